@@ -1,12 +1,17 @@
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { AppError, type Exit } from '@platform/kit';
+import { type Metadata, PrebuiltWorkspaceBuildStage } from '@platform/wire/proto/provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { ProcessRef } from '../runner/protocol.ts';
 import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
 
 /** Texts in templates that run programs on this machine. The uid of such a build gets a user name. */
 const RUNS_PROGRAMS = ['local-exec', 'data "external"'];
+
+/** A workspace keeps this key when it gets an owner. */
+const ownKey = ({ templateId, workspaceId }: Pick<Metadata, 'templateId' | 'workspaceId'>) =>
+  `${templateId} workspace ${workspaceId}`;
 
 /** A program that runs under a build's uid, in a process group of its own. */
 export interface LaunchedProgram {
@@ -81,7 +86,8 @@ export class Launcher {
 
   /**
    * The user that the programs of a job run as. Builds have one uid per workspace owner and template, so that neither
-   * another template's code nor another person's processes share it. Any other job gets a uid that no process has.
+   * another template's code nor another person's processes share it. A workspace that was built for a pool has one for
+   * itself, since nobody knows who will own it. Any other job gets a uid that no process has.
    */
   async userOf(job: AcquiredJob, session: string): Promise<BuildUser> {
     const metadata = job.type.case === 'workspaceBuild' ? job.type.value.metadata : undefined;
@@ -90,11 +96,20 @@ export class Launcher {
       ? await this.#one({
           op: 'user',
           key: `${metadata.templateId} ${metadata.workspaceOwnerId}`,
+          own: {
+            key: ownKey(metadata),
+            take: metadata.prebuiltWorkspaceBuildStage === PrebuiltWorkspaceBuildStage.CREATE,
+          },
           name: RUNS_PROGRAMS.some((words) => archive.includes(words)) ? metadata.workspaceOwner : undefined,
         })
       : await this.#one({ op: 'spare', session });
     if ('user' in reply) return reply.user;
     throw unexpected(reply);
+  }
+
+  /** Frees the uid that a deleted workspace had for itself. */
+  async vacate(workspace: Pick<Metadata, 'templateId' | 'workspaceId'>): Promise<void> {
+    await this.#one({ op: 'vacate', key: ownKey(workspace) });
   }
 
   async #stream(): Promise<{ token: string; socket: Socket }> {

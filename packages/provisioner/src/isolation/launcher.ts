@@ -129,7 +129,10 @@ class Launcher {
         setTimeout(() => this.#streams.has(request.token) && socket.destroy(), REQUEST_MS).unref();
         return reply(socket, { ok: true });
       case 'user':
-        return reply(socket, { user: this.#users.user(request.key, request.name) }, true);
+        return reply(socket, { user: this.#users.user(request.key, request.name, request.own) }, true);
+      case 'vacate':
+        await this.#users.vacate(request.key);
+        return reply(socket, { ok: true }, true);
       case 'spare':
         return reply(socket, { user: await this.#users.spare(request.session) }, true);
       case 'release':

@@ -41,11 +41,22 @@ export type LauncherRequest =
   | { op: 'signal'; process: ProcessRef; signal: NodeJS.Signals }
   | { op: 'clear'; uid: number; dir: string }
   /** The same `key` always gets the same uid. With `name`, a person's name, the launcher also creates a system user. */
-  | { op: 'user'; key: string; name?: string | undefined }
+  | { op: 'user'; key: string; name?: string | undefined; own?: OwnKey | undefined }
+  /** Ends the processes of an own key, removes its files and frees its uid. Nothing if no uid has this key. */
+  | { op: 'vacate'; key: string }
   /** Assigns a spare uid, which is free again when the folder of the session is gone. */
   | { op: 'spare'; session: string }
   /** Ends all processes of the session's spare uid. Removes its files if the folder of the session is gone. */
   | { op: 'release'; session: string };
+
+/**
+ * The key of a workspace that has a uid for itself, because it was built before it had its owner. The first build takes
+ * the uid. All others use it if there is one.
+ */
+export interface OwnKey {
+  key: string;
+  take: boolean;
+}
 
 export type LauncherReply =
   | { error: string }

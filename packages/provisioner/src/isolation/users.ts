@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, errorText, processesWith, type UidBlock } from '@platform/kit';
-import { type BuildUser, SPARE_UIDS } from './protocol.ts';
+import { type BuildUser, type OwnKey, SPARE_UIDS } from './protocol.ts';
 import { endProcesses, removeFiles, setuidFile } from './vacate.ts';
 
 const COMMAND_TIMEOUT_MS = 30_000;
@@ -53,9 +53,11 @@ export class Users {
   }
 
   /** The permanent uid of a key. With `person`, the uid gets a user name if the system allows one. */
-  user(key: string, person: string | undefined): BuildUser {
+  user(key: string, person: string | undefined, own?: OwnKey): BuildUser {
     const from = this.#block.first + 1 + SPARE_UIDS;
-    const uid = this.#find(key) ?? this.#take(key, from, this.#block.first + this.#block.count);
+    const take = (wanted: string) =>
+      this.#find(wanted) ?? this.#take(wanted, from, this.#block.first + this.#block.count);
+    const uid = (own && this.#find(own.key)) ?? take(own?.take ? own.key : key);
     const home = this.#home(uid);
     const record = this.#read(uid)!;
     if (record.name === undefined && person !== undefined) {
@@ -64,6 +66,16 @@ export class Users {
       return { uid, home, ...(name === undefined ? {} : { name }) };
     }
     return { uid, home, ...(record.name === undefined ? {} : { name: record.name }) };
+  }
+
+  /** Frees the uid of a workspace that had one for itself. */
+  vacate(key: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const uid = this.#find(key);
+      if (uid === undefined) return;
+      const name = this.#read(uid)?.name;
+      if ((await this.#vacate(uid)) && name !== undefined) run('userdel', [name]);
+    });
   }
 
   /** A uid that no process or file of an earlier job has. */
@@ -117,7 +129,7 @@ export class Users {
       rmSync(join(this.#dir, String(uid)), { force: true });
       return true;
     } catch (err) {
-      this.#say(`cannot reuse uid ${uid} for another import yet: ${errorText(err)}`);
+      this.#say(`cannot reuse uid ${uid} yet: ${errorText(err)}`);
       return false;
     }
   }

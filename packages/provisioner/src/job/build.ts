@@ -105,9 +105,13 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     const pairs = replaced.map(({ resource, paths }): [string, string[]] => [resource, paths]);
     await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines: shipper.own } });
   };
-  return finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
+  const done = await finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
     terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
   );
+  // a workspace that was built for a pool leaves its uid to others. One that stays costs a uid, not the deletion
+  if (destroy.length > 0)
+    await ctx.launcher?.vacate(metadata).catch((err) => shipper.say(LogLevel.DEBUG, errorText(err)));
+  return done;
 }
 
 interface ApplyContext {
