@@ -14,6 +14,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   memory: async () => (await import('./memory.ts')).benchMemory(),
   purge: async () => (await import('./purge.ts')).benchPurge(),
   parameters: async () => (await import('./parameters.ts')).benchParameters(),
+  prebuilds: async () => (await import('./prebuilds.ts')).benchPrebuilds(),
   requests: async () => (await import('./requests.ts')).benchRequests(),
   schedules: async () => (await import('./schedules.ts')).benchSchedules(),
   'sign-in': async () => (await import('./sign-in.ts')).benchSignIn(),

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  coder,
+  createWorkspace,
+  ensureExecutable,
+  firstUser,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+import { isReady, makePool, poolIsReady } from './pool.ts';
+
+let server: ServerProcess;
+before(async () => {
+  await ensureExecutable();
+  server = await startCoderServer();
+  await firstUser(server);
+  server.env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+});
+after(() => server.stop());
+
+async function inside(workspace: string, command: string): Promise<string> {
+  const done = await coder(['ssh', workspace, '--', command], { env: server.env });
+  assert.equal(done.code, 0, done.stderr);
+  return done.stdout.trim();
+}
+
+test('a person gets a running workspace, whose agent starts over for its owner', { timeout: 240_000 }, async () => {
+  const pool = await makePool(server, 'pool', 1);
+  const [prebuilt] = await poolIsReady(server, 1);
+  const mine = await createWorkspace(server, pool.templateId, 'mine', { template_version_preset_id: pool.presetId });
+  assert.equal(mine.id, prebuilt!.id);
+  const ready = await isReady(server, mine.id);
+  assert.equal(ready.latest_build.status, 'running');
+  assert.equal(
+    await inside('mine', 'echo $OWNER_BY_TEMPLATE $CODER_WORKSPACE_OWNER_NAME $CODER_WORKSPACE_NAME'),
+    'admin admin mine',
+  );
+  // the start scripts ran for the pool and for the owner, in the same process of the workspace
+  assert.equal(await inside('mine', 'cat starts'), 'started\nstarted');
+  assert.match(await inside('mine', 'pwd'), /\/workspaces\/prebuilds\/prebuild-/);
+  // the pool has another one, and the claimed workspace can be stopped and deleted like any other
+  const [next] = await poolIsReady(server, 1);
+  assert.notEqual(next!.id, mine.id);
+  for (const command of [['stop'], ['start'], ['delete']]) {
+    const done = await coder([...command, 'mine', '-y'], { env: server.env });
+    assert.equal(done.code, 0, done.stdout + done.stderr);
+  }
+});
