@@ -282,6 +282,18 @@ const notifications: Node = {
   },
 };
 
+const prebuilds: Node = {
+  summary: 'Pause and resume prebuilt workspaces',
+  aliases: ['prebuild'],
+  children: {
+    pause: {
+      summary: 'Stop creating and deleting prebuilt workspaces, for example while provisioner daemons are busy',
+      load: () => import('./prebuilds/pause.ts'),
+    },
+    resume: { summary: 'Keep the number of prebuilt workspaces again', load: () => import('./prebuilds/resume.ts') },
+  },
+};
+
 const groups: Node = {
   summary: 'Manage groups of users',
   aliases: ['group'],
@@ -334,6 +346,7 @@ const administration: Nodes = {
   groups,
   organizations,
   notifications,
+  prebuilds,
   tokens: {
     summary: 'Manage API tokens',
     aliases: ['token'],

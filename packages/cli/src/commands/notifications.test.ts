@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ListInboxNotificationsResponse, NotificationsSettings } from '@platform/contract';
+import type { ListInboxNotificationsResponse, NotificationsSettings, PrebuildsSettings } from '@platform/contract';
 import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { invoke } from '../testing/invoke.ts';
 
@@ -27,4 +27,15 @@ test('pauses, tests and resumes notifications', async () => {
   });
   const { token } = await insertPerson(server, 'member');
   assert.equal((await coder('notifications pause', token)).code, 1);
+});
+
+test('pauses and resumes prebuilt workspaces', async () => {
+  const arePaused = async () =>
+    (await server.api<PrebuildsSettings>('GET', '/prebuilds/settings')).body.reconciliation_paused;
+  assert.match((await coder('prebuilds pause')).stdout, /paused/);
+  assert.equal(await arePaused(), true);
+  assert.match((await coder('prebuild resume')).stdout, /again/);
+  assert.equal(await arePaused(), false);
+  const { token } = await insertPerson(server, 'waiting');
+  assert.equal((await coder('prebuilds pause', token)).code, 1);
 });
