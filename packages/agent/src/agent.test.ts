@@ -312,6 +312,18 @@ describe('the agent', () => {
     await server.until('ready again', () => lifecycles().join() === 'STARTING,READY,STARTING,READY');
   });
 
+  test('starts over after a claim that it missed, and not after any other lost connection', async () => {
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script: 'true' }] };
+    start();
+    await server.until('ready', () => lifecycles().includes('READY'));
+    server.cut();
+    await server.until('another connection', () => server.received.startups.length === 2);
+    assert.equal(lifecycles().join(), 'STARTING,READY');
+    server.manifest = { ...server.manifest, agentId: Buffer.alloc(16, 7), ownerUsername: 'ben' };
+    server.cut();
+    await server.until('ready again', () => lifecycles().join() === 'STARTING,READY,STARTING,READY');
+  });
+
   test('skips a scheduled run while the previous one is running', async () => {
     const script = 'echo begins; sleep 60';
     server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), cron: '* * * * * *', script }] };

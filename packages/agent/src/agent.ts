@@ -142,6 +142,8 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   ]);
   /** The token of the current connection. */
   let token = '';
+  /** The token with which the current manifest was fetched. */
+  let tokenOfWorkspace = '';
   let workspace: Workspace | undefined;
   let started: Promise<void> = Promise.resolve();
 
@@ -170,6 +172,12 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   const steady: Routine = async (client, signal) => {
     const manifest = await client.getManifest({}, { signal });
     const first = workspace === undefined;
+    // a build renews the token, except for a claim: its announcement was missed while the connection was down
+    if (workspace && tokenOfWorkspace === token && Buffer.compare(workspace.manifest.agentId, manifest.agentId) !== 0) {
+      startOver('the workspace has a new owner');
+      return;
+    }
+    tokenOfWorkspace = token;
     workspace = createWorkspace(options, token, manifest);
     const env = workspace.environment();
     const startup = {
