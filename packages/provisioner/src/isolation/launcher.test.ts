@@ -24,6 +24,7 @@ import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
 import { idsOfProcess, type LauncherInput, silentLogger } from '@platform/kit';
 import { eventually } from '@platform/testkit/wait';
+import { PrebuiltWorkspaceBuildStage } from '@platform/wire/proto/provisioner';
 import { AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
 import { processRef } from '../runner/process-ref.ts';
 import { findTerraform } from '../terraform/binary.ts';
@@ -207,6 +208,31 @@ test('a workspace keeps its uid, and each other job gets an unused one', { skip 
   const again = await launcher.userOf(job, four);
   assert.equal(again.uid, a.uid);
   await assert.rejects(readFile(join(again.home, 'left')), /ENOENT/);
+});
+
+test('a workspace that was built for a pool keeps a uid of its own, which its deletion frees', { skip }, async () => {
+  const build = (workspaceId: string, stage: PrebuiltWorkspaceBuildStage, workspaceOwnerId: string) => {
+    const metadata = { templateId: 'pool', workspaceId, workspaceOwnerId, prebuiltWorkspaceBuildStage: stage };
+    return create(AcquiredJobSchema, { type: { case: 'workspaceBuild', value: { metadata } } });
+  };
+  const { CREATE, CLAIM, NONE } = PrebuiltWorkspaceBuildStage;
+  const [first, second] = [
+    await launcher.userOf(build('w1', CREATE, 'pool'), ''),
+    await launcher.userOf(build('w2', CREATE, 'pool'), ''),
+  ];
+  assert.notEqual(first.uid, second.uid);
+  assert.deepEqual(await launcher.userOf(build('w1', CLAIM, 'ann'), ''), first);
+  assert.deepEqual(await launcher.userOf(build('w1', NONE, 'ann'), ''), first);
+  const usual = await launcher.userOf(build('w3', NONE, 'ann'), '');
+  assert.notEqual(usual.uid, first.uid);
+  writeFileSync(join(first.home, 'left'), '');
+  await launcher.vacate({ templateId: 'pool', workspaceId: 'w1' });
+  // nothing of a usual workspace is freed
+  await launcher.vacate({ templateId: 'pool', workspaceId: 'w3' });
+  assert.deepEqual(await launcher.userOf(build('w3', NONE, 'ann'), ''), usual);
+  const next = await launcher.userOf(build('w4', CREATE, 'pool'), '');
+  assert.equal(next.uid, first.uid);
+  await assert.rejects(readFile(join(next.home, 'left')), /ENOENT/);
 });
 
 test('reuses the uids of 64 jobs that left processes and files', { skip }, async () => {
