@@ -1,0 +1,2 @@
+export * from './kube/client.ts';
+export * from './kube/connection.ts';

@@ -1,0 +1,225 @@
+import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { Connection } from './connection.ts';
+import { apiVersionOf, type KubeObject, type Resource } from './types.ts';
+
+/** An answer of the API server with an error status. */
+export class KubeError extends Error {
+  readonly status: number;
+  /** Kubernetes' name of the error, such as `AlreadyExists`. */
+  readonly reason: string;
+  constructor(status: number, reason: string, message: string) {
+    super(message);
+    this.name = 'KubeError';
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+export const isNotFound = (err: unknown): boolean => err instanceof KubeError && err.status === 404;
+/** Someone else changed or created the object first. */
+export const isConflict = (err: unknown): boolean => err instanceof KubeError && err.status === 409;
+/** The resource version of a list or watch is older than what the API server keeps. */
+export const isExpired = (err: unknown): boolean => err instanceof KubeError && err.status === 410;
+
+export interface List<T> {
+  items: T[];
+  resourceVersion: string;
+}
+
+export type WatchEvent<T> =
+  | { type: 'ADDED' | 'MODIFIED' | 'DELETED'; object: T }
+  | { type: 'BOOKMARK'; object: { metadata: { resourceVersion: string } } }
+  | { type: 'ERROR'; object: { code: number; reason: string; message: string } };
+
+export interface Scope {
+  /** Every namespace if absent. */
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+}
+
+export interface KubeClient {
+  get<T extends KubeObject>(resource: Resource, namespace: string, name: string): Promise<T>;
+  list<T extends KubeObject>(resource: Resource, scope: Scope, signal?: AbortSignal): Promise<List<T>>;
+  /** Yields changes after `resourceVersion` until the API server ends the watch. */
+  watch<T extends KubeObject>(
+    resource: Resource,
+    scope: Scope,
+    resourceVersion: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchEvent<T>>;
+  create<T extends KubeObject>(resource: Resource, object: T): Promise<T>;
+  /** Replaces an object. Its resource version must be the current one. */
+  replace<T extends KubeObject>(resource: Resource, object: T): Promise<T>;
+  /** Server-side apply under the operator's name. Takes fields over from other managers. */
+  apply<T extends KubeObject>(resource: Resource, object: T, subresource?: string): Promise<T>;
+  /** A JSON merge patch. */
+  merge<T extends KubeObject>(
+    resource: Resource,
+    at: { namespace: string; name: string },
+    patch: object,
+    subresource?: string,
+  ): Promise<T>;
+  delete(resource: Resource, namespace: string, name: string, preconditions?: { uid: string }): Promise<void>;
+  /** The number of requests so far. A watch counts once. */
+  readonly requests: number;
+}
+
+/** The field manager of every write, by which Kubernetes tracks who owns a field. */
+export const FIELD_MANAGER = 'coder-operator';
+
+/** No answer within this time is a failure. Watches are exempt: they are silent for long. */
+const TIMEOUT_MS = 30_000;
+/** The API server ends a watch after this time, and the informer opens the next one. */
+const WATCH_SECONDS = 300;
+/** Without a byte for this time, a watch is dead: bookmarks arrive about every minute. */
+const WATCH_SILENCE_MS = 120_000;
+const PAGE = 500;
+
+interface Send {
+  query?: Record<string, string>;
+  body?: unknown;
+  contentType?: string;
+  signal?: AbortSignal | undefined;
+  timeoutMs?: number;
+}
+
+export function createKubeClient(connection: Connection): KubeClient {
+  let requests = 0;
+  const open = async (method: string, path: string, send: Send): Promise<IncomingMessage> => {
+    const { query = {}, body, contentType = 'application/json', signal, timeoutMs = TIMEOUT_MS } = send;
+    const url = new URL(`${connection.server}${path}`);
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    const options = await connection.options();
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    requests++;
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      const req = (url.protocol === 'https:' ? httpsRequest : httpRequest)(
+        url,
+        {
+          ...options,
+          method,
+          headers: {
+            ...(options.headers as OutgoingHttpHeaders | undefined),
+            Accept: 'application/json',
+            ...(text === undefined ? {} : { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(text) }),
+          },
+          ...(signal ? { signal } : {}),
+        },
+        resolve,
+      );
+      req.setTimeout(timeoutMs, () => req.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));
+      req.once('error', reject);
+      req.end(text);
+    });
+    const { statusCode = 0 } = response;
+    if (statusCode < 200 || statusCode > 299) throw errorOf(statusCode, await textOf(response), `${method} ${path}`);
+    return response;
+  };
+  const call = async <T>(method: string, path: string, send: Send = {}): Promise<T> =>
+    JSON.parse(await textOf(await open(method, path, send))) as T;
+
+  return {
+    get requests() {
+      return requests;
+    },
+    get: (resource, namespace, name) => call('GET', pathOf(resource, namespace, name)),
+    async list<T extends KubeObject>(resource: Resource, { namespace, labelSelector }: Scope, signal?: AbortSignal) {
+      const items: T[] = [];
+      let next = '';
+      for (;;) {
+        const page = await call<{ items: T[]; metadata: { resourceVersion: string; continue?: string } }>(
+          'GET',
+          pathOf(resource, namespace),
+          {
+            query: {
+              limit: String(PAGE),
+              ...(labelSelector ? { labelSelector } : {}),
+              ...(next === '' ? {} : { continue: next }),
+            },
+            signal,
+          },
+        );
+        items.push(...page.items);
+        next = page.metadata.continue ?? '';
+        if (next === '') return { items, resourceVersion: page.metadata.resourceVersion };
+      }
+    },
+    async *watch<T extends KubeObject>(
+      resource: Resource,
+      { namespace, labelSelector }: Scope,
+      resourceVersion: string,
+      signal: AbortSignal,
+    ) {
+      const response = await open('GET', pathOf(resource, namespace), {
+        query: {
+          watch: 'true',
+          allowWatchBookmarks: 'true',
+          resourceVersion,
+          timeoutSeconds: String(WATCH_SECONDS),
+          ...(labelSelector ? { labelSelector } : {}),
+        },
+        signal,
+        timeoutMs: WATCH_SILENCE_MS,
+      });
+      let rest = '';
+      response.setEncoding('utf8');
+      for await (const part of response as AsyncIterable<string>) {
+        const lines = (rest + part).split('\n');
+        rest = lines.pop()!;
+        for (const line of lines) if (line !== '') yield JSON.parse(line) as WatchEvent<T>;
+      }
+    },
+    create: (resource, object) =>
+      call('POST', pathOf(resource, object.metadata.namespace), {
+        query: { fieldManager: FIELD_MANAGER },
+        body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
+      }),
+    replace: (resource, object) =>
+      call('PUT', pathOf(resource, object.metadata.namespace, object.metadata.name), {
+        query: { fieldManager: FIELD_MANAGER },
+        body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
+      }),
+    apply: (resource, object, subresource = '') =>
+      call('PATCH', pathOf(resource, object.metadata.namespace, object.metadata.name, subresource), {
+        query: { fieldManager: FIELD_MANAGER, force: 'true' },
+        contentType: 'application/apply-patch+yaml',
+        body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
+      }),
+    merge: (resource, { namespace, name }, patch, subresource = '') =>
+      call('PATCH', pathOf(resource, namespace, name, subresource), {
+        query: { fieldManager: FIELD_MANAGER },
+        contentType: 'application/merge-patch+json',
+        body: patch,
+      }),
+    async delete(resource, namespace, name, preconditions) {
+      await call('DELETE', pathOf(resource, namespace, name), {
+        body: { propagationPolicy: 'Background', ...(preconditions ? { preconditions } : {}) },
+      });
+    },
+  };
+}
+
+function pathOf(resource: Resource, namespace?: string, name = '', subresource = ''): string {
+  const root = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`;
+  return [root, ...(namespace ? ['namespaces', namespace] : []), resource.plural, name, subresource]
+    .filter((part) => part !== '')
+    .join('/');
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  response.setEncoding('utf8');
+  let text = '';
+  for await (const part of response as AsyncIterable<string>) text += part;
+  return text;
+}
+
+function errorOf(status: number, text: string, request: string): KubeError {
+  try {
+    const { reason, message } = JSON.parse(text) as { reason?: string; message?: string };
+    if (message) return new KubeError(status, reason ?? '', message);
+  } catch {
+    // a proxy or an API server that is starting answers with plain text
+  }
+  return new KubeError(status, '', `${request}: the API server answered ${status} ${text.slice(0, 200)}`.trim());
+}

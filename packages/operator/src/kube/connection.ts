@@ -1,0 +1,79 @@
+import { readFileSync, statSync } from 'node:fs';
+import { Agent as HttpAgent } from 'node:http';
+import { Agent, type RequestOptions } from 'node:https';
+import { join } from 'node:path';
+import { AppError, errorText } from '@platform/kit';
+
+/** Where the API server is, and the operator's credentials for it. */
+export interface Connection {
+  server: string;
+  /** The namespace of the operator's pod, or the one of the kubeconfig's context. */
+  namespace: string;
+  /** TLS settings and headers of a request. Called for each one: tokens rotate. */
+  options(): Promise<RequestOptions>;
+}
+
+const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** Keeps connections: a cold reconcile of many objects would otherwise spend most of its time on TLS. */
+const keepAlive = () => new Agent({ keepAlive: true, maxSockets: 64, scheduling: 'fifo' });
+
+/**
+ * Connects with the service account of the pod. It reads the token again when the file changes, because Kubernetes
+ * replaces it every hour. @throws AppError `invalid` outside a pod.
+ */
+export function inClusterConnection(env: NodeJS.ProcessEnv, folder = SERVICE_ACCOUNT): Connection {
+  const host = env['KUBERNETES_SERVICE_HOST'];
+  const port = env['KUBERNETES_SERVICE_PORT'];
+  if (!host || !port)
+    throw new AppError('invalid', 'Not in a Kubernetes pod. Set --kubeconfig (KUBECONFIG) to connect from outside.');
+  const agent = keepAlive();
+  const ca = readFileSync(join(folder, 'ca.crt'));
+  const namespace = readFileSync(join(folder, 'namespace'), 'utf8').trim();
+  const tokenFile = join(folder, 'token');
+  let token = '';
+  let readAt = -1;
+  return {
+    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    namespace,
+    async options() {
+      const { mtimeMs } = statSync(tokenFile);
+      if (mtimeMs !== readAt) {
+        token = readFileSync(tokenFile, 'utf8').trim();
+        readAt = mtimeMs;
+      }
+      return { agent, ca, headers: { Authorization: `Bearer ${token}` } };
+    },
+  };
+}
+
+/**
+ * Connects as a kubeconfig file says. Its formats of credentials (exec plugins, OIDC, client certificates) are many, so
+ * the official client reads it. That client takes 80 MB, which is why only this function loads it.
+ * @throws AppError `invalid`.
+ */
+export async function kubeconfigConnection(file: string, context = ''): Promise<Connection> {
+  const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js');
+  const config = new KubeConfig();
+  try {
+    config.loadFromFile(file);
+    if (context !== '') config.setCurrentContext(context);
+  } catch (err) {
+    throw new AppError('invalid', `Cannot read the kubeconfig "${file}": ${errorText(err)}`, { cause: err });
+  }
+  const cluster = config.getCurrentCluster();
+  if (!cluster) {
+    const what = context === '' ? 'no current context' : `no context "${context}"`;
+    throw new AppError('invalid', `The kubeconfig "${file}" has ${what}. Choose one with --context.`);
+  }
+  const agent = cluster.server.startsWith('http:') ? new HttpAgent({ keepAlive: true }) : keepAlive();
+  return {
+    server: cluster.server.replace(/\/+$/, ''),
+    namespace: config.getContextObject(config.getCurrentContext())?.namespace ?? 'default',
+    async options() {
+      const options: RequestOptions = {};
+      await config.applyToHTTPSOptions(options);
+      return { ...options, agent };
+    },
+  };
+}

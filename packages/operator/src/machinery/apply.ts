@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto';
+import type { KubeClient } from '../kube/client.ts';
+import { apiVersionOf, type KubeObject, type OwnerReference, type Resource } from '../kube/types.ts';
+
+/** Holds a checksum of what was applied, which shows that a field was removed from it since. */
+export const APPLIED = 'coder.com/applied';
+
+export function sha256(value: unknown): string {
+  return createHash('sha256').update(canonical(value)).digest('hex');
+}
+
+/** JSON with sorted keys: equal values give equal texts. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, part) =>
+    part !== null && typeof part === 'object' && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+}
+
+/**
+ * Applies an object, without a request if the live object already has every field of it. Returns the live object.
+ * Changes by others to these fields are reverted. Fields that others added stay.
+ */
+export async function applyChanges<T extends KubeObject>(
+  client: KubeClient,
+  resource: Resource,
+  desired: T,
+  live: T | undefined,
+): Promise<T> {
+  const { metadata } = desired;
+  const checksum = sha256(desired);
+  const marked = {
+    ...desired,
+    metadata: { ...metadata, annotations: { ...metadata.annotations, [APPLIED]: checksum } },
+  };
+  if (live && contains(live, marked)) return live;
+  return client.apply(resource, marked);
+}
+
+/** Whether `live` has every field of `desired`. An empty value equals an absent one, as in the API server's storage. */
+export function contains(live: unknown, desired: unknown): boolean {
+  if (isEmpty(desired)) return isEmpty(live) || typeof live === 'object';
+  if (Array.isArray(desired)) {
+    return (
+      Array.isArray(live) && live.length === desired.length && desired.every((item, at) => contains(live[at], item))
+    );
+  }
+  if (typeof desired === 'object') {
+    if (live === null || typeof live !== 'object') return false;
+    return Object.entries(desired!).every(([name, value]) => contains((live as Record<string, unknown>)[name], value));
+  }
+  return live === desired;
+}
+
+function isEmpty(value: unknown): boolean {
+  return (
+    value === undefined || value === null || (typeof value === 'object' && Object.keys(value as object).length === 0)
+  );
+}
+
+/** Makes `owner` the controller of an object, so that Kubernetes deletes the object after its owner. */
+export function ownedBy(resource: Resource, owner: KubeObject): OwnerReference {
+  return {
+    apiVersion: apiVersionOf(resource),
+    kind: resource.kind,
+    name: owner.metadata.name,
+    uid: owner.metadata.uid!,
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+}
+
+/** The name of the owner of that kind, whose reconciler an object's change concerns. */
+export function ownerName(resource: Resource, object: KubeObject): string | undefined {
+  return object.metadata.ownerReferences?.find(
+    (ref) => ref.controller && ref.kind === resource.kind && ref.apiVersion === apiVersionOf(resource),
+  )?.name;
+}

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { eventually } from '@platform/testkit/wait';
+import { createKubeClient, type KubeClient } from '../kube/client.ts';
+import { type Connection, kubeconfigConnection } from '../kube/connection.ts';
+import type { KubeObject, Resource } from '../kube/types.ts';
+
+const folder = process.env['KUBERNETES'] ?? '';
+
+/** Skips a test without the programs that scripts/build-kubernetes.sh makes. */
+export const needsKubernetes = {
+  skip: existsSync(join(folder, 'kube-apiserver')) ? false : 'KUBERNETES is not set: see scripts/build-kubernetes.sh',
+};
+
+export const NAMESPACES: Resource = { group: '', version: 'v1', kind: 'Namespace', plural: 'namespaces' };
+export const CRDS: Resource = {
+  group: 'apiextensions.k8s.io',
+  version: 'v1',
+  kind: 'CustomResourceDefinition',
+  plural: 'customresourcedefinitions',
+};
+
+export interface Cluster {
+  connection: Connection;
+  client: KubeClient;
+  kubeconfig: string;
+  /** Creates a namespace with a random name. */
+  namespace(): Promise<string>;
+  /** Kills the API server and starts it again on the same address. */
+  restartApiServer(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Starts etcd, the API server and, on request, these controllers of the controller manager. */
+export async function startCluster({ controllers = [] as string[] } = {}): Promise<Cluster> {
+  const dir = mkdtempSync(join(tmpdir(), 'cluster-'));
+  const at = (name: string) => join(dir, name);
+  const [etcdPort, peerPort, port] = await freePorts(3);
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  writeFileSync(at('sa.key'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  writeFileSync(at('tokens.csv'), 'admin-token,admin,admin,system:masters\n');
+  writeFileSync(at('kubeconfig'), kubeconfigText(port!));
+  const children = new Map<string, ChildProcess>();
+  const start = (name: string, program: string, args: string[]) => {
+    const log = openSync(at(`${name}.log`), 'a');
+    children.set(name, spawn(program, args, { cwd: dir, stdio: ['ignore', log, log] }));
+  };
+  const kill = async (name: string, signal: NodeJS.Signals = 'SIGKILL') => {
+    const child = children.get(name);
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = new Promise((done) => child.once('exit', done));
+    child.kill(signal);
+    await exited;
+  };
+  const client = createKubeClient(await kubeconfigConnection(at('kubeconfig')));
+  const startApiServer = async () => {
+    start('apiserver', join(folder, 'kube-apiserver'), [
+      `--etcd-servers=http://127.0.0.1:${etcdPort}`,
+      `--cert-dir=${at('certs')}`,
+      '--bind-address=127.0.0.1',
+      `--secure-port=${port}`,
+      '--service-account-issuer=https://kubernetes.default.svc',
+      `--service-account-key-file=${at('sa.key')}`,
+      `--service-account-signing-key-file=${at('sa.key')}`,
+      `--token-auth-file=${at('tokens.csv')}`,
+      '--authorization-mode=RBAC',
+      '--disable-admission-plugins=ServiceAccount',
+      '--service-cluster-ip-range=10.96.0.0/24',
+      '--profiling=false',
+    ]);
+    await eventually('the API server is ready', () =>
+      client.get(NAMESPACES, '', 'default').then(
+        () => true,
+        () => {
+          assert.equal(children.get('apiserver')!.exitCode, null, `the API server ended: see ${at('apiserver.log')}`);
+          return false;
+        },
+      ),
+    );
+  };
+  start('etcd', 'etcd', [
+    `--data-dir=${at('etcd')}`,
+    `--listen-client-urls=http://127.0.0.1:${etcdPort}`,
+    `--advertise-client-urls=http://127.0.0.1:${etcdPort}`,
+    `--listen-peer-urls=http://127.0.0.1:${peerPort}`,
+    `--initial-advertise-peer-urls=http://127.0.0.1:${peerPort}`,
+    `--initial-cluster=default=http://127.0.0.1:${peerPort}`,
+    '--unsafe-no-fsync',
+  ]);
+  const stop = async () => {
+    for (const name of [...children.keys()].reverse()) await kill(name);
+    rmSync(dir, { recursive: true, force: true });
+  };
+  try {
+    await startApiServer();
+  } catch (err) {
+    await stop();
+    throw err;
+  }
+  if (controllers.length > 0) {
+    start('controller-manager', join(folder, 'kube-controller-manager'), [
+      `--kubeconfig=${at('kubeconfig')}`,
+      `--controllers=${controllers.join(',')}`,
+      '--leader-elect=false',
+      '--secure-port=0',
+    ]);
+  }
+  return {
+    connection: await kubeconfigConnection(at('kubeconfig')),
+    client,
+    kubeconfig: at('kubeconfig'),
+    async namespace() {
+      const name = `test-${crypto.randomUUID().slice(0, 8)}`;
+      await client.create<KubeObject>(NAMESPACES, { metadata: { name } });
+      return name;
+    },
+    async restartApiServer() {
+      await kill('apiserver');
+      await startApiServer();
+    },
+    stop,
+  };
+}
+
+function kubeconfigText(port: number): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'test', cluster: { server: `https://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'admin', user: { token: 'admin-token' } }],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'admin' } }],
+    'current-context': 'test',
+  });
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => new Promise((done) => server.once('listening', done))));
+  const ports = servers.map((server) => (server.address() as { port: number }).port);
+  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
+  return ports;
+}
