@@ -1,2 +1,2 @@
-export * from './kube/client.ts';
-export * from './kube/connection.ts';
+export { type Connection, inClusterConnection, kubeconfigConnection } from './kube/connection.ts';
+export { type Operator, type OperatorOptions, startOperator } from './operator.ts';

@@ -168,6 +168,16 @@ const provisioner: Node = {
   },
 };
 
+const operator: Node = {
+  summary: 'Run the Kubernetes operator',
+  children: {
+    start: {
+      summary: 'Run provisioner daemons as the resources of a Kubernetes cluster describe',
+      load: () => import('./daemons/operator-start.ts'),
+    },
+  },
+};
+
 const users: Node = {
   summary: 'Manage users',
   aliases: ['user'],
@@ -419,7 +429,7 @@ export const root: Node = {
     ...grouped('Workspaces', workspaces),
     ...grouped('Connect', connect),
     ...grouped('Templates', { templates }),
-    ...grouped('Provisioners', { provisioner }),
+    ...grouped('Provisioners', { provisioner, operator }),
     ...grouped('Administration', administration),
     ...grouped('Inside a workspace', inside),
     ...grouped('Other', other),

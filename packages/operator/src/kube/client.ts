@@ -65,7 +65,7 @@ export interface KubeClient {
   readonly requests: number;
 }
 
-/** The field manager of every write, by which Kubernetes tracks who owns a field. */
+/** The field manager of every write. Kubernetes tracks with it who owns a field. */
 export const FIELD_MANAGER = 'coder-operator';
 
 /** No answer within this time is a failure. Watches are exempt: they are silent for long. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { KubeClient } from '../kube/client.ts';
 import { apiVersionOf, type KubeObject, type OwnerReference, type Resource } from '../kube/types.ts';
 
-/** Holds a checksum of what was applied, which shows that a field was removed from it since. */
+/** The annotation with the checksum of the applied object. It shows that a field was removed since. */
 export const APPLIED = 'coder.com/applied';
 
 export function sha256(value: unknown): string {

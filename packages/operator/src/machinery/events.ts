@@ -64,7 +64,7 @@ export function createReporter(client: KubeClient, log: Logger, clock: Clock = s
       });
     } catch (err) {
       sent.delete(key);
-      // the namespace is terminating, or the event has expired: an event is no reason to fail a reconcile
+      // the namespace is terminating, or the event has expired. A lost event must not fail a reconcile
       if (!isNotFound(err))
         log.warn('could not record an event', { object: `${namespace}/${name}`, reason, err: errorText(err) });
     }

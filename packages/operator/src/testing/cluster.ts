@@ -6,6 +6,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '@platform/testkit/wait';
+import { CUSTOM_RESOURCES } from '../crd/index.ts';
+import { manifestOf } from '../crd/manifest.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { type Connection, kubeconfigConnection } from '../kube/connection.ts';
 import type { KubeObject, Resource } from '../kube/types.ts';
@@ -136,6 +138,19 @@ function kubeconfigText(port: number): string {
     contexts: [{ name: 'test', context: { cluster: 'test', user: 'admin' } }],
     'current-context': 'test',
   });
+}
+
+/** Creates the operator's resources in a cluster, and waits until the API server has them. */
+export async function installCustomResources({ client }: Cluster): Promise<void> {
+  for (const resource of CUSTOM_RESOURCES) {
+    await client.apply(CRDS, manifestOf(resource));
+    await eventually(`the API server has ${resource.plural}`, () =>
+      client.list(resource, {}).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
 }
 
 async function freePorts(count: number): Promise<number[]> {

@@ -1,24 +1,10 @@
-import { AppError } from '@platform/kit';
+import { AppError, equalTags as equal, matchesTags as matches, UNTAGGED } from '@platform/kit';
 import type { Tags } from '../../db/queries/jobs.ts';
 
 export type { Tags };
 
-export const UNTAGGED: Readonly<Tags> = { scope: 'organization', owner: '' };
-
-function equal(a: Tags, b: Tags): boolean {
-  const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => a[key] === b[key]);
-}
-
-/**
- * Whether a daemon may run a job of the same organization, by their tags. The SQL function `provisioner_tags_match` has
- * the same rule: an untagged job runs only on an untagged daemon. Any other job runs where its tags are a subset of the
- * daemon's.
- */
-export function matches(jobTags: Tags, daemonTags: Tags): boolean {
-  if (equal(jobTags, UNTAGGED)) return equal(daemonTags, UNTAGGED);
-  return Object.entries(jobTags).every(([key, value]) => daemonTags[key] === value);
-}
+// the SQL function `provisioner_tags_match` has the same rule
+export { matches, UNTAGGED };
 
 /** With more tags than this beside scope and owner, there are too many sets to look each of them up. */
 const MOST_EXTRA_TAGS = 8;

@@ -1,0 +1,67 @@
+import { AppError } from '@platform/kit';
+import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
+import { command } from '../../framework/definition.ts';
+import { expandHome } from '../../lib/expand-home.ts';
+import { daemonLogger, logFlags } from './logging.ts';
+import { useAllocator } from './self.ts';
+import { onEverySignal } from './signals.ts';
+
+const flags = {
+  namespace: {
+    type: 'string',
+    short: 'n',
+    env: 'CODER_OPERATOR_NAMESPACE',
+    description: 'Namespace to watch for resources. Default: every namespace.',
+  },
+  kubeconfig: {
+    type: 'string',
+    env: 'KUBECONFIG',
+    description: 'Kubeconfig file to connect with. Default: the service account of the pod.',
+  },
+  context: {
+    type: 'string',
+    env: 'CODER_OPERATOR_CONTEXT',
+    description: 'Context of the kubeconfig file. Default: its current context.',
+  },
+  'poll-interval': {
+    type: 'duration',
+    env: 'CODER_OPERATOR_POLL_INTERVAL',
+    default: '2s',
+    description: 'How often to ask each server for its queue and its daemons.',
+  },
+  verbose: { type: 'bool', short: 'v', env: 'CODER_OPERATOR_VERBOSE', description: 'Log debug lines.' },
+  ...logFlags('CODER_OPERATOR'),
+} as const;
+
+const help =
+  'Reconciles the custom resources of a Kubernetes cluster, such as CoderProvisioner. Of several operators in one ' +
+  'namespace, one works and the others wait.';
+
+const examples = [
+  { does: 'Try the operator from your machine', run: 'coder operator start --kubeconfig ~/.kube/config' },
+];
+
+export default command({ flags, help, examples }, async (ctx, { flags: given }) => {
+  useAllocator();
+  const pollMs = given['poll-interval'];
+  if (pollMs <= 0) throw new AppError('invalid', '--poll-interval must be greater than 0');
+  const log = daemonLogger({
+    human: given['log-human'],
+    json: given['log-json'],
+    stackdriver: given['log-stackdriver'],
+    filter: given['log-filter'],
+    verbose: given.verbose,
+  });
+  const { inClusterConnection, kubeconfigConnection, startOperator } = await import('@platform/operator');
+  const connection = given.kubeconfig
+    ? await kubeconfigConnection(expandHome(given.kubeconfig, ctx.env), given.context)
+    : inClusterConnection(ctx.env);
+  const operator = startOperator({ connection, watchNamespace: given.namespace || undefined, pollMs, log });
+  onEverySignal(['SIGTERM', 'SIGHUP', 'SIGINT'], () => {
+    log.info('exiting');
+    void operator.stop();
+  });
+  releaseMemoryWhenIdle();
+  await operator.done;
+  return 0;
+});

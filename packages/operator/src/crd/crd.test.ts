@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { parse } from 'yaml';
+import { KubeError } from '../kube/client.ts';
+import type { KubeObject } from '../kube/types.ts';
+import { type Cluster, installCustomResources, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import { generatedFiles } from './files.ts';
+import { CUSTOM_RESOURCES } from './index.ts';
+import { PROVISIONERS, type Provisioner } from './provisioner.ts';
+
+const root = join(import.meta.dirname, '../../../..');
+const samples = join(root, 'packages/operator/samples');
+
+let cluster: Cluster;
+let namespace: string;
+before(async () => {
+  if (needsKubernetes.skip) return;
+  cluster = await startCluster();
+  namespace = await cluster.namespace();
+  await installCustomResources(cluster);
+});
+after(() => cluster?.stop());
+
+test('the manifests and the reference page are up to date', () => {
+  for (const [path, text] of generatedFiles())
+    assert.equal(readFileSync(join(root, path), 'utf8'), text, `${path} is stale: run npm run generate`);
+});
+
+const provisioner = (spec: object, name = 'a'): Provisioner =>
+  ({ metadata: { namespace, name }, spec }) as unknown as Provisioner;
+const OWN = { url: 'https://coder.example.com', image: 'i', bootstrap: { credentialsSecretRef: { name: 'token' } } };
+
+test('the API server accepts every sample', needsKubernetes, async () => {
+  const files = globSync('*.yaml', { cwd: samples });
+  assert.ok(files.length >= 4);
+  for (const file of files) {
+    const sample = parse(readFileSync(join(samples, file), 'utf8')) as KubeObject;
+    const resource = CUSTOM_RESOURCES.find(({ kind }) => kind === sample.kind)!;
+    const made = await cluster.client.create(resource, { ...sample, metadata: { ...sample.metadata, namespace } });
+    const { spec } = JSON.parse(JSON.stringify(made)) as { spec: Record<string, unknown> };
+    for (const [name, value] of Object.entries((sample as unknown as { spec: object }).spec))
+      assert.ok(name in spec, `${file}: ${name} was dropped, ${JSON.stringify(value)}`);
+  }
+});
+
+test('the API server fills in defaults', needsKubernetes, async () => {
+  const made = await cluster.client.create(PROVISIONERS, provisioner({ ...OWN, autoscaling: { maxReplicas: 3 } }));
+  assert.deepEqual(made.spec.autoscaling, { maxReplicas: 3, minReplicas: 0, idleSeconds: 300, mode: 'Deployment' });
+  assert.deepEqual(made.spec.workspacePermissions, { enabled: true, enableDeployments: true });
+});
+
+const REJECTED: [name: string, spec: object, message: RegExp][] = [
+  ['neither a server nor a control plane', { image: 'i' }, /set either controlPlaneRef or url/],
+  ['both', { ...OWN, controlPlaneRef: { name: 'a' } }, /set either controlPlaneRef or url/],
+  ['a URL without credentials', { url: 'https://a', image: 'i' }, /url needs bootstrap.credentialsSecretRef/],
+  ['a URL without an image', { ...OWN, image: undefined }, /url needs image/],
+  ['a URL of another scheme', { ...OWN, url: 'ftp://a' }, /spec.url/],
+  ['a minimum above the maximum', { ...OWN, autoscaling: { minReplicas: 4, maxReplicas: 3 } }, /must not be greater/],
+  ['no maximum', { ...OWN, autoscaling: {} }, /maxReplicas/],
+  ['a minimum for Jobs', { ...OWN, autoscaling: { minReplicas: 1, maxReplicas: 3, mode: 'Job' } }, /must be 0/],
+  ['an unknown mode', { ...OWN, autoscaling: { maxReplicas: 3, mode: 'Pod' } }, /Unsupported value/],
+  ['a negative number', { ...OWN, replicas: -1 }, /replicas/],
+];
+for (const [what, spec, message] of REJECTED) {
+  test(`the API server rejects ${what}`, needsKubernetes, async () => {
+    await assert.rejects(cluster.client.create(PROVISIONERS, provisioner(spec, 'rejected')), (err) => {
+      assert.ok(err instanceof KubeError && err.status === 422, String(err));
+      assert.match(err.message, message);
+      return true;
+    });
+  });
+}
+
+test('a name must fit into a label', needsKubernetes, async () => {
+  await assert.rejects(cluster.client.create(PROVISIONERS, provisioner(OWN, 'a'.repeat(64))), /at most 50 characters/);
+});
+
+test('the scale subresource sets the number of daemons', needsKubernetes, async () => {
+  await cluster.client.create(PROVISIONERS, provisioner(OWN, 'scaled'));
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'scaled' }, { spec: { replicas: 7 } }, 'scale');
+  const { spec } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'scaled');
+  assert.equal(spec.replicas, 7);
+});

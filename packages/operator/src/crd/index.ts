@@ -1,0 +1,5 @@
+import type { CustomResource } from './manifest.ts';
+import { PROVISIONERS } from './provisioner.ts';
+
+/** Every resource of the operator. */
+export const CUSTOM_RESOURCES: readonly CustomResource[] = [PROVISIONERS];

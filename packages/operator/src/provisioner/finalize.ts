@@ -1,0 +1,81 @@
+import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
+import { isNotFound } from '../kube/client.ts';
+import { ROLE_BINDINGS, ROLES } from '../kube/types.ts';
+import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
+import { deleteKey } from './delete-key.ts';
+import { factsOf, keyOf, type RetiredKey, retiredKeys } from './keys.ts';
+import { keySecretOf, provisionerOf } from './names.ts';
+import { clientFor, problemOf } from './server.ts';
+import { credentialsOf, resolveTarget } from './target.ts';
+import type { World } from './world.ts';
+
+export const FINALIZER = 'coder.com/provisioner-key-cleanup';
+
+/**
+ * Deletes what Kubernetes cannot: the keys on the server, and permissions in other namespaces. A server that does not
+ * answer does not hold up the deletion: its keys are collected later.
+ */
+export async function finalize(world: World, provisioner: Provisioner): Promise<void> {
+  if (!hasFinalizer(provisioner, FINALIZER)) return;
+  await removePermissions(world, provisioner, []);
+  for (const key of allKeys(world, provisioner)) await removeKey(world, provisioner, key);
+  await setFinalizer(world.client, PROVISIONERS, provisioner, FINALIZER, false).catch((err) => {
+    if (!isNotFound(err)) throw err;
+  });
+}
+
+/** Its current key and those that it replaced. */
+function allKeys({ caches }: World, provisioner: Provisioner): RetiredKey[] {
+  const { metadata, status } = provisioner;
+  const facts = factsOf(caches.secrets.get(metadata.namespace!, keySecretOf(provisioner).name));
+  if (facts) return [keyOf(facts), ...retiredKeys(status, facts)];
+  const {
+    provisionerKeyName: name,
+    organizationName = '',
+    controlPlaneURL: url = '',
+    retiredKeys: old = [],
+  } = status ?? {};
+  return [...(name ? [{ name, organizationName, url }] : []), ...old];
+}
+
+async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey): Promise<void> {
+  const { report, uncollected, lookup } = world;
+  try {
+    const { target } = await resolveTarget(provisioner, lookup);
+    // a token is for its own server only
+    if (target.url !== key.url) throw new Error(`the operator has a token for ${target.url}, not for ${key.url}`);
+    await deleteKey(clientFor(target), key);
+  } catch (err) {
+    const { reason, message } = problemOf(err, { url: key.url, organization: key.organizationName });
+    await report(
+      PROVISIONERS,
+      provisioner,
+      'Warning',
+      'KeyNotDeleted',
+      `Could not delete the provisioner key "${key.name}" at ${key.url} (${reason}): ${message} The operator tries again later.`,
+    );
+    const credentials = await credentialsOf(provisioner, lookup).catch(() => undefined);
+    if (credentials) await uncollected.add({ ...key, namespace: provisioner.metadata.namespace!, credentials });
+  }
+}
+
+/** Deletes the permissions in namespaces that are not in `kept`. */
+export async function removePermissions(
+  world: World,
+  provisioner: Provisioner,
+  kept: readonly string[],
+): Promise<void> {
+  const { client, caches } = world;
+  const key = `${provisioner.metadata.namespace}/${provisioner.metadata.name}`;
+  for (const [resource, cache] of [
+    [ROLE_BINDINGS, caches.bindings],
+    [ROLES, caches.roles],
+  ] as const) {
+    for (const { metadata, ...object } of [...cache.all()]) {
+      if (provisionerOf({ metadata, ...object }) !== key || kept.includes(metadata.namespace!)) continue;
+      await client.delete(resource, metadata.namespace!, metadata.name).catch((err) => {
+        if (!isNotFound(err)) throw err;
+      });
+    }
+  }
+}

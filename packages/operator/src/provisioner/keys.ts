@@ -1,0 +1,114 @@
+// The provisioner key of a provisioner: one key on the server, whose text is in a Secret. The server shows the text once and
+// cannot change a key. So another organization, other tags, another name or a lost Secret mean another key. The old one is
+// retired: it stays until no pod and no daemon uses it, because deleting it cancels the builds of its daemons.
+import { randomBytes } from 'node:crypto';
+import { createClient } from '@platform/client';
+import { nodeFetch } from '@platform/client/node-fetch';
+import type { ProvisionerKey } from '@platform/contract';
+import { AppError } from '@platform/kit';
+import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
+import { sha256 } from '../machinery/apply.ts';
+import { keySecretOf } from './names.ts';
+import type { Secret } from './objects.ts';
+import type { Server, Target } from './server.ts';
+
+/** What a key was created for. It is recorded in annotations of the Secret, beside the key's text. */
+interface KeyFacts {
+  'coder.com/key-name': string;
+  'coder.com/key-id': string;
+  /** The name that the spec asks for. The key's own has a suffix if that name is taken. */
+  'coder.com/key-wanted-name': string;
+  'coder.com/key-organization': string;
+  'coder.com/key-url': string;
+  'coder.com/key-tags-hash': string;
+}
+
+export type RetiredKey = NonNullable<ProvisionerStatus['retiredKeys']>[number];
+
+/** The longest name of a key on the server, in bytes. */
+const MOST_NAME = 64;
+
+const wantedName = ({ metadata, spec }: Provisioner): string => (spec.key?.name || metadata.name).toLowerCase();
+
+/** What the spec asks of the key. */
+function wantedFacts(provisioner: Provisioner, { url, organization }: Target) {
+  return {
+    'coder.com/key-wanted-name': wantedName(provisioner),
+    'coder.com/key-organization': organization,
+    'coder.com/key-url': url,
+    'coder.com/key-tags-hash': sha256(provisioner.spec.tags ?? {}),
+  };
+}
+
+export function factsOf(secret: Secret | undefined): KeyFacts | undefined {
+  const annotations = secret?.metadata.annotations;
+  return annotations?.['coder.com/key-name'] ? (annotations as unknown as KeyFacts) : undefined;
+}
+
+/** Whether the stored key exists on the server and is what the spec asks for. */
+export function keyIsCurrent(provisioner: Provisioner, target: Target, server: Server, secret?: Secret): boolean {
+  const facts = factsOf(secret);
+  if (!facts || !secret?.data?.[keySecretOf(provisioner).key]) return false;
+  const wanted = Object.entries(wantedFacts(provisioner, target));
+  if (!wanted.every(([name, value]) => facts[name as keyof KeyFacts] === value)) return false;
+  return server.state.keys.some(({ id }) => id === facts['coder.com/key-id']);
+}
+
+/** Creates a key as the spec asks for. Returns its text, and its facts for the Secret. */
+export async function createKey(
+  provisioner: Provisioner,
+  target: Target,
+  server: Server,
+): Promise<{ key: string; facts: KeyFacts }> {
+  const wanted = wantedName(provisioner);
+  const taken = server.state.keys.some(({ name }) => name === wanted);
+  const suffix = `-${randomBytes(3).toString('hex')}`;
+  const name = taken ? wanted.slice(0, MOST_NAME - suffix.length) + suffix : wanted;
+  const { key } = await server.client.call('POST /organizations/{organization}/provisionerkeys', {
+    params: { organization: target.organization },
+    body: { name, tags: provisioner.spec.tags ?? {} },
+  });
+  const created = await describeKey(target.url, key);
+  server.addKey(created);
+  const facts = {
+    ...wantedFacts(provisioner, target),
+    'coder.com/key-name': created.name,
+    'coder.com/key-id': created.id,
+  };
+  return { key, facts };
+}
+
+/** What the server knows about a key, which the key itself may ask. */
+async function describeKey(url: string, key: string): Promise<ProvisionerKey> {
+  const client = createClient({
+    url,
+    token: '',
+    fetch: nodeFetch,
+    headers: { 'Coder-Provisioner-Daemon-Key': key },
+  });
+  const found = await client.call('GET /provisionerkeys/{provisionerkey}', { params: { provisionerkey: 'self' } });
+  if (!found.id) throw new AppError('internal', `${url} does not describe the key that it has just created`);
+  return found;
+}
+
+/** The keys that were replaced, with the one of the last status if that is no longer the current one. */
+export function retiredKeys(status: ProvisionerStatus | undefined, facts: KeyFacts): RetiredKey[] {
+  const {
+    provisionerKeyName: name,
+    organizationName = '',
+    controlPlaneURL: url = '',
+    retiredKeys: old = [],
+  } = status ?? {};
+  const last = name ? [{ name, organizationName, url }] : [];
+  const all = [...old, ...last].filter((key) => !sameKey(key, keyOf(facts)));
+  return all.filter((key, at) => all.findIndex((other) => sameKey(key, other)) === at);
+}
+
+export const keyOf = (facts: KeyFacts): RetiredKey => ({
+  name: facts['coder.com/key-name'],
+  organizationName: facts['coder.com/key-organization'],
+  url: facts['coder.com/key-url'],
+});
+
+export const sameKey = (a: RetiredKey, b: RetiredKey): boolean =>
+  a.name === b.name && a.organizationName === b.organizationName && a.url === b.url;

@@ -1,0 +1,184 @@
+// The objects that the operator creates for a provisioner, as it applies them.
+import type {
+  V1Container,
+  V1DeploymentSpec,
+  V1JobSpec,
+  V1PodTemplateSpec,
+  V1PolicyRule,
+} from '@kubernetes/client-node';
+import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
+import type { KubeObject, ObjectMeta, OwnerReference } from '../kube/types.ts';
+import { ownedBy, sha256 } from '../machinery/apply.ts';
+import { accountName, deploymentName, keySecretOf, labelsOf, selectorOf } from './names.ts';
+
+export interface Secret extends KubeObject {
+  type?: string;
+  data?: Record<string, string>;
+}
+
+export interface Deployment extends KubeObject {
+  spec: V1DeploymentSpec;
+  status?: { observedGeneration?: number; replicas?: number; updatedReplicas?: number; readyReplicas?: number };
+}
+
+export interface Job extends KubeObject {
+  spec: V1JobSpec;
+  status?: { active?: number; conditions?: { type: string; status: string }[] };
+}
+
+export interface Role extends KubeObject {
+  rules: V1PolicyRule[];
+}
+
+export interface RoleBinding extends KubeObject {
+  subjects: { kind: string; name: string; namespace: string }[];
+  roleRef: { apiGroup: string; kind: string; name: string };
+}
+
+/** Where the daemons' program is in the image. */
+const PROGRAM = '/opt/coder';
+const GRACE_SECONDS = 600;
+/** How long an ended Job stays for its logs. */
+const JOB_KEPT_SECONDS = 300;
+const CHECKSUM = 'checksum/secret';
+const EVERYTHING = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
+
+function meta(provisioner: Provisioner, name: string): ObjectMeta & { ownerReferences: OwnerReference[] } {
+  return {
+    name,
+    namespace: provisioner.metadata.namespace!,
+    labels: labelsOf(provisioner),
+    ownerReferences: [ownedBy(PROVISIONERS, provisioner)],
+  };
+}
+
+export function keySecret(provisioner: Provisioner, secret: string, annotations: Record<string, string>): Secret {
+  const { name, key } = keySecretOf(provisioner);
+  return {
+    metadata: { ...meta(provisioner, name), annotations },
+    type: 'Opaque',
+    data: { [key]: Buffer.from(secret).toString('base64') },
+  };
+}
+
+export const serviceAccount = (provisioner: Provisioner): KubeObject => ({
+  metadata: meta(provisioner, accountName(provisioner)),
+});
+
+/** The namespaces in which the daemons manage workspaces. */
+export function workspaceNamespaces({ metadata, spec }: Provisioner): string[] {
+  const { enabled, namespaces } = spec.workspacePermissions;
+  if (!enabled) return [];
+  return namespaces && namespaces.length > 0 ? [...new Set(namespaces)] : [metadata.namespace!];
+}
+
+/** The right to manage workspaces in one namespace. In another one than the provisioner's it cannot have an owner. */
+export function permissions(provisioner: Provisioner, namespace: string): { role: Role; binding: RoleBinding } {
+  const { spec, metadata: own } = provisioner;
+  const { enableDeployments, extraRules = [] } = spec.workspacePermissions;
+  const home = namespace === own.namespace;
+  const name = home ? `${own.name}-workspaces` : `${own.namespace}-${own.name}-workspaces`;
+  const { ownerReferences, ...common } = meta(provisioner, name);
+  const metadata = { ...common, namespace, ...(home ? { ownerReferences } : {}) };
+  return {
+    role: {
+      metadata,
+      rules: [
+        { apiGroups: [''], resources: ['pods', 'persistentvolumeclaims'], verbs: EVERYTHING },
+        ...(enableDeployments ? [{ apiGroups: ['apps'], resources: ['deployments'], verbs: EVERYTHING }] : []),
+        ...extraRules,
+      ],
+    },
+    binding: {
+      metadata,
+      subjects: [{ kind: 'ServiceAccount', name: accountName(provisioner), namespace: own.namespace! }],
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+    },
+  };
+}
+
+/** What the pods need beside the spec. */
+export interface Runtime {
+  url: string;
+  image: string;
+  /** Checksum of the key, so that a new key replaces the pods. */
+  keyChecksum: string;
+}
+
+export const checksumOf = (secret: Secret, key: string): string => sha256(secret.data?.[key] ?? '');
+
+/** The checksum of the key that a pod was made with. */
+export const podChecksum = (pod: KubeObject): string | undefined => pod.metadata.annotations?.[CHECKSUM];
+
+function podTemplate(provisioner: Provisioner, runtime: Runtime, more: string[], restart: string): V1PodTemplateSpec {
+  const { spec } = provisioner;
+  const pod = spec.podTemplate ?? {};
+  const { name: secretName, key } = keySecretOf(provisioner);
+  const container: V1Container = {
+    name: 'provisioner',
+    image: runtime.image,
+    command: [PROGRAM],
+    args: ['provisioner', 'start', ...more, ...(spec.extraArgs ?? [])],
+    env: [
+      { name: 'CODER_URL', value: runtime.url },
+      { name: 'CODER_PROVISIONER_DAEMON_KEY', valueFrom: { secretKeyRef: { name: secretName, key } } },
+      {
+        name: 'CODER_PROVISIONER_DAEMON_NAME',
+        valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.name' } },
+      },
+      ...(spec.extraEnv ?? []),
+    ],
+    ...(spec.resources ? { resources: spec.resources } : {}),
+    ...(pod.containerSecurityContext ? { securityContext: pod.containerSecurityContext } : {}),
+    ...(pod.volumeMounts ? { volumeMounts: pod.volumeMounts } : {}),
+  };
+  return {
+    metadata: {
+      labels: { ...pod.labels, ...labelsOf(provisioner) },
+      annotations: { ...pod.annotations, [CHECKSUM]: runtime.keyChecksum },
+    },
+    spec: {
+      serviceAccountName: accountName(provisioner),
+      terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? GRACE_SECONDS,
+      restartPolicy: restart,
+      containers: [container],
+      ...(pod.initContainers ? { initContainers: pod.initContainers } : {}),
+      ...(spec.imagePullSecrets ? { imagePullSecrets: spec.imagePullSecrets } : {}),
+      ...(pod.nodeSelector ? { nodeSelector: pod.nodeSelector } : {}),
+      ...(pod.tolerations ? { tolerations: pod.tolerations } : {}),
+      ...(pod.affinity ? { affinity: pod.affinity } : {}),
+      ...(pod.topologySpreadConstraints ? { topologySpreadConstraints: pod.topologySpreadConstraints } : {}),
+      ...(pod.priorityClassName ? { priorityClassName: pod.priorityClassName } : {}),
+      ...(pod.securityContext ? { securityContext: pod.securityContext } : {}),
+      ...(pod.volumes ? { volumes: pod.volumes } : {}),
+    },
+  };
+}
+
+export function deployment(provisioner: Provisioner, runtime: Runtime, replicas: number): Deployment {
+  return {
+    metadata: meta(provisioner, deploymentName(provisioner)),
+    spec: {
+      replicas,
+      selector: { matchLabels: selectorOf(provisioner) },
+      template: podTemplate(provisioner, runtime, [], 'Always'),
+    },
+  };
+}
+
+/** A pod for one build. A second pod after a failure could run another build, which nobody counted. */
+export function job(provisioner: Provisioner, runtime: Runtime): Job {
+  return {
+    metadata: meta(provisioner, `${provisioner.metadata.name}-${crypto.randomUUID().slice(0, 8)}`),
+    spec: {
+      backoffLimit: 0,
+      ttlSecondsAfterFinished: JOB_KEPT_SECONDS,
+      template: podTemplate(provisioner, runtime, ['--once'], 'Never'),
+    },
+  };
+}
+
+export function disruptionBudget(provisioner: Provisioner, maxUnavailable: number): KubeObject {
+  const budget = { maxUnavailable, selector: { matchLabels: selectorOf(provisioner) } };
+  return { metadata: meta(provisioner, deploymentName(provisioner)), spec: budget } as KubeObject;
+}

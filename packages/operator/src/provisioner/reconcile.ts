@@ -1,0 +1,243 @@
+// Brings a provisioner to what its spec says: key → Secret → account and permissions → daemons → status. Each step compares
+// with the local copies, so that a reconcile without a difference makes no request.
+import { ApiError, UnreachableError } from '@platform/client';
+import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
+import { isNotFound } from '../kube/client.ts';
+import { POD_DISRUPTION_BUDGETS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from '../kube/types.ts';
+import { applyChanges } from '../machinery/apply.ts';
+import type { NewCondition } from '../machinery/conditions.ts';
+import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
+import { deleteKey } from './delete-key.ts';
+import { FINALIZER, finalize, removePermissions } from './finalize.ts';
+import { createKey, factsOf, keyIsCurrent, type RetiredKey, retiredKeys } from './keys.ts';
+import { accountName, deploymentName, keySecretOf, selectorOf } from './names.ts';
+import {
+  checksumOf,
+  disruptionBudget,
+  keySecret,
+  permissions,
+  podChecksum,
+  type Secret,
+  serviceAccount,
+  workspaceNamespaces,
+} from './objects.ts';
+import { podsOf, type Surplus, scale } from './scale.ts';
+import { problemOf, type Server, ServerProblem, type Target } from './server.ts';
+import { condition, daemonsInStatus, problemConditions, readyCondition, writeStatus } from './status.ts';
+import { type Resolved, resolveTarget } from './target.ts';
+import type { World } from './world.ts';
+
+/** When to look again at what the operator does not watch, such as a missing Secret with credentials. */
+const AGAIN_MS = 15_000;
+
+/** Returns the reconciler: it takes the key of a provisioner, and returns the ms after which it is due again. */
+export function createReconciler(world: World): (key: string) => Promise<number | undefined> {
+  const surplus: Surplus = new Map();
+  return async (key) => {
+    const [namespace, name] = key.split('/') as [string, string];
+    const provisioner = world.caches.provisioners.get(namespace, name);
+    if (!provisioner || provisioner.metadata.deletionTimestamp) {
+      world.servers.leave(key);
+      surplus.delete(key);
+      if (provisioner) await finalize(world, provisioner);
+      return undefined;
+    }
+    try {
+      return await bringUp(world, await withFinalizer(world, provisioner), key, surplus);
+    } catch (err) {
+      if (!isServers(err)) throw err;
+      const { spec } = provisioner;
+      const problem = problemOf(err, {
+        url: spec.url ?? 'The server',
+        organization: spec.organizationName ?? 'default',
+      });
+      await world.report(PROVISIONERS, provisioner, 'Warning', problem.reason, problem.message);
+      const current = world.caches.provisioners.get(namespace, name) ?? provisioner;
+      await writeStatus(world, current, { phase: 'Pending' }, problemConditions(problem));
+      return AGAIN_MS;
+    }
+  };
+}
+
+const isServers = (err: unknown) =>
+  err instanceof ServerProblem || err instanceof ApiError || err instanceof UnreachableError;
+
+async function withFinalizer({ client, caches }: World, provisioner: Provisioner): Promise<Provisioner> {
+  if (hasFinalizer(provisioner, FINALIZER)) return provisioner;
+  const held = await setFinalizer(client, PROVISIONERS, provisioner, FINALIZER, true);
+  caches.provisioners.store(held);
+  return held;
+}
+
+async function bringUp(
+  world: World,
+  provisioner: Provisioner,
+  key: string,
+  surplus: Surplus,
+): Promise<number | undefined> {
+  const resolved = await resolveTarget(provisioner, world.lookup);
+  const { target } = resolved;
+  const server = await lookAt(world, provisioner, key, resolved);
+  const secret = await currentKey(world, provisioner, target, server);
+  const facts = factsOf(secret)!;
+  await applyAccess(world, provisioner);
+  const retired = retiredKeys(provisioner.status, facts);
+  const names = new Set([facts['coder.com/key-name'], ...retired.map(({ name }) => name)]);
+  const daemons = server.state.daemons.filter(({ key_name }) => names.has(key_name ?? ''));
+  const runtime = {
+    url: target.url,
+    image: resolved.image,
+    keyChecksum: checksumOf(secret, keySecretOf(provisioner).key),
+  };
+  const scaled = await scale(world, { provisioner, runtime, daemons, pending: server.state.pending }, surplus);
+  const left = await deleteRetired(world, provisioner, { retired, target, server, checksum: runtime.keyChecksum });
+
+  const pods = podsOf(world, provisioner);
+  const own = new Set(pods.map((pod) => pod.metadata.name));
+  const registered = daemons.filter(({ name }) => own.has(name)).length;
+  const ready = readyCondition(registered, scaled.replicas);
+  await writeStatus(
+    world,
+    provisioner,
+    {
+      phase: ready.status === 'True' ? 'Ready' : 'Pending',
+      replicas: pods.length,
+      readyReplicas: registered,
+      selector: Object.entries(selectorOf(provisioner))
+        .map(([name, value]) => `${name}=${value}`)
+        .join(','),
+      organizationID: server.state.keys.find(({ id }) => id === facts['coder.com/key-id'])?.organization,
+      organizationName: target.organization,
+      provisionerKeyID: facts['coder.com/key-id'],
+      provisionerKeyName: facts['coder.com/key-name'],
+      tagsHash: facts['coder.com/key-tags-hash'],
+      controlPlaneRefName: provisioner.spec.controlPlaneRef?.name,
+      controlPlaneURL: target.url,
+      secretRef: keySecretOf(provisioner),
+      retiredKeys: left.length > 0 ? left : undefined,
+      daemons: daemonsInStatus(daemons),
+      autoscaling: scaled.autoscaling,
+    },
+    [
+      condition('ControlPlaneReady', true, 'Reachable'),
+      condition('OperatorAccessReady', true, 'TokenAccepted'),
+      condition('ProvisionerKeyReady', true, 'KeyExists'),
+      condition('ProvisionerKeySecretReady', true, 'SecretExists'),
+      deploymentCondition(world, provisioner),
+      ready,
+    ],
+  );
+  return scaled.againMs;
+}
+
+function deploymentCondition({ caches }: World, provisioner: Provisioner): NewCondition {
+  if (provisioner.spec.autoscaling?.mode === 'Job')
+    return condition('DeploymentReady', true, 'NotNeeded', 'Each build has a Job of its own.');
+  const live = caches.deployments.get(provisioner.metadata.namespace!, deploymentName(provisioner));
+  const { replicas = 1 } = live?.spec ?? {};
+  const { readyReplicas = 0, observedGeneration = 0 } = live?.status ?? {};
+  const ok = observedGeneration >= (live?.metadata.generation ?? 0) && readyReplicas >= replicas;
+  return condition(
+    'DeploymentReady',
+    ok,
+    ok ? 'PodsReady' : 'PodsNotReady',
+    `${readyReplicas} of ${replicas} pods are ready.`,
+  );
+}
+
+/** The state of the server. A rejected token is read again, because someone may have replaced it. */
+async function lookAt({ servers, lookup }: World, provisioner: Provisioner, key: string, resolved: Resolved) {
+  try {
+    return await servers.look(key, resolved.target);
+  } catch (err) {
+    if (err instanceof ServerProblem && err.concerns === 'OperatorAccessReady')
+      lookup.forget(SECRETS, provisioner.metadata.namespace!, resolved.credentials.name);
+    throw err;
+  }
+}
+
+/** The Secret with the key. Creates another key if the stored one is not what the spec asks for. */
+async function currentKey(world: World, provisioner: Provisioner, target: Target, server: Server): Promise<Secret> {
+  const { client, caches, report } = world;
+  const { namespace = '' } = provisioner.metadata;
+  const { name } = keySecretOf(provisioner);
+  const stored = caches.secrets.get(namespace, name);
+  if (stored && keyIsCurrent(provisioner, target, server, stored)) return stored;
+  const { key, facts } = await createKey(provisioner, target, server);
+  const secret = await client.apply(SECRETS, keySecret(provisioner, key, { ...facts }));
+  caches.secrets.store(secret);
+  const had = provisioner.status?.provisionerKeyName;
+  await report(
+    PROVISIONERS,
+    provisioner,
+    'Normal',
+    had ? 'KeyReplaced' : 'KeyCreated',
+    `Created the provisioner key "${facts['coder.com/key-name']}"${had ? ` to replace "${had}"` : ''}.`,
+  );
+  const old = provisioner.status?.secretRef?.name;
+  if (old && old !== name) await client.delete(SECRETS, namespace, old).catch(ignoreNotFound);
+  return secret;
+}
+
+/** The account of the daemons, what it may do, and the budget for disruptions. */
+async function applyAccess(world: World, provisioner: Provisioner): Promise<void> {
+  const { client, caches } = world;
+  const { namespace = '' } = provisioner.metadata;
+  const account = caches.accounts.get(namespace, accountName(provisioner));
+  caches.accounts.store(await applyChanges(client, SERVICE_ACCOUNTS, serviceAccount(provisioner), account));
+  const namespaces = workspaceNamespaces(provisioner);
+  for (const place of namespaces) {
+    const { role, binding } = permissions(provisioner, place);
+    const { name } = role.metadata;
+    caches.roles.store(await applyChanges(client, ROLES, role, caches.roles.get(place, name)));
+    caches.bindings.store(await applyChanges(client, ROLE_BINDINGS, binding, caches.bindings.get(place, name)));
+  }
+  await removePermissions(world, provisioner, namespaces);
+  const budget = caches.budgets.get(namespace, deploymentName(provisioner));
+  const wanted = provisioner.spec.podDisruptionBudget;
+  if (wanted) {
+    const desired = disruptionBudget(provisioner, wanted.maxUnavailable);
+    caches.budgets.store(await applyChanges(client, POD_DISRUPTION_BUDGETS, desired, budget));
+  } else if (budget) {
+    await client.delete(POD_DISRUPTION_BUDGETS, namespace, budget.metadata.name).catch(ignoreNotFound);
+  }
+}
+
+const ignoreNotFound = (err: unknown) => {
+  if (!isNotFound(err)) throw err;
+};
+
+/** Deletes the replaced keys that no daemon and no pod uses any more. Returns the others. */
+async function deleteRetired(
+  world: World,
+  provisioner: Provisioner,
+  { retired, target, server, checksum }: { retired: RetiredKey[]; target: Target; server: Server; checksum: string },
+): Promise<RetiredKey[]> {
+  if (retired.length === 0) return [];
+  if (podsOf(world, provisioner).some((pod) => podChecksum(pod) !== checksum)) return retired;
+  const left: RetiredKey[] = [];
+  for (const key of retired) {
+    if (key.url !== target.url) {
+      const message = `Delete the provisioner key "${key.name}" at ${key.url} by hand: the operator has no token for that server.`;
+      await world.report(PROVISIONERS, provisioner, 'Warning', 'KeyNotDeleted', message);
+    } else if (isUsed(key, target, server)) {
+      left.push(key);
+    } else {
+      await deleteKey(server.client, key);
+      if (key.organizationName === target.organization) server.removeKey(key.name);
+      await world.report(
+        PROVISIONERS,
+        provisioner,
+        'Normal',
+        'KeyDeleted',
+        `Deleted the provisioner key "${key.name}".`,
+      );
+    }
+  }
+  return left;
+}
+
+/** Whether a daemon of this organization is connected with a key. In another organization its pods are gone anyway. */
+function isUsed({ name, organizationName }: RetiredKey, { organization }: Target, { state }: Server): boolean {
+  return organizationName === organization && state.daemons.some(({ key_name }) => key_name === name);
+}

@@ -1,0 +1,205 @@
+// Runs as many daemons as the spec or the queue asks for. Shrinking never stops a build: pods that run one get a higher
+// deletion cost, and a daemon that takes a job at the last moment finishes it before its pod ends.
+import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
+import { matchesTags, UNTAGGED } from '@platform/kit';
+import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
+import { isNotFound } from '../kube/client.ts';
+import { DEPLOYMENTS, JOBS, PODS } from '../kube/types.ts';
+import { applyChanges } from '../machinery/apply.ts';
+import { decide } from './autoscale.ts';
+import { deploymentName, provisionerOf } from './names.ts';
+import { deployment, type Job, job, type Runtime } from './objects.ts';
+import type { Pod, World } from './world.ts';
+
+/** Kubernetes removes pods with a lower cost first. Without the annotation the cost is 0. */
+const DELETION_COST = 'controller.kubernetes.io/pod-deletion-cost';
+
+/** Since when fewer daemons would do, by provisioner. A new leader starts to count again. */
+export type Surplus = Map<string, number>;
+
+export interface Scaled {
+  replicas: number;
+  autoscaling: ProvisionerStatus['autoscaling'];
+  /** When to look again, in ms. */
+  againMs?: number | undefined;
+}
+
+export interface Situation {
+  provisioner: Provisioner;
+  runtime: Runtime;
+  /** The daemons with a key of this provisioner. */
+  daemons: readonly ProvisionerDaemon[];
+  /** Every pending job of the organization. */
+  pending: readonly ProvisionerJob[];
+}
+
+const keyOf = ({ metadata }: Provisioner) => `${metadata.namespace}/${metadata.name}`;
+
+export function podsOf({ caches }: World, provisioner: Provisioner): Pod[] {
+  const key = keyOf(provisioner);
+  return [...caches.pods.all()].filter(
+    (pod) => pod.metadata.namespace === provisioner.metadata.namespace && provisionerOf(pod) === key,
+  );
+}
+
+function matching({ provisioner, pending }: Situation): number {
+  const tags = { ...UNTAGGED, ...provisioner.spec.tags };
+  return pending.filter((waiting) => matchesTags(waiting.tags, tags)).length;
+}
+
+const isBusy = ({ status }: ProvisionerDaemon) => status === 'busy';
+
+export async function scale(world: World, situation: Situation, surplus: Surplus): Promise<Scaled> {
+  const { spec } = situation.provisioner;
+  if (!spec.autoscaling) {
+    await removeJobs(world, situation.provisioner);
+    const replicas = spec.replicas ?? 1;
+    await applyDeployment(world, situation, replicas);
+    return { replicas, autoscaling: undefined };
+  }
+  return spec.autoscaling.mode === 'Job'
+    ? scaleJobs(world, situation, surplus)
+    : scaleDeployment(world, situation, surplus);
+}
+
+async function scaleDeployment(world: World, situation: Situation, surplus: Surplus): Promise<Scaled> {
+  const { provisioner, daemons } = situation;
+  const { minReplicas, maxReplicas, idleSeconds } = provisioner.spec.autoscaling!;
+  const { namespace = '' } = provisioner.metadata;
+  await removeJobs(world, provisioner);
+  const key = keyOf(provisioner);
+  const live = world.caches.deployments.get(namespace, deploymentName(provisioner));
+  const pending = matching(situation);
+  const decision = decide({
+    min: minReplicas,
+    max: maxReplicas,
+    idleMs: idleSeconds * 1000,
+    pending,
+    busy: daemons.filter(isBusy).length,
+    current: live?.spec.replicas ?? minReplicas,
+    now: world.clock.monotonic(),
+    surplusSince: surplus.get(key),
+  });
+  if (decision.surplusSince === undefined) surplus.delete(key);
+  else surplus.set(key, decision.surplusSince);
+  const shrinks = live !== undefined && decision.replicas < (live.spec.replicas ?? 0);
+  if (shrinks) await protectBuilds(world, situation);
+  await applyDeployment(world, situation, decision.replicas);
+  return {
+    replicas: decision.replicas,
+    againMs: decision.againMs,
+    autoscaling: {
+      pendingJobs: pending,
+      desiredReplicas: decision.desired,
+      ...scaleTime(world, situation, live?.spec.replicas !== decision.replicas),
+    },
+  };
+}
+
+function scaleTime({ clock }: World, { provisioner }: Situation, changed: boolean): { lastScaleTime?: string } {
+  const last = provisioner.status?.autoscaling?.lastScaleTime;
+  if (changed)
+    return {
+      lastScaleTime: clock
+        .now()
+        .toISOString()
+        .replace(/\.\d+Z$/, 'Z'),
+    };
+  return last ? { lastScaleTime: last } : {};
+}
+
+async function applyDeployment({ client, caches }: World, { provisioner, runtime }: Situation, replicas: number) {
+  const desired = deployment(provisioner, runtime, replicas);
+  const live = caches.deployments.get(provisioner.metadata.namespace!, desired.metadata.name);
+  caches.deployments.store(await applyChanges(client, DEPLOYMENTS, desired, live));
+}
+
+/** Marks the pods that run a build, so that Kubernetes removes others. */
+async function protectBuilds(world: World, { provisioner, daemons }: Situation): Promise<void> {
+  const busy = new Set(daemons.filter(isBusy).map(({ name }) => name));
+  for (const pod of podsOf(world, provisioner)) {
+    const { namespace = '', name, annotations } = pod.metadata;
+    const cost = busy.has(name) ? '1' : undefined;
+    if (annotations?.[DELETION_COST] === cost) continue;
+    try {
+      const patch = { metadata: { annotations: { [DELETION_COST]: cost ?? null } } };
+      world.caches.pods.store(await world.client.merge<Pod>(PODS, { namespace, name }, patch));
+    } catch (err) {
+      if (!isNotFound(err)) throw err;
+    }
+  }
+}
+
+const hasEnded = ({ status }: Job) =>
+  status?.conditions?.some(({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True') ??
+  false;
+
+function jobsOf({ caches }: World, provisioner: Provisioner): Job[] {
+  const key = keyOf(provisioner);
+  return [...caches.jobs.all()].filter(
+    (each) => provisionerOf(each) === key && !hasEnded(each) && !each.metadata.deletionTimestamp,
+  );
+}
+
+/** One Job for each build. A Job whose daemon never got a build is deleted after the idle time. */
+async function scaleJobs(world: World, situation: Situation, surplus: Surplus): Promise<Scaled> {
+  const { provisioner, daemons, runtime } = situation;
+  const { maxReplicas, idleSeconds } = provisioner.spec.autoscaling!;
+  const { client, caches, clock } = world;
+  const key = keyOf(provisioner);
+  await removeDeployment(world, provisioner);
+  const busyPods = new Set(daemons.filter(isBusy).map(({ name }) => name));
+  const podJob = (pod: Pod) => pod.metadata.labels?.['batch.kubernetes.io/job-name'];
+  const busyJobs = new Set(
+    podsOf(world, provisioner)
+      .filter((pod) => busyPods.has(pod.metadata.name))
+      .map(podJob),
+  );
+  const all = jobsOf(world, provisioner);
+  const free = all.filter((each) => !busyJobs.has(each.metadata.name));
+  const pending = matching(situation);
+  const decision = decide({
+    min: 0,
+    max: maxReplicas,
+    idleMs: idleSeconds * 1000,
+    pending,
+    busy: all.length - free.length,
+    current: all.length,
+    now: clock.monotonic(),
+    surplusSince: surplus.get(key),
+  });
+  if (decision.surplusSince === undefined) surplus.delete(key);
+  else surplus.set(key, decision.surplusSince);
+  for (let count = all.length; count < decision.replicas; count++) {
+    caches.jobs.store(await client.create(JOBS, job(provisioner, runtime)));
+  }
+  for (const each of free.slice(0, Math.max(0, all.length - decision.replicas))) await removeJob(world, each);
+  return {
+    replicas: decision.replicas,
+    againMs: decision.againMs,
+    autoscaling: {
+      pendingJobs: pending,
+      desiredReplicas: decision.desired,
+      ...scaleTime(world, situation, all.length !== decision.replicas),
+    },
+  };
+}
+
+async function removeDeployment({ client, caches }: World, provisioner: Provisioner): Promise<void> {
+  const { namespace = '' } = provisioner.metadata;
+  const live = caches.deployments.get(namespace, deploymentName(provisioner));
+  if (!live || live.metadata.deletionTimestamp) return;
+  await client.delete(DEPLOYMENTS, namespace, live.metadata.name).catch((err) => {
+    if (!isNotFound(err)) throw err;
+  });
+}
+
+async function removeJobs(world: World, provisioner: Provisioner): Promise<void> {
+  for (const each of jobsOf(world, provisioner)) await removeJob(world, each);
+}
+
+async function removeJob({ client }: World, { metadata }: Job): Promise<void> {
+  await client.delete(JOBS, metadata.namespace!, metadata.name).catch((err) => {
+    if (!isNotFound(err)) throw err;
+  });
+}

@@ -1,0 +1,212 @@
+// What the operator knows about each server that provisioners join: its daemons, its queue and its provisioner keys. One
+// poll per server and organization serves all provisioners there, and wakes them when something has changed.
+import { isDeepStrictEqual } from 'node:util';
+import { ApiError, type Client, createClient, UnreachableError } from '@platform/client';
+import { nodeFetch } from '@platform/client/node-fetch';
+import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platform/contract';
+import { errorText, type Logger } from '@platform/kit';
+import { sha256 } from '../machinery/apply.ts';
+import { pause } from '../machinery/informer.ts';
+
+/** A server, an organization on it and the API token of the operator. */
+export interface Target {
+  url: string;
+  token: string;
+  organization: string;
+}
+
+/** Why the operator cannot work with a server, as the reason and message of a condition. */
+export class ServerProblem extends Error {
+  /** Which condition is false: the server does not answer, or it rejects the operator's credentials. */
+  readonly concerns: 'ControlPlaneReady' | 'OperatorAccessReady';
+  readonly reason: string;
+  constructor(concerns: ServerProblem['concerns'], reason: string, message: string) {
+    super(message);
+    this.name = 'ServerProblem';
+    this.concerns = concerns;
+    this.reason = reason;
+  }
+}
+
+/** The problem behind an error of a call to the server. */
+export function problemOf(err: unknown, { url, organization }: Omit<Target, 'token'>): ServerProblem {
+  if (err instanceof ServerProblem) return err;
+  if (err instanceof UnreachableError) return new ServerProblem('ControlPlaneReady', 'Unreachable', errorText(err));
+  if (!(err instanceof ApiError)) return new ServerProblem('ControlPlaneReady', 'RequestFailed', errorText(err));
+  if (err.status === 401) {
+    const message = `${url} rejects the token. Store a valid API token in the Secret of bootstrap.credentialsSecretRef.`;
+    return new ServerProblem('OperatorAccessReady', 'Unauthorized', message);
+  }
+  // the server answers 404 to people who may not know of an organization
+  if (err.status === 403 || err.status === 404) {
+    const message =
+      `The token's user cannot manage provisioner keys of the organization "${organization}" at ${url}, or the ` +
+      'organization does not exist. Use the token of a Template Admin or Owner who is a member of it.';
+    return new ServerProblem('OperatorAccessReady', 'Forbidden', message);
+  }
+  return new ServerProblem('ControlPlaneReady', 'RequestFailed', `${url} answered ${err.status}: ${errorText(err)}`);
+}
+
+export interface ServerState {
+  /** Daemons that are connected. */
+  daemons: ProvisionerDaemon[];
+  /** Jobs that wait for a daemon. */
+  pending: ProvisionerJob[];
+  keys: ProvisionerKey[];
+}
+
+export interface Server {
+  readonly state: ServerState;
+  readonly client: Client;
+  /** Adds a key that was just created, which a poll under way may not have seen. */
+  addKey(key: ProvisionerKey): void;
+  removeKey(name: string): void;
+}
+
+export interface Servers {
+  /**
+   * The state of a server, for this provisioner, which is woken from then on when it changes. Waits for the first poll.
+   * @throws ServerProblem.
+   */
+  look(provisioner: string, target: Target): Promise<Server>;
+  /** Ends a provisioner's interest. A server without any is no longer polled. */
+  leave(provisioner: string): void;
+  stop(): Promise<void>;
+}
+
+/** The most that the server lists. */
+const MOST = 1_000;
+
+export function clientFor({ url, token }: Pick<Target, 'url' | 'token'>, signal?: AbortSignal): Client {
+  return createClient({ url, token, fetch: nodeFetch, ...(signal ? { signal } : {}) });
+}
+
+export interface ServersOptions {
+  pollMs: number;
+  log: Logger;
+  wake(provisioner: string): void;
+}
+
+export function createServers(options: ServersOptions): Servers {
+  const polls = new Map<string, Poll>();
+  const placeOf = new Map<string, string>();
+  const leave = (provisioner: string) => {
+    const place = placeOf.get(provisioner);
+    if (place === undefined) return;
+    placeOf.delete(provisioner);
+    const poll = polls.get(place)!;
+    poll.interested.delete(provisioner);
+    if (poll.interested.size > 0) return;
+    polls.delete(place);
+    void poll.stop();
+  };
+  return {
+    async look(provisioner, target) {
+      const place = sha256(target);
+      if (placeOf.get(provisioner) !== place) leave(provisioner);
+      let poll = polls.get(place);
+      if (!poll) {
+        poll = startPoll(target, options);
+        polls.set(place, poll);
+      }
+      placeOf.set(provisioner, place);
+      poll.interested.add(provisioner);
+      return poll.current();
+    },
+    leave,
+    async stop() {
+      await Promise.all([...polls.values()].map((poll) => poll.stop()));
+    },
+  };
+}
+
+interface Poll {
+  interested: Set<string>;
+  current(): Promise<Server>;
+  stop(): Promise<void>;
+}
+
+function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll {
+  const aborter = new AbortController();
+  const client = clientFor(target, aborter.signal);
+  const interested = new Set<string>();
+  const first = Promise.withResolvers<void>();
+  const params = { organization: target.organization };
+  /** Changes of keys since the poll under way began, which its answer may lack. */
+  let recent: ((keys: ProvisionerKey[]) => ProvisionerKey[])[] = [];
+  let outcome: { state: ServerState } | { problem: ServerProblem } | undefined;
+
+  const read = async (): Promise<ServerState> => {
+    const query = { limit: MOST };
+    const [daemons, pending, keys] = await Promise.all([
+      client.call('GET /organizations/{organization}/provisionerdaemons', {
+        params,
+        query: { ...query, status: 'idle,busy' },
+      }),
+      client.call('GET /organizations/{organization}/provisionerjobs', {
+        params,
+        query: { ...query, status: 'pending' },
+      }),
+      client.call('GET /organizations/{organization}/provisionerkeys', { params }),
+    ]);
+    return { daemons, pending, keys };
+  };
+  const poll = async () => {
+    recent = [];
+    let next: NonNullable<typeof outcome>;
+    try {
+      const state = await read();
+      next = { state: { ...state, keys: recent.reduce((keys, change) => change(keys), state.keys) } };
+    } catch (err) {
+      if (aborter.signal.aborted) return;
+      next = { problem: problemOf(err, target) };
+    }
+    const before = outcome;
+    outcome = next;
+    first.resolve();
+    if (before && !isDeepStrictEqual(seenOf(before), seenOf(next)))
+      for (const provisioner of interested) wake(provisioner);
+  };
+  const run = async () => {
+    while (!aborter.signal.aborted) {
+      await poll();
+      if (outcome && 'problem' in outcome) log.debug('server poll failed', { url: target.url, err: outcome.problem });
+      await pause(pollMs, aborter.signal);
+    }
+  };
+  const change = (apply: (keys: ProvisionerKey[]) => ProvisionerKey[]) => {
+    recent.push(apply);
+    if (outcome && 'state' in outcome) outcome.state = { ...outcome.state, keys: apply(outcome.state.keys) };
+  };
+  const running = run();
+  return {
+    interested,
+    async current() {
+      await first.promise;
+      if (!outcome || 'problem' in outcome) throw outcome!.problem;
+      return {
+        state: outcome.state,
+        client,
+        addKey: (key) => change((keys) => [...keys.filter(({ id }) => id !== key.id), key]),
+        removeKey: (name) => change((keys) => keys.filter((key) => key.name !== name)),
+      };
+    },
+    async stop() {
+      aborter.abort();
+      first.resolve();
+      outcome ??= { problem: new ServerProblem('ControlPlaneReady', 'Stopped', 'The operator is stopping.') };
+      await running;
+    },
+  };
+}
+
+/** The part of an outcome whose change concerns provisioners. Daemons report that they live all the time. */
+function seenOf(outcome: { state: ServerState } | { problem: ServerProblem }) {
+  if ('problem' in outcome) return [outcome.problem.reason, outcome.problem.message];
+  const { daemons, pending, keys } = outcome.state;
+  return [
+    daemons.map(({ id, status, version }) => [id, status, version]),
+    pending.map(({ id }) => id),
+    keys.map(({ id }) => id),
+  ];
+}
