@@ -60,7 +60,8 @@ export interface KubeClient {
     patch: object,
     subresource?: string,
   ): Promise<T>;
-  delete(resource: Resource, namespace: string, name: string, preconditions?: { uid: string }): Promise<void>;
+  /** Deletes an object, and in the background what it owns. A pod without a grace period is gone at once. */
+  delete(resource: Resource, namespace: string, name: string, gracePeriodSeconds?: number): Promise<void>;
   /** The number of requests so far. A watch counts once. */
   readonly requests: number;
 }
@@ -192,9 +193,9 @@ export function createKubeClient(connection: Connection): KubeClient {
         contentType: 'application/merge-patch+json',
         body: patch,
       }),
-    async delete(resource, namespace, name, preconditions) {
+    async delete(resource, namespace, name, gracePeriodSeconds) {
       await call('DELETE', pathOf(resource, namespace, name), {
-        body: { propagationPolicy: 'Background', ...(preconditions ? { preconditions } : {}) },
+        body: { propagationPolicy: 'Background', ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) },
       });
     },
   };

@@ -30,7 +30,6 @@ export function decide({ min, max, idleMs, pending, busy, current, now, surplusS
   if (desired >= current) return { desired, replicas: desired, surplusSince: undefined };
   const since = surplusSince ?? now;
   const leftMs = since + idleMs - now;
-  const least = Math.max(desired, busy);
-  if (leftMs > 0 && current <= max) return { desired, replicas: current, surplusSince: since, againMs: leftMs };
-  return { desired, replicas: least, surplusSince: undefined };
+  if (leftMs <= 0) return { desired, replicas: Math.max(desired, busy), surplusSince: undefined };
+  return { desired, replicas: Math.max(busy, Math.min(current, max)), surplusSince: since, againMs: leftMs };
 }

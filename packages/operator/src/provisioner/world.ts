@@ -13,7 +13,7 @@ export interface Pod extends KubeObject {
   status?: { phase?: string };
 }
 
-/** Local copies of what the reconciler reads. */
+/** The local copies that the reconciler reads. */
 export interface Caches {
   provisioners: Informer<Provisioner>;
   secrets: Informer<Secret>;

@@ -1,0 +1,149 @@
+// Plays the node of a cluster: it assigns each pod to itself and runs the first container's command as a local process, with
+// the environment that the pod describes. A deleted pod gets SIGTERM and its grace period, as from a real kubelet.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { V1EnvVar, V1PodSpec } from '@kubernetes/client-node';
+import { silentLogger } from '@platform/kit';
+import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
+import { type KubeObject, PODS, SECRETS } from '../kube/types.ts';
+import { keyOf, startInformer } from '../machinery/informer.ts';
+
+interface Pod extends KubeObject {
+  spec: V1PodSpec;
+}
+
+interface Running {
+  child: ChildProcess;
+  dir: string;
+  log: string;
+  stopping: boolean;
+}
+
+export interface Kubelet {
+  /** The pods whose process runs, by name. */
+  readonly running: ReadonlyMap<string, { log: string }>;
+  /** How many processes ended by a signal that they did not handle. */
+  readonly killed: number;
+  stop(): Promise<void>;
+}
+
+export interface KubeletOptions {
+  client: KubeClient;
+  namespace: string;
+  /** The command line that stands for the program in the image. */
+  program: readonly string[];
+  env?: NodeJS.ProcessEnv;
+}
+
+const CONDITIONS = ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'];
+
+export function startKubelet({ client, namespace, program, env = {} }: KubeletOptions): Kubelet {
+  const running = new Map<string, Running>();
+  const taken = new Set<string>();
+  const work = new Set<Promise<void>>();
+  let killed = 0;
+
+  const report = (name: string, phase: string, ready: boolean) =>
+    client
+      .merge(
+        PODS,
+        { namespace, name },
+        {
+          status: {
+            phase,
+            conditions: CONDITIONS.map((type) => ({
+              type,
+              status: ready || type === 'PodScheduled' || type === 'Initialized' ? 'True' : 'False',
+            })),
+          },
+        },
+        'status',
+      )
+      .catch(ignoreGone);
+  const textOf = async (pod: Pod, { value, valueFrom }: V1EnvVar): Promise<string> => {
+    if (valueFrom?.secretKeyRef) {
+      const { name = '', key } = valueFrom.secretKeyRef;
+      const secret = await client.get<KubeObject & { data: Record<string, string> }>(SECRETS, namespace, name);
+      return Buffer.from(secret.data[key]!, 'base64').toString();
+    }
+    if (valueFrom?.fieldRef?.fieldPath === 'metadata.name') return pod.metadata.name;
+    return value ?? '';
+  };
+  const run = async (pod: Pod) => {
+    const { name } = pod.metadata;
+    const binding = { metadata: { name, namespace }, target: { kind: 'Node', name: 'test' } };
+    const resource = { group: '', version: 'v1', kind: 'Binding', plural: `pods/${name}/binding` };
+    await client.create<KubeObject>(resource, binding);
+    const container = pod.spec.containers[0]!;
+    const variables = await Promise.all(
+      (container.env ?? []).map(async (each) => [each.name, await textOf(pod, each)] as const),
+    );
+    const dir = mkdtempSync(join(tmpdir(), 'pod-'));
+    const [file, ...first] = program;
+    const child = spawn(file!, [...first, ...(container.args ?? [])], {
+      cwd: dir,
+      env: { PATH: process.env['PATH'], HOME: dir, ...env, ...Object.fromEntries(variables) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const entry: Running = { child, dir, log: '', stopping: false };
+    for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (data: Buffer) => (entry.log += data));
+    running.set(name, entry);
+    const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
+    await report(name, 'Running', true);
+    const code = await exited;
+    if (code === null) killed++;
+    running.delete(name);
+    rmSync(dir, { recursive: true, force: true });
+    await report(name, code === 0 ? 'Succeeded' : 'Failed', false);
+    if (entry.stopping) await removePod(name);
+  };
+  const removePod = (name: string) => client.delete(PODS, namespace, name, 0).catch(ignoreGone);
+  const informer = startInformer<Pod>({
+    client,
+    resource: PODS,
+    scope: { namespace },
+    log: silentLogger,
+    onChange: (pod) => {
+      if (!pod) return;
+      const {
+        name,
+        deletionTimestamp,
+        deletionGracePeriodSeconds = 30,
+      } = pod.metadata as Pod['metadata'] & {
+        deletionGracePeriodSeconds?: number;
+      };
+      const entry = running.get(name);
+      if (deletionTimestamp) {
+        if (!entry || entry.stopping) return;
+        entry.stopping = true;
+        entry.child.kill('SIGTERM');
+        setTimeout(() => entry.child.kill('SIGKILL'), deletionGracePeriodSeconds * 1000).unref();
+        return;
+      }
+      if (taken.has(keyOf(pod))) return;
+      taken.add(keyOf(pod));
+      const done = run(pod).catch((err) => {
+        if (!isNotFound(err) && !isConflict(err)) throw err;
+      });
+      work.add(done);
+      void done.finally(() => work.delete(done));
+    },
+  });
+  return {
+    running,
+    get killed() {
+      return killed;
+    },
+    async stop() {
+      await informer.stop();
+      for (const { child } of running.values()) child.kill('SIGKILL');
+      await Promise.all(work);
+    },
+  };
+}
+
+function ignoreGone(err: unknown): void {
+  if (!isNotFound(err) && !isConflict(err)) throw err;
+}
