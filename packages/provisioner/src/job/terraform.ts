@@ -8,6 +8,7 @@ import { isAtLeast } from '@platform/kit/version';
 import type { VariableValue } from '@platform/wire/proto/provisioner';
 import { shareTree } from '../isolation/tree.ts';
 import type { PlanFile } from '../resources/model.ts';
+import { memoryLimit } from '../runner/memory.ts';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { type Env, TERRAFORM_ENV } from '../terraform/env.ts';
@@ -148,6 +149,7 @@ export class JobTerraform {
       const live = await runner.run({
         id,
         binary: terraform.path,
+        memoryLimit: memoryLimit(),
         args: [command, ...args],
         cwd: session.templateDir,
         ...(user && launcher ? { as: { launcher: launcher.socketPath, uid: user.uid } } : {}),
@@ -166,13 +168,16 @@ export class JobTerraform {
         ...(outputPath === undefined ? {} : { outputPath }),
       });
       const started = await live.terraform.catch(() => undefined);
-      return await this.#follow(command, id, {
+      const result = await this.#follow(command, id, {
         runner: live.runner,
         terraform: started,
         stage: options.stage,
         exited: live.exited,
         onOutput: live.onOutput,
       });
+      // some commands name files with the session's folder
+      const relative = result.errors.map((error) => error.replaceAll(`${session.templateDir}/`, ''));
+      return { ...result, errors: relative };
     } finally {
       await sockets.remove();
     }

@@ -6,6 +6,7 @@ import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { startProvider } from '@platform/terraform-provider';
 import { Launcher } from '../isolation/client.ts';
+import { watchMemory } from './memory.ts';
 import { processRef } from './process-ref.ts';
 import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 import { Recorder } from './recorder.ts';
@@ -84,7 +85,12 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
     await keep(spec, 'the process', spec.startedPath, terraform);
     send({ type: 'started', id: spec.id, terraform });
     const streams = [output ? copy(stdout, output) : recorder.consume(stdout, 'o'), recorder.consume(stderr, 'e')];
-    const { code, signal } = await exited;
+    let tooMuch = false;
+    const unwatch = watchMemory(terraform.pid, spec.memoryLimit ?? Number.POSITIVE_INFINITY, () => {
+      tooMuch = true;
+      void kill(spec, terraform);
+    });
+    const { code, signal } = await exited.finally(unwatch);
     // A process that the template left in the background (for example, an agent) may keep the pipes open. The run does
     // not wait for it.
     const drained = Promise.all(streams);
@@ -95,6 +101,7 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
     await drained.catch(() => {});
     clearTimeout(limit);
     exit = { code, signal, finishedAt: Date.now() };
+    if (tooMuch) exit.error = tooMuchMemory(spec.memoryLimit!);
   } catch (err) {
     exit = { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) };
   }
@@ -106,6 +113,19 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   await provider?.close();
   hold?.release();
 }
+
+/** Kills Terraform and its providers. What it has created so far is in its state file. */
+async function kill({ as }: RunSpec, terraform: ProcessRef): Promise<void> {
+  try {
+    if (as) await new Launcher(as.launcher).signal(terraform, 'SIGKILL');
+    else process.kill(-terraform.pid, 'SIGKILL');
+  } catch (err) {
+    log.error(`cannot kill a run that uses too much memory: ${errorText(err)}`);
+  }
+}
+
+const tooMuchMemory = (limit: number): string =>
+  `it used more than ${(limit / 1024 ** 3).toFixed(1)} GiB of memory and was killed. Look for expressions of the template that grow without end`;
 
 interface Started {
   terraform: ProcessRef;

@@ -32,6 +32,8 @@ export interface RunSpec {
     /** The CODER_* variables that the provider reads. */
     env: Record<string, string>;
   };
+  /** The bytes of memory that terraform and its children may use together. With more they are killed. */
+  memoryLimit?: number;
   /** The file for the lines of stdout and stderr, in the format of recorder.ts. */
   logPath: string;
   /** A file that receives the unchanged stdout. The log then receives only stderr. */
@@ -47,7 +49,7 @@ export interface RunExit {
   signal: string | null;
   /** Unix milliseconds. */
   finishedAt: number;
-  /** Why the run could not start. */
+  /** Why the run could not start, or was ended. */
   error?: string;
   /** The lost lines that the log does not mention, because its disk was full until the end. */
   lost?: LostLines;

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { testLogger } from '../testing/harness.ts';
 import { Runner } from './client.ts';
+import { memoryOf } from './memory.ts';
 
 let dir: string;
 before(async () => {
@@ -40,6 +41,33 @@ test('reports the end of a run whose folder is gone, and other runs continue', a
     assert.equal((await other.exited).code, 7);
     assert.ok(existsSync(join(dir, 'other', 'exit')));
     assert.match(await readFile(join(dir, 'runner.log'), 'utf8'), /cannot store the outcome of run lost: ENOENT/);
+  } finally {
+    runner.release();
+  }
+});
+
+test('kills a run whose processes use more memory than they may, and says so', async () => {
+  const runner = new Runner({ log: testLogger, logPath: join(dir, 'runner.log') });
+  try {
+    const at = join(dir, 'hungry');
+    await mkdir(at);
+    const grow = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(20 << 20, 1)), 20)';
+    const live = await runner.run({
+      id: 'hungry',
+      binary: '/bin/sh',
+      args: ['-c', `"${process.execPath}" -e '${grow}'; exit 0`],
+      cwd: at,
+      env: { PATH: process.env['PATH'] ?? '' },
+      memoryLimit: 300 << 20,
+      logPath: join(at, 'log'),
+      startedPath: join(at, 'started'),
+      exitPath: join(at, 'exit'),
+    });
+    const { pid } = await live.terraform;
+    const { error, signal } = await live.exited;
+    assert.equal(signal, 'SIGKILL');
+    assert.match(error ?? '', /^it used more than 0\.3 GiB of memory and was killed/);
+    assert.equal(memoryOf(pid), 0, 'no process is left');
   } finally {
     runner.release();
   }
