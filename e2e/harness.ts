@@ -258,6 +258,14 @@ function processes(): { pid: number; parent: number; text: string }[] {
   });
 }
 
+/** The running processes below this one. */
+export function descendants(pid: number): { pid: number; text: string }[] {
+  const all = processes();
+  const below = (parent: number): typeof all =>
+    all.filter((each) => each.parent === parent).flatMap((each) => [each, ...below(each.pid)]);
+  return below(pid);
+}
+
 function childOf(pid: number): number | undefined {
   return processes().find((entry) => entry.parent === pid && entry.text.includes('provisioner builtin'))?.pid;
 }

@@ -181,7 +181,7 @@ resource "terraform_data" "bad" {
   const job = build(archive, WorkspaceTransition.START);
   job.type.value.variableValues = [];
   const { failed } = await h.server.verdict(h.server.post(job));
-  assert.match(failed?.error ?? '', /^terraform apply: exit status 1: local-exec provisioner error/);
+  assert.match(failed?.error ?? '', /^terraform apply: exit status 1: main\.tf:\d+: local-exec provisioner error/);
   assert.ok(failed?.type.case === 'workspaceBuild');
   assert.match(Buffer.from(failed.type.value.state).toString(), /"good"/);
   assert.ok(failed.type.value.timings.length > 0);

@@ -140,11 +140,11 @@ test('environment variables and dev containers are resources too, and an AI task
   const names = describe({ instances }, graph(), nothing).resources.map(({ name }) => name);
   assert.deepEqual(names, ['e', 'd']);
   const task = graph('coder_ai_task.t');
-  assert.throws(
-    () => describe({ instances: [data('coder_parameter', 'p', { name: 'p' })] }, task, nothing),
-    /AI Prompt/,
-  );
-  const found = describe({ instances: [data('coder_parameter', 'p', { name: 'AI Prompt' })] }, task, nothing);
+  const planned = managed('coder_ai_task.t', { id: 't' });
+  assert.throws(() => describe({ instances: [planned] }, task, nothing), /AI Prompt/);
+  assert.doesNotThrow(() => describe({ instances: [] }, task, nothing), 'a deleted workspace');
+  const prompt = data('coder_parameter', 'p', { name: 'AI Prompt' });
+  const found = describe({ instances: [planned, prompt] }, task, nothing);
   assert.equal(found.hasAiTasks, true);
 });
 

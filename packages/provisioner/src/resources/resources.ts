@@ -92,7 +92,8 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
 
   const parameters = findParameters(instances);
   const hasAiTasks = graph.labels.some((label) => label.includes('coder_ai_task'));
-  if (hasAiTasks && instances.some(({ mode }) => mode === 'data') && parameters.every(({ name }) => name !== AI_PROMPT))
+  const planned = managed.some(({ type }) => type === 'coder_ai_task');
+  if (planned && parameters.every(({ name }) => name !== AI_PROMPT))
     throw new AppError('invalid', `coder_ai_task needs a coder_parameter named ${JSON.stringify(AI_PROMPT)}`);
   return {
     resources,

@@ -103,18 +103,22 @@ export async function countLines(path: string, end: number): Promise<number> {
   return count;
 }
 
-/** The text of a diagnostic with severity "error", for the job's error. Undefined for any other line. */
+/** The place and text of a diagnostic with severity "error", for the job's error. Undefined for any other line. */
 export function errorSummary(line: TerraformLine): string | undefined {
   const { diagnostic } = line;
   if (diagnostic?.severity !== 'error') return undefined;
+  const { range, summary } = diagnostic;
+  const place = range?.filename ? `${range.filename}:${range.start?.line ?? '?'}: ` : '';
   const detail = diagnostic.detail?.split('\n')[0];
-  return detail ? `${diagnostic.summary}: ${detail}` : diagnostic.summary;
+  return `${place}${summary}${detail ? `: ${detail}` : ''}`;
 }
 
 const MOST_PRINTED = 20;
 const MOST_DETAIL = 500;
 /** The text that Terraform prints before the actual errors. */
 const PREAMBLE = /^Terraform encountered problems during initiali[sz]ation|^There are some problems with the/;
+
+const PLACE = /^ {2}on (.+?) line (\d+)(?:,|:)/;
 
 /** Reads errors of commands without a JSON stream: `Error: <summary>`, the indented location, and the detail. */
 export class PrintedErrors {
@@ -128,6 +132,9 @@ export class PrintedErrors {
       const isKept = !PREAMBLE.test(summary) && this.errors.length < MOST_PRINTED;
       this.#detail = isKept ? '' : undefined;
       if (isKept) this.errors.push(summary);
+    } else if (this.#detail === '' && PLACE.test(line)) {
+      const [, file, at] = PLACE.exec(line)!;
+      this.errors.push(`${file}:${at}: ${this.errors.pop()}`);
     } else if (this.#detail === '' && /^\S/.test(line)) {
       this.#append(`: ${line}`);
     } else if (this.#detail) {
