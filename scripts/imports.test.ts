@@ -30,7 +30,7 @@ const ROOMS: Record<string, string[]> = {
   background: ['background', 'app', 'authz', 'db', 'config', 'postgres'],
   metrics: ['metrics', 'app', 'db', 'config'],
   profiles: ['profiles', 'config'],
-  tracing: ['tracing', 'metrics', 'config'],
+  tracing: ['tracing', 'metrics', 'app', 'db', 'config'],
   app: ['app', 'authz', 'db', 'config'],
   authz: ['authz'],
   db: ['db'],

@@ -221,6 +221,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       agentsWait: given.buildsBinaries ?? (() => false),
       optionSources: given.sources ?? {},
     };
+    if (tracing) {
+      const unfollow = tracing.follow(services);
+      closer.add('traces of jobs', async () => unfollow());
+    }
     let metrics: RunningMetrics | undefined;
     if (config.prometheusEnable) {
       // loaded for those who want it

@@ -4,7 +4,7 @@ import { silentLogger } from '@platform/kit';
 import { eventually, freshDatabase } from '@platform/testkit';
 import { connect } from './connect.ts';
 import { createEvents } from './events.ts';
-import { timeQueries } from './query-times.ts';
+import { watchQueries } from './query-times.ts';
 
 test('sends events that are published together in one or two statements, each once, to every server', async () => {
   const database = await freshDatabase();
@@ -47,7 +47,7 @@ test('sends the events of a transaction in one statement when it commits, and no
   events.on('agent_logs', ({ agent_id: id }) => seen.push(id));
   await sql`SELECT 1`;
   const statements: string[] = [];
-  const stop = timeQueries(sql, (statement) => statements.push(statement));
+  const stop = watchQueries(sql, (statement) => void statements.push(statement));
   await sql.begin(async (tx) => {
     await events.publish(tx, 'agent_logs', { agent_id: 'first' });
     await events.publish(tx, 'agent_logs', { agent_id: 'second' });

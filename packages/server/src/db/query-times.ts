@@ -1,20 +1,29 @@
 import type postgres from 'postgres';
 import type { Sql } from './connect.ts';
 
-/** The parts of the driver's queries that are needed to time them. */
-interface DriverQuery {
-  executed: boolean;
+/** A statement, or a part of one that another statement contains. */
+interface Fragment {
   strings: readonly string[];
+  args: readonly unknown[];
+}
+
+/** The parts of the driver's queries that are needed to watch them. */
+interface DriverQuery extends Fragment {
+  executed: boolean;
   resolve(value: unknown): void;
   reject(err: unknown): void;
   handle(): unknown;
 }
 
+/** Called at the end of a statement, with the error of one that failed. */
+export type StatementEnd = (err?: unknown) => void;
+
 /**
- * Times every statement of this process, of all pools, until the returned function is called. `observe` gets a statement
- * as its verb and its first table, such as "select workspaces".
+ * Calls `begin` for every statement of this process, of all pools, until the returned function is called. It gets a
+ * statement as its verb and its first table, such as "select workspaces". It runs in the context of the caller, and may
+ * return a function for the end.
  */
-export function timeQueries(sql: Sql, observe: (statement: string, seconds: number) => void): () => void {
+export function watchQueries(sql: Sql, begin: (statement: string) => StatementEnd | undefined): () => void {
   // the driver exports no class, and a query that nobody awaits is not sent
   const queries = Object.getPrototypeOf(sql`SELECT 1`) as DriverQuery & postgres.PendingQuery<never>;
   const names = new WeakMap<readonly string[], string>();
@@ -22,23 +31,22 @@ export function timeQueries(sql: Sql, observe: (statement: string, seconds: numb
   queries.handle = function (this: DriverQuery) {
     if (!this.executed) {
       const { resolve, reject, strings } = this;
-      const began = performance.now();
-      const over = () => {
-        let name = names.get(strings);
-        if (name === undefined) {
-          name = statementName(strings.join(' '));
-          names.set(strings, name);
-        }
-        observe(name, (performance.now() - began) / 1_000);
-      };
-      this.resolve = (value) => {
-        over();
-        resolve(value);
-      };
-      this.reject = (err) => {
-        over();
-        reject(err);
-      };
+      let name = names.get(strings);
+      if (name === undefined) {
+        name = statementName(textOf(this));
+        names.set(strings, name);
+      }
+      const over = begin(name);
+      if (over) {
+        this.resolve = (value) => {
+          over();
+          resolve(value);
+        };
+        this.reject = (err) => {
+          over(err);
+          reject(err);
+        };
+      }
     }
     return handle.call(this);
   };
@@ -46,6 +54,13 @@ export function timeQueries(sql: Sql, observe: (statement: string, seconds: numb
     queries.handle = handle;
   };
 }
+
+const isFragment = (value: unknown): value is Fragment =>
+  typeof value === 'object' && value !== null && 'strings' in value && 'args' in value;
+
+/** The text with its fragments, without values. */
+const textOf = ({ strings, args }: Fragment): string =>
+  strings.map((text, at) => `${text}${isFragment(args[at]) ? textOf(args[at]) : ' '}`).join('');
 
 /** "select workspaces" for `SELECT w.* FROM workspaces w …`. The verb alone for statements without a table. */
 export function statementName(text: string): string {

@@ -1,8 +1,9 @@
 import { errorText } from '@platform/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
-import { endedJobs, organizationNameById, stageSeconds } from '../db/queries/figures.ts';
+import { endedJobs, organizationNameById, stageTimes } from '../db/queries/figures.ts';
 import type { JobStatus, JobType } from '../db/queries/jobs.ts';
+import { watchEndedJobs } from './ended-jobs.ts';
 import type { Metrics } from './metrics.ts';
 
 /**
@@ -10,18 +11,15 @@ import type { Metrics } from './metrics.ts';
  * "other".
  */
 const MOST_BUILD_SERIES = 10_000;
-/** After this time, in ms, an announced end without a commit counts as rolled back. */
-const MARK_MS = 60_000;
 /** How long an organization's name is remembered, in ms. */
 const NAME_MS = 60_000;
 const STATUS: Partial<Record<JobStatus, string>> = { succeeded: 'success', failed: 'failed', canceled: 'canceled' };
 
 /**
- * Counters and histograms of jobs. The server that ends a job counts it. It notes the event when it publishes it, and
- * reads the row when the notification arrives, which is after the commit.
+ * Counters and histograms of jobs. The server that ends a job counts it.
  */
 export function createJobMetrics(services: Services, registry: Registry): Metrics & { close(): void } {
-  const { sql, events, log } = services;
+  const { sql, log } = services;
   const registers = [registry];
   const wait = new Histogram({
     name: 'coderd_provisioner_queue_wait_seconds',
@@ -77,15 +75,10 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
     return name;
   }
 
-  /** Ends that this server published and whose commit is not confirmed yet. */
-  const said = new Map<string, number>();
-  /** Ended jobs whose rows are to be read. */
-  let ended = new Set<string>();
-  let reading = false;
   const buildSeries = new Set<string>();
 
   async function count(ids: string[]): Promise<void> {
-    const [jobs, parts] = await Promise.all([endedJobs(sql, ids), stageSeconds(sql, ids)]);
+    const [jobs, parts] = await Promise.all([endedJobs(sql, ids), stageTimes(sql, ids)]);
     const statusOf = new Map<string, string>();
     for (const job of jobs) {
       const status = STATUS[job.job_status] ?? job.job_status;
@@ -118,47 +111,7 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
     }
   }
 
-  async function read(): Promise<void> {
-    if (reading) return;
-    reading = true;
-    try {
-      while (ended.size > 0) {
-        const ids = [...ended];
-        ended = new Set();
-        try {
-          await count(ids);
-        } catch (err) {
-          // read together with the next job that ends
-          for (const id of ids) ended.add(id);
-          throw err;
-        }
-      }
-    } catch (err) {
-      log.debug('could not record the metrics of ended jobs', { err: errorText(err) });
-    } finally {
-      reading = false;
-    }
-  }
-
-  const off = [
-    events.onPublish('job_changed', ({ job_id, end }) => {
-      if (!end) return;
-      const now = performance.now();
-      for (const [id, since] of said) if (now - since > MARK_MS) said.delete(id);
-      said.set(job_id, now);
-    }),
-    events.on('job_changed', ({ job_id, end }) => {
-      if (!end || !said.delete(job_id)) return;
-      ended.add(job_id);
-      void read();
-    }),
-    events.onResync(() => {
-      // those notifications may be lost. A job that has not ended is not counted
-      for (const id of said.keys()) ended.add(id);
-      said.clear();
-      void read();
-    }),
-  ];
+  const stop = watchEndedJobs(services, count);
 
   return {
     jobAcquired({ organization_id, type, created_at, started_at }) {
@@ -169,8 +122,6 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
       );
     },
     stateRejected: (source, reason) => rejectedStates.inc({ source, reason }),
-    close() {
-      for (const stop of off) stop();
-    },
+    close: stop,
   };
 }

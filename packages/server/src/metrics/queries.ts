@@ -1,6 +1,6 @@
 import { Histogram, type Registry } from 'prom-client';
 import type { Sql } from '../db/connect.ts';
-import { timeQueries } from '../db/query-times.ts';
+import { watchQueries } from '../db/query-times.ts';
 
 /** Times the database's statements. Returns a function that ends it. */
 export function createQueryMetrics(sql: Sql, registry: Registry): () => void {
@@ -11,5 +11,8 @@ export function createQueryMetrics(sql: Sql, registry: Registry): () => void {
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 30],
     registers: [registry],
   });
-  return timeQueries(sql, (query, seconds) => latencies.observe({ query }, seconds));
+  return watchQueries(sql, (query) => {
+    const began = performance.now();
+    return () => latencies.observe({ query }, (performance.now() - began) / 1_000);
+  });
 }

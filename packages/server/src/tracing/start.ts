@@ -1,6 +1,6 @@
 /**
- * Exports a trace of each request with OpenTelemetry. The span of a request has the pattern of its route as name, and
- * continues the trace of a client that sends `traceparent`.
+ * Exports traces of requests and jobs with OpenTelemetry. The span of a request has the pattern of its route as name, and
+ * continues the trace of a client that sends `traceparent`. The statements of a request are spans in it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
@@ -10,6 +10,7 @@ import {
   type Span,
   SpanKind,
   SpanStatusCode,
+  trace,
 } from '@opentelemetry/api';
 import { ExportResultCode, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
@@ -18,14 +19,22 @@ import { BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentele
 import { errorText, type LogFields, type Logger, type LogLevel } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import type { FastifyInstance } from 'fastify';
+import type { Services } from '../app/context.ts';
+import { watchQueries } from '../db/query-times.ts';
 import { routePattern, whenOver } from '../metrics/requests.ts';
+import { traceJobs } from './jobs.ts';
 import { type TraceConfig, type TraceTarget, traceSampler, traceTargets } from './targets.ts';
+
+/** The standard's default. */
+const SCHEDULE_DELAY_MS = 5_000;
 
 export interface Tracing {
   /** The logger for everything that runs in requests. With --trace-logs, its lines are also events of their spans. */
   log: Logger;
   /** Traces the requests of every route of this server. Call it before the server is ready. */
   observe(app: FastifyInstance): void;
+  /** Traces the jobs of this server, and the statements of its requests. Returns a function that ends it. */
+  follow(services: Pick<Services, 'sql' | 'events' | 'log'>): () => void;
   /** Exports what is left. */
   close(): Promise<void>;
 }
@@ -33,11 +42,12 @@ export interface Tracing {
 /** @throws AppError `invalid` for an invalid OTEL_* variable */
 export function startTracing(config: TraceConfig, env: NodeJS.ProcessEnv, log: Logger): Tracing {
   const own = resourceFromAttributes({ 'service.name': 'coderd', 'service.version': VERSION });
+  const scheduledDelayMillis = Number(env['OTEL_BSP_SCHEDULE_DELAY']) || SCHEDULE_DELAY_MS;
   const provider = new TracerProvider({
     resource: own.merge(detectResources({ detectors: [envDetector] })),
     sampler: traceSampler(env),
     spanProcessors: traceTargets(config, env).map(
-      (target) => new BatchSpanProcessor({ exporter: exporterTo(target, log) }),
+      (target) => new BatchSpanProcessor({ exporter: exporterTo(target, log), scheduledDelayMillis }),
     ),
   });
   const tracer = provider.getTracer('coderd', VERSION);
@@ -60,6 +70,24 @@ export function startTracing(config: TraceConfig, env: NodeJS.ProcessEnv, log: L
         });
         current.run(span, next);
       });
+    },
+    follow(services) {
+      const stopJobs = traceJobs(services, tracer);
+      const stopQueries = watchQueries(services.sql, (statement) => {
+        const parent = current.getStore();
+        if (!parent?.isRecording()) return undefined;
+        const attributes = { 'db.system.name': 'postgresql', 'db.query.summary': statement };
+        const inside = trace.setSpan(ROOT_CONTEXT, parent);
+        const span = tracer.startSpan(statement, { kind: SpanKind.CLIENT, attributes }, inside);
+        return (err) => {
+          if (err !== undefined) span.setStatus({ code: SpanStatusCode.ERROR });
+          span.end();
+        };
+      });
+      return () => {
+        stopQueries();
+        stopJobs();
+      };
     },
     close: () => provider.shutdown(),
   };

@@ -5,9 +5,12 @@ import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 
 export interface ReceivedSpan {
   traceId: string;
+  spanId: string;
   parentId: string;
   name: string;
   kind: number;
+  /** In seconds. */
+  duration: number;
   attributes: Record<string, unknown>;
   events: { name: string; attributes: Record<string, unknown> }[];
   status: number;
@@ -55,9 +58,11 @@ function spansOf(body: Uint8Array): ReceivedSpan[] {
     return messages(resourceSpans, 2).flatMap((scope) =>
       messages(scope, 2).map((span) => ({
         traceId: text(span, 1, 'hex'),
+        spanId: text(span, 2, 'hex'),
         parentId: text(span, 4, 'hex'),
         name: text(span, 5),
         kind: span.get(6)?.[0] as number,
+        duration: Number((span.get(8)![0] as bigint) - (span.get(7)![0] as bigint)) / 1e9,
         attributes: attributes(span, 9),
         events: messages(span, 11).map((event) => ({ name: text(event, 2), attributes: attributes(event, 3) })),
         status: (messages(span, 15)[0]?.get(3)?.[0] as number | undefined) ?? 0,

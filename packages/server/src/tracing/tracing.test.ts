@@ -1,6 +1,20 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { create } from '@bufbuild/protobuf';
+import type { Workspace } from '@platform/contract';
+import {
+  createTestTemplate,
+  eventually,
+  failTaken,
+  insertPerson,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
+import { TimingState } from '@platform/wire/proto/provisioner';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { completeJob } from '../app/job/complete.ts';
 import { loadConfig } from '../config/load.ts';
 import { traceSampler, traceTargets } from './targets.ts';
 import { startTraceReceiver } from './testing.ts';
@@ -9,6 +23,7 @@ const VARIABLES = {
   OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
   OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=platform',
   OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+  OTEL_BSP_SCHEDULE_DELAY: '100',
 };
 
 let server: TestServer | undefined;
@@ -37,7 +52,7 @@ test('exports each request with its log lines, in the trace of its client', asyn
   server = undefined;
 
   const { spans } = receiver;
-  const mine = spans.find((span) => span.traceId === traceId)!;
+  const mine = spans.find((span) => span.traceId === traceId && span.kind === 2)!;
   assert.equal(mine.name, 'GET /api/v2/users/{user}');
   assert.deepEqual([mine.parentId, mine.kind, mine.status], ['1122334455667788', 2, 0]);
   assert.equal(mine.attributes['http.response.status_code'], 200);
@@ -53,6 +68,60 @@ test('exports each request with its log lines, in the trace of its client', asyn
   assert.equal(event.attributes['request_id'], failed.attributes['coder.request_id']);
   assert.ok(spans.some((span) => span.name === 'GET UNKNOWN'));
   assert.doesNotMatch(JSON.stringify(spans), /secret/);
+
+  const statements = spans.filter((span) => span.traceId === traceId && span.kind === 3);
+  const lookup = statements.find(({ name }) => name === 'select users' || name === 'select api_keys')!;
+  assert.equal(lookup.parentId, mine.spanId);
+  assert.equal(lookup.attributes['db.system.name'], 'postgresql');
+  assert.ok(
+    spans.some(
+      (span) => span.parentId === failed.spanId && span.name === 'select all_group_members' && span.status === 2,
+    ),
+  );
+  const requests = new Set(spans.filter(({ kind }) => kind === 2).map(({ spanId }) => spanId));
+  assert.ok(
+    spans.every((span) => span.kind !== 3 || requests.has(span.parentId)),
+    'no statement outside of a request',
+  );
+});
+
+test('exports each job with its time in the queue and its stages', async () => {
+  server = await startTestServer({ env: { CODER_TRACE_ENABLE: 'true' } });
+  const template = await createTestTemplate(server, 'traced');
+  await server.api<Workspace>('POST', '/users/me/workspaces', { body: { name: 'mine', template_id: template.id } });
+  const own = await takeJob(server);
+  await server.services
+    .sql`UPDATE provisioner_jobs SET created_at = started_at - interval '1 minute' WHERE id = ${own.jobId}`;
+  const at = (seconds: bigint) => ({ seconds, nanos: 0 });
+  const timing = { state: TimingState.COMPLETED, source: 'x', action: 'create', resource: 'r' };
+  const timings = [
+    { ...timing, stage: 'apply', start: at(1_001n), end: at(1_004n) },
+    { ...timing, stage: 'apply', start: at(1_000n), end: at(1_002n) },
+    { ...timing, stage: 'plan', start: at(900n), end: at(901n) },
+  ];
+  const type = { case: 'workspaceBuild' as const, value: { timings } };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  await pendingVersion(server);
+  const failing = await takeJob(server);
+  await failTaken(server, failing, 'out of luck');
+  const spanOf = (id: string) => receiver.spans.find(({ attributes }) => attributes['coder.job.id'] === id);
+  await eventually('the traces of both jobs', () => spanOf(own.jobId) && spanOf(failing.jobId));
+
+  const build = spanOf(own.jobId)!;
+  assert.equal(build.name, 'workspace_build start');
+  assert.equal(build.attributes['coder.job.status'], 'succeeded');
+  assert.equal(build.attributes['coder.workspace.name'], 'mine');
+  assert.equal(build.attributes['coder.template.name'], 'traced');
+  const parts = receiver.spans.filter(({ parentId }) => parentId === build.spanId);
+  assert.deepEqual(
+    parts.map(({ name, duration, traceId }) => [name, duration, traceId]),
+    [
+      ['queue', 60, build.traceId],
+      ['plan', 1, build.traceId],
+      ['apply', 4, build.traceId],
+    ],
+  );
+  assert.deepEqual([spanOf(failing.jobId)!.name, spanOf(failing.jobId)!.status], ['template_version_import', 2]);
 });
 
 test('sends traces where the options say, also only to Honeycomb', () => {

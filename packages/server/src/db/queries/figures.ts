@@ -2,7 +2,7 @@
 
 import type { Db, Sql, Tx } from '../connect.ts';
 import { daemonStatus } from './daemons.ts';
-import type { JobStatus, Tags } from './jobs.ts';
+import type { JobStatus, JobType, Tags } from './jobs.ts';
 
 /** The longest run of one statement. A slower database is too busy for metrics. */
 export const STATEMENT_TIMEOUT = '5s';
@@ -113,8 +113,12 @@ function readBuilds(tx: Tx): Promise<{ status: string; count: number }[]> {
 
 export interface EndedJob {
   id: string;
+  type: JobType;
   provisioner: string;
   job_status: JobStatus;
+  created_at: Date;
+  started_at: Date | null;
+  completed_at: Date;
   seconds: number | null;
   transition: string | null;
   workspace_name: string | null;
@@ -126,7 +130,7 @@ export interface EndedJob {
 /** The jobs among these that have ended. */
 export async function endedJobs(db: Db, ids: string[]): Promise<EndedJob[]> {
   return db<EndedJob[]>`
-    SELECT j.id, j.provisioner, j.job_status, b.transition, w.name AS workspace_name, u.email AS owner_email,
+    SELECT j.id, j.type, j.provisioner, j.job_status, j.created_at, j.started_at, j.completed_at, b.transition, w.name AS workspace_name, u.email AS owner_email,
       t.name AS template_name, v.name AS version_name,
       extract(epoch FROM j.completed_at - j.started_at)::float8 AS seconds
     FROM provisioner_jobs j LEFT JOIN workspace_builds b ON b.job_id = j.id
@@ -135,14 +139,19 @@ export async function endedJobs(db: Db, ids: string[]): Promise<EndedJob[]> {
     WHERE j.id = ANY(${ids}::uuid[]) AND j.completed_at IS NOT NULL`;
 }
 
-/** The duration of each stage of these jobs. */
-export async function stageSeconds(
-  db: Db,
-  jobIds: string[],
-): Promise<{ job_id: string; stage: string; seconds: number }[]> {
-  return db<{ job_id: string; stage: string; seconds: number }[]>`
-    SELECT job_id, stage, extract(epoch FROM max(ended_at) - min(started_at))::float8 AS seconds
-    FROM provisioner_job_timings WHERE job_id = ANY(${jobIds}::uuid[]) GROUP BY job_id, stage`;
+export interface StageTime {
+  job_id: string;
+  stage: string;
+  started_at: Date;
+  ended_at: Date;
+  seconds: number;
+}
+
+/** When each stage of these jobs ran, in order. */
+export async function stageTimes(db: Db, jobIds: string[]): Promise<StageTime[]> {
+  return db<StageTime[]>`
+    SELECT job_id, stage, min(started_at) AS started_at, max(ended_at) AS ended_at, extract(epoch FROM max(ended_at) - min(started_at))::float8 AS seconds
+    FROM provisioner_job_timings WHERE job_id = ANY(${jobIds}::uuid[]) GROUP BY job_id, stage ORDER BY started_at`;
 }
 
 export async function organizationNameById(db: Db, id: string): Promise<string | undefined> {
