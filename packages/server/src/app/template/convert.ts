@@ -8,10 +8,13 @@ import { time } from '../time.ts';
 import { recentBuildTimes } from './build-times.ts';
 
 const UNKNOWN = { p50: null, p95: null };
+/** Of templates without recent builds, which share it: a list can have thousands of them. */
+const NO_TIMES: Template['build_time_stats'] = { start: UNKNOWN, stop: UNKNOWN, delete: UNKNOWN };
 
-function toBuildTimes(times: readonly BuildTimes[] = []): Template['build_time_stats'] {
+function toBuildTimes(times: readonly BuildTimes[] | undefined): Template['build_time_stats'] {
+  if (!times) return NO_TIMES;
   const known = times.map(({ transition, p50, p95 }) => [transition, { p50: Math.round(p50), p95: Math.round(p95) }]);
-  return { start: UNKNOWN, stop: UNKNOWN, delete: UNKNOWN, ...Object.fromEntries(known) };
+  return { ...NO_TIMES, ...Object.fromEntries(known) };
 }
 
 /** Templates in the API's shape, with their build times and the number of people who use them. */
