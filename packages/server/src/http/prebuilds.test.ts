@@ -26,12 +26,16 @@ before(async () => {
   server = await startTestServer({
     clock,
     env: {
+      CODER_PROMETHEUS_ENABLE: 'true',
+      CODER_PROMETHEUS_ADDRESS: '127.0.0.1:0',
       CODER_WORKSPACE_PREBUILDS_RECONCILIATION_INTERVAL: '200ms',
       CODER_WORKSPACE_PREBUILDS_RECONCILIATION_BACKOFF_INTERVAL: '10m',
       CODER_WORKSPACE_PREBUILDS_RECONCILIATION_BACKOFF_LOOKBACK_PERIOD: '3h',
       CODER_WORKSPACE_PREBUILDS_FAILURE_HARD_LIMIT: '2',
     },
   });
+  // gets the messages about templates
+  await insertPerson(server, 'keeper', ['template-admin']);
 });
 after(() => server.stop());
 
@@ -60,11 +64,10 @@ const poolHas = (template: Template, count: number, what = `${count} prebuilt wo
     return found.length === count ? found : undefined;
   });
 
-async function finish(own: TakenJob, agentToken?: string): Promise<void> {
-  const agents = agentToken
-    ? [{ id: crypto.randomUUID(), name: 'main', auth: { case: 'token' as const, value: agentToken } }]
-    : [];
-  const value = { resources: [{ name: 'machine', type: 'vm', agents }] };
+/** Ends a build as a daemon does. `replaced`: a resource that the build replaced. */
+async function finish(own: TakenJob, replaced?: string): Promise<void> {
+  const resourceReplacements = replaced === undefined ? [] : [{ resource: replaced, paths: ['name'] }];
+  const value = { resources: [{ name: 'machine', type: 'vm' }], resourceReplacements };
   const done = create(CompletedJobSchema, { jobId: own.jobId, type: { case: 'workspaceBuild' as const, value } });
   await completeJob(server.services, own, done);
 }
@@ -134,10 +137,15 @@ test('fills a pool, gives its workspaces to people and fills it again', async ()
   assert.ok(claimed.type.case === 'workspaceBuild');
   const { metadata } = claimed.type.value;
   assert.deepEqual([metadata?.prebuiltWorkspaceBuildStage, metadata?.workspaceOwner], [2, 'ann']);
-  await finish(build);
+  await finish(build, 'vm.machine');
   const mine = (await server.api<Workspace>('GET', `/workspaces/${taken.body.id}`)).body;
   assert.ok(mine.latest_build.deadline, 'its time begins with the claim');
 
+  await eventually('a message about the replaced resource', async () => {
+    const [note] = await sql()`SELECT content FROM inbox_notifications WHERE ${mine.id}::uuid = ANY (targets)
+      AND title = 'A claimed prebuilt workspace replaced its resources'`;
+    return String(note?.['content']).includes('machine');
+  });
   // a name that the person has already: the prebuilt workspace stays in its pool
   assert.equal((await claim('mine', { template_version_preset_id: presetId })).status, 409);
   // the values of the preset, given by hand
@@ -184,7 +192,6 @@ test('gives each prebuilt workspace to one person, however many ask at once', as
 });
 
 test('waits after failures, and gives up after too many, with one message', async () => {
-  await insertPerson(server, 'template-keeper', ['template-admin']);
   const template = await createTestTemplate(server, 'broken', { presets: [preset('Bad', 1)] });
   await poolHas(template, 1);
   await failTaken(server, await takeJob(server), 'no machine is free');
@@ -213,6 +220,25 @@ test('waits after failures, and gives up after too many, with one message', asyn
     ["Prebuilt workspaces of 'broken' are not built any more"],
   );
   ahead = 0;
+  await end(template);
+});
+
+test('measures pools', async () => {
+  const text = async () => (await fetch(`${server.metricsUrl}/metrics`)).text();
+  const labels = '{template_name="crowd",preset_name="One",organization_name="coder"}';
+  const found = await text();
+  for (const [name, value] of [
+    ['claimed_total', 3],
+    ['failed_total', 0],
+  ])
+    assert.ok(found.includes(`coderd_prebuilt_workspaces_${name}${labels} ${value}\n`), `${name}\n${found}`);
+  assert.match(found, /coderd_prebuilt_workspaces_created_total\{template_name="crowd".*\} [3-9]/);
+  assert.match(found, /coderd_prebuilt_workspaces_reconciliation_paused 0\n/);
+  const template = await createTestTemplate(server, 'measured', { presets: [preset('One', 1)] });
+  await fill(template, 1);
+  const now = await text();
+  for (const name of ['desired', 'running', 'eligible'])
+    assert.ok(now.includes(`coderd_prebuilt_workspaces_${name}${labels.replace('crowd', 'measured')} 1\n`), name);
   await end(template);
 });
 

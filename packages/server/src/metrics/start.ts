@@ -12,6 +12,7 @@ import { createInsightsGauges } from './insights.ts';
 import { createJobMetrics } from './jobs.ts';
 import type { Metrics } from './metrics.ts';
 import { createNotificationMetrics } from './notifications.ts';
+import { createPrebuildGauges } from './prebuilds.ts';
 import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
 import { createTaskMetrics } from './tasks.ts';
@@ -61,6 +62,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     createDatabaseGauges(registry),
     createWorkspaceGauges(registry),
     createInsightsGauges(registry, services.clock),
+    createPrebuildGauges(services, registry),
   ];
   if (config.prometheusCollectAgentStats) {
     gauges.push(createAgentStats(registry, statsLabels(config.prometheusAggregateAgentStatsBy)));

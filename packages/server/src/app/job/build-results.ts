@@ -12,6 +12,7 @@ import { insertJobTimings } from '../../db/queries/timings.ts';
 import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
+import { notifyReplaced } from '../notification/builds.ts';
 import { countedCost } from '../quota/cost.ts';
 import { quietHoursOf } from '../schedule/quiet-hours.ts';
 import { stopTimes } from '../schedule/times.ts';
@@ -64,7 +65,11 @@ export async function storeBuild(
   if (sidebarApp) await setSidebarApp(tx, build, await appOfJob(tx, job.id, sidebarApp));
   await insertModules(tx, job, build.transition, done.modules);
   await storeTimings(tx, job, done.timings);
-  if (job.input.prebuilt_stage === 'claim') await askToReinit(services, tx, build.workspace_id);
+  if (job.input.prebuilt_stage === 'claim') {
+    await askToReinit(services, tx, build.workspace_id);
+    const replaced = done.resourceReplacements.map(({ resource, paths }) => `${resource} (${paths.join(', ')})`);
+    if (replaced.length > 0) await notifyReplaced(services, tx, build.build_id, replaced);
+  }
   if (build.transition === 'delete') await markWorkspaceDeleted(tx, build);
 }
 

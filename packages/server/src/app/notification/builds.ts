@@ -60,3 +60,16 @@ export async function notifyBuildEnded(services: Services, db: Db, job: JobRow):
     await notify(services, db, { ...common, template: 'workspaceDeleted', to: [build.owner_id] });
   }
 }
+
+/** Notifies the people who look after a template that a claim replaced resources, which makes it as slow as a new start. */
+export async function notifyReplaced(services: Services, db: Db, buildId: string, replaced: string[]): Promise<void> {
+  const build = await notedBuild(db, buildId);
+  if (!build) return;
+  await notify(services, db, {
+    template: 'resourceReplaced',
+    to: await templateAdmins(db, build.organization_id),
+    labels: { ...labelsOf(build), resources: replaced.join(', ') },
+    targets: targetsOf(build),
+    event: `build ${buildId} replaced resources`,
+  });
+}

@@ -16,6 +16,7 @@ const pool = (more: Partial<PoolRow> = {}): PoolRow => ({
   template_id: '',
   template_name: '',
   organization_id: '',
+  organization_name: '',
   is_current: true,
   instances: 2,
   ttl_seconds: null,

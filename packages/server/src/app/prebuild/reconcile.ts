@@ -21,7 +21,7 @@ import {
 } from '../../db/queries/prebuilds.ts';
 import { auditedWorkspace, insertWorkspace } from '../../db/queries/workspaces.ts';
 import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx, Services } from '../context.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { notify } from '../notification/enqueue.ts';
 import { withAnswers } from '../work/answers.ts';
@@ -32,13 +32,13 @@ import { decidePool, jobsAtOnce, type PoolDecision, type PoolRules, type Step, t
 import { newPrebuildName } from './name.ts';
 import { arePoolsPaused } from './settings.ts';
 
-export const poolRules = ({ config }: Pick<Ctx, 'config'>): PoolRules => ({
+export const poolRules = ({ config }: Pick<Services, 'config'>): PoolRules => ({
   backoffMs: config.workspacePrebuildsReconciliationBackoffInterval,
   failureLimit: config.workspacePrebuildsFailureHardLimit,
 });
 
 /** The time from which failures delay the next creation. */
-export const lookbackFrom = ({ config, clock }: Pick<Ctx, 'config' | 'clock'>): Date =>
+export const lookbackFrom = ({ config, clock }: Pick<Services, 'config' | 'clock'>): Date =>
   new Date(clock.now().getTime() - config.workspacePrebuildsReconciliationBackoffLookbackPeriod);
 
 /** The pool of workspaces whose preset is gone. */

@@ -17,6 +17,7 @@ export interface PoolRow {
   template_id: string;
   template_name: string;
   organization_id: string;
+  organization_name: string;
   /** Whether it belongs to the active version of a template that people can use. */
   is_current: boolean;
   /** The size at times without a schedule. */
@@ -60,12 +61,12 @@ const IS_CURRENT = (db: Db) => db`(tv.id = t.active_version_id AND NOT t.deleted
 export async function pools(db: Db, lookbackFrom: Date, templateId: string | null = null): Promise<PoolRow[]> {
   return db<PoolRow[]>`
     SELECT p.id, p.name, tv.id AS version_id, tv.name AS version_name, t.id AS template_id, t.name AS template_name,
-      t.organization_id, ${IS_CURRENT(db)} AS is_current, coalesce(p.desired_instances, 0) AS instances,
+      t.organization_id, o.name AS organization_name, ${IS_CURRENT(db)} AS is_current, coalesce(p.desired_instances, 0) AS instances,
       p.prebuild_ttl_seconds AS ttl_seconds, p.prebuild_time_zone AS time_zone, p.prebuild_schedules AS schedules,
       p.prebuild_error AS error, p.prebuild_retry_at AS retry_at, p.prebuild_limit_reported_at AS limit_reported_at,
       f.failures, f.recent_failures, f.last_failed_at
     FROM template_version_presets p JOIN template_versions tv ON tv.id = p.template_version_id
-    JOIN templates t ON t.id = tv.template_id
+    JOIN templates t ON t.id = tv.template_id JOIN organizations o ON o.id = t.organization_id
     CROSS JOIN LATERAL (
       SELECT count(*) AS failures, count(*) FILTER (WHERE j.completed_at >= ${lookbackFrom}) AS recent_failures,
         max(j.completed_at) AS last_failed_at
@@ -90,6 +91,26 @@ export async function prebuilds(db: Db, templateId: string | null = null): Promi
     FROM workspaces w JOIN workspace_builds b ON b.id = w.latest_build_id JOIN provisioner_jobs j ON j.id = b.job_id
     WHERE w.owner_id = ${PREBUILDS_USER_ID} AND NOT w.deleted AND (${templateId}::uuid IS NULL OR w.template_id = ${templateId})
     ORDER BY w.created_at, w.id`;
+}
+
+export interface PoolTotal {
+  template_name: string;
+  preset_name: string;
+  organization_name: string;
+  created: number;
+  failed: number;
+  claimed: number;
+}
+
+/** The workspaces that were ever made for pools, by the names of their presets. */
+export async function poolTotals(db: Db): Promise<PoolTotal[]> {
+  return db<PoolTotal[]>`
+    SELECT t.name AS template_name, p.name AS preset_name, o.name AS organization_name, count(*) AS created,
+      count(*) FILTER (WHERE j.job_status = 'failed') AS failed, count(*) FILTER (WHERE w.claimed_at IS NOT NULL) AS claimed
+    FROM workspaces w JOIN template_version_presets p ON p.id = w.prebuilt_preset_id
+    JOIN templates t ON t.id = w.template_id JOIN organizations o ON o.id = w.organization_id
+    JOIN workspace_builds b ON b.workspace_id = w.id AND b.build_number = 1 JOIN provisioner_jobs j ON j.id = b.job_id
+    GROUP BY 1, 2, 3`;
 }
 
 /** By organization, the jobs of pools that wait or run. */
