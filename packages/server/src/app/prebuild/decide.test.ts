@@ -121,12 +121,12 @@ test('shares the queue between pools', () => {
     { id: 'a', create: 3, remove: ['x'] },
     { id: 'b', create: 1, remove: [] },
   ];
-  const told = (room: number) =>
+  const taken = (room: number) =>
     takeTurns(pools, room).map((step) => (step.kind === 'create' ? step.presetId : step.workspaceId));
-  assert.deepEqual(told(0), []);
-  assert.deepEqual(told(1), ['x']);
-  assert.deepEqual(told(3), ['x', 'a', 'b']);
-  assert.deepEqual(told(9), ['x', 'a', 'b', 'a', 'a']);
+  assert.deepEqual(taken(0), []);
+  assert.deepEqual(taken(1), ['x']);
+  assert.deepEqual(taken(3), ['x', 'a', 'b']);
+  assert.deepEqual(taken(9), ['x', 'a', 'b', 'a', 'a']);
 });
 
 /** Numbers of a seed, so that a failure can be repeated. */

@@ -174,7 +174,7 @@ async function cancelWaiting(ctx: Ctx, jobId: string): Promise<void> {
   });
 }
 
-/** Tells the template's administrators once that a pool gets no further workspaces. */
+/** Notifies the template's administrators once: a pool gets no further workspaces. */
 async function reportLimit(ctx: Ctx, pool: PoolRow): Promise<void> {
   await ctx.sql.begin(async (tx) => {
     if (!(await markLimitReported(tx, systemTask(ctx), pool.id, ctx.clock.now()))) return;

@@ -19,5 +19,5 @@ ALTER TABLE template_version_presets
   -- why the last creation could not even begin, and when the next attempt comes
   ADD COLUMN prebuild_error text NOT NULL DEFAULT '',
   ADD COLUMN prebuild_retry_at timestamptz,
-  -- when the template's administrators were told that its builds fail too often
+  -- when the template's administrators got the message that its builds fail too often
   ADD COLUMN prebuild_limit_reported_at timestamptz;

@@ -158,7 +158,7 @@ export async function storePoolAttempt(
     WHERE id = ${presetId} AND (prebuild_error <> '' OR ${failed !== null})`;
 }
 
-/** Records that people were told about the limit. False: they were before. */
+/** Records that the message about the limit is sent. False: it was sent before. */
 export async function markLimitReported(tx: Tx, _task: SystemTask, presetId: string, at: Date): Promise<boolean> {
   const { count } = await tx`UPDATE template_version_presets SET prebuild_limit_reported_at = ${at}
     WHERE id = ${presetId} AND prebuild_limit_reported_at IS NULL`;
