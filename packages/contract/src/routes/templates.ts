@@ -20,6 +20,7 @@ import {
   Preset,
   Template,
   TemplateExample,
+  TemplatePrebuilds,
   TemplateVersion,
   TemplateVersionExternalAuth,
   TemplateVersionParameter,
@@ -151,6 +152,13 @@ export const templatesRoutes = {
     params: Type.Object({ template: Type.String() }),
     query: Type.Object({ tz_offset: Type.Optional(Type.Integer()) }),
     responses: { 200: DAUsResponse },
+  }),
+  'GET /templates/{template}/prebuilds': route({
+    tag: 'Prebuilds',
+    auth: 'session',
+    params: Type.Object({ template: Type.String() }),
+    summary: 'Lists the pools of prebuilt workspaces of a template.',
+    responses: { 200: TemplatePrebuilds },
   }),
   'GET /templates/{template}/versions': route({
     tag: 'Templates',

@@ -409,3 +409,40 @@ export const UpdateTemplateMeta = named(
   }),
 );
 export type UpdateTemplateMeta = Static<typeof UpdateTemplateMeta>;
+
+export const PrebuildPool = named(
+  'PrebuildPool',
+  Type.Object({
+    preset_id: Uuid,
+    preset_name: Type.String(),
+    template_version_name: Type.String(),
+    /** How many workspaces the pool should have now. */
+    desired: Type.Integer(),
+    /** A person can claim them now. */
+    ready: Type.Integer(),
+    /** On their way: they wait for a daemon, are built, or run start scripts. */
+    starting: Type.Integer(),
+    failed: Type.Integer(),
+    /** Stopped by people. */
+    stopped: Type.Integer(),
+    /** The next change of the size by the schedule, within a week. */
+    next_change: Type.Optional(Type.Object({ at: Timestamp, desired: Type.Integer() })),
+    /** Whether too many builds failed, so that the pool gets no more workspaces. */
+    limit_reached: Type.Boolean(),
+    /** Why the last creation could not begin. */
+    error: Type.Optional(Type.String()),
+    /** The next attempt after failures. */
+    next_attempt_at: Type.Optional(Timestamp),
+  }),
+);
+export type PrebuildPool = Static<typeof PrebuildPool>;
+
+export const TemplatePrebuilds = named(
+  'TemplatePrebuilds',
+  Type.Object({
+    /** Whether the server leaves all pools of the deployment as they are. */
+    paused: Type.Boolean(),
+    pools: Type.Array(PrebuildPool),
+  }),
+);
+export type TemplatePrebuilds = Static<typeof TemplatePrebuilds>;

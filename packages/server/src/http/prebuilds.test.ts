@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace, WorkspacesResponse } from '@platform/contract';
+import type { Template, TemplatePrebuilds, Workspace, WorkspacesResponse } from '@platform/contract';
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { systemClock } from '@platform/kit';
 import {
@@ -209,6 +209,11 @@ test('waits after failures, and gives up after too many, with one message', asyn
   await failTaken(server, await takeJob(server), 'no machine is free');
   ahead += 4 * 60 * MINUTE;
   await steady();
+  const { body } = await server.api<TemplatePrebuilds>('GET', `/templates/${template.id}/prebuilds`);
+  assert.deepEqual(
+    body.pools.map(({ limit_reached: limited, failed, ready }) => [limited, failed, ready]),
+    [[true, 1, 0]],
+  );
   const notes = await eventually('the message', async () => {
     const found = await sql()<
       { title: string }[]
@@ -237,6 +242,18 @@ test('measures pools', async () => {
   const template = await createTestTemplate(server, 'measured', { presets: [preset('One', 1)] });
   await fill(template, 1);
   const now = await text();
+  const { body } = await server.api<TemplatePrebuilds>('GET', `/templates/${template.id}/prebuilds`);
+  assert.deepEqual(
+    body.pools.map(({ preset_name: name, desired, ready, starting, failed }) => [
+      name,
+      desired,
+      ready,
+      starting,
+      failed,
+    ]),
+    [['One', 1, 1, 0, 0]],
+  );
+  assert.equal(body.paused, false);
   for (const name of ['desired', 'running', 'eligible'])
     assert.ok(now.includes(`coderd_prebuilt_workspaces_${name}${labels.replace('crowd', 'measured')} 1\n`), name);
   await end(template);

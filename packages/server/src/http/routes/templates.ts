@@ -1,3 +1,4 @@
+import { getPools } from '../../app/prebuild/read.ts';
 import { getAvailableForAcl, getTemplateAcl, updateAcl } from '../../app/template/acl.ts';
 import { createTemplate } from '../../app/template/create.ts';
 import { getTemplateDaus } from '../../app/template/daus.ts';
@@ -40,6 +41,7 @@ export const templateHandlers = defineHandlers({
   'GET /templates/{template}/acl/available': (ctx, { params, query }) =>
     getAvailableForAcl(ctx, params.template, query),
   'GET /templates/{template}/daus': (ctx, { params, query }) => getTemplateDaus(ctx, params.template, query.tz_offset),
+  'GET /templates/{template}/prebuilds': (ctx, { params }) => getPools(ctx, params.template),
   'GET /templates/{template}/versions': (ctx, { params, query }) => listVersions(ctx, params.template, query),
   'PATCH /templates/{template}/versions': (ctx, { params, body }) => promoteVersion(ctx, params.template, body.id),
   'POST /templates/{template}/versions/archive': (ctx, { params, body }) =>
