@@ -41,6 +41,7 @@ export const paths = {
   templateFiles: (t: TemplateName, file?: string) => `${template(t)}/files${query({ file })}`,
   templateResources: (t: TemplateName) => `${template(t)}/resources`,
   templateVersions: (t: TemplateName) => `${template(t)}/versions`,
+  templatePrebuilds: (t: TemplateName) => `${template(t)}/prebuilds`,
   templateEmbed: (t: TemplateName) => `${template(t)}/embed`,
   templateInsights: (t: TemplateName) => `${template(t)}/insights`,
   templateSettings: (t: TemplateName) => `${template(t)}/settings`,

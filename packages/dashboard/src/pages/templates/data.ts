@@ -35,6 +35,14 @@ export const versionsQuery = (template: string) =>
     { params: { template }, query: { include_archived: true } },
   );
 
+/** The pools of prebuilt workspaces of a template. Most of their changes are changes of workspaces. */
+export const poolsQuery = (template: string) =>
+  apiQuery(
+    'GET /templates/{template}/prebuilds',
+    [{ kind: 'workspace' }, { kind: 'template', id: template }, { kind: 'deployment' }],
+    { params: { template } },
+  );
+
 export const resourcesQuery = (templateversion: string) =>
   apiQuery('GET /templateversions/{templateversion}/resources', [], { params: { templateversion } });
 

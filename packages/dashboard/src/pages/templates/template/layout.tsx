@@ -20,7 +20,7 @@ import { LinkTabs } from '../../../ui/tabs.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useRouteParams } from '../../../util/route.ts';
-import { nameOf, templateQuery, versionQuery } from '../data.ts';
+import { nameOf, poolsQuery, templateQuery, versionQuery } from '../data.ts';
 import { useCanonicalAddress } from './canonical-address.ts';
 
 /** What the pages of one template have in common: its name, its actions, its tabs. */
@@ -51,12 +51,14 @@ export default function TemplateLayout() {
 
 function Loaded({ template }: { template: Template }) {
   const may = useQuery(templatePermissions(template.id)).data;
+  const pools = useQuery({ ...poolsQuery(template.id), enabled: may?.update ?? false }).data?.pools ?? [];
   useTitle(nameOf(template));
   const tabs = [
     { to: paths.templateDocs(template), name: 'Overview' },
     may?.update && { to: paths.templateFiles(template), name: 'Source' },
     { to: paths.templateResources(template), name: 'Resources' },
     { to: paths.templateVersions(template), name: 'Versions' },
+    pools.length > 0 && { to: paths.templatePrebuilds(template), name: 'Prebuilds' },
     { to: paths.templateEmbed(template), name: 'Embed' },
     may?.viewInsights && { to: paths.templateInsights(template), name: 'Insights' },
     may?.update && { to: paths.templateSettings(template), name: 'Settings' },

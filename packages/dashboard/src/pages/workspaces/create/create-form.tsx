@@ -31,6 +31,7 @@ import { Select } from '../../../ui/select.tsx';
 import { SkeletonLines } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
+import { poolsQuery } from '../../templates/data.ts';
 import { Budget } from '../budget.tsx';
 import { ExternalAccounts, missingAccounts } from './accounts.tsx';
 import { MatchingDaemons } from './daemons.tsx';
@@ -91,6 +92,8 @@ export function CreateForm(props: CreateFormProps) {
   const ownProblem =
     nameProblem(name) ?? (taken ? 'You have a workspace of this name. Choose another name.' : undefined);
   const missing = owner === me.username ? missingAccounts(accounts) : [];
+  const pools = useQuery({ ...poolsQuery(template.id), enabled: presets.length > 0 }).data?.pools ?? [];
+  const prebuilt = new Set(pools.filter((pool) => pool.ready > 0).map((pool) => pool.preset_id));
   const create = useChange(
     () =>
       call('POST /organizations/{organization}/members/{user}/workspaces', {
@@ -193,7 +196,7 @@ export function CreateForm(props: CreateFormProps) {
           <Section title="Parameters">
             <LiveProblems live={live} />
             {presets.length > 0 && (
-              <Presets presets={presets} value={parameters.preset?.ID ?? ''} onChange={chosePreset} />
+              <Presets presets={presets} ready={prebuilt} value={parameters.preset?.ID ?? ''} onChange={chosePreset} />
             )}
             {live?.ready === false ? (
               <SkeletonLines lines={props.definitions.length * 2} />
@@ -246,10 +249,13 @@ export function CreateForm(props: CreateFormProps) {
 /** Sets of values that the template's author made. */
 function Presets({
   presets,
+  ready,
   value,
   onChange,
 }: {
   presets: readonly Preset[];
+  /** The ids of those with a prebuilt workspace that nobody has claimed. */
+  ready: ReadonlySet<string>;
   value: string;
   onChange: (id: string) => void;
 }) {
@@ -259,7 +265,7 @@ function Presets({
       name: preset.Name,
       icon: preset.Icon,
       help: preset.Description,
-      ready: (preset.DesiredPrebuildInstances ?? 0) > 0,
+      ready: ready.has(preset.ID),
     })),
     { id: '', name: 'Custom', icon: '', help: 'Choose each value yourself', ready: false },
   ];
