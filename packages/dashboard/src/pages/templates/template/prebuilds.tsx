@@ -18,6 +18,7 @@ import { nameOf, poolsQuery, useTemplate } from '../data.ts';
 export default function TemplatePrebuildsPage() {
   const template = useTemplate();
   const query = useQuery(poolsQuery(template.id));
+  const { updateDeploymentConfig: mayPause = false } = useSitePermissions();
   const now = useNow();
   useTitle('Prebuilds', nameOf(template));
   if (query.isError) return <ErrorView error={query.error} retry={() => void query.refetch()} />;
@@ -35,20 +36,20 @@ export default function TemplatePrebuildsPage() {
     },
     {
       name: 'Ready',
-      width: 'minmax(0,7rem)',
+      width: '4.5rem',
       cell: ({ ready, desired }) => (
         <Badge tone={ready >= desired ? 'good' : 'neutral'}>
           {ready} of {desired}
         </Badge>
       ),
     },
-    { name: 'Starting', width: 'minmax(0,5rem)', cell: ({ starting }) => <Count value={starting} /> },
+    { name: 'Starting', width: '5rem', wideOnly: true, cell: ({ starting }) => <Count value={starting} /> },
     {
       name: 'Failed',
-      width: 'minmax(0,5rem)',
+      width: '3.5rem',
       cell: ({ failed }) => (failed > 0 ? <Badge tone="bad">{failed}</Badge> : <Count value={0} />),
     },
-    { name: 'Stopped', width: 'minmax(0,5rem)', wideOnly: true, cell: ({ stopped }) => <Count value={stopped} /> },
+    { name: 'Stopped', width: '5rem', wideOnly: true, cell: ({ stopped }) => <Count value={stopped} /> },
     {
       name: 'Next change',
       width: 'minmax(0,13rem)',
@@ -65,7 +66,13 @@ export default function TemplatePrebuildsPage() {
   ];
   return (
     <>
-      {query.data && <Pause paused={query.data.paused} />}
+      {query.data?.paused && (
+        <Notice
+          tone="warn"
+          title="Prebuilt workspaces are paused"
+          detail="The server creates and deletes none, in all templates. People still get those that are ready."
+        />
+      )}
       {pools?.map((pool) => (
         <PoolNotice key={pool.preset_id} pool={pool} now={now} />
       ))}
@@ -88,6 +95,7 @@ export default function TemplatePrebuildsPage() {
           }
         />
       </Section>
+      {query.data && mayPause && <Pause paused={query.data.paused} />}
     </>
   );
 }
@@ -117,34 +125,24 @@ function PoolNotice({ pool, now }: { pool: PrebuildPool; now: number }) {
 
 /** Pauses the pools of the whole deployment. */
 function Pause({ paused }: { paused: boolean }) {
-  const { updateDeploymentConfig: mayChange = false } = useSitePermissions();
   const change = useChange(
     (reconciliation_paused: boolean) => call('PUT /prebuilds/settings', { body: { reconciliation_paused } }),
     { refetch: ['GET /templates/{template}/prebuilds'] },
   );
-  const shown = change.isPending ? change.variables : paused;
-  if (!mayChange && !paused) return null;
-  if (!mayChange) {
-    return (
-      <Notice
-        tone="warn"
-        title="Prebuilt workspaces are paused"
-        detail="An administrator has paused them. People still get those that are ready."
-      />
-    );
-  }
   return (
     <Section>
       <div className="flex items-center gap-4">
         <div className="min-w-0 flex-1">
           <h2 className="font-semibold">Pause prebuilt workspaces</h2>
           <p className="text-muted text-sm">
-            {shown
-              ? 'The server creates and deletes none, in all templates. People still get those that are ready.'
-              : 'For all templates, for example while provisioner daemons have too much to do.'}
+            For all templates, for example while provisioner daemons have too much to do.
           </p>
         </div>
-        <Switch label="Pause prebuilt workspaces" checked={shown} onChange={(next) => change.mutate(next)} />
+        <Switch
+          label="Pause prebuilt workspaces"
+          checked={change.isPending ? change.variables : paused}
+          onChange={(next) => change.mutate(next)}
+        />
       </div>
     </Section>
   );
