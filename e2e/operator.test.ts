@@ -4,12 +4,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
 import { DEPLOYMENTS, JOBS, type KubeObject, PODS, SECRETS } from '@platform/operator/kube/types';
-import {
-  type Cluster,
-  installCustomResources,
-  needsKubernetes,
-  startCluster,
-} from '@platform/operator/testing/cluster';
+import { type Cluster, installOperator, needsKubernetes, startCluster } from '@platform/operator/testing/cluster';
 import { type Kubelet, startKubelet } from '@platform/operator/testing/kubelet';
 import { parse } from 'yaml';
 import { gates } from './daemon-process.ts';
@@ -46,7 +41,7 @@ before(async () => {
     startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0' } }),
   ]);
   await firstUser(server);
-  await installCustomResources(cluster);
+  await installOperator(cluster);
   namespace = await cluster.namespace();
   await cluster.client.create<KubeObject>(SECRETS, {
     metadata: { namespace, name: 'coder-token' },
@@ -61,7 +56,14 @@ before(async () => {
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     },
   });
-  operator = startOperatorProcess(server, ['--kubeconfig', cluster.kubeconfig, '--poll-interval', '200ms']);
+  operator = startOperatorProcess(server, [
+    '--kubeconfig',
+    cluster.kubeconfig,
+    '--context',
+    'operator',
+    '--poll-interval',
+    '200ms',
+  ]);
 });
 after(async () => {
   if (operator) assert.equal(await operator.stop(), 0, operator.log());

@@ -53,6 +53,8 @@ const CASES: [chart: string, name: string][] = [
   ['coder', 'coder-production'],
   ['coder-provisioner', 'coder-provisioner-psk'],
   ['coder-provisioner', 'coder-provisioner-key'],
+  ['coder-operator', 'coder-operator-cluster'],
+  ['coder-operator', 'coder-operator-namespace'],
 ];
 
 for (const [chart, name] of CASES) {
@@ -121,6 +123,18 @@ test('grants permissions on workspaces only where the values say so', needsHelm,
   assert.equal(own.get('RoleBinding mine-workspace-perms').subjects[0].name, 'mine');
 });
 
+test('an operator for one namespace has no rights elsewhere', needsHelm, async () => {
+  const rights = (all: Map<string, Any>) => [...all.keys()].filter((key) => /Role/.test(key));
+  assert.deepEqual(rights(await objects('coder-operator', {})), [
+    'ClusterRole coder-operator',
+    'ClusterRoleBinding coder-operator',
+  ]);
+  const one = await objects('coder-operator', { operator: { allNamespaces: false } });
+  assert.deepEqual(rights(one), ['Role coder-operator', 'RoleBinding coder-operator']);
+  const [{ env: variables }] = one.get('Deployment coder-operator').spec.template.spec.containers;
+  assert.ok(variables.some(({ name, value }: Any) => name === 'CODER_OPERATOR_NAMESPACE' && value === 'dev'));
+});
+
 test('rejects values that cannot work, and names the remedy', needsHelm, async () => {
   const cases: [chart: string, values: object, message: RegExp][] = [
     ['coder-provisioner', { provisionerDaemon: { pskSecretName: '' } }, /Name the secret of a provisioner key/],
@@ -133,6 +147,7 @@ test('rejects values that cannot work, and names the remedy', needsHelm, async (
     ['coder', { coder: { replicas: 2 } }, /replicas/],
     ['coder', { coder: { env: [{ name: 'A', value: 1 }] } }, /env/],
     ['coder-provisioner', { coder: { image: { pullPolicy: 'Sometimes' } } }, /pullPolicy/],
+    ['coder-operator', { operator: { namespaces: ['a'] } }, /namespaces/],
   ];
   for (const [chart, values, message] of cases) assert.match(await refused(chart, values), message);
 });
@@ -147,7 +162,7 @@ function pathsOf(values: unknown, schema: Any, path = ''): string[] {
 test('each value is in the schema of its chart, and each property of the schema has a value', () => {
   // accepted, so that the template can say what to use in its place
   const withoutValue = new Set(['.nameOverride', '.global', '.common', '.coder.tls.secretName']);
-  for (const chart of ['coder', 'coder-provisioner']) {
+  for (const chart of ['coder', 'coder-provisioner', 'coder-operator']) {
     const values = parse(readFileSync(join(charts, chart, 'values.yaml'), 'utf8'));
     const schema = JSON.parse(readFileSync(join(charts, chart, 'values.schema.json'), 'utf8'));
     const named = (part: Any, path = ''): string[] =>

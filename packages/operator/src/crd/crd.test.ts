@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { parse } from 'yaml';
 import { KubeError } from '../kube/client.ts';
 import type { KubeObject } from '../kube/types.ts';
-import { type Cluster, installCustomResources, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
 import { generatedFiles } from './files.ts';
 import { CUSTOM_RESOURCES } from './index.ts';
 import { PROVISIONERS, type Provisioner } from './provisioner.ts';
@@ -19,7 +19,7 @@ before(async () => {
   if (needsKubernetes.skip) return;
   cluster = await startCluster();
   namespace = await cluster.namespace();
-  await installCustomResources(cluster);
+  await installOperator(cluster);
 });
 after(() => cluster?.stop());
 

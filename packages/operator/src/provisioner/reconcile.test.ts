@@ -19,7 +19,7 @@ import {
   SERVICE_ACCOUNTS,
 } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, installCustomResources, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
 import type { Deployment, Role, RoleBinding, Secret } from './objects.ts';
 
 let cluster: Cluster;
@@ -29,7 +29,7 @@ before(async () => {
   if (needsKubernetes.skip) return;
   cluster = await startCluster();
   server = await startTestServer();
-  await installCustomResources(cluster);
+  await installOperator(cluster);
   operator = startOperator({
     connection: cluster.connection,
     pollMs: 50,
@@ -112,7 +112,7 @@ test('creates the key, its Secret, the permissions and the Deployment', needsKub
     workspacePermissions: {
       namespaces: [namespace, other],
       enableDeployments: false,
-      extraRules: [{ apiGroups: [''], resources: ['services'], verbs: ['get'] }],
+      extraRules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }],
     },
     podTemplate: { nodeSelector: { pool: 'builds' } },
     podDisruptionBudget: { maxUnavailable: 1 },
@@ -150,7 +150,7 @@ test('creates the key, its Secret, the permissions and the Deployment', needsKub
   const role = await client.get<Role>(ROLES, other, `${namespace}-full-workspaces`);
   assert.deepEqual(
     role.rules.map(({ resources }) => resources),
-    [['pods', 'persistentvolumeclaims'], ['services']],
+    [['pods', 'persistentvolumeclaims'], ['pods']],
   );
   const binding = await client.get<RoleBinding>(ROLE_BINDINGS, namespace, 'full-workspaces');
   assert.deepEqual(binding.subjects, [{ kind: 'ServiceAccount', name: 'full-provisioner', namespace }]);
@@ -325,6 +325,26 @@ test('a server that cannot be used is a condition and an event', needsKubernetes
     });
   }
 });
+
+const MISTAKES: [what: string, spec: object, message: RegExp][] = [
+  [
+    'rules that the operator may not grant',
+    { workspacePermissions: { extraRules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['delete'] }] } },
+    /attempting to grant RBAC permissions not currently held/,
+  ],
+  ['a wrong pod template', { podTemplate: { volumeMounts: [{ name: 'none', mountPath: '/x' }] } }, /volumeMounts/],
+];
+for (const [what, spec, message] of MISTAKES) {
+  test(`${what}: a condition says so until the spec is corrected`, needsKubernetes, async () => {
+    const namespace = await place();
+    await create(namespace, 'mistaken', { ...spec, replicas: 0 });
+    const { status } = await reaches(namespace, 'mistaken', { Ready: 'Rejected' });
+    assert.match(status!.conditions!.find(({ type }) => type === 'Ready')!.message, message);
+    const none = Object.fromEntries(Object.keys(spec).map((field) => [field, null]));
+    await cluster.client.merge(PROVISIONERS, { namespace, name: 'mistaken' }, { spec: none });
+    await reaches(namespace, 'mistaken', { Ready: 'ScaledToZero' });
+  });
+}
 
 test('a deletion removes the key and the permissions elsewhere', needsKubernetes, async () => {
   const namespace = await place();

@@ -2,7 +2,7 @@
 // with the local copies, so that a reconcile without a difference makes no request.
 import { ApiError, UnreachableError } from '@platform/client';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
-import { isNotFound } from '../kube/client.ts';
+import { isNotFound, KubeError } from '../kube/client.ts';
 import { POD_DISRUPTION_BUDGETS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
 import type { NewCondition } from '../machinery/conditions.ts';
@@ -10,7 +10,7 @@ import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { deleteKey } from './delete-key.ts';
 import { FINALIZER, finalize, removePermissions } from './finalize.ts';
 import { createKey, factsOf, keyIsCurrent, type RetiredKey, retiredKeys } from './keys.ts';
-import { accountName, deploymentName, keySecretOf, selectorOf } from './names.ts';
+import { accountName, deploymentName, keySecretOf, organizationOf, selectorOf } from './names.ts';
 import {
   checksumOf,
   disruptionBudget,
@@ -45,22 +45,27 @@ export function createReconciler(world: World): (key: string) => Promise<number 
     try {
       return await bringUp(world, await withFinalizer(world, provisioner), key, surplus);
     } catch (err) {
-      if (!isServers(err)) throw err;
-      const { spec } = provisioner;
-      const problem = problemOf(err, {
-        url: spec.url ?? 'The server',
-        organization: spec.organizationName ?? 'default',
-      });
-      await world.report(PROVISIONERS, provisioner, 'Warning', problem.reason, problem.message);
+      const conditions = conditionsOf(err, provisioner);
+      if (!conditions) throw err;
+      const { reason, message } = conditions.at(-1)!;
+      await world.report(PROVISIONERS, provisioner, 'Warning', reason, message);
       const current = world.caches.provisioners.get(namespace, name) ?? provisioner;
-      await writeStatus(world, current, { phase: 'Pending' }, problemConditions(problem));
+      await writeStatus(world, current, { phase: 'Pending' }, conditions);
       return AGAIN_MS;
     }
   };
 }
 
-const isServers = (err: unknown) =>
-  err instanceof ServerProblem || err instanceof ApiError || err instanceof UnreachableError;
+/** The conditions for an error that a person has to solve. Undefined for one that a retry may solve. */
+function conditionsOf(err: unknown, provisioner: Provisioner): NewCondition[] | undefined {
+  if (err instanceof KubeError) {
+    // a field of the pod template is wrong, or the operator may not grant what the spec asks for
+    return err.status === 403 || err.status === 422 ? [condition('Ready', false, 'Rejected', err.message)] : undefined;
+  }
+  if (!(err instanceof ServerProblem || err instanceof ApiError || err instanceof UnreachableError)) return undefined;
+  const { url = 'The server' } = provisioner.spec;
+  return problemConditions(problemOf(err, { url, organization: organizationOf(provisioner) }));
+}
 
 async function withFinalizer({ client, caches }: World, provisioner: Provisioner): Promise<Provisioner> {
   if (hasFinalizer(provisioner, FINALIZER)) return provisioner;

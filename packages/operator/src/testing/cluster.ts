@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '@platform/testkit/wait';
+import { parse } from 'yaml';
 import { CUSTOM_RESOURCES } from '../crd/index.ts';
 import { manifestOf } from '../crd/manifest.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
@@ -27,9 +28,21 @@ export const CRDS: Resource = {
   plural: 'customresourcedefinitions',
 };
 
+const rbac = (kind: string): Resource => ({
+  group: 'rbac.authorization.k8s.io',
+  version: 'v1',
+  kind,
+  plural: `${kind.toLowerCase()}s`,
+});
+const CLUSTER_ROLES = rbac('ClusterRole');
+const CLUSTER_ROLE_BINDINGS = rbac('ClusterRoleBinding');
+
 export interface Cluster {
+  /** As the user `operator`. */
   connection: Connection;
+  /** As an administrator. */
   client: KubeClient;
+  /** Has the contexts `admin` and `operator`, a user whose rights are those of the chart. */
   kubeconfig: string;
   /** Creates a namespace with a random name. */
   namespace(): Promise<string>;
@@ -45,7 +58,7 @@ export async function startCluster({ controllers = [] as string[] } = {}): Promi
   const [etcdPort, peerPort, port] = await freePorts(3);
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   writeFileSync(at('sa.key'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
-  writeFileSync(at('tokens.csv'), 'admin-token,admin,admin,system:masters\n');
+  writeFileSync(at('tokens.csv'), 'admin-token,admin,admin,system:masters\noperator-token,operator,operator\n');
   writeFileSync(at('kubeconfig'), kubeconfigText(port!));
   const children = new Map<string, ChildProcess>();
   const start = (name: string, program: string, args: string[]) => {
@@ -113,7 +126,7 @@ export async function startCluster({ controllers = [] as string[] } = {}): Promi
     ]);
   }
   return {
-    connection: await kubeconfigConnection(at('kubeconfig')),
+    connection: await kubeconfigConnection(at('kubeconfig'), 'operator'),
     client,
     kubeconfig: at('kubeconfig'),
     async namespace() {
@@ -134,14 +147,25 @@ function kubeconfigText(port: number): string {
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name: 'test', cluster: { server: `https://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }],
-    users: [{ name: 'admin', user: { token: 'admin-token' } }],
-    contexts: [{ name: 'test', context: { cluster: 'test', user: 'admin' } }],
-    'current-context': 'test',
+    users: ['admin', 'operator'].map((name) => ({ name, user: { token: `${name}-token` } })),
+    contexts: ['admin', 'operator'].map((name) => ({ name, context: { cluster: 'test', user: name } })),
+    'current-context': 'admin',
   });
 }
 
-/** Creates the operator's resources in a cluster, and waits until the API server has them. */
-export async function installCustomResources({ client }: Cluster): Promise<void> {
+const RULES = join(import.meta.dirname, '../../../../charts/coder-operator/files/rules.yaml');
+
+/** Creates the operator's resources and its rights in a cluster, and waits until the API server has them. */
+export async function installOperator({ client }: Cluster): Promise<void> {
+  await client.apply<KubeObject & { rules: unknown }>(CLUSTER_ROLES, {
+    metadata: { name: 'operator' },
+    rules: parse(readFileSync(RULES, 'utf8')),
+  });
+  await client.apply<KubeObject & { roleRef: object; subjects: object[] }>(CLUSTER_ROLE_BINDINGS, {
+    metadata: { name: 'operator' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'operator' },
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'operator' }],
+  });
   for (const resource of CUSTOM_RESOURCES) {
     await client.apply(CRDS, manifestOf(resource));
     await eventually(`the API server has ${resource.plural}`, () =>
