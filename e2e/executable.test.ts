@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeZip } from '@platform/server/app/file/zip';
+import { startDaemon } from './daemon-process.ts';
 import { coder, ensureExecutable, PERSON, startCoderServer } from './harness.ts';
 
 test('the single executable is server, database, daemon, runner, agent and command', { timeout: 120_000 }, async () => {
@@ -67,6 +68,10 @@ test('the single executable is server, database, daemon, runner, agent and comma
       body: new Uint8Array(archive),
     });
     assert.equal(upload.status, 201, await upload.text());
+    // a daemon with a key replaces its program by itself
+    const key = /^\S{40,}$/m.exec(await run('provisioner', 'keys', 'create', 'outside'))?.[0];
+    const daemon = await startDaemon(server, { name: 'outside', program, env: { CODER_PROVISIONER_DAEMON_KEY: key } });
+    await daemon.kill();
     await run('delete', 'dev', '-y');
     assert.match(await run('version'), /^Coder v/);
   } finally {

@@ -59,7 +59,14 @@ export async function coder(
 export async function ensureExecutable(): Promise<string> {
   const arch = process.arch === 'arm64' ? 'arm64' : 'amd64';
   const file = join(root, 'dist', `coder-${process.platform}-${arch}`);
-  const parts = ['packages/*/src/**/*', 'scripts/*.ts', 'examples/**/*', 'deploy/systemd/*', 'install.sh'];
+  const parts = [
+    'packages/*/src/**/*',
+    'scripts/*.ts',
+    'scripts/executable/*',
+    'examples/**/*',
+    'deploy/systemd/*',
+    'install.sh',
+  ];
   const sources = globSync([...parts, 'package-lock.json'], { cwd: root });
   const newest = Math.max(...sources.map((path) => statSync(join(root, path)).mtimeMs));
   const fresh = () => (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > newest;

@@ -14,6 +14,8 @@ function runPart(name: 'client' | 'whole' | 'launcher' | 'runner'): void {
   script.runInThisContext()(createRequire(execPath), execPath, '/', { url: `file://${execPath}` });
 }
 
+// Each process of the executable gets its options from the executable. As arguments, they would be the command's.
+process.execArgv = [];
 globalThis.PLATFORM_RUN_WHOLE = () => runPart('whole');
 const [group, name] = process.argv.slice(2);
 runPart(group === 'provisioner' && (name === 'launcher' || name === 'runner') ? name : 'client');
