@@ -102,6 +102,9 @@ async function take(ctx: Ctx, organizationId: string, step: Step): Promise<boole
 
 async function createPrebuild(ctx: Ctx, organizationId: string, presetId: string): Promise<boolean> {
   await insertPoolMember(ctx.sql, systemTask(ctx), organizationId);
+  // the same in each run of the transaction, since a template's tags can depend on them
+  const id = crypto.randomUUID();
+  const name = newPrebuildName();
   return withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
       const pool = await lockPool(tx, presetId);
@@ -117,9 +120,9 @@ async function createPrebuild(ctx: Ctx, organizationId: string, presetId: string
       });
       const creatable = authorize(ctx, 'create', { type: 'workspace', ownerId: PREBUILDS_USER_ID, organizationId });
       const made = await insertWorkspace(tx, creatable, {
-        id: crypto.randomUUID(),
+        id,
         template_id: template.id,
-        name: newPrebuildName(),
+        name,
         autostart_schedule: null,
         ttl_ms: null,
         automatic_updates: 'never',

@@ -65,6 +65,8 @@ export async function createWorkspace(
   }
   const autostart = checkAutostart(input.autostart_schedule, template);
   const ttl = input.ttl_ms === undefined ? template.default_ttl_ms || null : checkTtl(input.ttl_ms, template);
+  // the same in each run of the transaction, since a template's tags can depend on it
+  const id = crypto.randomUUID();
   const row = await withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
       if (!(await holdTemplate(tx, template.id))) throw new AppError('not_found', 'Template not found.');
@@ -88,7 +90,7 @@ export async function createWorkspace(
         input.name,
         async () =>
           (await claimReady(tx, creatable, prepared, workspace)) ?? {
-            made: await insertWorkspace(tx, creatable, { id: crypto.randomUUID(), ...workspace }),
+            made: await insertWorkspace(tx, creatable, { id, ...workspace }),
           },
       );
       const claims = 'last' in claimed;
@@ -113,6 +115,7 @@ export async function createWorkspace(
       if (claims) {
         const left = { workspace_id: made.id, owner_id: PREBUILDS_USER_ID };
         await ctx.events.publish(tx, 'workspace_changed', left);
+        await ctx.events.publish(tx, 'app_access_changed', { workspace_id: made.id });
       }
       return (await workspaceById(tx, made.id, viewerOf(ctx)))!;
     }),
