@@ -77,7 +77,7 @@ export function startOperator(options: OperatorOptions): Operator {
 }
 
 function startWork(options: OperatorOptions, client: ReturnType<typeof createKubeClient>, clock: Clock) {
-  const { connection, watchNamespace, pollMs, log, concurrency = 8, collectMs = COLLECT_MS } = options;
+  const { connection, watchNamespace, pollMs, log, concurrency = 16, collectMs = COLLECT_MS } = options;
   const aborter = new AbortController();
   const informers: Informer<KubeObject>[] = [];
   const inform = <T extends KubeObject>(

@@ -1,5 +1,6 @@
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { request as httpsRequest } from 'node:https';
+import { retry } from '@platform/kit';
 import type { Connection } from './connection.ts';
 import { apiVersionOf, type KubeObject, type Resource } from './types.ts';
 
@@ -21,6 +22,11 @@ export const isNotFound = (err: unknown): boolean => err instanceof KubeError &&
 export const isConflict = (err: unknown): boolean => err instanceof KubeError && err.status === 409;
 /** The resource version of a list or watch is older than what the API server keeps. */
 export const isExpired = (err: unknown): boolean => err instanceof KubeError && err.status === 410;
+
+/** The API server has too much to do, or it starts. */
+const isBusy = (err: unknown): boolean => err instanceof KubeError && (err.status === 429 || err.status === 503);
+/** How often it sends a request to an API server that is busy. */
+const ATTEMPTS = 5;
 
 export interface List<T> {
   items: T[];
@@ -73,9 +79,10 @@ export const FIELD_MANAGER = 'coder-operator';
 const TIMEOUT_MS = 30_000;
 /** The API server ends a watch after this time, and the informer opens the next one. */
 const WATCH_SECONDS = 300;
-/** Without a byte for this time, a watch is dead: bookmarks arrive about every minute. */
-const WATCH_SILENCE_MS = 120_000;
-const PAGE = 500;
+/** A watch without changes is silent until the API server ends it. */
+const WATCH_SILENCE_MS = (WATCH_SECONDS + 30) * 1_000;
+/** Objects in one answer to a list. Larger answers cost memory at once. */
+const PAGE = 100;
 
 interface Send {
   query?: Record<string, string>;
@@ -87,7 +94,7 @@ interface Send {
 
 export function createKubeClient(connection: Connection): KubeClient {
   let requests = 0;
-  const open = async (method: string, path: string, send: Send): Promise<IncomingMessage> => {
+  const openOnce = async (method: string, path: string, send: Send): Promise<IncomingMessage> => {
     const { query = {}, body, contentType = 'application/json', signal, timeoutMs = TIMEOUT_MS } = send;
     const url = new URL(`${connection.server}${path}`);
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
@@ -116,6 +123,17 @@ export function createKubeClient(connection: Connection): KubeClient {
     const { statusCode = 0 } = response;
     if (statusCode < 200 || statusCode > 299) throw errorOf(statusCode, await textOf(response), `${method} ${path}`);
     return response;
+  };
+  /** Repeats a request that the API server did not begin to process. */
+  const open = (method: string, path: string, send: Send): Promise<IncomingMessage> => {
+    let attempts = 1;
+    return retry(() => openOnce(method, path, send), {
+      baseMs: 100,
+      capMs: 2_000,
+      jitter: 0.5,
+      retryable: (err) => isBusy(err) && attempts++ < ATTEMPTS,
+      ...(send.signal ? { signal: send.signal } : {}),
+    });
   };
   const call = async <T>(method: string, path: string, send: Send = {}): Promise<T> =>
     JSON.parse(await textOf(await open(method, path, send))) as T;

@@ -19,6 +19,7 @@ interface KeyFacts {
   /** The name that the spec asks for. The key's own has a suffix if that name is taken. */
   'coder.com/key-wanted-name': string;
   'coder.com/key-organization': string;
+  'coder.com/key-organization-id': string;
   'coder.com/key-url': string;
   'coder.com/key-tags-hash': string;
 }
@@ -74,6 +75,7 @@ export async function createKey(
     ...wantedFacts(provisioner, target),
     'coder.com/key-name': created.name,
     'coder.com/key-id': created.id,
+    'coder.com/key-organization-id': created.organization,
   };
   return { key, facts };
 }

@@ -111,7 +111,7 @@ async function bringUp(
       selector: Object.entries(selectorOf(provisioner))
         .map(([name, value]) => `${name}=${value}`)
         .join(','),
-      organizationID: server.state.keys.find(({ id }) => id === facts['coder.com/key-id'])?.organization,
+      organizationID: facts['coder.com/key-organization-id'],
       organizationName: target.organization,
       provisionerKeyID: facts['coder.com/key-id'],
       provisionerKeyName: facts['coder.com/key-name'],
@@ -132,6 +132,7 @@ async function bringUp(
       ready,
     ],
   );
+  world.servers.concern(key, { keys: names, queue: provisioner.spec.autoscaling !== undefined });
   return scaled.againMs;
 }
 
@@ -172,13 +173,10 @@ async function currentKey(world: World, provisioner: Provisioner, target: Target
   const secret = await client.apply(SECRETS, keySecret(provisioner, key, { ...facts }));
   caches.secrets.store(secret);
   const had = provisioner.status?.provisionerKeyName;
-  await report(
-    PROVISIONERS,
-    provisioner,
-    'Normal',
-    had ? 'KeyReplaced' : 'KeyCreated',
-    `Created the provisioner key "${facts['coder.com/key-name']}"${had ? ` to replace "${had}"` : ''}.`,
-  );
+  if (had) {
+    const message = `The provisioner key "${facts['coder.com/key-name']}" replaces "${had}".`;
+    await report(PROVISIONERS, provisioner, 'Normal', 'KeyReplaced', message);
+  }
   const old = provisioner.status?.secretRef?.name;
   if (old && old !== name) await client.delete(SECRETS, namespace, old).catch(ignoreNotFound);
   return secret;

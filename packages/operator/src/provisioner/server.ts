@@ -55,6 +55,14 @@ export interface ServerState {
   keys: ProvisionerKey[];
 }
 
+/** The changes of a server that concern a provisioner. */
+export interface Interest {
+  /** Its keys on the server. Other keys and their daemons do not concern it. */
+  keys: ReadonlySet<string>;
+  /** Whether the queue concerns it. */
+  queue: boolean;
+}
+
 export interface Server {
   readonly state: ServerState;
   readonly client: Client;
@@ -69,6 +77,8 @@ export interface Servers {
    * @throws ServerProblem.
    */
   look(provisioner: string, target: Target): Promise<Server>;
+  /** Narrows the changes that wake a provisioner. Without it, every change does. */
+  concern(provisioner: string, interest: Interest): void;
   /** Ends a provisioner's interest. A server without any is no longer polled. */
   leave(provisioner: string): void;
   stop(): Promise<void>;
@@ -110,8 +120,12 @@ export function createServers(options: ServersOptions): Servers {
         polls.set(place, poll);
       }
       placeOf.set(provisioner, place);
-      poll.interested.add(provisioner);
+      poll.interested.set(provisioner, undefined);
       return poll.current();
+    },
+    concern(provisioner, interest) {
+      const place = placeOf.get(provisioner);
+      if (place !== undefined) polls.get(place)!.interested.set(provisioner, interest);
     },
     leave,
     async stop() {
@@ -121,7 +135,7 @@ export function createServers(options: ServersOptions): Servers {
 }
 
 interface Poll {
-  interested: Set<string>;
+  interested: Map<string, Interest | undefined>;
   current(): Promise<Server>;
   stop(): Promise<void>;
 }
@@ -129,12 +143,12 @@ interface Poll {
 function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll {
   const aborter = new AbortController();
   const client = clientFor(target, aborter.signal);
-  const interested = new Set<string>();
+  const interested = new Map<string, Interest | undefined>();
   const first = Promise.withResolvers<void>();
   const params = { organization: target.organization };
   /** Changes of keys since the poll under way began, which its answer may lack. */
   let recent: ((keys: ProvisionerKey[]) => ProvisionerKey[])[] = [];
-  let outcome: { state: ServerState } | { problem: ServerProblem } | undefined;
+  let outcome: Outcome | undefined;
 
   const read = async (): Promise<ServerState> => {
     const query = { limit: MOST };
@@ -153,7 +167,7 @@ function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll 
   };
   const poll = async () => {
     recent = [];
-    let next: NonNullable<typeof outcome>;
+    let next: Outcome;
     try {
       const state = await read();
       next = { state: { ...state, keys: recent.reduce((keys, change) => change(keys), state.keys) } };
@@ -164,8 +178,9 @@ function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll 
     const before = outcome;
     outcome = next;
     first.resolve();
-    if (before && !isDeepStrictEqual(seenOf(before), seenOf(next)))
-      for (const provisioner of interested) wake(provisioner);
+    if (!before) return;
+    const change = changeOf(before, next);
+    for (const [provisioner, interest] of interested) if (!interest || concerns(change, interest)) wake(provisioner);
   };
   const run = async () => {
     while (!aborter.signal.aborted) {
@@ -200,13 +215,41 @@ function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll 
   };
 }
 
-/** The part of an outcome whose change concerns provisioners. Daemons report that they live all the time. */
-function seenOf(outcome: { state: ServerState } | { problem: ServerProblem }) {
-  if ('problem' in outcome) return [outcome.problem.reason, outcome.problem.message];
-  const { daemons, pending, keys } = outcome.state;
-  return [
-    daemons.map(({ id, status, version }) => [id, status, version]),
-    pending.map(({ id }) => id),
-    keys.map(({ id }) => id),
-  ];
+type Outcome = { state: ServerState } | { problem: ServerProblem };
+
+/** What differs between two polls. */
+interface Change extends Interest {
+  everything: boolean;
+}
+
+function changeOf(before: Outcome, now: Outcome): Change {
+  if ('problem' in before || 'problem' in now) {
+    const textOf = (outcome: Outcome) => ('problem' in outcome ? outcome.problem.message : '');
+    return { everything: textOf(before) !== textOf(now), keys: new Set(), queue: false };
+  }
+  const ids = (jobs: readonly { id: string }[]) => jobs.map(({ id }) => id);
+  return {
+    everything: false,
+    keys: new Set(difference(keyStates(before.state), keyStates(now.state))),
+    queue: !isDeepStrictEqual(ids(before.state.pending), ids(now.state.pending)),
+  };
+}
+
+/** Each key and daemon as a text, with the name of its key. Daemons report all the time that they live: that is no change. */
+function keyStates({ daemons, keys }: ServerState): Map<string, string> {
+  return new Map([
+    ...daemons.map(({ id, status, version, key_name }) => [`${id} ${status} ${version}`, key_name ?? ''] as const),
+    ...keys.map(({ id, name }) => [id, name] as const),
+  ]);
+}
+
+/** The values of what only one of the two has. */
+function difference(a: Map<string, string>, b: Map<string, string>): string[] {
+  const missing = (from: Map<string, string>, other: Map<string, string>) =>
+    [...from].filter(([state]) => !other.has(state)).map(([, key]) => key);
+  return [...missing(a, b), ...missing(b, a)];
+}
+
+function concerns(change: Change, { keys, queue }: Interest): boolean {
+  return change.everything || (change.queue && queue) || [...keys].some((key) => change.keys.has(key));
 }

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,6 +53,10 @@ export interface Cluster {
   client: KubeClient;
   /** Has the contexts `admin` and `operator`, a user whose rights are those of the chart. */
   kubeconfig: string;
+  /** A folder like the one that a pod has for its service account, and the variables that a pod has. */
+  podAccount(): { folder: string; env: NodeJS.ProcessEnv };
+  /** The operator's requests so far, if they are recorded. A watch is recorded when it ends. */
+  auditLog(): { verb: string; resource: string }[];
   /** Creates a namespace with a random name. */
   namespace(): Promise<string>;
   /** Kills the API server and starts it again on the same address. */
@@ -51,14 +64,26 @@ export interface Cluster {
   stop(): Promise<void>;
 }
 
-/** Starts etcd, the API server and, on request, these controllers of the controller manager. */
-export async function startCluster({ controllers = [] as string[] } = {}): Promise<Cluster> {
+/** What the API server records of the operator's requests. */
+const AUDIT_POLICY = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived'],
+  rules: [{ level: 'Metadata', users: ['operator'] }],
+};
+
+/**
+ * Starts etcd, the API server and, on request, these controllers of the controller manager and a record of the operator's
+ * requests.
+ */
+export async function startCluster({ controllers = [] as string[], audit = false } = {}): Promise<Cluster> {
   const dir = mkdtempSync(join(tmpdir(), 'cluster-'));
   const at = (name: string) => join(dir, name);
   const [etcdPort, peerPort, port] = await freePorts(3);
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   writeFileSync(at('sa.key'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
   writeFileSync(at('tokens.csv'), 'admin-token,admin,admin,system:masters\noperator-token,operator,operator\n');
+  if (audit) writeFileSync(at('audit.json'), JSON.stringify(AUDIT_POLICY));
   writeFileSync(at('kubeconfig'), kubeconfigText(port!));
   const children = new Map<string, ChildProcess>();
   const start = (name: string, program: string, args: string[]) => {
@@ -87,6 +112,7 @@ export async function startCluster({ controllers = [] as string[] } = {}): Promi
       '--disable-admission-plugins=ServiceAccount',
       '--service-cluster-ip-range=10.96.0.0/24',
       '--profiling=false',
+      ...(audit ? [`--audit-policy-file=${at('audit.json')}`, `--audit-log-path=${at('audit.log')}`] : []),
     ]);
     await eventually('the API server is ready', () =>
       client.get(NAMESPACES, '', 'default').then(
@@ -129,6 +155,23 @@ export async function startCluster({ controllers = [] as string[] } = {}): Promi
     connection: await kubeconfigConnection(at('kubeconfig'), 'operator'),
     client,
     kubeconfig: at('kubeconfig'),
+    podAccount() {
+      const account = at('account');
+      mkdirSync(account, { recursive: true });
+      copyFileSync(join(at('certs'), 'apiserver.crt'), join(account, 'ca.crt'));
+      writeFileSync(join(account, 'token'), 'operator-token');
+      writeFileSync(join(account, 'namespace'), 'default');
+      return {
+        folder: account,
+        env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(port) },
+      };
+    },
+    auditLog: () =>
+      readFileSync(at('audit.log'), 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as { verb: string; objectRef?: { resource: string } })
+        .map(({ verb, objectRef }) => ({ verb, resource: objectRef?.resource ?? '' })),
     async namespace() {
       const name = `test-${crypto.randomUUID().slice(0, 8)}`;
       await client.create<KubeObject>(NAMESPACES, { metadata: { name } });
