@@ -11,6 +11,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   dashboard: async () => (await import('./dashboard.ts')).benchDashboard(),
   lists: async () => (await import('./lists.ts')).benchLists(),
   dispatch: async () => (await import('./dispatch.ts')).benchDispatch(),
+  operator: async () => (await import('./operator.ts')).benchOperator(),
   memory: async () => (await import('./memory.ts')).benchMemory(),
   purge: async () => (await import('./purge.ts')).benchPurge(),
   parameters: async () => (await import('./parameters.ts')).benchParameters(),
