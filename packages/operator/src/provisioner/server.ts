@@ -235,7 +235,7 @@ function changeOf(before: Outcome, now: Outcome): Change {
   };
 }
 
-/** Each key and daemon as a text, with the name of its key. Daemons report all the time that they live: that is no change. */
+/** Each key and daemon as a text, with the name of its key. Leaves out when a daemon was seen: that changes all the time. */
 function keyStates({ daemons, keys }: ServerState): Map<string, string> {
   return new Map([
     ...daemons.map(({ id, status, version, key_name }) => [`${id} ${status} ${version}`, key_name ?? ''] as const),
@@ -243,7 +243,7 @@ function keyStates({ daemons, keys }: ServerState): Map<string, string> {
   ]);
 }
 
-/** The values of what only one of the two has. */
+/** The values of the entries that only one of the two has. */
 function difference(a: Map<string, string>, b: Map<string, string>): string[] {
   const missing = (from: Map<string, string>, other: Map<string, string>) =>
     [...from].filter(([state]) => !other.has(state)).map(([, key]) => key);
