@@ -64,7 +64,6 @@ const rbac = (kind: string, plural: string): Resource => ({
 });
 
 export const SECRETS = core('Secret', 'secrets');
-export const SERVICES = core('Service', 'services');
 export const SERVICE_ACCOUNTS = core('ServiceAccount', 'serviceaccounts');
 export const PODS = core('Pod', 'pods');
 export const EVENTS = core('Event', 'events');

@@ -70,10 +70,3 @@ export function ownedBy(resource: Resource, owner: KubeObject): OwnerReference {
     blockOwnerDeletion: true,
   };
 }
-
-/** The name of the owner of that kind, whose reconciler an object's change concerns. */
-export function ownerName(resource: Resource, object: KubeObject): string | undefined {
-  return object.metadata.ownerReferences?.find(
-    (ref) => ref.controller && ref.kind === resource.kind && ref.apiVersion === apiVersionOf(resource),
-  )?.name;
-}

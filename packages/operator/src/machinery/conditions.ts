@@ -23,9 +23,6 @@ export function mergeConditions(
   return [...merged, ...others].sort((a, b) => a.type.localeCompare(b.type));
 }
 
-export const conditionIsTrue = (conditions: readonly Condition[] | undefined, type: string): boolean =>
-  conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
-
 /** Whether two statuses are equal after JSON, where an absent and an undefined field are the same. */
 export function sameStatus(a: unknown, b: unknown): boolean {
   return isDeepStrictEqual(JSON.parse(JSON.stringify(a ?? {})), JSON.parse(JSON.stringify(b ?? {})));

@@ -17,8 +17,6 @@ export interface WorkQueue {
   add(key: string): void;
   /** Adds the key later. The earliest of several times counts. */
   addAfter(key: string, ms: number): void;
-  /** Forgets the waits of a key that no longer exists. */
-  forget(key: string): void;
   /** The keys that wait or are being worked on. */
   readonly size: number;
   /** Takes no more keys and resolves when the current ones are done. */
@@ -79,10 +77,6 @@ export function createQueue(options: QueueOptions): WorkQueue {
   return {
     add,
     addAfter,
-    forget(key) {
-      failures.delete(key);
-      cancelTimer(key);
-    },
     get size() {
       return waiting.size + active.size;
     },

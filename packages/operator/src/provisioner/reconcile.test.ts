@@ -249,7 +249,7 @@ for (const [what, patch] of CHANGES) {
     await removePods(namespace);
     await eventually('the old key is gone', async () => !(await keyNames()).includes(old));
     assert.ok((await keyNames()).includes(current));
-    assert.equal((await reaches(namespace, name, {})).status!.retiredKeys, undefined);
+    await eventually('the status says so', async () => !(await read(namespace, name)).status!.retiredKeys);
   });
 }
 
