@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
+import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { type Clock, createLogger, type Logger, silentLogger } from '@platform/kit';
 import { dashboardFolder, type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
 import { Ajv, type ValidateFunction } from 'ajv';
@@ -30,7 +30,7 @@ export interface TestServer extends RunningServer {
   configDir: string;
   /** The token of the first user, `admin`, an owner. */
   adminToken: string;
-  /** Calls a route below /api/v2 and checks a successful answer against the contract. */
+  /** Calls a route and checks a successful answer against the contract. */
   api<T = unknown>(method: string, path: string, call?: Call): Promise<Answer<T>>;
   stop(): Promise<void>;
 }
@@ -154,7 +154,7 @@ async function apiCall<T>(
   const headers: Record<string, string> = { ...(token ? { 'Coder-Session-Token': token } : {}), ...call.headers };
   if (call.raw) headers['content-type'] = call.raw.type;
   else if (call.body !== undefined) headers['content-type'] = 'application/json';
-  const response = await fetch(`${base}/api/v2${path}`, {
+  const response = await fetch(`${base}${apiPath(path)}`, {
     method,
     headers,
     ...(call.raw

@@ -6,6 +6,8 @@ import { backoff, type Logger, RECONNECT } from '@platform/kit';
 import { isExpired, type KubeClient, KubeError, type Scope } from '../kube/client.ts';
 import type { KubeObject, Resource } from '../kube/types.ts';
 
+/** A watch that ends sooner is not opened again at once. */
+const SHORT_MS = 1_000;
 /** How many deleted objects it remembers. */
 const REMEMBERED = 1_000;
 
@@ -80,8 +82,11 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
     while (!aborter.signal.aborted) {
       try {
         if (resourceVersion === '') await list();
+        const began = performance.now();
         await watch();
-        waits.reset();
+        // a proxy may end every watch at once
+        if (performance.now() - began < SHORT_MS) await pause(waits.next(), aborter.signal);
+        else waits.reset();
       } catch (err) {
         if (aborter.signal.aborted) return;
         if (isExpired(err)) resourceVersion = '';

@@ -269,8 +269,12 @@ test('a lost Secret and a key deleted on the server are replaced', needsKubernet
   assert.notEqual(second, first);
   await eventually('the key of the lost Secret is gone', async () => !(await keyNames()).includes('lost'));
 
-  const { provisionerKeyName } = (await reaches(namespace, 'lost', {})).status!;
-  await server.api('DELETE', `/organizations/default/provisionerkeys/${provisionerKeyName}`);
+  const name = await eventually('the status has the new key', async () => {
+    const { provisionerKeyName } = (await read(namespace, 'lost')).status!;
+    return provisionerKeyName !== 'lost' && provisionerKeyName;
+  });
+  const gone = await server.api('DELETE', `/organizations/default/provisionerkeys/${name}`);
+  assert.equal(gone.status, 204);
   const third = await eventually('a key that exists', async () => {
     const text = textOf(await secret());
     return text !== second && text;

@@ -259,7 +259,10 @@ test("a module's missing argument and an unavailable version fail with Terraform
   };
   const inner = 'variable "needed" {}\n';
   const missing = await refused({ 'main.tf': `${CODER}module "m" { source = "./inner" }`, 'inner/main.tf': inner });
-  assert.match(missing, /exit status 1: (?:[\w/]+\.tf:\d+: )?Missing required argument: The argument "needed" is required/);
+  assert.match(
+    missing,
+    /exit status 1: (?:[\w/]+\.tf:\d+: )?Missing required argument: The argument "needed" is required/,
+  );
   const lines = h.server.logs.map(({ output }) => output);
   assert.ok(lines.some((line) => /main\.tf line 6, in module "m"/.test(line)));
   assert.ok(!lines.some((line) => line.includes('\u001b')), 'no escapes');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { type RouteDef, type RouteKey, routes } from '@platform/contract';
+import { apiPath, type RouteDef, type RouteKey, routes } from '@platform/contract';
 import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { TEMPLATES } from '../app/notification/templates.ts';
 import { organizationRoles, siteRoles } from '../authz/policy.ts';
@@ -175,7 +175,7 @@ const PLACED = /\{(?!provisionerkey\}|externalauth\}|roleName\}|notification_tem
 async function call(key: RouteKey, caller: Caller, about: Things): Promise<string> {
   const { method, path, body, raw } = sampleRequest(key, about);
   const type = raw?.type ?? (body === undefined ? undefined : 'application/json');
-  const response = await fetch(`${server.url}/api/v2${path}`, {
+  const response = await fetch(`${server.url}${apiPath(path)}`, {
     method,
     redirect: 'manual',
     headers: { 'Coder-Session-Token': caller.token, ...(type ? { 'content-type': type } : {}) },

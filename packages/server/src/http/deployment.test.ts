@@ -141,6 +141,7 @@ test('entitles every feature, and enables only those that exist', async () => {
     'multiple_organizations',
     'template_rbac',
     'user_role_management',
+    'workspace_prebuilds',
   ]);
 });
 

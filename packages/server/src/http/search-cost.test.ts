@@ -59,7 +59,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
     ...['search', 'name', 'status', 'role', 'login_type', 'last_seen_before', 'last_seen_after'],
     ...['created_before', 'created_after', 'github_com_user_id'],
   ],
-  '/templates': ['name', 'exact_name', 'organization', 'deprecated'],
+  '/templates': ['name', 'exact_name', 'organization', 'deprecated', 'has-ai-task'],
 };
 
 /** As many terms of one key as a search may have, then one value as long as a search may be. */

@@ -163,6 +163,7 @@ const EVERYBODY: RouteKey[] = [
   'GET /external-auth/{externalauth}/device',
   'POST /external-auth/{externalauth}/device',
   // lists, which contain only readable items
+  'GET /api/experimental/aitasks/prompts',
   'GET /groups',
   'GET /organizations',
   'GET /templates',

@@ -9,6 +9,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   template_id: 'template',
   template_version_id: 'templateversion',
   file_id: 'fileID',
+  build_ids: 'workspacebuild',
 };
 
 /** A value that the schema accepts, with these objects for ids. */
@@ -33,7 +34,7 @@ function sample(schema: unknown, things: Readonly<Record<string, string>>, name 
 
 export interface SampleRequest {
   method: string;
-  /** Below /api/v2. */
+  /** As in the contract. */
   path: string;
   body?: unknown;
   raw?: { type: string; data: string };
