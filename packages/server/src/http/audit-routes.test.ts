@@ -5,6 +5,7 @@ import { routes } from '@platform/contract';
 import {
   ADMIN,
   createTestTemplate,
+  eventually,
   failTaken,
   importedVersion,
   logIn,
@@ -18,6 +19,7 @@ import {
 import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
 import { writtenType } from '../app/audit/refused.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
+import { withTaskLock } from '../db/queries/task-locks.ts';
 
 /** Writes of people without an entry, with the reason. */
 const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
@@ -39,6 +41,9 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
 
 let server: TestServer;
 let forge: OAuthServer;
+/** Resolved at the end. */
+const ended = Promise.withResolvers<void>();
+let schedulesHeld: Promise<unknown>;
 before(async () => {
   forge = await startOAuthServer();
   server = await startTestServer({
@@ -48,8 +53,20 @@ before(async () => {
       ...forge.env(0, { ID: 'forge', DEVICE_FLOW: 'true' }),
     },
   });
+  // otherwise the server itself stops the workspace as soon as it is dormant
+  await eventually('no schedule acts', async () => {
+    const locked = Promise.withResolvers<boolean>();
+    schedulesHeld = withTaskLock(server.services.sql, 'schedules', () => {
+      locked.resolve(true);
+      return ended.promise;
+    });
+    void schedulesHeld.then(() => locked.resolve(false));
+    return locked.promise;
+  });
 });
 after(async () => {
+  ended.resolve();
+  await schedulesHeld;
   await server.stop();
   await forge.stop();
 });
