@@ -59,7 +59,7 @@ export async function benchOperator(): Promise<Row[]> {
     });
     return [
       row(`reconcile ${COUNT} new provisioners`, seconds, ' s', 60),
-      row('requests to the API server for each', calls / COUNT, '', 8),
+      row('requests to the API server for each', calls / COUNT, '', 6),
       row(`requests in ${STEADY_MS / 1_000} s without a change`, steady, '', 0),
       row('memory of the operator with them, at rest', pssMegabytes(operator.pid!), ' MB', 150),
     ];
