@@ -77,7 +77,7 @@ const AUDIT_POLICY = {
  * requests.
  */
 export async function startCluster({ controllers = [] as string[], audit = false } = {}): Promise<Cluster> {
-  if (needsKubernetes.skip) throw new Error(needsKubernetes.skip);
+  if (needsKubernetes.skip) throw new Error(String(needsKubernetes.skip));
   const dir = mkdtempSync(join(tmpdir(), 'cluster-'));
   const at = (name: string) => join(dir, name);
   const [etcdPort, peerPort, port] = await freePorts(3);
