@@ -18,6 +18,10 @@ export class KubeError extends Error {
 }
 
 export const isNotFound = (err: unknown): boolean => err instanceof KubeError && err.status === 404;
+/** For `catch`: what is gone already needs no deletion. */
+export const ignoreNotFound = (err: unknown): void => {
+  if (!isNotFound(err)) throw err;
+};
 /** Someone else changed or created the object first. */
 export const isConflict = (err: unknown): boolean => err instanceof KubeError && err.status === 409;
 /** The resource version of a list or watch is older than what the API server keeps. */

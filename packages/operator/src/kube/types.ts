@@ -79,3 +79,6 @@ export const POD_DISRUPTION_BUDGETS: Resource = {
   kind: 'PodDisruptionBudget',
   plural: 'poddisruptionbudgets',
 };
+
+/** A time as Kubernetes stores it: in whole seconds. */
+export const kubeTime = (time: Date): string => time.toISOString().replace(/\.\d+Z$/, 'Z');

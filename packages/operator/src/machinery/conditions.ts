@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Condition } from '../kube/types.ts';
+import { type Condition, kubeTime } from '../kube/types.ts';
 
 export type NewCondition = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;
 
@@ -15,8 +15,7 @@ export function mergeConditions(
 ): Condition[] {
   const merged = updates.map((update) => {
     const before = old.find(({ type }) => type === update.type);
-    const lastTransitionTime =
-      before?.status === update.status ? before.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
+    const lastTransitionTime = before?.status === update.status ? before.lastTransitionTime : kubeTime(now);
     return { ...update, lastTransitionTime, observedGeneration: generation };
   });
   const others = old.filter(({ type }) => !updates.some((update) => update.type === type));

@@ -1,6 +1,6 @@
 import { type Clock, errorText, type Logger, systemClock } from '@platform/kit';
 import { FIELD_MANAGER, isNotFound, type KubeClient } from '../kube/client.ts';
-import { apiVersionOf, EVENTS, type KubeObject, type Resource } from '../kube/types.ts';
+import { apiVersionOf, EVENTS, type KubeObject, kubeTime, type Resource } from '../kube/types.ts';
 
 export type Report = (
   resource: Resource,
@@ -34,10 +34,7 @@ export function createReporter(client: KubeClient, log: Logger, clock: Clock = s
     const key = JSON.stringify([uid, reason, message]);
     const at = clock.monotonic();
     const known = sent.get(key);
-    const now = clock
-      .now()
-      .toISOString()
-      .replace(/\.\d+Z$/, 'Z');
+    const now = kubeTime(clock.now());
     try {
       if (known) {
         known.count++;

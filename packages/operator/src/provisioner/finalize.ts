@@ -1,5 +1,5 @@
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
-import { isNotFound } from '../kube/client.ts';
+import { ignoreNotFound } from '../kube/client.ts';
 import { ROLE_BINDINGS, ROLES } from '../kube/types.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { deleteKey } from './delete-key.ts';
@@ -19,23 +19,14 @@ export async function finalize(world: World, provisioner: Provisioner): Promise<
   if (!hasFinalizer(provisioner, FINALIZER)) return;
   await removePermissions(world, provisioner, []);
   for (const key of allKeys(world, provisioner)) await removeKey(world, provisioner, key);
-  await setFinalizer(world.client, PROVISIONERS, provisioner, FINALIZER, false).catch((err) => {
-    if (!isNotFound(err)) throw err;
-  });
+  await setFinalizer(world.client, PROVISIONERS, provisioner, FINALIZER, false).catch(ignoreNotFound);
 }
 
 /** Its current key and those that it replaced. */
 function allKeys({ caches }: World, provisioner: Provisioner): RetiredKey[] {
   const { metadata, status } = provisioner;
   const facts = factsOf(caches.secrets.get(metadata.namespace!, keySecretOf(provisioner).name));
-  if (facts) return [keyOf(facts), ...retiredKeys(status, facts)];
-  const {
-    provisionerKeyName: name,
-    organizationName = '',
-    controlPlaneURL: url = '',
-    retiredKeys: old = [],
-  } = status ?? {};
-  return [...(name ? [{ name, organizationName, url }] : []), ...old];
+  return [...(facts ? [keyOf(facts)] : []), ...retiredKeys(status, facts)];
 }
 
 async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey): Promise<void> {
@@ -73,9 +64,7 @@ export async function removePermissions(
   ] as const) {
     for (const { metadata, ...object } of [...cache.all()]) {
       if (provisionerOf({ metadata, ...object }) !== key || kept.includes(metadata.namespace!)) continue;
-      await client.delete(resource, metadata.namespace!, metadata.name).catch((err) => {
-        if (!isNotFound(err)) throw err;
-      });
+      await client.delete(resource, metadata.namespace!, metadata.name).catch(ignoreNotFound);
     }
   }
 }

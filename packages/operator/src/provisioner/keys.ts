@@ -94,7 +94,7 @@ async function describeKey(url: string, key: string): Promise<ProvisionerKey> {
 }
 
 /** The keys that were replaced, with the one of the last status if that is no longer the current one. */
-export function retiredKeys(status: ProvisionerStatus | undefined, facts: KeyFacts): RetiredKey[] {
+export function retiredKeys(status: ProvisionerStatus | undefined, facts: KeyFacts | undefined): RetiredKey[] {
   const {
     provisionerKeyName: name,
     organizationName = '',
@@ -102,7 +102,7 @@ export function retiredKeys(status: ProvisionerStatus | undefined, facts: KeyFac
     retiredKeys: old = [],
   } = status ?? {};
   const last = name ? [{ name, organizationName, url }] : [];
-  const all = [...old, ...last].filter((key) => !sameKey(key, keyOf(facts)));
+  const all = [...old, ...last].filter((key) => !facts || !sameKey(key, keyOf(facts)));
   return all.filter((key, at) => all.findIndex((other) => sameKey(key, other)) === at);
 }
 

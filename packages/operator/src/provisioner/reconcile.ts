@@ -2,7 +2,7 @@
 // with the local copies, so that a reconcile without a difference makes no request.
 import { ApiError, UnreachableError } from '@platform/client';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
-import { isNotFound, KubeError } from '../kube/client.ts';
+import { ignoreNotFound, KubeError } from '../kube/client.ts';
 import { POD_DISRUPTION_BUDGETS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
 import type { NewCondition } from '../machinery/conditions.ts';
@@ -205,10 +205,6 @@ async function applyAccess(world: World, provisioner: Provisioner): Promise<void
     await client.delete(POD_DISRUPTION_BUDGETS, namespace, budget.metadata.name).catch(ignoreNotFound);
   }
 }
-
-const ignoreNotFound = (err: unknown) => {
-  if (!isNotFound(err)) throw err;
-};
 
 /** Deletes the replaced keys that no daemon and no pod uses any more. Returns the others. */
 async function deleteRetired(

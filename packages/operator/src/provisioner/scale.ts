@@ -3,9 +3,10 @@
 import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
 import { matchesTags, UNTAGGED } from '@platform/kit';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
-import { isNotFound } from '../kube/client.ts';
-import { DEPLOYMENTS, JOBS, PODS } from '../kube/types.ts';
+import { ignoreNotFound, isNotFound } from '../kube/client.ts';
+import { DEPLOYMENTS, JOBS, kubeTime, PODS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
+import { keyOf } from '../machinery/informer.ts';
 import { decide } from './autoscale.ts';
 import { deploymentName, provisionerOf } from './names.ts';
 import { deployment, type Job, job, type Runtime } from './objects.ts';
@@ -32,8 +33,6 @@ export interface Situation {
   /** Every pending job of the organization. */
   pending: readonly ProvisionerJob[];
 }
-
-const keyOf = ({ metadata }: Provisioner) => `${metadata.namespace}/${metadata.name}`;
 
 export function podsOf({ caches }: World, provisioner: Provisioner): Pod[] {
   const key = keyOf(provisioner);
@@ -98,13 +97,7 @@ async function scaleDeployment(world: World, situation: Situation, surplus: Surp
 
 function scaleTime({ clock }: World, { provisioner }: Situation, changed: boolean): { lastScaleTime?: string } {
   const last = provisioner.status?.autoscaling?.lastScaleTime;
-  if (changed)
-    return {
-      lastScaleTime: clock
-        .now()
-        .toISOString()
-        .replace(/\.\d+Z$/, 'Z'),
-    };
+  if (changed) return { lastScaleTime: kubeTime(clock.now()) };
   return last ? { lastScaleTime: last } : {};
 }
 
@@ -189,9 +182,7 @@ async function removeDeployment({ client, caches }: World, provisioner: Provisio
   const { namespace = '' } = provisioner.metadata;
   const live = caches.deployments.get(namespace, deploymentName(provisioner));
   if (!live || live.metadata.deletionTimestamp) return;
-  await client.delete(DEPLOYMENTS, namespace, live.metadata.name).catch((err) => {
-    if (!isNotFound(err)) throw err;
-  });
+  await client.delete(DEPLOYMENTS, namespace, live.metadata.name).catch(ignoreNotFound);
 }
 
 async function removeJobs(world: World, provisioner: Provisioner): Promise<void> {
@@ -199,7 +190,5 @@ async function removeJobs(world: World, provisioner: Provisioner): Promise<void>
 }
 
 async function removeJob({ client }: World, { metadata }: Job): Promise<void> {
-  await client.delete(JOBS, metadata.namespace!, metadata.name).catch((err) => {
-    if (!isNotFound(err)) throw err;
-  });
+  await client.delete(JOBS, metadata.namespace!, metadata.name).catch(ignoreNotFound);
 }
