@@ -16,8 +16,8 @@ import { appAddress } from '../workspaces/connect.ts';
 import { BuildProblems } from '../workspaces/detail/build-problems.tsx';
 import { BuildLog } from '../workspaces/detail/logs.tsx';
 import { buildParametersQuery, useWorkspace } from '../workspaces/queries.ts';
-import { actionsOf, isReachable } from '../workspaces/status.ts';
-import { isBuilding, PROMPT_PARAMETER, statusLook, type TaskApp, taskApps, taskLook, taskStatuses } from './task.ts';
+import { actionsOf, isActive, isReachable } from '../workspaces/status.ts';
+import { PROMPT_PARAMETER, statusLook, type TaskApp, taskApps, taskLook, taskStatuses } from './task.ts';
 
 /** One task: what was asked, how far it is, and the app of its coding agent. */
 export default function TaskPage() {
@@ -139,7 +139,7 @@ function Progress({ status }: { status: WorkspaceAppStatus }) {
 function Main({ workspace, shown }: { workspace: Workspace; shown: TaskApp | undefined }) {
   const server = useAppServer();
   const { latest_build: build } = workspace;
-  if (isBuilding(workspace) || build.job.status === 'failed')
+  if (isActive(build.status) || build.job.status === 'failed')
     return (
       <Section title={`Build ${build.build_number}`}>
         <BuildLog build={build} />

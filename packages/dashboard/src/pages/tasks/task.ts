@@ -1,15 +1,13 @@
 import type { Workspace, WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
 import { apiQuery } from '../../api/query.ts';
-import { agentsOf, isActive, type StateLook, workspaceLook } from '../workspaces/status.ts';
+import { agentsOf, type StateLook, workspaceLook } from '../workspaces/status.ts';
 
 /** The parameter of a template that gets the prompt of a task. */
 export const PROMPT_PARAMETER = 'AI Prompt';
 
-/** The prompts of builds, which never change. Asked for in groups, as the server answers for at most 100 builds. */
+/** The prompts of a page of builds, which never change. */
 export const promptsQuery = (buildIds: readonly string[]) => ({
-  ...apiQuery('GET /api/experimental/aitasks/prompts', [], {
-    query: { build_ids: buildIds.slice(0, 100).join(',') },
-  }),
+  ...apiQuery('GET /api/experimental/aitasks/prompts', [], { query: { build_ids: buildIds.join(',') } }),
   enabled: buildIds.length > 0,
   staleTime: Number.POSITIVE_INFINITY,
 });
@@ -49,6 +47,3 @@ export const taskStatuses = (workspace: Pick<Workspace, 'latest_build'>): Worksp
   agentsOf(workspace.latest_build)
     .flatMap(({ apps }) => apps.flatMap(({ statuses }) => statuses ?? []))
     .toSorted((a, b) => b.created_at.localeCompare(a.created_at));
-
-/** Whether a page about the task has nothing to show but the build. */
-export const isBuilding = ({ latest_build: build }: Pick<Workspace, 'latest_build'>): boolean => isActive(build.status);

@@ -149,12 +149,12 @@ async function push(services: Services, keys: VapidKeys, browser: WebpushSubscri
   });
   // the length is fetch's own
   const { 'Content-Length': _, ...sent } = headers;
-  if (!services.config.dangerousAllowPrivatePushAddresses) dispatcher ??= publicDispatcher();
+  const anywhere = services.config.dangerousAllowPrivatePushAddresses;
   const { status } = await boundedFetch(endpoint, {
     method: 'POST',
     headers: sent as Record<string, string>,
     body,
-    dispatcher: services.config.dangerousAllowPrivatePushAddresses ? undefined : await dispatcher,
+    dispatcher: anywhere ? undefined : await (dispatcher ??= publicDispatcher()),
   });
   if (status === 404 || status === 410) await deleteEndedSubscription(services.sql, system(services), id);
   else if (status >= 300)
