@@ -296,9 +296,7 @@ function killLeftovers(configDir: string, url: string): void {
 
 /** Sends SIGKILL to a process and all its descendants. It finds all of them before it kills the first. */
 export function killTree(pid: number): number[] {
-  const all = processes();
-  const found = [pid];
-  for (const parent of found) found.push(...all.filter((entry) => entry.parent === parent).map((entry) => entry.pid));
+  const found = [pid, ...descendants(pid).map((entry) => entry.pid)];
   for (const one of found) {
     try {
       process.kill(one, 'SIGKILL');
