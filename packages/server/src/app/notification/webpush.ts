@@ -150,11 +150,12 @@ async function push(services: Services, keys: VapidKeys, browser: WebpushSubscri
   // the length is fetch's own
   const { 'Content-Length': _, ...sent } = headers;
   const anywhere = services.config.dangerousAllowPrivatePushAddresses;
+  if (!anywhere) dispatcher ??= publicDispatcher();
   const { status } = await boundedFetch(endpoint, {
     method: 'POST',
     headers: sent as Record<string, string>,
     body,
-    dispatcher: anywhere ? undefined : await (dispatcher ??= publicDispatcher()),
+    dispatcher: anywhere ? undefined : await dispatcher,
   });
   if (status === 404 || status === 410) await deleteEndedSubscription(services.sql, system(services), id);
   else if (status >= 300)
