@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -35,6 +35,9 @@ test('the single executable is server, database, daemon, runner, agent and comma
       '--first-user-password',
       PERSON.password,
     );
+    // the first password needed the library that the executable contains and unpacks
+    const unpacked = join(server.env['HOME']!, '.cache', 'coder', 'argon2', 'node_modules');
+    assert.ok(existsSync(unpacked), unpacked);
     await run('templates', 'init', '--id', 'local');
     await run('templates', 'push', 'local', '-d', './local', '-y');
     await run('create', 'dev', '--template', 'local', '-y');

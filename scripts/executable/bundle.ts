@@ -125,8 +125,8 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
       'import.meta.dirname': '__dirname',
       'import.meta.filename': '__filename',
     },
-    // the executable unpacks it at run time
-    external: ['@lydell/node-pty'],
+    // the executable unpacks them at run time
+    external: ['@lydell/node-pty', '@node-rs/argon2'],
     logLevel: 'warning',
   });
   if (warnings.length > 0) process.exitCode = 1;

@@ -1,5 +1,5 @@
 // The entry of the single executable. It provides the assets to the programs and then runs the command.
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { getAsset, getAssetKeys, getRawAsset } from 'node:sea';
@@ -11,11 +11,18 @@ interface Packed {
   size: number;
 }
 
+/** Whether no other user can have written to a folder. In /tmp, anybody may have made one of this name. */
+function belongsToUs(folder: string): boolean {
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  if (!found?.isDirectory()) return false;
+  return process.getuid === undefined || (found.uid === process.getuid() && (found.mode & 0o022) === 0);
+}
+
 /** Unpacks a folder from two assets: an index, and the compressed bytes of all files one after the other. */
 function unpack(name: string, into: string): string {
   const version = getAsset(`${name}.version`, 'utf8');
   const mark = join(into, 'version');
-  if (existsSync(mark) && readFileSync(mark, 'utf8') === version) return into;
+  if (belongsToUs(into) && existsSync(mark) && readFileSync(mark, 'utf8') === version) return into;
   const fresh = `${into}.${process.pid}`;
   const index = JSON.parse(getAsset(`${name}.index`, 'utf8')) as Packed[];
   const bytes = process.getBuiltinModule('node:zlib').zstdDecompressSync(Buffer.from(getRawAsset(`${name}.zst`)));
@@ -48,16 +55,21 @@ lazily('PLATFORM_UNPACK_POSTGRES' as never, () =>
     ? (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native')
     : undefined,
 );
+const cacheFolder = () => join(process.env['XDG_CACHE_HOME'] ?? join(homeFolder(), '.cache'), 'coder');
+const requireFrom = (home: string, name: string) => createRequire(join(home, 'index.cjs'))(name);
+lazily(
+  'PLATFORM_LOAD_ARGON2' as never,
+  () => async () => requireFrom(unpack('argon2', join(cacheFolder(), 'argon2')), '@node-rs/argon2'),
+);
 lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
-  const base = process.env['XDG_CACHE_HOME'] ?? join(homeFolder(), '.cache');
   let home: string;
   try {
-    home = unpack('pty', join(base, 'coder', 'pty'));
+    home = unpack('pty', join(cacheFolder(), 'pty'));
   } catch {
     // the home folder is not writable
     home = unpack('pty', join('/tmp', `coder-pty-${process.getuid?.() ?? 0}`));
   }
-  return createRequire(join(home, 'index.cjs'))('@lydell/node-pty');
+  return requireFrom(home, '@lydell/node-pty');
 });
 
 // a static import would run before the lines above

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { test } from 'node:test';
-import { hashPassword, verifyPassword } from './password.ts';
+import { deriveInNode, hashPassword, verifyPassword } from './password.ts';
 
 test('a hash verifies its own password only', async () => {
   const hash = await hashPassword('correct horse battery');
@@ -10,6 +10,13 @@ test('a hash verifies its own password only', async () => {
   assert.equal(await verifyPassword(hash, 'correct horse battery'), true);
   assert.equal(await verifyPassword(hash, 'correct horse batterz'), false);
   assert.equal(await verifyPassword('', ''), false, 'a user without a password');
+});
+
+test('Node’s own implementation, which other systems use, makes the same hash', async () => {
+  const [, , , , salt, hash] = (await hashPassword('pässword 🐎')).split('$');
+  const cost = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
+  const again = await deriveInNode('pässword 🐎', Buffer.from(salt!, 'base64'), cost);
+  assert.equal(again.toString('base64').replace(/=+$/, ''), hash);
 });
 
 test('the threads that hash have a lower priority than the one that answers requests', {

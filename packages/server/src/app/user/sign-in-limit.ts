@@ -6,6 +6,7 @@
  * in this server's memory.
  */
 import { createHmac, randomBytes } from 'node:crypto';
+import { availableParallelism } from 'node:os';
 import { AppError, type Clock } from '@platform/kit';
 import { networkOf } from '../network.ts';
 import { sameBytes } from '../token.ts';
@@ -20,8 +21,12 @@ const LONGEST_DELAY_MS = { caller: 60_000, account: 10_000, address: 10_000 } as
 const FORGET_MS = 15 * 60_000;
 /** The most entries of each kind. Beyond them, the oldest are forgotten. */
 const MOST_KEYS = 50_000;
-/** How many passwords are checked at a time (each check takes 19 MiB and a thread), and how many attempts may wait. */
-const CHECKS_AT_ONCE = 2;
+/**
+ * How many passwords are checked at a time. Each check takes a processor, a thread of libuv's four, and 19 MiB. One
+ * processor and one thread stay free for requests.
+ */
+export const CHECKS_AT_ONCE = Math.min(Math.max(availableParallelism() - 1, 1), 3);
+/** How many attempts may wait. */
 const MOST_WAITING = 64;
 
 type Kind = keyof typeof FREE;
@@ -49,9 +54,9 @@ export interface SignInLimit {
   attempt(attempt: Attempt, check: () => Promise<boolean>): Promise<boolean>;
 }
 
-export function createSignInLimit(clock: Clock): SignInLimit {
+export function createSignInLimit(clock: Clock, checksAtOnce = CHECKS_AT_ONCE): SignInLimit {
   const counts: Record<Kind, Map<string, Count>> = { caller: new Map(), account: new Map(), address: new Map() };
-  const turns = createTurns();
+  const turns = createTurns(checksAtOnce);
 
   function countOf(kind: Kind, key: string, now: number): Count {
     const map = counts[kind];
@@ -104,11 +109,11 @@ export function createSignInLimit(clock: Clock): SignInLimit {
 }
 
 /** Runs a few checks at a time, known devices first. */
-function createTurns() {
+function createTurns(most: number) {
   let running = 0;
   const waiting: { first: (() => void)[]; rest: (() => void)[] } = { first: [], rest: [] };
   return async <T>(known: boolean, run: () => Promise<T>): Promise<T> => {
-    if (running >= CHECKS_AT_ONCE) {
+    if (running >= most) {
       const queue = known ? waiting.first : waiting.rest;
       if (queue.length >= MOST_WAITING) {
         throw new AppError('rate_limited', 'Too many people are signing in. Try again in 5 seconds.');
