@@ -1,4 +1,6 @@
-// `npm test` runs every *.test.ts next to the code and in e2e/ on one shared PostgreSQL, and prints a last line with
+// `npm test` runs every *.test.ts beside the code and the tests of the main path, from an empty server to a shell.
+// `npm run test:system` runs the other tests of the whole system, which are in e2e/ and take as long again.
+// `npm test PART...` runs the files whose path contains a part. All files share one PostgreSQL. The last line has the
 // counts.
 
 import { spawnSync } from 'node:child_process';
@@ -11,11 +13,18 @@ import { createDashboard } from '@platform/server';
 import { startTestPostgres } from '@platform/testkit/postgres';
 import { runTestFiles } from './test-files.ts';
 
+const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
+const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/*.test.ts']);
+const system = globSync('e2e/**/*.test.ts').filter((file) => !MAIN_PATH.includes(file));
+
 const only = process.argv.slice(2);
-const patterns = ['packages/*/src/**/*.test.ts', 'scripts/*.test.ts', 'e2e/**/*.test.ts'];
-const files = globSync(patterns)
-  .filter((file) => only.length === 0 || only.some((part) => file.includes(part)))
-  .sort();
+const files = (
+  only.length === 0
+    ? [...beside, ...MAIN_PATH]
+    : only[0] === '--system'
+      ? system
+      : [...beside, ...MAIN_PATH, ...system].filter((file) => only.some((part) => file.includes(part)))
+).sort();
 if (files.length === 0) {
   console.error(`No test file matches ${only.join(' ')}.`);
   process.exit(1);
@@ -45,7 +54,7 @@ chmodSync(temporary, 0o1777);
 process.env['TMPDIR'] = temporary;
 
 // Many tests need the executable or the dashboard, and each of their servers would begin to build them.
-if (only.length === 0) {
+if (only.length === 0 || only[0] === '--system') {
   const built = spawnSync(process.execPath, ['scripts/build.ts'], { stdio: ['ignore', 'ignore', 'inherit'] });
   if (built.status !== 0) process.exit(1);
   const dashboard = createDashboard({ log: silentLogger });
