@@ -4,9 +4,6 @@ import { routeTree } from './routes.tsx';
 
 export const router = createRouter({
   routeTree,
-  // hovering or focusing a link fetches the page's code and data
-  defaultPreload: 'intent',
-  defaultPreloadDelay: 30,
   // the data's own cache decides what is stale
   defaultPreloadStaleTime: 0,
   defaultNotFoundComponent: NotFoundPage,

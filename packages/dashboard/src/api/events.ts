@@ -25,6 +25,9 @@ const AGAIN_MS = 500;
 /** When to fetch again what the page had fetched before its stream was open: after the page is there. */
 const SETTLE_MS = 1_500;
 
+/** When to fetch the stream's worker again after it could not be fetched. */
+const WORKER_RETRY_MS = 1_000;
+
 let state: State = { connection: 'connecting', firstVersion: undefined, version: undefined };
 const listeners = new Set<() => void>();
 
@@ -82,11 +85,27 @@ export function stopEvents(): void {
 /** The stream of all tabs, or one of this tab where the browser has no shared workers. */
 function connect(): { wake: () => void; close: () => void } {
   if (typeof SharedWorker === 'undefined') return openEventStream(take);
-  const worker = new SharedWorker(new URL('./event-worker.ts', import.meta.url), { type: 'module', name: 'events' });
+  let worker: SharedWorker;
+  let retry: ReturnType<typeof setTimeout> | undefined;
   const say = (message: TabMessage) => worker.port.postMessage(message);
-  worker.port.onmessage = ({ data }: MessageEvent<StreamEvent>) => take(data);
-  say('start');
-  return { wake: () => say('wake'), close: () => say('stop') };
+  const start = () => {
+    worker = new SharedWorker(new URL('./event-worker.ts', import.meta.url), { type: 'module', name: 'events' });
+    worker.port.onmessage = ({ data }: MessageEvent<StreamEvent>) => take(data);
+    // its script could not be fetched: the server went away after the page was there
+    worker.onerror = () => {
+      set({ connection: 'away' });
+      retry = setTimeout(start, WORKER_RETRY_MS);
+    };
+    say('start');
+  };
+  start();
+  return {
+    wake: () => say('wake'),
+    close() {
+      clearTimeout(retry);
+      say('stop');
+    },
+  };
 }
 
 function take(event: StreamEvent): void {

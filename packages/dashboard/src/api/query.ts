@@ -56,6 +56,16 @@ export function useChange<Input = void, Answer = unknown>(
   });
 }
 
+/** Makes a change whose state the page does not show. A long list would have a `useChange` for each row. */
+export function makeChange(change: () => Promise<unknown>): void {
+  // the error is shown by the cache
+  void queryClient
+    .getMutationCache()
+    .build(queryClient, { mutationFn: change })
+    .execute(undefined)
+    .catch(() => {});
+}
+
 export const queryClient = new QueryClient({
   mutationCache: new MutationCache({
     onError(err, _input, _result, mutation) {

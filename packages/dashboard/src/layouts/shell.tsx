@@ -35,12 +35,18 @@ const loadPalette = () => import('./palette.tsx');
 const Palette = lazy(loadPalette);
 const ShortcutHelp = lazy(() => import('./shortcut-help.tsx'));
 
+/** The stream begins after the first page is there, since its worker takes the processor. In ms. */
+const EVENTS_DELAY_MS = 500;
+
 /** The frame around the pages of a signed-in person: navigation, banners, the page. */
 export default function Shell() {
   useSuspenseQuery(meQuery);
   useEffect(() => {
-    startEvents();
-    return stopEvents;
+    const starting = setTimeout(startEvents, EVENTS_DELAY_MS);
+    return () => {
+      clearTimeout(starting);
+      stopEvents();
+    };
   }, []);
   const [shown, setShown] = useState<'palette' | 'shortcuts'>();
   useShortcuts(setShown);

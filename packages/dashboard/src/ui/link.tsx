@@ -1,5 +1,5 @@
-import { Link as RouterLink } from '@tanstack/react-router';
-import type { ComponentPropsWithRef } from 'react';
+import { type AnyRouter, useRouter } from '@tanstack/react-router';
+import type { ComponentPropsWithRef, MouseEvent } from 'react';
 import { cx } from './classes.ts';
 
 /** Underlined, since color alone does not set a link apart from the text around it. */
@@ -14,17 +14,70 @@ export interface LinkProps extends Omit<ComponentPropsWithRef<'a'>, 'href'> {
   replace?: boolean;
 }
 
-/** A link to a page of the dashboard. Hovering it fetches the page's code and data. */
-export function Link({ to, plain = false, className, replace, ...rest }: LinkProps) {
-  const { pathname, search, hash } = new URL(to, 'http://dashboard');
+/** How long a pointer stays over a link before its page is fetched, in ms. */
+const PRELOAD_DELAY_MS = 30;
+let preloading: ReturnType<typeof setTimeout> | undefined;
+
+const cancelPreload = () => clearTimeout(preloading);
+function preloadSoon(router: AnyRouter, to: string): void {
+  cancelPreload();
+  const { pathname, search } = new URL(to, location.origin);
+  const page = { to: pathname, search: Object.fromEntries(new URLSearchParams(search)) };
+  preloading = setTimeout(() => void router.preloadRoute(page as never), PRELOAD_DELAY_MS);
+}
+
+/** Whether the browser would open the link's page in this tab. */
+const opensHere = (event: MouseEvent<HTMLAnchorElement>) =>
+  event.button === 0 &&
+  !(event.metaKey || event.altKey || event.ctrlKey || event.shiftKey) &&
+  ['', '_self'].includes(event.currentTarget.target) &&
+  !event.defaultPrevented;
+
+/**
+ * A link to a page of the dashboard. Hovering or focusing it fetches the page's code and data. The router's own link
+ * looks for its route when it is rendered, which is a tenth of the time of a long list.
+ */
+export function Link({
+  to,
+  plain = false,
+  className,
+  replace = false,
+  onClick,
+  onFocus,
+  onBlur,
+  onMouseEnter,
+  onMouseLeave,
+  ...rest
+}: LinkProps) {
+  const router = useRouter();
   return (
-    <RouterLink
+    <a
       {...rest}
-      to={pathname as never}
-      search={Object.fromEntries(new URLSearchParams(search)) as never}
-      {...(hash ? { hash: hash.slice(1) } : {})}
-      {...(replace ? { replace } : {})}
+      href={to}
       className={cx(!plain && TEXT_LINK, className)}
+      onClick={(event) => {
+        onClick?.(event);
+        if (!opensHere(event)) return;
+        event.preventDefault();
+        cancelPreload();
+        void router.navigate({ href: to, replace });
+      }}
+      onFocus={(event) => {
+        onFocus?.(event);
+        preloadSoon(router, to);
+      }}
+      onBlur={(event) => {
+        onBlur?.(event);
+        cancelPreload();
+      }}
+      onMouseEnter={(event) => {
+        onMouseEnter?.(event);
+        preloadSoon(router, to);
+      }}
+      onMouseLeave={(event) => {
+        onMouseLeave?.(event);
+        cancelPreload();
+      }}
     />
   );
 }

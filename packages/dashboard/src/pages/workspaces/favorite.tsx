@@ -1,15 +1,11 @@
 import type { Workspace } from '@platform/contract';
 import { Star } from 'lucide-react';
-import { useMe } from '../../api/me.ts';
-import { useChange } from '../../api/query.ts';
+import { makeChange } from '../../api/query.ts';
 import { cx } from '../../ui/classes.ts';
 import { setFavorite } from './queries.ts';
 
-/** Marks one's own workspace as a favorite. Favorites come first in lists. */
+/** Marks a workspace of one's own as a favorite. Favorites come first in lists. */
 export function FavoriteButton({ workspace }: { workspace: Workspace }) {
-  const me = useMe();
-  const change = useChange((favorite: boolean) => setFavorite(workspace, favorite));
-  if (workspace.owner_id !== me.id) return null;
   const { favorite, name } = workspace;
   return (
     <button
@@ -21,7 +17,7 @@ export function FavoriteButton({ workspace }: { workspace: Workspace }) {
         'flex size-6 shrink-0 items-center justify-center rounded-sm hover:bg-active',
         favorite ? 'text-warn' : 'text-faint hover:text-text',
       )}
-      onClick={() => change.mutate(!favorite)}
+      onClick={() => makeChange(() => setFavorite(workspace, !favorite))}
     >
       <Star size={15} aria-hidden="true" fill={favorite ? 'currentColor' : 'none'} />
     </button>

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { CopyPlus, Ellipsis, Trash2 } from 'lucide-react';
 import { Suspense } from 'react';
+import { useMe } from '../../../api/me.ts';
 import { workspacePermissions } from '../../../api/permissions.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Badge, Status } from '../../../ui/badge.tsx';
@@ -56,6 +57,7 @@ export default function WorkspaceLayout() {
 const PRIMARY: ReadonlySet<ActionName> = new Set(['start', 'retry', 'activate', 'update']);
 
 function Header({ workspace }: { workspace: Workspace }) {
+  const me = useMe();
   const actions = useWorkspaceActions();
   const may = useQuery(workspacePermissions(workspace)).data;
   const look = workspaceLook(workspace);
@@ -74,7 +76,7 @@ function Header({ workspace }: { workspace: Workspace }) {
               <span className="font-normal text-muted">{workspace.owner_name}/</span>
               {workspace.name}
             </h1>
-            {!deleted && <FavoriteButton workspace={workspace} />}
+            {!deleted && workspace.owner_id === me.id && <FavoriteButton workspace={workspace} />}
             <span aria-live="polite">
               <Status tone={look.tone}>{look.text}</Status>
             </span>

@@ -212,7 +212,9 @@ export default function WorkspaceListPage() {
   );
 }
 
-const countText = (count: number) => `${count.toLocaleString()} ${count === 1 ? 'workspace' : 'workspaces'}`;
+// formats are slow to make, and a short number needs none
+const countText = (count: number) =>
+  `${count < 1_000 ? count : count.toLocaleString()} ${count === 1 ? 'workspace' : 'workspaces'}`;
 
 const errorIsOfFilter = (err: unknown): boolean =>
   err instanceof Error && 'status' in err && err.status === 400 && 'validations' in err;
