@@ -279,8 +279,12 @@ export class Waker {
   }
 }
 
+/** Terraform's status after a crash: Go's own, and that of Terraform's handler. */
+const CRASHED: readonly (number | null)[] = [2, 11];
+
 /** Upstream's text for a failed command. */
 export function exitText(command: string, exit: RunExit): string {
   if (exit.error) return `terraform ${command}: ${exit.error}`;
-  return `terraform ${command}: ${exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`}`;
+  const crash = CRASHED.includes(exit.code) ? '. Terraform crashed, and the end of the log says where' : '';
+  return `terraform ${command}: ${exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`}${crash}`;
 }
