@@ -324,6 +324,10 @@ const administration: Nodes = {
         summary: 'Create an owner directly in the database',
         load: () => import('./daemons/create-admin-user.ts'),
       },
+      migrate: {
+        summary: "Bring the database to this version's schema and end",
+        load: () => import('./daemons/server-migrate.ts'),
+      },
       'regenerate-vapid-keypair': {
         summary: 'Replace the key pair for web push in the database',
         load: () => import('./daemons/regenerate-vapid-keypair.ts'),

@@ -33,6 +33,25 @@ test('sets a password in the database beside a running server, which ends the se
   }
 });
 
+test('migrates an empty database, and leaves a current one as it is', async () => {
+  const empty = await freshDatabase();
+  try {
+    for (const attempt of ['empty', 'current']) {
+      const { code, stderr } = await invoke(['server', 'migrate'], { CODER_PG_CONNECTION_URL: empty.url });
+      assert.deepEqual([code, stderr], [0, ''], attempt);
+    }
+    const made = await invoke(['server', 'create-admin-user', '--username', 'late', '--email', 'late@example.com'], {
+      CODER_PG_CONNECTION_URL: empty.url,
+      CODER_PASSWORD: 'root correct horse',
+    });
+    assert.equal(made.code, 0, made.stderr);
+  } finally {
+    await empty.drop();
+  }
+  const failed = await invoke(['server', 'migrate'], { CODER_PG_CONNECTION_URL: 'postgres://127.0.0.1:1/none' });
+  assert.equal(failed.code, 1);
+});
+
 test('creates an owner in the database, also in an empty one', async () => {
   const create = (url: string, name: string) =>
     invoke(
