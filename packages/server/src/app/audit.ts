@@ -76,7 +76,7 @@ export async function audit(ctx: Ctx, db: Db, entry: AuditEntry): Promise<void> 
     ip: ctx.ip,
     user_agent: ctx.userAgent.replaceAll('\0', '').slice(0, 256),
     request_id: ctx.requestId,
-    additional_fields: entry.fields ?? {},
+    additional_fields: { ...entry.fields, ...(actor.kind === 'operator' ? { actor: 'operator' } : {}) },
     diff,
   });
   const { resourceType } = entry;

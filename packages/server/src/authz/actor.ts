@@ -68,5 +68,11 @@ export function rightsOf(actor: UserActor): string {
   return text;
 }
 
+/** The Kubernetes operator, which has a token of its own (--operator-token). Its rights end at its organization. */
+export interface OperatorActor {
+  kind: 'operator';
+  organizationId: string;
+}
+
 /** The actor of a request. `system` is the server itself (daemons, background tasks), never a request. */
-export type Actor = UserActor | { kind: 'system'; name: string } | { kind: 'none' };
+export type Actor = UserActor | OperatorActor | { kind: 'system'; name: string } | { kind: 'none' };

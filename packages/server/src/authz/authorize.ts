@@ -7,6 +7,7 @@ import {
   applicationConnectScope,
   assignable,
   grants,
+  operatorScope,
   organizationRoles,
   type Resource,
   type Role,
@@ -49,6 +50,8 @@ function aclGrants(actor: UserActor, action: Action, object: AuthzObject): boole
 export function may(actor: Actor, action: Action, object: AuthzObject): boolean {
   if (actor.kind === 'system') return true;
   if (actor.kind === 'none') return false;
+  if (actor.kind === 'operator')
+    return object.organizationId === actor.organizationId && grants(operatorScope, action, object.type);
   if (actor.scope === 'application_connect' && !grants(applicationConnectScope, action, object.type)) return false;
   const { site, org } = rolesOf(actor, object.organizationId);
   if ([...site, ...org].some((role) => grants(role.deny, action, object.type)) && !actor.roles.includes('owner')) {
@@ -120,7 +123,7 @@ export function holdsAll(actor: Actor, { org = {} }: Pick<Role, 'org'>, organiza
  */
 export function mayAssign(actor: Actor, role: Role | undefined, organizationId?: string): boolean {
   if (actor.kind === 'system') return true;
-  if (actor.kind === 'none') return false;
+  if (actor.kind !== 'user') return false;
   const type = organizationId ? 'assign_org_role' : 'assign_role';
   if (!role || !may(actor, 'assign', { type, ...(organizationId ? { organizationId } : {}) })) return false;
   if (organizationId && !Object.hasOwn(organizationRoles, role.name)) return holdsAll(actor, role, organizationId);
@@ -169,6 +172,8 @@ export function readScope(actor: Actor, type: Resource): ReadScope {
   if (actor.kind === 'system') return { all: true, organizationIds: [], ownerId: '' };
   const nothing = { all: false, organizationIds: [], ownerId: '' };
   if (actor.kind === 'none') return nothing;
+  if (actor.kind === 'operator')
+    return { ...nothing, organizationIds: grants(operatorScope, 'read', type) ? [actor.organizationId] : [] };
   // a restricted token may not even read the person's own rows
   if (actor.scope === 'application_connect' && !grants(applicationConnectScope, 'read', type)) return nothing;
   return {

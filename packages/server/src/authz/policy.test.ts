@@ -41,6 +41,7 @@ const actors: Record<string, Actor> = {
       .filter((name) => name !== 'organization-member')
       .map((name) => [name, person([], [name])]),
   ),
+  operator: { kind: 'operator', organizationId: HOME },
   'owner, token for applications': person(['owner'], [], { scope: 'application_connect' }),
 };
 

@@ -173,6 +173,13 @@ export const ownerWithoutAccess: Role = {
 /** The permissions of a token for app access only, whatever roles its owner has. */
 export const applicationConnectScope: Grants = { workspace: ['application_connect'] };
 
+/** The permissions of the Kubernetes operator, in its organization. A key is the permission to run daemons. */
+export const operatorScope: Grants = {
+  organization: READ,
+  provisioner_daemon: ['create', 'read', 'delete'],
+  provisioner_jobs: READ,
+};
+
 /** The built-in roles that the holder of a role may assign and remove. */
 export const assignable: Readonly<Record<string, readonly string[]>> = {
   owner: [...Object.keys(siteRoles), ...Object.keys(organizationRoles)],

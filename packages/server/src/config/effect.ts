@@ -122,6 +122,8 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'pprofEnable',
   'prometheusAddress',
   'prometheusAggregateAgentStatsBy',
+  'operatorOrganization',
+  'operatorToken',
   'prometheusCollectAgentStats',
   'prometheusCollectDbMetrics',
   'prometheusEnable',

@@ -129,6 +129,24 @@ export const options = withNotes({
       'The pre-shared key that external provisioner daemons of the default organization authenticate with. Empty: not accepted.',
     group: 'Provisioning',
   },
+  operatorToken: {
+    type: 'string',
+    flag: 'operator-token',
+    env: 'CODER_OPERATOR_TOKEN',
+    secret: true,
+    description:
+      'The token that the Kubernetes operator authenticates with, of at least 32 characters. It may manage the provisioner keys of one organization, read its daemons and its queue, and nothing else. Empty: not accepted.',
+    group: 'Provisioning',
+  },
+  operatorOrganization: {
+    type: 'string',
+    flag: 'operator-organization',
+    env: 'CODER_OPERATOR_ORGANIZATION',
+    yaml: 'provisioning.operatorOrganization',
+    default: 'default',
+    description: 'The name or ID of the organization of --operator-token.',
+    group: 'Provisioning',
+  },
   provisionerLease: {
     type: 'duration',
     flag: 'provisioner-lease',

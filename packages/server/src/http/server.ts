@@ -7,6 +7,7 @@ import { auditRefusedWrite } from '../app/audit/refused.ts';
 import type { Services } from '../app/context.ts';
 import { warnOfExperiments } from '../app/deployment/info.ts';
 import { networkOf } from '../app/network.ts';
+import { operatorAccess } from '../app/provisioner/operator-access.ts';
 import type { Sessions } from '../app/session.ts';
 import { sharedBytes } from '../app/shared-answer.ts';
 import { parseAppHost, parseWildcard } from '../app/workspace-app/address.ts';
@@ -55,6 +56,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   const { services, clientAddress, sessions, handlers, stall, apps, pass, plain } = options;
   const { log, version } = services;
   warnOfExperiments(services);
+  const operatorFor = operatorAccess(services);
   const always = { 'X-Coder-Build-Version': version };
   const { config } = services;
   const onlyHttps = strictTransportSecurity(config.strictTransportSecurity, config.strictTransportSecurityOptions);
@@ -268,6 +270,8 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       );
     }
     checkForgery(request, found.fromCookie, ownHosts);
+    const operator = found.fromCookie ? undefined : await operatorFor(key, found.token);
+    if (operator) return operator;
     return (await sessions.verify(found.token)).actor;
   }
 }
