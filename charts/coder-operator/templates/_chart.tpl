@@ -10,6 +10,8 @@ terminationGracePeriodSeconds: 30
 {{- define "chart.env" -}}
 - name: CODER_OPERATOR_POLL_INTERVAL
   value: {{ .Values.operator.pollInterval | quote }}
+- name: CODER_OPERATOR_DEFAULT_IMAGE
+  value: {{ include "common.image" . | quote }}
 {{- if not .Values.operator.allNamespaces }}
 - name: CODER_OPERATOR_NAMESPACE
   value: {{ .Release.Namespace | quote }}

@@ -1,10 +1,14 @@
 import { type Clock, type Logger, systemClock } from '@platform/kit';
+import { owned as ofControlPlane } from './control-plane/names.ts';
+import { createControlPlaneReconciler } from './control-plane/reconcile.ts';
+import { CONTROL_PLANES, type ControlPlane } from './crd/control-plane.ts';
 import { PROVISIONERS, type Provisioner } from './crd/provisioner.ts';
 import { createKubeClient } from './kube/client.ts';
 import type { Connection } from './kube/connection.ts';
 import { createLookup } from './kube/lookup.ts';
 import {
   DEPLOYMENTS,
+  INGRESSES,
   JOBS,
   type KubeObject,
   POD_DISRUPTION_BUDGETS,
@@ -14,16 +18,19 @@ import {
   ROLES,
   SECRETS,
   SERVICE_ACCOUNTS,
+  SERVICES,
 } from './kube/types.ts';
 import { createReporter } from './machinery/events.ts';
 import { type Informer, keyOf, pause, startInformer } from './machinery/informer.ts';
 import { electLeader } from './machinery/leader.ts';
-import { createQueue } from './machinery/queue.ts';
-import { MANAGED, provisionerOf } from './provisioner/names.ts';
+import { MANAGED } from './machinery/owned.ts';
+import { createQueue, type WorkQueue } from './machinery/queue.ts';
+import { owned as ofProvisioner } from './provisioner/names.ts';
 import { createReconciler } from './provisioner/reconcile.ts';
 import { createServers } from './provisioner/server.ts';
+import { isReferredTo } from './provisioner/target.ts';
 import { createUncollectedKeys } from './provisioner/uncollected.ts';
-import type { Caches } from './provisioner/world.ts';
+import type { Caches } from './world.ts';
 
 export interface OperatorOptions {
   connection: Connection;
@@ -35,8 +42,10 @@ export interface OperatorOptions {
   clock?: Clock;
   /** How often to try to delete keys that could not be deleted with their provisioner, in ms. */
   collectMs?: number;
-  /** How many provisioners are reconciled at once. */
+  /** How many objects of a kind are reconciled at once. */
   concurrency?: number;
+  /** The image of control planes that name none. */
+  defaultImage?: string;
 }
 
 export interface Operator {
@@ -77,12 +86,20 @@ export function startOperator(options: OperatorOptions): Operator {
 }
 
 function startWork(options: OperatorOptions, client: ReturnType<typeof createKubeClient>, clock: Clock) {
-  const { connection, watchNamespace, pollMs, log, concurrency = 16, collectMs = COLLECT_MS } = options;
+  const {
+    connection,
+    watchNamespace,
+    pollMs,
+    log,
+    concurrency = 16,
+    collectMs = COLLECT_MS,
+    defaultImage = '',
+  } = options;
   const aborter = new AbortController();
   const informers: Informer<KubeObject>[] = [];
   const inform = <T extends KubeObject>(
     resource: Resource,
-    concerned: (object: T) => string | undefined,
+    changed: (object: T) => void,
     labelSelector?: string,
   ): Informer<T> => {
     const informer = startInformer<T>({
@@ -90,33 +107,45 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
       resource,
       scope: { namespace: watchNamespace, labelSelector },
       log,
-      onChange: (now, old) => {
-        const key = concerned((now ?? old)!);
-        if (key) queue.add(key);
-      },
+      onChange: (now, old) => changed((now ?? old)!),
       keep: withoutManagedFields,
     });
     informers.push(informer as unknown as Informer<KubeObject>);
     return informer;
   };
-  const lookup = createLookup(client, clock);
-  const servers = createServers({ pollMs, log, wake: (key) => queue.add(key) });
-  const uncollected = createUncollectedKeys({ client, lookup, log }, connection.namespace);
   const synced = Promise.withResolvers<void>();
-  const queue = createQueue({
-    concurrency,
-    log,
-    work: async (key) => {
-      await synced.promise;
-      return aborter.signal.aborted ? undefined : reconcile(key);
-    },
-  });
+  const queueOf = (reconcile: () => (key: string) => Promise<number | undefined>): WorkQueue =>
+    createQueue({
+      concurrency,
+      log,
+      work: async (key) => {
+        await synced.promise;
+        return aborter.signal.aborted ? undefined : reconcile()(key);
+      },
+    });
+  const queues = {
+    controlPlanes: queueOf(() => reconcileControlPlane),
+    provisioners: queueOf(() => reconcileProvisioner),
+  };
+  const lookup = createLookup(client, clock);
+  const servers = createServers({ pollMs, log, wake: (key) => queues.provisioners.add(key) });
+  const uncollected = createUncollectedKeys({ client, lookup, log }, connection.namespace);
   const managed = Object.entries(MANAGED)
     .map(([name, value]) => `${name}=${value}`)
     .join(',');
-  const owned = <T extends KubeObject>(resource: Resource) => inform<T>(resource, provisionerOf, managed);
+  const wakeOwner = (object: KubeObject) => {
+    const provisioner = ofProvisioner.ownerOf(object);
+    if (provisioner) queues.provisioners.add(provisioner);
+    const plane = ofControlPlane.ownerOf(object);
+    if (plane) queues.controlPlanes.add(plane);
+  };
+  const owned = <T extends KubeObject>(resource: Resource) => inform<T>(resource, wakeOwner, managed);
   const caches: Caches = {
-    provisioners: inform<Provisioner>(PROVISIONERS, keyOf),
+    controlPlanes: inform<ControlPlane>(CONTROL_PLANES, (plane) => {
+      queues.controlPlanes.add(keyOf(plane));
+      for (const each of caches.provisioners.all()) if (isReferredTo(plane, each)) queues.provisioners.add(keyOf(each));
+    }),
+    provisioners: inform<Provisioner>(PROVISIONERS, (provisioner) => queues.provisioners.add(keyOf(provisioner))),
     secrets: owned(SECRETS),
     accounts: owned(SERVICE_ACCOUNTS),
     roles: owned(ROLES),
@@ -125,9 +154,13 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     jobs: owned(JOBS),
     pods: owned(PODS),
     budgets: owned(POD_DISRUPTION_BUDGETS),
+    services: owned(SERVICES),
+    ingresses: owned(INGRESSES),
   };
   const report = createReporter(client, log, clock);
-  const reconcile = createReconciler({ client, caches, lookup, servers, uncollected, report, clock, log });
+  const world = { client, caches, lookup, servers, uncollected, report, clock, log, defaultImage };
+  const reconcileProvisioner = createReconciler(world);
+  const reconcileControlPlane = createControlPlaneReconciler(world);
   void Promise.all(informers.map((informer) => informer.synced)).then(() => {
     log.info('reconciling', { namespace: watchNamespace ?? 'every namespace' });
     synced.resolve();
@@ -142,7 +175,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     async stop() {
       aborter.abort();
       synced.resolve();
-      const stopping = queue.stop();
+      const stopping = Promise.all(Object.values(queues).map((queue) => queue.stop()));
       await servers.stop();
       await stopping;
       await Promise.all([collecting, ...informers.map((informer) => informer.stop())]);

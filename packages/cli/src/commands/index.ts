@@ -172,7 +172,7 @@ const operator: Node = {
   summary: 'Run the Kubernetes operator',
   children: {
     start: {
-      summary: 'Run provisioner daemons as the resources of a Kubernetes cluster describe',
+      summary: 'Run servers and provisioner daemons as the resources of a Kubernetes cluster describe',
       load: () => import('./daemons/operator-start.ts'),
     },
   },

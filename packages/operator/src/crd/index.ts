@@ -1,5 +1,6 @@
+import { CONTROL_PLANES } from './control-plane.ts';
 import type { CustomResource } from './manifest.ts';
 import { PROVISIONERS } from './provisioner.ts';
 
 /** Every resource of the operator. */
-export const CUSTOM_RESOURCES: readonly CustomResource[] = [PROVISIONERS];
+export const CUSTOM_RESOURCES: readonly CustomResource[] = [CONTROL_PLANES, PROVISIONERS];

@@ -91,8 +91,13 @@ const spec = object(
   'The daemons to run.',
   {
     controlPlaneRef: optional(
-      object('The CoderControlPlane to join, in the same namespace. Either this or `url`.', {
+      object('The CoderControlPlane to join. Either this or `url`.', {
         name: text('Name of the CoderControlPlane.', { minLength: 1 }),
+        namespace: optional(
+          text('Its namespace, where a ReferenceGrant must permit it. Default: the namespace of this object.', {
+            maxLength: 63,
+          }),
+        ),
       }),
     ),
     url: optional(text('URL of the server to join. Needs `bootstrap`.', { pattern: '^https?://', maxLength: 2048 })),

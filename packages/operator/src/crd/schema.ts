@@ -15,6 +15,7 @@ interface More {
   maxLength?: number;
   minimum?: number;
   maximum?: number;
+  minItems?: number;
   maxItems?: number;
   maxProperties?: number;
   pattern?: string;

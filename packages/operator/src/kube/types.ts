@@ -68,6 +68,8 @@ export const SERVICE_ACCOUNTS = core('ServiceAccount', 'serviceaccounts');
 export const PODS = core('Pod', 'pods');
 export const EVENTS = core('Event', 'events');
 export const CONFIG_MAPS = core('ConfigMap', 'configmaps');
+export const SERVICES = core('Service', 'services');
+export const VOLUME_CLAIMS = core('PersistentVolumeClaim', 'persistentvolumeclaims');
 export const ROLES = rbac('Role', 'roles');
 export const ROLE_BINDINGS = rbac('RoleBinding', 'rolebindings');
 export const DEPLOYMENTS: Resource = { group: 'apps', version: 'v1', kind: 'Deployment', plural: 'deployments' };
@@ -78,6 +80,22 @@ export const POD_DISRUPTION_BUDGETS: Resource = {
   version: 'v1',
   kind: 'PodDisruptionBudget',
   plural: 'poddisruptionbudgets',
+};
+
+export const INGRESSES: Resource = { group: 'networking.k8s.io', version: 'v1', kind: 'Ingress', plural: 'ingresses' };
+/** Of the Gateway API, which not every cluster has. */
+export const HTTP_ROUTES: Resource = {
+  group: 'gateway.networking.k8s.io',
+  version: 'v1',
+  kind: 'HTTPRoute',
+  plural: 'httproutes',
+};
+
+export const REFERENCE_GRANTS: Resource = {
+  group: 'gateway.networking.k8s.io',
+  version: 'v1beta1',
+  kind: 'ReferenceGrant',
+  plural: 'referencegrants',
 };
 
 /** A time as Kubernetes stores it: in whole seconds. */

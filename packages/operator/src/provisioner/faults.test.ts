@@ -5,11 +5,11 @@ import { startTestServer, type TestServer } from '@platform/testkit/server';
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import type { Connection } from '../kube/connection.ts';
+import type { Secret } from '../kube/objects.ts';
 import { DEPLOYMENTS, type KubeObject, LEASES, ROLES, SECRETS } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
 import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
 import { type Fault, startFaultyProxy } from '../testing/faulty-proxy.ts';
-import type { Secret } from './objects.ts';
 
 let cluster: Cluster;
 let server: TestServer;

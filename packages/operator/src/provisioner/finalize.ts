@@ -1,13 +1,13 @@
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound } from '../kube/client.ts';
-import { ROLE_BINDINGS, ROLES } from '../kube/types.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
+import { removePermissions } from '../workspace-access.ts';
+import type { World } from '../world.ts';
 import { deleteKey } from './delete-key.ts';
 import { factsOf, keyOf, type RetiredKey, retiredKeys } from './keys.ts';
-import { keySecretOf, provisionerOf } from './names.ts';
+import { keySecretOf, owned } from './names.ts';
 import { clientFor, problemOf } from './server.ts';
 import { credentialsOf, resolveTarget } from './target.ts';
-import type { World } from './world.ts';
 
 export const FINALIZER = 'coder.com/provisioner-key-cleanup';
 
@@ -17,7 +17,7 @@ export const FINALIZER = 'coder.com/provisioner-key-cleanup';
  */
 export async function finalize(world: World, provisioner: Provisioner): Promise<void> {
   if (!hasFinalizer(provisioner, FINALIZER)) return;
-  await removePermissions(world, provisioner, []);
+  await removePermissions(world, owned, provisioner);
   for (const key of allKeys(world, provisioner)) await removeKey(world, provisioner, key);
   await setFinalizer(world.client, PROVISIONERS, provisioner, FINALIZER, false).catch(ignoreNotFound);
 }
@@ -30,9 +30,9 @@ function allKeys({ caches }: World, provisioner: Provisioner): RetiredKey[] {
 }
 
 async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey): Promise<void> {
-  const { report, uncollected, lookup } = world;
+  const { report, uncollected } = world;
   try {
-    const { target } = await resolveTarget(provisioner, lookup);
+    const { target } = await resolveTarget(provisioner, world);
     // a token is for its own server only
     if (target.url !== key.url) throw new Error(`the operator has a token for ${target.url}, not for ${key.url}`);
     await deleteKey(clientFor(target), key);
@@ -45,26 +45,7 @@ async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey
       'KeyNotDeleted',
       `Could not delete the provisioner key "${key.name}" at ${key.url} (${reason}): ${message} The operator tries again later.`,
     );
-    const credentials = await credentialsOf(provisioner, lookup).catch(() => undefined);
-    if (credentials) await uncollected.add({ ...key, namespace: provisioner.metadata.namespace!, credentials });
-  }
-}
-
-/** Deletes the permissions in namespaces that are not in `kept`. */
-export async function removePermissions(
-  world: World,
-  provisioner: Provisioner,
-  kept: readonly string[],
-): Promise<void> {
-  const { client, caches } = world;
-  const key = `${provisioner.metadata.namespace}/${provisioner.metadata.name}`;
-  for (const [resource, cache] of [
-    [ROLE_BINDINGS, caches.bindings],
-    [ROLES, caches.roles],
-  ] as const) {
-    for (const { metadata, ...object } of [...cache.all()]) {
-      if (provisionerOf({ metadata, ...object }) !== key || kept.includes(metadata.namespace!)) continue;
-      await client.delete(resource, metadata.namespace!, metadata.name).catch(ignoreNotFound);
-    }
+    const credentials = await credentialsOf(provisioner, world).catch(() => undefined);
+    if (credentials) await uncollected.add({ ...key, credentials });
   }
 }

@@ -7,9 +7,9 @@ import { nodeFetch } from '@platform/client/node-fetch';
 import type { ProvisionerKey } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
+import type { Secret } from '../kube/objects.ts';
 import { sha256 } from '../machinery/apply.ts';
 import { keySecretOf } from './names.ts';
-import type { Secret } from './objects.ts';
 import type { Server, Target } from './server.ts';
 
 /** What a key was created for. It is recorded in annotations of the Secret, beside the key's text. */

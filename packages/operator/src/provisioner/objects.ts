@@ -1,39 +1,10 @@
 // The objects that the operator creates for a provisioner, as it applies them.
-import type {
-  V1Container,
-  V1DeploymentSpec,
-  V1JobSpec,
-  V1PodTemplateSpec,
-  V1PolicyRule,
-} from '@kubernetes/client-node';
-import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
-import type { KubeObject, ObjectMeta, OwnerReference } from '../kube/types.ts';
-import { ownedBy, sha256 } from '../machinery/apply.ts';
-import { accountName, deploymentName, keySecretOf, labelsOf, selectorOf } from './names.ts';
-
-export interface Secret extends KubeObject {
-  type?: string;
-  data?: Record<string, string>;
-}
-
-export interface Deployment extends KubeObject {
-  spec: V1DeploymentSpec;
-  status?: { observedGeneration?: number; replicas?: number; updatedReplicas?: number; readyReplicas?: number };
-}
-
-export interface Job extends KubeObject {
-  spec: V1JobSpec;
-  status?: { active?: number; conditions?: { type: string; status: string }[] };
-}
-
-export interface Role extends KubeObject {
-  rules: V1PolicyRule[];
-}
-
-export interface RoleBinding extends KubeObject {
-  subjects: { kind: string; name: string; namespace: string }[];
-  roleRef: { apiGroup: string; kind: string; name: string };
-}
+import type { V1Container, V1PodTemplateSpec } from '@kubernetes/client-node';
+import type { Provisioner } from '../crd/provisioner.ts';
+import type { Deployment, Job, Secret } from '../kube/objects.ts';
+import type { KubeObject } from '../kube/types.ts';
+import { sha256 } from '../machinery/apply.ts';
+import { accountName, deploymentName, keySecretOf, owned } from './names.ts';
 
 /** Where the daemons' program is in the image. */
 const PROGRAM = '/opt/coder';
@@ -41,28 +12,18 @@ const GRACE_SECONDS = 600;
 /** How long an ended Job stays for its logs. */
 const JOB_KEPT_SECONDS = 300;
 const CHECKSUM = 'checksum/secret';
-const EVERYTHING = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
-
-function meta(provisioner: Provisioner, name: string): ObjectMeta & { ownerReferences: OwnerReference[] } {
-  return {
-    name,
-    namespace: provisioner.metadata.namespace!,
-    labels: labelsOf(provisioner),
-    ownerReferences: [ownedBy(PROVISIONERS, provisioner)],
-  };
-}
 
 export function keySecret(provisioner: Provisioner, secret: string, annotations: Record<string, string>): Secret {
   const { name, key } = keySecretOf(provisioner);
   return {
-    metadata: { ...meta(provisioner, name), annotations },
+    metadata: { ...owned.metaOf(provisioner, name), annotations },
     type: 'Opaque',
     data: { [key]: Buffer.from(secret).toString('base64') },
   };
 }
 
 export const serviceAccount = (provisioner: Provisioner): KubeObject => ({
-  metadata: meta(provisioner, accountName(provisioner)),
+  metadata: owned.metaOf(provisioner, accountName(provisioner)),
 });
 
 /** The namespaces in which the daemons manage workspaces. */
@@ -70,31 +31,6 @@ export function workspaceNamespaces({ metadata, spec }: Provisioner): string[] {
   const { enabled, namespaces } = spec.workspacePermissions;
   if (!enabled) return [];
   return namespaces && namespaces.length > 0 ? [...new Set(namespaces)] : [metadata.namespace!];
-}
-
-/** The right to manage workspaces in one namespace. In another one than the provisioner's it cannot have an owner. */
-export function permissions(provisioner: Provisioner, namespace: string): { role: Role; binding: RoleBinding } {
-  const { spec, metadata: own } = provisioner;
-  const { enableDeployments, extraRules = [] } = spec.workspacePermissions;
-  const home = namespace === own.namespace;
-  const name = home ? `${own.name}-workspaces` : `${own.namespace}-${own.name}-workspaces`;
-  const { ownerReferences, ...common } = meta(provisioner, name);
-  const metadata = { ...common, namespace, ...(home ? { ownerReferences } : {}) };
-  return {
-    role: {
-      metadata,
-      rules: [
-        { apiGroups: [''], resources: ['pods', 'persistentvolumeclaims'], verbs: EVERYTHING },
-        ...(enableDeployments ? [{ apiGroups: ['apps'], resources: ['deployments'], verbs: EVERYTHING }] : []),
-        ...extraRules,
-      ],
-    },
-    binding: {
-      metadata,
-      subjects: [{ kind: 'ServiceAccount', name: accountName(provisioner), namespace: own.namespace! }],
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
-    },
-  };
 }
 
 /** What the pods need beside the spec. */
@@ -134,7 +70,7 @@ function podTemplate(provisioner: Provisioner, runtime: Runtime, more: string[],
   };
   return {
     metadata: {
-      labels: { ...pod.labels, ...labelsOf(provisioner) },
+      labels: { ...pod.labels, ...owned.labelsOf(provisioner) },
       annotations: { ...pod.annotations, [CHECKSUM]: runtime.keyChecksum },
     },
     spec: {
@@ -157,10 +93,10 @@ function podTemplate(provisioner: Provisioner, runtime: Runtime, more: string[],
 
 export function deployment(provisioner: Provisioner, runtime: Runtime, replicas: number): Deployment {
   return {
-    metadata: meta(provisioner, deploymentName(provisioner)),
+    metadata: owned.metaOf(provisioner, deploymentName(provisioner)),
     spec: {
       replicas,
-      selector: { matchLabels: selectorOf(provisioner) },
+      selector: { matchLabels: owned.selectorOf(provisioner) },
       template: podTemplate(provisioner, runtime, [], 'Always'),
     },
   };
@@ -169,7 +105,7 @@ export function deployment(provisioner: Provisioner, runtime: Runtime, replicas:
 /** A pod for one build. A second pod after a failure could run another build, which nobody counted. */
 export function job(provisioner: Provisioner, runtime: Runtime): Job {
   return {
-    metadata: meta(provisioner, `${provisioner.metadata.name}-${crypto.randomUUID().slice(0, 8)}`),
+    metadata: owned.metaOf(provisioner, `${provisioner.metadata.name}-${crypto.randomUUID().slice(0, 8)}`),
     spec: {
       backoffLimit: 0,
       ttlSecondsAfterFinished: JOB_KEPT_SECONDS,
@@ -179,6 +115,6 @@ export function job(provisioner: Provisioner, runtime: Runtime): Job {
 }
 
 export function disruptionBudget(provisioner: Provisioner, maxUnavailable: number): KubeObject {
-  const budget = { maxUnavailable, selector: { matchLabels: selectorOf(provisioner) } };
-  return { metadata: meta(provisioner, deploymentName(provisioner)), spec: budget } as KubeObject;
+  const budget = { maxUnavailable, selector: { matchLabels: owned.selectorOf(provisioner) } };
+  return { metadata: owned.metaOf(provisioner, deploymentName(provisioner)), spec: budget } as KubeObject;
 }

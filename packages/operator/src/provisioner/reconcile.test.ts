@@ -5,6 +5,7 @@ import { createPerson, startTestServer, type TestServer } from '@platform/testki
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
+import type { Deployment, Role, RoleBinding, Secret } from '../kube/objects.ts';
 import {
   CONFIG_MAPS,
   DEPLOYMENTS,
@@ -20,7 +21,6 @@ import {
 } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
 import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
-import type { Deployment, Role, RoleBinding, Secret } from './objects.ts';
 
 let cluster: Cluster;
 let server: TestServer;

@@ -3,29 +3,30 @@
 import { ApiError, UnreachableError } from '@platform/client';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound, KubeError } from '../kube/client.ts';
-import { POD_DISRUPTION_BUDGETS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from '../kube/types.ts';
+import type { Secret } from '../kube/objects.ts';
+import { POD_DISRUPTION_BUDGETS, SECRETS, SERVICE_ACCOUNTS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
 import type { NewCondition } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
+import { condition, writeStatus } from '../machinery/status.ts';
+import { applyPermissions } from '../workspace-access.ts';
+import type { World } from '../world.ts';
 import { deleteKey } from './delete-key.ts';
-import { FINALIZER, finalize, removePermissions } from './finalize.ts';
+import { FINALIZER, finalize } from './finalize.ts';
 import { createKey, factsOf, keyIsCurrent, type RetiredKey, retiredKeys } from './keys.ts';
-import { accountName, deploymentName, keySecretOf, organizationOf, selectorOf } from './names.ts';
+import { accountName, deploymentName, keySecretOf, organizationOf, owned } from './names.ts';
 import {
   checksumOf,
   disruptionBudget,
   keySecret,
-  permissions,
   podChecksum,
-  type Secret,
   serviceAccount,
   workspaceNamespaces,
 } from './objects.ts';
 import { podsOf, type Surplus, scale } from './scale.ts';
 import { problemOf, type Server, ServerProblem, type Target } from './server.ts';
-import { condition, daemonsInStatus, problemConditions, readyCondition, writeStatus } from './status.ts';
+import { daemonsInStatus, problemConditions, readyCondition } from './status.ts';
 import { type Resolved, resolveTarget } from './target.ts';
-import type { World } from './world.ts';
 
 /** When to look again at what the operator does not watch, such as a missing Secret with credentials. */
 const AGAIN_MS = 15_000;
@@ -50,7 +51,7 @@ export function createReconciler(world: World): (key: string) => Promise<number 
       const { reason, message } = conditions.at(-1)!;
       await world.report(PROVISIONERS, provisioner, 'Warning', reason, message);
       const current = world.caches.provisioners.get(namespace, name) ?? provisioner;
-      await writeStatus(world, current, { phase: 'Pending' }, conditions);
+      await writeStatus(world, statusOf(world, current), { phase: 'Pending' }, conditions);
       return AGAIN_MS;
     }
   };
@@ -80,9 +81,9 @@ async function bringUp(
   key: string,
   surplus: Surplus,
 ): Promise<number | undefined> {
-  const resolved = await resolveTarget(provisioner, world.lookup);
+  const resolved = await resolveTarget(provisioner, world);
   const { target } = resolved;
-  const server = await lookAt(world, provisioner, key, resolved);
+  const server = await lookAt(world, key, resolved);
   const secret = await currentKey(world, provisioner, target, server);
   const facts = factsOf(secret)!;
   await applyAccess(world, provisioner);
@@ -103,12 +104,12 @@ async function bringUp(
   const ready = readyCondition(registered, scaled.replicas);
   await writeStatus(
     world,
-    provisioner,
+    statusOf(world, provisioner),
     {
       phase: ready.status === 'True' ? 'Ready' : 'Pending',
       replicas: pods.length,
       readyReplicas: registered,
-      selector: Object.entries(selectorOf(provisioner))
+      selector: Object.entries(owned.selectorOf(provisioner))
         .map(([name, value]) => `${name}=${value}`)
         .join(','),
       organizationID: facts['coder.com/key-organization-id'],
@@ -136,6 +137,12 @@ async function bringUp(
   return scaled.againMs;
 }
 
+const statusOf = ({ caches }: World, object: Provisioner) => ({
+  resource: PROVISIONERS,
+  informer: caches.provisioners,
+  object,
+});
+
 function deploymentCondition({ caches }: World, provisioner: Provisioner): NewCondition {
   if (provisioner.spec.autoscaling?.mode === 'Job')
     return condition('DeploymentReady', true, 'NotNeeded', 'Each build has a Job of its own.');
@@ -152,12 +159,12 @@ function deploymentCondition({ caches }: World, provisioner: Provisioner): NewCo
 }
 
 /** The state of the server. A rejected token is read again, because someone may have replaced it. */
-async function lookAt({ servers, lookup }: World, provisioner: Provisioner, key: string, resolved: Resolved) {
+async function lookAt({ servers, lookup }: World, key: string, resolved: Resolved) {
   try {
     return await servers.look(key, resolved.target);
   } catch (err) {
     if (err instanceof ServerProblem && err.concerns === 'OperatorAccessReady')
-      lookup.forget(SECRETS, provisioner.metadata.namespace!, resolved.credentials.name);
+      lookup.forget(SECRETS, resolved.credentials.namespace, resolved.credentials.name);
     throw err;
   }
 }
@@ -188,14 +195,16 @@ async function applyAccess(world: World, provisioner: Provisioner): Promise<void
   const { namespace = '' } = provisioner.metadata;
   const account = caches.accounts.get(namespace, accountName(provisioner));
   caches.accounts.store(await applyChanges(client, SERVICE_ACCOUNTS, serviceAccount(provisioner), account));
-  const namespaces = workspaceNamespaces(provisioner);
-  for (const place of namespaces) {
-    const { role, binding } = permissions(provisioner, place);
-    const { name } = role.metadata;
-    caches.roles.store(await applyChanges(client, ROLES, role, caches.roles.get(place, name)));
-    caches.bindings.store(await applyChanges(client, ROLE_BINDINGS, binding, caches.bindings.get(place, name)));
-  }
-  await removePermissions(world, provisioner, namespaces);
+  const { enableDeployments, extraRules = [] } = provisioner.spec.workspacePermissions;
+  await applyPermissions(world, {
+    ownership: owned,
+    owner: provisioner,
+    account: accountName(provisioner),
+    suffix: 'workspaces',
+    namespaces: workspaceNamespaces(provisioner),
+    enableDeployments,
+    extraRules,
+  });
   const budget = caches.budgets.get(namespace, deploymentName(provisioner));
   const wanted = provisioner.spec.podDisruptionBudget;
   if (wanted) {

@@ -4,13 +4,14 @@ import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
 import { matchesTags, UNTAGGED } from '@platform/kit';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
 import { ignoreNotFound, isNotFound } from '../kube/client.ts';
+import { endOfJob, type Job, type Pod } from '../kube/objects.ts';
 import { DEPLOYMENTS, JOBS, kubeTime, PODS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
 import { keyOf } from '../machinery/informer.ts';
+import type { World } from '../world.ts';
 import { decide } from './autoscale.ts';
-import { deploymentName, provisionerOf } from './names.ts';
-import { deployment, type Job, job, type Runtime } from './objects.ts';
-import type { Pod, World } from './world.ts';
+import { deploymentName, owned } from './names.ts';
+import { deployment, job, type Runtime } from './objects.ts';
 
 /** Kubernetes removes pods with a lower cost first. Without the annotation the cost is 0. */
 const DELETION_COST = 'controller.kubernetes.io/pod-deletion-cost';
@@ -37,7 +38,7 @@ export interface Situation {
 export function podsOf({ caches }: World, provisioner: Provisioner): Pod[] {
   const key = keyOf(provisioner);
   return [...caches.pods.all()].filter(
-    (pod) => pod.metadata.namespace === provisioner.metadata.namespace && provisionerOf(pod) === key,
+    (pod) => pod.metadata.namespace === provisioner.metadata.namespace && owned.ownerOf(pod) === key,
   );
 }
 
@@ -123,14 +124,10 @@ async function protectBuilds(world: World, { provisioner, daemons }: Situation):
   }
 }
 
-const hasEnded = ({ status }: Job) =>
-  status?.conditions?.some(({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True') ??
-  false;
-
 function jobsOf({ caches }: World, provisioner: Provisioner): Job[] {
   const key = keyOf(provisioner);
   return [...caches.jobs.all()].filter(
-    (each) => provisionerOf(each) === key && !hasEnded(each) && !each.metadata.deletionTimestamp,
+    (each) => owned.ownerOf(each) === key && !endOfJob(each) && !each.metadata.deletionTimestamp,
   );
 }
 

@@ -1,48 +1,55 @@
-import type { Provisioner } from '../crd/provisioner.ts';
+import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
+import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
 import type { Lookup } from '../kube/lookup.ts';
-import { type KubeObject, type Resource, SECRETS, type SecretKeySelector } from '../kube/types.ts';
+import type { Secret } from '../kube/objects.ts';
+import { type KubeObject, REFERENCE_GRANTS, SECRETS, type SecretKeySelector } from '../kube/types.ts';
+import type { World } from '../world.ts';
 import { organizationOf } from './names.ts';
-import type { Secret } from './objects.ts';
 import { ServerProblem, type Target } from './server.ts';
-
-/** The part of a CoderControlPlane that provisioners read. */
-interface ControlPlane extends KubeObject {
-  spec: { image?: string };
-  status?: { url?: string; operatorTokenSecretRef?: SecretKeySelector };
-}
-
-export const CONTROL_PLANES: Resource = {
-  group: 'coder.com',
-  version: 'v1alpha1',
-  kind: 'CoderControlPlane',
-  plural: 'codercontrolplanes',
-};
 
 /** The key of a Secret with an API token, unless the reference names another one. */
 const TOKEN_KEY = 'token';
 
+/** A Secret with an API token. */
+export interface Credentials extends Required<SecretKeySelector> {
+  namespace: string;
+}
+
 export interface Resolved {
   target: Target;
   image: string;
-  /** The Secret with the token. */
-  credentials: Required<SecretKeySelector>;
+  credentials: Credentials;
+}
+
+/** Where control planes and Secrets are found. */
+type Finding = Pick<World, 'caches' | 'lookup'>;
+
+/** Whether a provisioner joins this control plane. */
+export function isReferredTo({ metadata }: ControlPlane, provisioner: Provisioner): boolean {
+  const wanted = referenceOf(provisioner);
+  return wanted?.name === metadata.name && wanted.namespace === metadata.namespace;
+}
+
+function referenceOf({ spec, metadata }: Provisioner): { namespace: string; name: string } | undefined {
+  const wanted = spec.controlPlaneRef;
+  return wanted && { namespace: wanted.namespace || metadata.namespace!, name: wanted.name };
 }
 
 /** Which server a provisioner joins, with which credentials and image. @throws ServerProblem. */
-export async function resolveTarget(provisioner: Provisioner, lookup: Lookup): Promise<Resolved> {
-  const { spec, metadata } = provisioner;
-  const plane = await controlPlaneOf(provisioner, lookup);
+export async function resolveTarget(provisioner: Provisioner, finding: Finding): Promise<Resolved> {
+  const { spec } = provisioner;
+  const plane = await controlPlaneOf(provisioner, finding);
   const url = spec.url ?? plane?.status?.url;
   if (!url) {
     const message = `The CoderControlPlane "${plane!.metadata.name}" has no URL in its status yet.`;
     throw new ServerProblem('ControlPlaneReady', 'NoURL', message);
   }
-  const image = spec.image || plane?.spec.image;
+  const image = spec.image || plane?.spec.image || plane?.status?.image;
   if (!image)
     throw new ServerProblem('ControlPlaneReady', 'NoImage', 'Set image, or the image of the CoderControlPlane.');
-  const credentials = await credentialsOf(provisioner, lookup);
-  const token = await tokenOf(lookup, metadata.namespace!, credentials);
+  const credentials = await credentialsOf(provisioner, finding);
+  const token = await tokenOf(finding.lookup, credentials);
   return {
     target: { url: url.replace(/\/+$/, ''), token, organization: organizationOf(provisioner) },
     image,
@@ -51,35 +58,63 @@ export async function resolveTarget(provisioner: Provisioner, lookup: Lookup): P
 }
 
 /** The Secret with the token for the server: the one of the spec, or of the CoderControlPlane. @throws ServerProblem. */
-export async function credentialsOf(provisioner: Provisioner, lookup: Lookup): Promise<Required<SecretKeySelector>> {
+export async function credentialsOf(provisioner: Provisioner, finding: Finding): Promise<Credentials> {
   const own = provisioner.spec.bootstrap?.credentialsSecretRef;
-  const plane = own ? undefined : await controlPlaneOf(provisioner, lookup);
+  const plane = own ? undefined : await controlPlaneOf(provisioner, finding);
   const reference = own ?? plane?.status?.operatorTokenSecretRef;
-  if (reference) return { name: reference.name, key: reference.key || TOKEN_KEY };
+  const { namespace = '' } = (plane ?? provisioner).metadata;
+  if (reference) return { namespace, name: reference.name, key: reference.key || TOKEN_KEY };
   const message = `The CoderControlPlane "${plane!.metadata.name}" has no operator token yet. Set bootstrap.credentialsSecretRef to use another one.`;
   throw new ServerProblem('OperatorAccessReady', 'NoToken', message);
 }
 
-async function controlPlaneOf({ spec, metadata }: Provisioner, lookup: Lookup): Promise<ControlPlane | undefined> {
-  return spec.controlPlaneRef && controlPlane(lookup, metadata.namespace!, spec.controlPlaneRef.name);
+async function controlPlaneOf(provisioner: Provisioner, finding: Finding): Promise<ControlPlane | undefined> {
+  const wanted = referenceOf(provisioner);
+  if (!wanted) return undefined;
+  const { namespace, name } = wanted;
+  const from = provisioner.metadata.namespace!;
+  if (namespace !== from && !(await isGranted(finding.lookup, from, wanted))) {
+    const message = `No ReferenceGrant in the namespace "${namespace}" lets CoderProvisioners of "${from}" use the CoderControlPlane "${name}".`;
+    throw new ServerProblem('ControlPlaneReady', 'RefNotPermitted', message);
+  }
+  const plane = finding.caches.controlPlanes.get(namespace, name);
+  if (plane) return plane;
+  const message = `There is no CoderControlPlane "${name}" in the namespace "${namespace}".`;
+  throw new ServerProblem('ControlPlaneReady', 'NotFound', message);
 }
 
-async function controlPlane(lookup: Lookup, namespace: string, name: string): Promise<ControlPlane> {
-  try {
-    return await lookup.get<ControlPlane>(CONTROL_PLANES, namespace, name);
-  } catch (err) {
+interface ReferenceGrant extends KubeObject {
+  spec: {
+    from: { group: string; kind: string; namespace: string }[];
+    to: { group: string; kind: string; name?: string }[];
+  };
+}
+
+/** Whether the other namespace lets provisioners of this one refer to its control plane, as the Gateway API defines. */
+async function isGranted(lookup: Lookup, from: string, to: { namespace: string; name: string }): Promise<boolean> {
+  const grants = await lookup.list<ReferenceGrant>(REFERENCE_GRANTS, to.namespace).catch((err) => {
+    // a cluster without the Gateway API has no grants
     if (!isNotFound(err)) throw err;
-    const message = `There is no CoderControlPlane "${name}" in the namespace "${namespace}".`;
-    throw new ServerProblem('ControlPlaneReady', 'NotFound', message);
-  }
+    return [];
+  });
+  const granted = grants.some(
+    ({ spec }) =>
+      spec.from.some(
+        ({ group, kind, namespace }) =>
+          group === PROVISIONERS.group && kind === PROVISIONERS.kind && namespace === from,
+      ) &&
+      spec.to.some(
+        ({ group, kind, name = to.name }) =>
+          group === CONTROL_PLANES.group && kind === CONTROL_PLANES.kind && name === to.name,
+      ),
+  );
+  // someone may create one now
+  if (!granted) lookup.forget(REFERENCE_GRANTS, to.namespace);
+  return granted;
 }
 
 /** An API token from a Secret. @throws ServerProblem without it. */
-export async function tokenOf(
-  lookup: Lookup,
-  namespace: string,
-  { name, key }: Required<SecretKeySelector>,
-): Promise<string> {
+export async function tokenOf(lookup: Lookup, { namespace, name, key }: Credentials): Promise<string> {
   let secret: Secret;
   try {
     secret = await lookup.get<Secret>(SECRETS, namespace, name);

@@ -3,12 +3,12 @@
 import { errorText, type Logger } from '@platform/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import type { Lookup } from '../kube/lookup.ts';
-import { CONFIG_MAPS, type KubeObject, type SecretKeySelector } from '../kube/types.ts';
+import { CONFIG_MAPS, type KubeObject } from '../kube/types.ts';
 import { sha256 } from '../machinery/apply.ts';
 import { deleteKey } from './delete-key.ts';
 import type { RetiredKey } from './keys.ts';
 import { clientFor, problemOf } from './server.ts';
-import { tokenOf } from './target.ts';
+import { type Credentials, tokenOf } from './target.ts';
 
 const NAME = 'coder-operator-uncollected-keys';
 
@@ -18,8 +18,7 @@ interface ConfigMap extends KubeObject {
 
 /** A key, and where a token to delete it with was. */
 export interface UncollectedKey extends RetiredKey {
-  namespace: string;
-  credentials: Required<SecretKeySelector>;
+  credentials: Credentials;
 }
 
 export interface UncollectedKeys {
@@ -62,7 +61,7 @@ export function createUncollectedKeys(
       for (const [id, text] of Object.entries(data)) {
         const key = JSON.parse(text) as UncollectedKey;
         try {
-          const token = await tokenOf(lookup, key.namespace, key.credentials);
+          const token = await tokenOf(lookup, key.credentials);
           await deleteKey(clientFor({ url: key.url, token }), key);
           await change({ [id]: null });
           log.info('collected a provisioner key', { name: key.name, organization: key.organizationName, url: key.url });

@@ -20,7 +20,7 @@ import { CUSTOM_RESOURCES } from '../crd/index.ts';
 import { manifestOf } from '../crd/manifest.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { type Connection, kubeconfigConnection } from '../kube/connection.ts';
-import type { KubeObject, Resource } from '../kube/types.ts';
+import { HTTP_ROUTES, type KubeObject, REFERENCE_GRANTS, type Resource } from '../kube/types.ts';
 
 const folder = process.env['KUBERNETES'] ?? '';
 
@@ -212,14 +212,46 @@ export async function installOperator({ client }: Cluster): Promise<void> {
   });
   for (const resource of CUSTOM_RESOURCES) {
     await client.apply(CRDS, manifestOf(resource));
-    await eventually(`the API server has ${resource.plural}`, () =>
-      client.list(resource, {}).then(
-        () => true,
-        () => false,
-      ),
-    );
+    await isServed(client, resource);
   }
 }
+
+/** Creates the kinds of the Gateway API that the operator uses, without their schemas. */
+export async function installGatewayApi({ client }: Cluster): Promise<void> {
+  for (const resource of [HTTP_ROUTES, REFERENCE_GRANTS]) {
+    const { group, version, kind, plural } = resource;
+    await client.apply(CRDS, {
+      metadata: {
+        name: `${plural}.${group}`,
+        // the API server rejects kinds below k8s.io whose origin is not named
+        annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api' },
+      },
+      spec: {
+        group,
+        scope: 'Namespaced',
+        names: { kind, plural, singular: kind.toLowerCase() },
+        versions: [
+          {
+            name: version,
+            served: true,
+            storage: true,
+            subresources: { status: {} },
+            schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+          },
+        ],
+      },
+    } as KubeObject);
+    await isServed(client, resource);
+  }
+}
+
+const isServed = (client: KubeClient, resource: Resource) =>
+  eventually(`the API server has ${resource.plural}`, () =>
+    client.list(resource, {}).then(
+      () => true,
+      () => false,
+    ),
+  );
 
 async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));

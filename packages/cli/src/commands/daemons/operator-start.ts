@@ -29,12 +29,17 @@ const flags = {
     default: '2s',
     description: 'How often to ask each server for its queue and its daemons.',
   },
+  'default-image': {
+    type: 'string',
+    env: 'CODER_OPERATOR_DEFAULT_IMAGE',
+    description: 'Image of CoderControlPlanes that name none. Default: they must name one.',
+  },
   verbose: { type: 'bool', short: 'v', env: 'CODER_OPERATOR_VERBOSE', description: 'Log debug lines.' },
   ...logFlags('CODER_OPERATOR'),
 } as const;
 
 const help =
-  'Reconciles the custom resources of a Kubernetes cluster, such as CoderProvisioner. Of several operators in one ' +
+  'Reconciles the custom resources of a Kubernetes cluster, such as CoderControlPlane and CoderProvisioner. Of several operators in one ' +
   'namespace, one works and the others wait.';
 
 const examples = [
@@ -56,7 +61,13 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
   const connection = given.kubeconfig
     ? await kubeconfigConnection(expandHome(given.kubeconfig, ctx.env), given.context)
     : inClusterConnection(ctx.env);
-  const operator = startOperator({ connection, watchNamespace: given.namespace || undefined, pollMs, log });
+  const operator = startOperator({
+    connection,
+    watchNamespace: given.namespace || undefined,
+    pollMs,
+    log,
+    defaultImage: given['default-image'],
+  });
   onEverySignal(['SIGTERM', 'SIGHUP', 'SIGINT'], () => {
     log.info('exiting');
     void operator.stop();

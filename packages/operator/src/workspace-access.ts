@@ -1,0 +1,85 @@
+import type { V1PolicyRule } from '@kubernetes/client-node';
+import { ignoreNotFound } from './kube/client.ts';
+import type { Role, RoleBinding } from './kube/objects.ts';
+import { type KubeObject, ROLE_BINDINGS, ROLES } from './kube/types.ts';
+import { applyChanges } from './machinery/apply.ts';
+import { keyOf } from './machinery/informer.ts';
+import type { Ownership } from './machinery/owned.ts';
+import type { World } from './world.ts';
+
+const EVERYTHING = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
+
+/** The right of a service account to manage workspaces. */
+export interface WorkspaceAccess<Owner extends KubeObject> {
+  ownership: Ownership<Owner>;
+  owner: Owner;
+  account: string;
+  /** The end of the names of its roles. */
+  suffix: string;
+  namespaces: readonly string[];
+  enableDeployments: boolean;
+  extraRules: readonly V1PolicyRule[];
+}
+
+/** The Role and its binding in one namespace. In another one than the owner's they cannot have an owner. */
+function permissions<Owner extends KubeObject>(
+  access: WorkspaceAccess<Owner>,
+  namespace: string,
+): { role: Role; binding: RoleBinding } {
+  const { ownership, owner, account, suffix, enableDeployments, extraRules } = access;
+  const own = owner.metadata;
+  const home = namespace === own.namespace;
+  const name = home ? `${own.name}-${suffix}` : `${own.namespace}-${own.name}-${suffix}`;
+  const { ownerReferences, ...common } = ownership.metaOf(owner, name);
+  const metadata = { ...common, namespace, ...(home ? { ownerReferences } : {}) };
+  return {
+    role: {
+      metadata,
+      rules: [
+        { apiGroups: [''], resources: ['pods', 'persistentvolumeclaims'], verbs: EVERYTHING },
+        ...(enableDeployments ? [{ apiGroups: ['apps'], resources: ['deployments'], verbs: EVERYTHING }] : []),
+        ...extraRules,
+      ],
+    },
+    binding: {
+      metadata,
+      subjects: [{ kind: 'ServiceAccount', name: account, namespace: own.namespace! }],
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+    },
+  };
+}
+
+/** Applies the roles in their namespaces, and deletes those in others. */
+export async function applyPermissions<Owner extends KubeObject>(
+  world: World,
+  access: WorkspaceAccess<Owner>,
+): Promise<void> {
+  const { client, caches } = world;
+  for (const place of access.namespaces) {
+    const { role, binding } = permissions(access, place);
+    const { name } = role.metadata;
+    caches.roles.store(await applyChanges(client, ROLES, role, caches.roles.get(place, name)));
+    caches.bindings.store(await applyChanges(client, ROLE_BINDINGS, binding, caches.bindings.get(place, name)));
+  }
+  await removePermissions(world, access.ownership, access.owner, access.namespaces);
+}
+
+/** Deletes the permissions in namespaces that are not in `kept`. */
+export async function removePermissions<Owner extends KubeObject>(
+  { client, caches }: World,
+  { ownerOf }: Ownership<Owner>,
+  owner: Owner,
+  kept: readonly string[] = [],
+): Promise<void> {
+  const key = keyOf(owner);
+  for (const [resource, cache] of [
+    [ROLE_BINDINGS, caches.bindings],
+    [ROLES, caches.roles],
+  ] as const) {
+    for (const object of [...cache.all()]) {
+      const { namespace = '', name } = object.metadata;
+      if (ownerOf(object) !== key || kept.includes(namespace)) continue;
+      await client.delete(resource, namespace, name).catch(ignoreNotFound);
+    }
+  }
+}

@@ -1,0 +1,41 @@
+import type { Clock, Logger } from '@platform/kit';
+import type { ControlPlane } from './crd/control-plane.ts';
+import type { Provisioner } from './crd/provisioner.ts';
+import type { KubeClient } from './kube/client.ts';
+import type { Lookup } from './kube/lookup.ts';
+import type { Deployment, Ingress, Job, Pod, Role, RoleBinding, Secret, Service } from './kube/objects.ts';
+import type { KubeObject } from './kube/types.ts';
+import type { Report } from './machinery/events.ts';
+import type { Informer } from './machinery/informer.ts';
+import type { Servers } from './provisioner/server.ts';
+import type { UncollectedKeys } from './provisioner/uncollected.ts';
+
+/** The local copies that the reconcilers read. */
+export interface Caches {
+  controlPlanes: Informer<ControlPlane>;
+  provisioners: Informer<Provisioner>;
+  secrets: Informer<Secret>;
+  accounts: Informer<KubeObject>;
+  roles: Informer<Role>;
+  bindings: Informer<RoleBinding>;
+  deployments: Informer<Deployment>;
+  jobs: Informer<Job>;
+  pods: Informer<Pod>;
+  budgets: Informer<KubeObject>;
+  services: Informer<Service>;
+  ingresses: Informer<Ingress>;
+}
+
+/** What the reconcilers work with. */
+export interface World {
+  client: KubeClient;
+  caches: Caches;
+  lookup: Lookup;
+  servers: Servers;
+  uncollected: UncollectedKeys;
+  report: Report;
+  clock: Clock;
+  log: Logger;
+  /** The image of a control plane that names none. */
+  defaultImage: string;
+}
