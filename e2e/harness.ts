@@ -100,17 +100,44 @@ export async function ensureExecutable(): Promise<string> {
   return file;
 }
 
-export interface ServerProcess {
+/** A person's requests to a server. */
+export interface Connection {
+  /** Empty until the person has signed in. */
+  token: string;
+  api<T = unknown>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }>;
+}
+
+export function connectTo(url: string): Connection {
+  const connection: Connection = {
+    token: '',
+    async api<T>(method: string, path: string, body?: unknown) {
+      const raw = body instanceof Uint8Array;
+      const answer = await fetch(`${url}/api/v2${path}`, {
+        method,
+        headers: {
+          'Coder-Session-Token': connection.token,
+          ...(body === undefined ? {} : { 'content-type': raw ? 'application/x-tar' : 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: raw ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body) }),
+      });
+      const text = await answer.text();
+      let parsed: unknown = text;
+      if ((answer.headers.get('content-type') ?? '').includes('json') && text !== '') parsed = JSON.parse(text);
+      return { status: answer.status, body: parsed as T };
+    },
+  };
+  return connection;
+}
+
+export interface ServerProcess extends Connection {
   url: string;
   configDir: string;
   /** The environment of commands that use this server. */
   env: NodeJS.ProcessEnv;
   child: ChildProcess;
   log(): string;
-  token: string;
   /** The URL of its database. Undefined with the bundled database. */
   databaseUrl: string | undefined;
-  api<T = unknown>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }>;
   /** Starts the ended server again, at the same address and with the same data. */
   restart(): Promise<void>;
   /** Sends SIGKILL to the server only. */
@@ -183,29 +210,21 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
       );
     });
   };
+  const connection = connectTo(url);
   const server: ServerProcess = {
     url,
     configDir,
     env: base,
     child: launch(),
     log: () => log,
-    token: '',
-    databaseUrl: database?.url,
-    async api<T>(method: string, path: string, body?: unknown) {
-      const raw = body instanceof Uint8Array;
-      const answer = await fetch(`${url}/api/v2${path}`, {
-        method,
-        headers: {
-          'Coder-Session-Token': server.token,
-          ...(body === undefined ? {} : { 'content-type': raw ? 'application/x-tar' : 'application/json' }),
-        },
-        ...(body === undefined ? {} : { body: raw ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body) }),
-      });
-      const text = await answer.text();
-      let parsed: unknown = text;
-      if ((answer.headers.get('content-type') ?? '').includes('json') && text !== '') parsed = JSON.parse(text);
-      return { status: answer.status, body: parsed as T };
+    get token() {
+      return connection.token;
     },
+    set token(token) {
+      connection.token = token;
+    },
+    databaseUrl: database?.url,
+    api: (method, path, body) => connection.api(method, path, body),
     async restart() {
       server.child = launch();
       await ready(server.child);
@@ -339,7 +358,7 @@ function belongsTo(pid: number, dir: string): boolean {
 }
 
 /** Creates the first user, signs in and stores the token in `server`. */
-export async function firstUser(server: ServerProcess): Promise<void> {
+export async function firstUser(server: Connection): Promise<void> {
   const made = await server.api('POST', '/users/first', PERSON);
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const login = await server.api<{ session_token: string }>('POST', '/users/login', {
@@ -362,7 +381,7 @@ interface Version {
 }
 
 /** Uploads files as a template version. Its import waits for a daemon. */
-export async function postVersion(server: ServerProcess, files: Record<string, string>, extra: object = {}) {
+export async function postVersion(server: Connection, files: Record<string, string>, extra: object = {}) {
   const tar = await writeTar(
     Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 })),
   );
@@ -377,7 +396,7 @@ export async function postVersion(server: ServerProcess, files: Record<string, s
   return made.body;
 }
 
-export async function importEnds(server: ServerProcess, versionId: string): Promise<Version> {
+export async function importEnds(server: Connection, versionId: string): Promise<Version> {
   return eventually(
     'the import ends',
     async () => {
@@ -390,7 +409,7 @@ export async function importEnds(server: ServerProcess, versionId: string): Prom
 
 /** Uploads files as a template version and waits for its import. */
 export async function importVersion(
-  server: ServerProcess,
+  server: Connection,
   files: Record<string, string>,
   extra: object = {},
 ): Promise<Version> {
@@ -398,7 +417,7 @@ export async function importVersion(
 }
 
 export async function makeTemplate(
-  server: ServerProcess,
+  server: Connection,
   name: string,
   files: Record<string, string>,
   extra: object = {},
@@ -430,7 +449,7 @@ export interface Workspace {
 }
 
 export async function createWorkspace(
-  server: ServerProcess,
+  server: Connection,
   templateId: string,
   name: string,
   extra: object = {},
@@ -440,7 +459,7 @@ export async function createWorkspace(
   return made.body;
 }
 
-export async function buildEnds(server: ServerProcess, buildId: string, timeoutMs = 60_000): Promise<Build> {
+export async function buildEnds(server: Connection, buildId: string, timeoutMs = 60_000): Promise<Build> {
   return eventually(
     `build ${buildId} ends`,
     async () => {
@@ -451,7 +470,7 @@ export async function buildEnds(server: ServerProcess, buildId: string, timeoutM
   );
 }
 
-export async function buildLog(server: ServerProcess, buildId: string): Promise<string> {
+export async function buildLog(server: Connection, buildId: string): Promise<string> {
   const { body } = await server.api<{ stage: string; output: string }[]>('GET', `/workspacebuilds/${buildId}/logs`);
   return body.map((line) => line.output).join('\n');
 }

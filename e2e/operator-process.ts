@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { CHECKOUT, type ServerProcess } from './harness.ts';
+import { CHECKOUT } from './harness.ts';
 
 /** `coder operator start` in its own process. */
 export interface OperatorProcess {
@@ -8,10 +8,10 @@ export interface OperatorProcess {
   stop(): Promise<number | null>;
 }
 
-export function startOperatorProcess(server: ServerProcess, args: string[]): OperatorProcess {
+export function startOperatorProcess({ env }: { env: NodeJS.ProcessEnv }, args: string[]): OperatorProcess {
   const [file, ...first] = CHECKOUT;
   const child = spawn(file!, [...first, 'operator', 'start', '--verbose', ...args], {
-    env: server.env,
+    env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let log = '';

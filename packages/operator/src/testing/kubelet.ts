@@ -35,11 +35,13 @@ export interface KubeletOptions {
   /** The command line that stands for the program in the image. */
   program: readonly string[];
   env?: NodeJS.ProcessEnv;
+  /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready at once. */
+  probed?: string;
 }
 
 const CONDITIONS = ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'];
 
-export function startKubelet({ client, namespace, program, env = {} }: KubeletOptions): Kubelet {
+export function startKubelet({ client, namespace, program, env = {}, probed }: KubeletOptions): Kubelet {
   const running = new Map<string, Running>();
   const taken = new Set<string>();
   const work = new Set<Promise<void>>();
@@ -91,13 +93,27 @@ export function startKubelet({ client, namespace, program, env = {} }: KubeletOp
     for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (data: Buffer) => (entry.log += data));
     running.set(name, entry);
     const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
-    await report(name, 'Running', true);
+    const path = container.readinessProbe?.httpGet?.path;
+    if (path && probed) void becomesReady(name, `${probed}${path}`, entry);
+    else await report(name, 'Running', true);
     const code = await exited;
     if (code === null) killed++;
     running.delete(name);
     rmSync(dir, { recursive: true, force: true });
     await report(name, code === 0 ? 'Succeeded' : 'Failed', false);
     if (entry.stopping) await removePod(name);
+  };
+  /** Probes a process until it answers. */
+  const becomesReady = async (name: string, url: string, { child }: Running) => {
+    await report(name, 'Running', false);
+    while (child.exitCode === null && child.signalCode === null) {
+      const ok = await fetch(url).then(
+        (answer) => answer.ok,
+        () => false,
+      );
+      if (ok) return void (await report(name, 'Running', true));
+      await new Promise((done) => setTimeout(done, 100));
+    }
   };
   const removePod = (name: string) => client.delete(PODS, namespace, name, 0).catch(ignoreGone);
   const informer = startInformer<Pod>({
