@@ -1,5 +1,6 @@
 // What the operator knows about each server that provisioners join: its daemons, its queue and its provisioner keys. One
-// poll per server and organization serves all provisioners there, and wakes them when something has changed.
+// poll per server and organization serves all provisioners there, and wakes them when something has changed. The server's
+// stream of changes brings the next poll forward.
 import { isDeepStrictEqual } from 'node:util';
 import { ApiError, type Client, createClient, UnreachableError } from '@platform/client';
 import { nodeFetch } from '@platform/client/node-fetch';
@@ -7,6 +8,7 @@ import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platfor
 import { errorText, type Logger } from '@platform/kit';
 import { sha256 } from '../machinery/apply.ts';
 import { pause } from '../machinery/informer.ts';
+import { followEvents } from './events.ts';
 
 /** A server, an organization on it and the API token of the operator. */
 export interface Target {
@@ -84,6 +86,8 @@ export interface Servers {
   stop(): Promise<void>;
 }
 
+/** Events never make polls follow one another sooner than this, in ms. */
+const LEAST_MS = 200;
 /** The most that the server lists. */
 const MOST = 1_000;
 
@@ -182,13 +186,19 @@ function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll 
     const change = changeOf(before, next);
     for (const [provisioner, interest] of interested) if (!interest || concerns(change, interest)) wake(provisioner);
   };
+  let early = new AbortController();
   const run = async () => {
     while (!aborter.signal.aborted) {
+      // a change during the poll may be too late for its answer
+      early = new AbortController();
       await poll();
       if (outcome && 'problem' in outcome) log.debug('server poll failed', { url: target.url, err: outcome.problem });
-      await pause(pollMs, aborter.signal);
+      const leastMs = Math.min(pollMs, LEAST_MS);
+      await pause(leastMs, aborter.signal);
+      await pause(pollMs - leastMs, AbortSignal.any([aborter.signal, early.signal]));
     }
   };
+  const following = followEvents({ ...target, signal: aborter.signal, log, changed: () => early.abort() });
   const change = (apply: (keys: ProvisionerKey[]) => ProvisionerKey[]) => {
     recent.push(apply);
     if (outcome && 'state' in outcome) outcome.state = { ...outcome.state, keys: apply(outcome.state.keys) };
@@ -210,7 +220,7 @@ function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll 
       aborter.abort();
       first.resolve();
       outcome ??= { problem: new ServerProblem('ControlPlaneReady', 'Stopped', 'The operator is stopping.') };
-      await running;
+      await Promise.all([running, following]);
     },
   };
 }
