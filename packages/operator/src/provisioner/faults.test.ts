@@ -126,3 +126,31 @@ test('of two operators one works, and the other continues without another key', 
   await settles(namespace, 'after');
   assert.equal(await keysNamed('handed-over'), 1);
 });
+
+test('a key that was created just before the operator ended does not stay', needsKubernetes, async (t) => {
+  // the answer to the write of the Secret is an error, as when the operator ends before that write
+  const proxy = await startFaultyProxy(cluster.connection, ({ method, url }) =>
+    method === 'PATCH' && url.includes('/secrets/') ? 'cut' : 'pass',
+  );
+  const first = await operate(proxy.connection);
+  const { namespace } = first;
+  await create(namespace, 'interrupted');
+  await create(namespace, 'abandoned');
+  await eventually(
+    'both keys are created',
+    async () => (await keysNamed('interrupted')) + (await keysNamed('abandoned')) >= 2,
+  );
+  await first.stop();
+  proxy.close();
+  await cluster.client.delete(PROVISIONERS, namespace, 'abandoned');
+  const second = startOperator({
+    connection: { ...cluster.connection, namespace },
+    watchNamespace: namespace,
+    pollMs: 100,
+    log: silentLogger,
+  });
+  t.after(() => second.stop());
+  await settles(namespace, 'interrupted');
+  assert.equal(await keysNamed('interrupted'), 1);
+  await eventually('the other one is gone', async () => (await keysNamed('abandoned')) === 0);
+});

@@ -4,12 +4,11 @@ import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { removePermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
 import { deleteKey } from './delete-key.ts';
-import { factsOf, keyOf, type RetiredKey, retiredKeys } from './keys.ts';
-import { keySecretOf, owned } from './names.ts';
+import { factsOf, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
+import { FINALIZER, keySecretOf, owned } from './names.ts';
+import { existsOn, pendingKey } from './pending.ts';
 import { clientFor, problemOf } from './server.ts';
 import { credentialsOf, resolveTarget } from './target.ts';
-
-export const FINALIZER = 'coder.com/provisioner-key-cleanup';
 
 /**
  * Deletes what Kubernetes cannot: the keys on the server, and permissions in other namespaces. A server that does not
@@ -19,6 +18,7 @@ export async function finalize(world: World, provisioner: Provisioner): Promise<
   if (!hasFinalizer(provisioner, FINALIZER)) return;
   await removePermissions(world, owned, provisioner);
   for (const key of allKeys(world, provisioner)) await removeKey(world, provisioner, key);
+  await removeUnstored(world, provisioner);
   await setFinalizer(world.client, PROVISIONERS, provisioner, FINALIZER, false).catch(ignoreNotFound);
 }
 
@@ -27,6 +27,25 @@ function allKeys({ caches }: World, provisioner: Provisioner): RetiredKey[] {
   const { metadata, status } = provisioner;
   const facts = factsOf(caches.secrets.get(metadata.namespace!, keySecretOf(provisioner).name));
   return [...(facts ? [keyOf(facts)] : []), ...retiredKeys(status, facts)];
+}
+
+/** A key that was created just before the operator ended. It has no daemons, so it may stay if the server is away. */
+async function removeUnstored(world: World, provisioner: Provisioner): Promise<void> {
+  const pending = pendingKey(provisioner);
+  if (!pending || allKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
+  try {
+    const { target } = await resolveTarget(provisioner, world);
+    if (target.url !== pending.url) return;
+    const client = clientFor(target);
+    const keys = await client.call('GET /organizations/{organization}/provisionerkeys', {
+      params: { organization: pending.organizationName },
+    });
+    if (existsOn(pending, keys)) await deleteKey(client, pending);
+  } catch (err) {
+    const { reason, message } = problemOf(err, { url: pending.url, organization: pending.organizationName });
+    const text = `The provisioner key "${pending.name}" may remain at ${pending.url} (${reason}): ${message}`;
+    await world.report(PROVISIONERS, provisioner, 'Warning', 'KeyNotDeleted', text);
+  }
 }
 
 async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey): Promise<void> {

@@ -2,7 +2,7 @@
 // cannot change a key. So another organization, other tags, another name or a lost Secret mean another key. The old one is
 // retired: it stays until no pod and no daemon uses it, because deleting it cancels the builds of its daemons.
 import { randomBytes } from 'node:crypto';
-import { createClient } from '@platform/client';
+import { ApiError, createClient } from '@platform/client';
 import { nodeFetch } from '@platform/client/node-fetch';
 import type { ProvisionerKey } from '@platform/contract';
 import { AppError } from '@platform/kit';
@@ -55,20 +55,37 @@ export function keyIsCurrent(provisioner: Provisioner, target: Target, server: S
   return server.state.keys.some(({ id }) => id === facts['coder.com/key-id']);
 }
 
-/** Creates a key as the spec asks for. Returns its text, and its facts for the Secret. */
+/** A name for the next key: the wanted one, with a suffix if that is taken. Asks the server, whose last poll may be old. */
+export async function freeName(provisioner: Provisioner, { organization }: Target, server: Server): Promise<string> {
+  const wanted = wantedName(provisioner);
+  const keys = await server.client.call('GET /organizations/{organization}/provisionerkeys', {
+    params: { organization },
+  });
+  if (!keys.some(({ name }) => name === wanted)) return wanted;
+  const suffix = `-${randomBytes(3).toString('hex')}`;
+  return wanted.slice(0, MOST_NAME - suffix.length) + suffix;
+}
+
+/**
+ * Creates a key as the spec asks for. Returns its text, and its facts for the Secret. Undefined if someone else has just
+ * taken the name.
+ */
 export async function createKey(
   provisioner: Provisioner,
+  name: string,
   target: Target,
   server: Server,
-): Promise<{ key: string; facts: KeyFacts }> {
-  const wanted = wantedName(provisioner);
-  const taken = server.state.keys.some(({ name }) => name === wanted);
-  const suffix = `-${randomBytes(3).toString('hex')}`;
-  const name = taken ? wanted.slice(0, MOST_NAME - suffix.length) + suffix : wanted;
-  const { key } = await server.client.call('POST /organizations/{organization}/provisionerkeys', {
-    params: { organization: target.organization },
-    body: { name, tags: provisioner.spec.tags ?? {} },
-  });
+): Promise<{ key: string; facts: KeyFacts } | undefined> {
+  let key: string;
+  try {
+    ({ key } = await server.client.call('POST /organizations/{organization}/provisionerkeys', {
+      params: { organization: target.organization },
+      body: { name, tags: provisioner.spec.tags ?? {} },
+    }));
+  } catch (err) {
+    if (err instanceof ApiError && err.status === 409) return undefined;
+    throw err;
+  }
   const created = await describeKey(target.url, key);
   server.addKey(created);
   const facts = {

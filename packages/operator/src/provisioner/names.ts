@@ -4,6 +4,9 @@ import { ownership } from '../machinery/owned.ts';
 /** The labels of what belongs to a provisioner. */
 export const owned = ownership<Provisioner>(PROVISIONERS, 'provisioner');
 
+/** A deletion waits until the operator has deleted the keys on the server. */
+export const FINALIZER = 'coder.com/provisioner-key-cleanup';
+
 export const deploymentName = ({ metadata }: Provisioner): string => `${metadata.name}-provisioner`;
 export const accountName = deploymentName;
 

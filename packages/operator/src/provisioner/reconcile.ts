@@ -12,9 +12,9 @@ import { condition, writeStatus } from '../machinery/status.ts';
 import { applyPermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
 import { deleteKey } from './delete-key.ts';
-import { FINALIZER, finalize } from './finalize.ts';
-import { createKey, factsOf, keyIsCurrent, type RetiredKey, retiredKeys } from './keys.ts';
-import { accountName, deploymentName, keySecretOf, organizationOf, owned } from './names.ts';
+import { finalize } from './finalize.ts';
+import { createKey, factsOf, freeName, keyIsCurrent, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
+import { accountName, deploymentName, FINALIZER, keySecretOf, organizationOf, owned } from './names.ts';
 import {
   checksumOf,
   disruptionBudget,
@@ -23,6 +23,7 @@ import {
   serviceAccount,
   workspaceNamespaces,
 } from './objects.ts';
+import { existsOn, notePendingKey, pendingKey } from './pending.ts';
 import { podsOf, type Surplus, scale } from './scale.ts';
 import { problemOf, type Server, ServerProblem, type Target } from './server.ts';
 import { daemonsInStatus, problemConditions, readyCondition } from './status.ts';
@@ -44,7 +45,7 @@ export function createReconciler(world: World): (key: string) => Promise<number 
       return undefined;
     }
     try {
-      return await bringUp(world, await withFinalizer(world, provisioner), key, surplus);
+      return await bringUp(world, provisioner, key, surplus);
     } catch (err) {
       const conditions = conditionsOf(err, provisioner);
       if (!conditions) throw err;
@@ -75,16 +76,11 @@ async function withFinalizer({ client, caches }: World, provisioner: Provisioner
   return held;
 }
 
-async function bringUp(
-  world: World,
-  provisioner: Provisioner,
-  key: string,
-  surplus: Surplus,
-): Promise<number | undefined> {
-  const resolved = await resolveTarget(provisioner, world);
+async function bringUp(world: World, given: Provisioner, key: string, surplus: Surplus): Promise<number | undefined> {
+  const resolved = await resolveTarget(given, world);
   const { target } = resolved;
   const server = await lookAt(world, key, resolved);
-  const secret = await currentKey(world, provisioner, target, server);
+  const { provisioner, secret } = await currentKey(world, given, target, server);
   const facts = factsOf(secret)!;
   await applyAccess(world, provisioner);
   const retired = retiredKeys(provisioner.status, facts);
@@ -170,13 +166,20 @@ async function lookAt({ servers, lookup }: World, key: string, resolved: Resolve
 }
 
 /** The Secret with the key. Creates another key if the stored one is not what the spec asks for. */
-async function currentKey(world: World, provisioner: Provisioner, target: Target, server: Server): Promise<Secret> {
+async function currentKey(
+  world: World,
+  given: Provisioner,
+  target: Target,
+  server: Server,
+): Promise<{ provisioner: Provisioner; secret: Secret }> {
   const { client, caches, report } = world;
-  const { namespace = '' } = provisioner.metadata;
-  const { name } = keySecretOf(provisioner);
+  const { namespace = '' } = given.metadata;
+  const { name } = keySecretOf(given);
   const stored = caches.secrets.get(namespace, name);
-  if (stored && keyIsCurrent(provisioner, target, server, stored)) return stored;
-  const { key, facts } = await createKey(provisioner, target, server);
+  if (stored && keyIsCurrent(given, target, server, stored))
+    return { provisioner: await withFinalizer(world, given), secret: stored };
+  await deleteUnstored(world, given, target, server);
+  const { provisioner, key, facts } = await createNotedKey(world, given, target, server);
   const secret = await client.apply(SECRETS, keySecret(provisioner, key, { ...facts }));
   caches.secrets.store(secret);
   const had = provisioner.status?.provisionerKeyName;
@@ -186,7 +189,36 @@ async function currentKey(world: World, provisioner: Provisioner, target: Target
   }
   const old = provisioner.status?.secretRef?.name;
   if (old && old !== name) await client.delete(SECRETS, namespace, old).catch(ignoreNotFound);
-  return secret;
+  return { provisioner, secret };
+}
+
+async function createNotedKey(world: World, given: Provisioner, target: Target, server: Server) {
+  let provisioner = given;
+  for (;;) {
+    const name = await freeName(provisioner, target, server);
+    provisioner = await notePendingKey(world, provisioner, {
+      name,
+      organizationName: target.organization,
+      url: target.url,
+    });
+    const created = await createKey(provisioner, name, target, server);
+    if (created) return { provisioner, ...created };
+  }
+}
+
+/** Deletes a key that was created just before the operator ended, so that its text is lost. */
+async function deleteUnstored(world: World, provisioner: Provisioner, target: Target, server: Server): Promise<void> {
+  const pending = pendingKey(provisioner);
+  if (!pending || pending.url !== target.url || pending.organizationName !== target.organization) return;
+  const facts = factsOf(world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name));
+  const known = [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)];
+  if (known.some((key) => sameKey(key, pending)) || !existsOn(pending, server.state.keys)) return;
+  // the text of a key with daemons was stored somewhere
+  if (server.state.daemons.some(({ key_name }) => key_name === pending.name)) return;
+  await deleteKey(server.client, pending);
+  server.removeKey(pending.name);
+  const message = `Deleted the provisioner key "${pending.name}", which was created but not stored.`;
+  await world.report(PROVISIONERS, provisioner, 'Normal', 'KeyDeleted', message);
 }
 
 /** The account of the daemons, what it may do, and the budget for disruptions. */
