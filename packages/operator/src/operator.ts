@@ -3,6 +3,7 @@ import { owned as ofControlPlane } from './control-plane/names.ts';
 import { createControlPlaneReconciler } from './control-plane/reconcile.ts';
 import { CONTROL_PLANES, type ControlPlane } from './crd/control-plane.ts';
 import { PROVISIONERS, type Provisioner } from './crd/provisioner.ts';
+import { WORKSPACE_PROXIES, type WorkspaceProxy } from './crd/workspace-proxy.ts';
 import { createKubeClient } from './kube/client.ts';
 import type { Connection } from './kube/connection.ts';
 import { createLookup } from './kube/lookup.ts';
@@ -30,6 +31,8 @@ import { createReconciler } from './provisioner/reconcile.ts';
 import { createServers } from './provisioner/server.ts';
 import { isReferredTo } from './provisioner/target.ts';
 import { createUncollectedKeys } from './provisioner/uncollected.ts';
+import { owned as ofProxy } from './workspace-proxy/objects.ts';
+import { createProxyReconciler } from './workspace-proxy/reconcile.ts';
 import type { Caches } from './world.ts';
 
 export interface OperatorOptions {
@@ -126,6 +129,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
   const queues = {
     controlPlanes: queueOf(() => reconcileControlPlane),
     provisioners: queueOf(() => reconcileProvisioner),
+    proxies: queueOf(() => reconcileProxy),
   };
   const lookup = createLookup(client, clock);
   const servers = createServers({ pollMs, log, wake: (key) => queues.provisioners.add(key) });
@@ -138,6 +142,8 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     if (provisioner) queues.provisioners.add(provisioner);
     const plane = ofControlPlane.ownerOf(object);
     if (plane) queues.controlPlanes.add(plane);
+    const proxy = ofProxy.ownerOf(object);
+    if (proxy) queues.proxies.add(proxy);
   };
   const owned = <T extends KubeObject>(resource: Resource) => inform<T>(resource, wakeOwner, managed);
   const caches: Caches = {
@@ -146,6 +152,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
       for (const each of caches.provisioners.all()) if (isReferredTo(plane, each)) queues.provisioners.add(keyOf(each));
     }),
     provisioners: inform<Provisioner>(PROVISIONERS, (provisioner) => queues.provisioners.add(keyOf(provisioner))),
+    proxies: inform<WorkspaceProxy>(WORKSPACE_PROXIES, (proxy) => queues.proxies.add(keyOf(proxy))),
     secrets: owned(SECRETS),
     accounts: owned(SERVICE_ACCOUNTS),
     roles: owned(ROLES),
@@ -161,6 +168,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
   const world = { client, caches, lookup, servers, uncollected, report, clock, log, defaultImage };
   const reconcileProvisioner = createReconciler(world);
   const reconcileControlPlane = createControlPlaneReconciler(world);
+  const reconcileProxy = createProxyReconciler(world);
   void Promise.all(informers.map((informer) => informer.synced)).then(() => {
     log.info('reconciling', { namespace: watchNamespace ?? 'every namespace' });
     synced.resolve();

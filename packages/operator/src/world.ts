@@ -1,6 +1,7 @@
 import type { Clock, Logger } from '@platform/kit';
 import type { ControlPlane } from './crd/control-plane.ts';
 import type { Provisioner } from './crd/provisioner.ts';
+import type { WorkspaceProxy } from './crd/workspace-proxy.ts';
 import type { KubeClient } from './kube/client.ts';
 import type { Lookup } from './kube/lookup.ts';
 import type { Deployment, Ingress, Job, Pod, Role, RoleBinding, Secret, Service } from './kube/objects.ts';
@@ -14,6 +15,7 @@ import type { UncollectedKeys } from './provisioner/uncollected.ts';
 export interface Caches {
   controlPlanes: Informer<ControlPlane>;
   provisioners: Informer<Provisioner>;
+  proxies: Informer<WorkspaceProxy>;
   secrets: Informer<Secret>;
   accounts: Informer<KubeObject>;
   roles: Informer<Role>;

@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { parse } from 'yaml';
 import { KubeError } from '../kube/client.ts';
-import type { KubeObject } from '../kube/types.ts';
+import type { KubeObject, Resource } from '../kube/types.ts';
 import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import { CONTROL_PLANES } from './control-plane.ts';
 import { generatedFiles } from './files.ts';
 import { CUSTOM_RESOURCES } from './index.ts';
 import { PROVISIONERS, type Provisioner } from './provisioner.ts';
+import { WORKSPACE_PROXIES } from './workspace-proxy.ts';
 
 const root = join(import.meta.dirname, '../../../..');
 const samples = join(root, 'packages/operator/samples');
@@ -34,7 +36,7 @@ const OWN = { url: 'https://coder.example.com', image: 'i', bootstrap: { credent
 
 test('the API server accepts every sample', needsKubernetes, async () => {
   const files = globSync('*.yaml', { cwd: samples });
-  assert.ok(files.length >= 7);
+  assert.ok(files.length >= 9);
   for (const file of files) {
     const sample = parse(readFileSync(join(samples, file), 'utf8')) as KubeObject;
     const resource = CUSTOM_RESOURCES.find(({ kind }) => kind === sample.kind)!;
@@ -70,6 +72,41 @@ for (const [what, spec, message] of REJECTED) {
       assert.match(err.message, message);
       return true;
     });
+  });
+}
+
+const REJECTED_OTHERS: [name: string, resource: Resource, spec: object, message: RegExp][] = [
+  [
+    'a control plane with two databases',
+    CONTROL_PLANES,
+    { postgres: { connectionSecretRef: { name: 'a' }, bundled: { storage: '1Gi' } } },
+    /set either postgres.connectionSecretRef or postgres.bundled/,
+  ],
+  [
+    'several servers with a bundled database',
+    CONTROL_PLANES,
+    { replicas: 2, postgres: { bundled: { storage: '1Gi' } } },
+    /more than one server needs a database/,
+  ],
+  [
+    'a control plane with two ways from outside',
+    CONTROL_PLANES,
+    { expose: { ingress: { host: 'a' }, gateway: { host: 'a', parentRefs: [{ name: 'a' }] } } },
+    /set either expose.ingress or expose.gateway/,
+  ],
+  ['a route without a Gateway', CONTROL_PLANES, { expose: { gateway: { host: 'a', parentRefs: [] } } }, /at least 1/],
+  ['a proxy without a token', WORKSPACE_PROXIES, { primaryAccessURL: 'https://a' }, /set either proxySessionToken/],
+  [
+    'a proxy without a server',
+    WORKSPACE_PROXIES,
+    { proxySessionTokenSecretRef: { name: 'a' } },
+    /needs primaryAccessURL/,
+  ],
+];
+for (const [what, resource, spec, message] of REJECTED_OTHERS) {
+  test(`the API server rejects ${what}`, needsKubernetes, async () => {
+    const object = { metadata: { namespace, name: 'rejected' }, spec } as KubeObject;
+    await assert.rejects(cluster.client.create(resource, object), message);
   });
 }
 

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { eventually } from '@platform/testkit/wait';
+import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.ts';
+import type { Deployment, Secret, Service } from '../kube/objects.ts';
+import { DEPLOYMENTS, SECRETS, SERVICES } from '../kube/types.ts';
+import { type Operator, startOperator } from '../operator.ts';
+import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+
+let cluster: Cluster;
+let operator: Operator;
+let namespace: string;
+before(async () => {
+  if (needsKubernetes.skip) return;
+  cluster = await startCluster();
+  await installOperator(cluster);
+  namespace = await cluster.namespace();
+  operator = startOperator({ connection: cluster.connection, pollMs: 1_000, log: silentLogger });
+});
+after(async () => {
+  await operator?.stop();
+  await cluster?.stop();
+});
+
+const create = (name: string, spec: object) =>
+  cluster.client.create(WORKSPACE_PROXIES, { metadata: { namespace, name }, spec } as WorkspaceProxy);
+
+const reaches = (name: string, reasons: Record<string, string>) =>
+  eventually('the conditions', async () => {
+    const found = await cluster.client.get<WorkspaceProxy>(WORKSPACE_PROXIES, namespace, name);
+    const { conditions = [] } = found.status ?? {};
+    const ok = Object.entries(reasons).every(
+      ([type, reason]) => conditions.find((each) => each.type === type)?.reason === reason,
+    );
+    return ok && found;
+  });
+
+test('runs a proxy with a token, and says what its server must have', needsKubernetes, async () => {
+  const { client } = cluster;
+  await create('berlin', {
+    image: 'registry.example.com/coder:v0.1.0',
+    primaryAccessURL: 'https://coder.example.com',
+    proxySessionTokenSecretRef: { name: 'berlin-token' },
+    derpOnly: true,
+    extraArgs: ['--verbose'],
+    extraEnv: [{ name: 'CODER_ACCESS_URL', value: 'https://berlin.example.com' }],
+    service: { type: 'NodePort', port: 8080 },
+  });
+  await reaches('berlin', { Ready: 'SecretNotFound' });
+  await client.create<Secret>(SECRETS, {
+    metadata: { namespace, name: 'berlin-token' },
+    data: { token: Buffer.from('id:secret').toString('base64') },
+  });
+  // a change makes the operator look at once
+  await client.merge(WORKSPACE_PROXIES, { namespace, name: 'berlin' }, { spec: { replicas: 2 } });
+  const { status } = await reaches('berlin', { Ready: 'ProxiesNotReady', Registered: 'TokenGiven' });
+  assert.deepEqual(status!.proxyTokenSecretRef, { name: 'berlin-token', key: 'token' });
+  const { spec, metadata } = await client.get<Deployment>(DEPLOYMENTS, namespace, 'wsproxy-berlin');
+  assert.equal(metadata.ownerReferences?.[0]?.kind, 'CoderWorkspaceProxy');
+  const [container] = spec.template.spec!.containers;
+  assert.deepEqual(container!.args, ['wsproxy', 'server', '--http-address=0.0.0.0:3001', '--derp-only', '--verbose']);
+  const env = Object.fromEntries(container!.env!.map(({ name, value, valueFrom }) => [name, value ?? valueFrom]));
+  assert.equal(env['CODER_PRIMARY_ACCESS_URL'], 'https://coder.example.com');
+  assert.deepEqual(env['CODER_PROXY_SESSION_TOKEN'], { secretKeyRef: { name: 'berlin-token', key: 'token' } });
+  const found = await client.get<Service>(SERVICES, namespace, 'wsproxy-berlin');
+  assert.deepEqual([found.spec.type, found.spec.ports![0]!.port], ['NodePort', 8080]);
+
+  await client.merge(
+    DEPLOYMENTS,
+    { namespace, name: 'wsproxy-berlin' },
+    { status: { replicas: 2, readyReplicas: 2, updatedReplicas: 2, observedGeneration: metadata.generation } },
+    'status',
+  );
+  const ready = await reaches('berlin', { Ready: 'ProxiesReady' });
+  assert.deepEqual([ready.status!.phase, ready.status!.readyReplicas], ['Ready', 2]);
+});
+
+test('registers no proxy while servers have none', needsKubernetes, async () => {
+  await create('paris', {
+    image: 'i',
+    bootstrap: { coderURL: 'https://coder.example.com', credentialsSecretRef: { name: 'token' } },
+  });
+  const { status } = await reaches('paris', { Registered: 'NotSupported', Ready: 'NotSupported' });
+  assert.equal(status!.registered, false);
+});

@@ -1,0 +1,88 @@
+// Brings a workspace proxy to what its spec says: token → Service → Deployment → status. Servers of this version have no
+// workspace proxies yet, so nothing is registered with them, and the conditions say so.
+import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.ts';
+import { KubeError } from '../kube/client.ts';
+import { isRolledOut } from '../kube/objects.ts';
+import { DEPLOYMENTS, SERVICES } from '../kube/types.ts';
+import { applyChanges, sha256 } from '../machinery/apply.ts';
+import type { NewCondition } from '../machinery/conditions.ts';
+import { condition, writeStatus } from '../machinery/status.ts';
+import { ServerProblem } from '../provisioner/server.ts';
+import { tokenOf } from '../provisioner/target.ts';
+import type { World } from '../world.ts';
+import { deployment, nameOf, service } from './objects.ts';
+
+/** When to look again at what the operator does not watch, such as a missing Secret. */
+const AGAIN_MS = 15_000;
+
+const NOT_SUPPORTED =
+  'Servers of this version have no workspace proxies yet, so the operator registers none. Set proxySessionTokenSecretRef to run a proxy for a server that has them.';
+const GIVEN =
+  'The proxy uses the token of proxySessionTokenSecretRef. Servers of this version have no workspace proxies yet: the image and the server must be of one that has them.';
+
+/** Returns the reconciler: it takes the key of a proxy, and returns the ms after which it is due again. */
+export function createProxyReconciler(world: World): (key: string) => Promise<number | undefined> {
+  return async (key) => {
+    const [namespace, name] = key.split('/') as [string, string];
+    const proxy = world.caches.proxies.get(namespace, name);
+    if (!proxy || proxy.metadata.deletionTimestamp) return undefined;
+    try {
+      return await bringUp(world, proxy);
+    } catch (err) {
+      const problem =
+        err instanceof ServerProblem
+          ? err
+          : err instanceof KubeError && (err.status === 403 || err.status === 422)
+            ? { reason: 'Rejected', message: err.message }
+            : undefined;
+      if (!problem) throw err;
+      await world.report(WORKSPACE_PROXIES, proxy, 'Warning', problem.reason, problem.message);
+      await report(world, proxy, { phase: 'Pending' }, [condition('Ready', false, problem.reason, problem.message)]);
+      return AGAIN_MS;
+    }
+  };
+}
+
+const report = (
+  world: World,
+  object: WorkspaceProxy,
+  changes: Omit<NonNullable<WorkspaceProxy['status']>, 'conditions'>,
+  conditions: NewCondition[],
+) => writeStatus(world, { resource: WORKSPACE_PROXIES, informer: world.caches.proxies, object }, changes, conditions);
+
+async function bringUp(world: World, proxy: WorkspaceProxy): Promise<number | undefined> {
+  const { client, caches, lookup } = world;
+  const { spec, metadata } = proxy;
+  const { namespace = '' } = metadata;
+  const reference = spec.proxySessionTokenSecretRef;
+  if (!reference) {
+    await report(world, proxy, { phase: 'Pending', registered: false }, [
+      condition('Registered', false, 'NotSupported', NOT_SUPPORTED),
+      condition('Ready', false, 'NotSupported', NOT_SUPPORTED),
+    ]);
+    return undefined;
+  }
+  const image = spec.image || world.defaultImage;
+  if (!image) throw new ServerProblem('ControlPlaneReady', 'NoImage', 'Set image, or --default-image of the operator.');
+  const token = { name: reference.name, key: reference.key || 'token' };
+  const tokenChecksum = sha256(await tokenOf(lookup, { namespace, ...token }));
+  const url = spec.primaryAccessURL ?? spec.bootstrap!.coderURL;
+  const name = nameOf(proxy);
+  caches.services.store(await applyChanges(client, SERVICES, service(proxy), caches.services.get(namespace, name)));
+  const desired = deployment(proxy, { image, url, token, tokenChecksum });
+  const live = await applyChanges(client, DEPLOYMENTS, desired, caches.deployments.get(namespace, name));
+  caches.deployments.store(live);
+  const ready = isRolledOut(live);
+  const readyReplicas = live.status?.readyReplicas ?? 0;
+  const state = `${readyReplicas} of ${spec.replicas ?? 1} proxies are ready.`;
+  await report(
+    world,
+    proxy,
+    { phase: ready ? 'Ready' : 'Pending', readyReplicas, registered: false, proxyTokenSecretRef: token },
+    [
+      condition('Registered', 'Unknown', 'TokenGiven', GIVEN),
+      condition('Ready', ready, ready ? 'ProxiesReady' : 'ProxiesNotReady', state),
+    ],
+  );
+  return undefined;
+}
