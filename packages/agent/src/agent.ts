@@ -9,6 +9,8 @@ import { byteStream, dialWebSocket, WebSocketClosedError, WebSocketDialError } f
 import { type YamuxClose, YamuxSession } from '@platform/wire/yamux';
 import { createActivity } from './activity.ts';
 import { reportAppHealth } from './app-health.ts';
+import { createDevcontainers } from './containers/devcontainers.ts';
+import { containersService, devcontainerService } from './containers/services.ts';
 import { expandPath } from './environment.ts';
 import { linkExecutable } from './executable.ts';
 import { deriveHostKey } from './host-key.ts';
@@ -32,7 +34,7 @@ import { tcpService } from './services/tcp.ts';
 import { udpService } from './services/udp.ts';
 import { createSshServer } from './ssh/server.ts';
 import { serveTunnel } from './tunnels.ts';
-import type { AgentClient, Routine } from './wire-types.ts';
+import { type AgentClient, type Routine, uuidText } from './wire-types.ts';
 import { createWorkspace, type Workspace } from './workspace.ts';
 
 /** Upstream uses 256 KiB. A larger window gives more throughput between our own parts. */
@@ -122,7 +124,8 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   const ended = new AbortController();
   const lifecycle = createLifecycle();
   const logs = createLogSender(options.logPatienceMs);
-  const scripts = createScripts(logs, log);
+  const devcontainers = createDevcontainers({ options, logs, log });
+  const scripts = createScripts(logs, log, ({ id, logSourceId }) => devcontainers.start(uuidText(id), logSourceId));
   const activity = createActivity();
   const metadata = createMetadataReporter(options.metadataPaceMs);
   const ssh = createSshServer({ log, options, activity });
@@ -136,6 +139,8 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     ['udp', udpService(activity)],
     ['pty', pty.serve],
     ['ports', portsService()],
+    ['containers', containersService(devcontainers)],
+    ['devcontainer', devcontainerService(devcontainers)],
     ['ping', pingService],
     ['forget', forgetService(sessions)],
     ['speedtest', speedtestService],
@@ -154,6 +159,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     lifecycle.set(Lifecycle_State.STARTING);
     const outcome = await scripts.runStage(first, Timing_Stage.START);
     if (stopping.signal.aborted) return;
+    devcontainers.settled();
     reportMissingDirectory(first);
     finish(outcome, Lifecycle_State.READY, Lifecycle_State.START_ERROR, Lifecycle_State.START_TIMEOUT);
     scripts.startCron(first);
@@ -188,6 +194,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     await client.updateStartup({ startup }, { signal });
     ssh.setWorkspace(workspace);
     pty.setWorkspace(workspace);
+    devcontainers.setWorkspace(workspace, token);
     if (first) await linkExecutable(options, tmpdir());
     if (first) started = start(workspace).catch((err) => log.error('start failed', { err: errorText(err) }));
     const now = workspace;
@@ -195,6 +202,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
       lifecycle.run,
       logs.run,
       scripts.report,
+      devcontainers.run,
       activity.reportStats,
       activity.reportConnections,
       (calls, until) => metadata.report(now, calls, until),
@@ -295,7 +303,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
         Lifecycle_State.SHUTDOWN_ERROR,
         Lifecycle_State.SHUTDOWN_TIMEOUT,
       );
-      await scripts.close();
+      await Promise.all([scripts.close(), devcontainers.close()]);
       await started;
       await within(Promise.all([logs.flush(), lifecycle.reported()]), LAST_REPORTS_MS);
     }
@@ -320,7 +328,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     },
     async end() {
       stopping.abort();
-      await scripts.close();
+      await Promise.all([scripts.close(), devcontainers.close()]);
       await close();
     },
   };

@@ -35,6 +35,12 @@ export interface AgentOptions {
   subsystems?: Startup_Subsystem[];
   /** How long an SSH connection may be idle, in ms (default 72 h). 0: no limit. */
   sshMaxTimeoutMs?: number;
+  /** Whether to follow Docker's containers and manage dev containers (default true). */
+  devcontainers?: boolean;
+  /** Whether to search Git repositories for dev containers (default true). */
+  devcontainerDiscovery?: boolean;
+  /** Whether to start discovered dev containers whose configuration asks for it (default false). */
+  devcontainerAutostart?: boolean;
   /** Rejects SFTP, and commands such as scp and rsync. */
   blockFileTransfer?: boolean;
   /** The longest wait before another attempt to connect, in ms (default 2,000, or 30,000 after a rejected token). */
@@ -95,9 +101,15 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     }),
     subsystems,
     sshMaxTimeoutMs: parseDuration(env['CODER_AGENT_SSH_MAX_TIMEOUT'] || '72h'),
-    blockFileTransfer: /^(1|t|true)$/i.test(env['CODER_AGENT_BLOCK_FILE_TRANSFER'] ?? ''),
+    blockFileTransfer: isTrue(env['CODER_AGENT_BLOCK_FILE_TRANSFER'], false),
+    devcontainers: isTrue(env['CODER_AGENT_DEVCONTAINERS_ENABLE'], true),
+    devcontainerDiscovery: isTrue(env['CODER_AGENT_DEVCONTAINERS_PROJECT_DISCOVERY_ENABLE'], true),
+    devcontainerAutostart: isTrue(env['CODER_AGENT_DEVCONTAINERS_DISCOVERY_AUTOSTART_ENABLE'], false),
   };
 }
+
+const isTrue = (text: string | undefined, otherwise: boolean): boolean =>
+  text ? /^(1|t|true)$/i.test(text) : otherwise;
 
 function isAuth(name: string): name is AgentAuth {
   return AGENT_AUTHS.includes(name);

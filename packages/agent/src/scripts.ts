@@ -44,7 +44,10 @@ export interface Scripts {
   close(): Promise<void>;
 }
 
-export function createScripts(logs: LogSender, log: Logger): Scripts {
+/** Starts the dev container whose script this is, and returns an exit status. */
+export type ContainerStart = (script: WorkspaceAgentScript) => Promise<number>;
+
+export function createScripts(logs: LogSender, log: Logger, startContainer: ContainerStart): Scripts {
   const completed: Completed[] = [];
   const added = new Notifier();
   const running = new Set<GroupChild>();
@@ -53,12 +56,17 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
   const cron = new AbortController();
   let closed = false;
 
-  async function run(workspace: Workspace, script: WorkspaceAgentScript, stage: Timing_Stage): Promise<ScriptOutcome> {
+  async function run(
+    workspace: Workspace,
+    script: WorkspaceAgentScript,
+    stage: Timing_Stage,
+    work = execute,
+  ): Promise<ScriptOutcome> {
     const start = new Date();
     const name = script.displayName || uuidText(script.logSourceId);
     let result: { exitCode: number; status: Timing_Status };
     try {
-      result = await execute(workspace, script);
+      result = await work(workspace, script);
     } catch (err) {
       log.warn('could not run a script', { script: name, err: errorText(err) });
       logs.add(script.logSourceId, Log_Level.ERROR, `Could not run the script: ${errorText(err)}`);
@@ -165,6 +173,12 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
     return { exitCode, status: open ? Timing_Status.PIPES_LEFT_OPEN : Timing_Status.OK };
   }
 
+  /** The agent starts dev containers itself, so that it can start them again later. Their scripts only carry the log. */
+  const executeContainer: typeof execute = async (_, script) => {
+    const exitCode = await startContainer(script);
+    return { exitCode, status: exitCode === 0 ? Timing_Status.OK : Timing_Status.EXIT_FAILURE };
+  };
+
   async function openLog(workspace: Workspace, script: WorkspaceAgentScript, id: string, env: NodeJS.ProcessEnv) {
     const logDir = workspace.options.logDir ?? tmpdir();
     const path = expandPath(script.logPath || `coder-script-${id}.log`, workspace.account, env, logDir);
@@ -216,9 +230,10 @@ export function createScripts(logs: LogSender, log: Logger): Scripts {
       // Dev containers need what the other scripts fetch.
       const containers = new Set(workspace.manifest.devcontainers.map(({ id }) => uuidText(id)));
       const isContainer = ({ id }: WorkspaceAgentScript) => containers.has(uuidText(id));
-      const runAll = (some: WorkspaceAgentScript[]) => Promise.all(some.map((script) => run(workspace, script, stage)));
+      const runAll = (some: WorkspaceAgentScript[], work = execute) =>
+        Promise.all(some.map((script) => run(workspace, script, stage, work)));
       const outcomes = await runAll(scripts.filter((script) => !isContainer(script)));
-      if (!closed) outcomes.push(...(await runAll(scripts.filter(isContainer))));
+      if (!closed) outcomes.push(...(await runAll(scripts.filter(isContainer), executeContainer)));
       return outcomes.includes('timed_out') ? 'timed_out' : outcomes.includes('failed') ? 'failed' : 'ok';
     },
     startCron(workspace) {

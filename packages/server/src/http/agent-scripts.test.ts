@@ -23,7 +23,7 @@ const logsOf = async (agentId: string) =>
 test('starts a dev container after the other scripts with the devcontainer command', async () => {
   const bin = join(dir, 'bin');
   mkdirSync(bin);
-  writeFileSync(join(bin, 'devcontainer'), `#!/bin/sh\ncat ${dir}/cloned\nprintf '<%s>' "$@"; echo\n`);
+  writeFileSync(join(bin, 'devcontainer'), `#!/bin/sh\nexec >&2; cat ${dir}/cloned\nprintf '<%s>' "$@"; echo\n`);
   chmodSync(join(bin, 'devcontainer'), 0o755);
   const dev = await startTestWorkspace(server, 'contained', {
     env: { PATH: `${bin}:${process.env['PATH']}` },

@@ -34,6 +34,23 @@ const flags = {
     env: 'CODER_AGENT_SCRIPT_DATA_DIR',
     description: 'Directory for the data of scripts. Default: the system directory for temporary files.',
   },
+  'devcontainers-enable': {
+    type: 'bool',
+    env: 'CODER_AGENT_DEVCONTAINERS_ENABLE',
+    default: 'true',
+    description: 'Whether to manage dev containers with Docker and the devcontainer command.',
+  },
+  'devcontainers-project-discovery-enable': {
+    type: 'bool',
+    env: 'CODER_AGENT_DEVCONTAINERS_PROJECT_DISCOVERY_ENABLE',
+    default: 'true',
+    description: 'Whether to find dev containers in the Git repositories of the agent directory.',
+  },
+  'devcontainers-discovery-autostart-enable': {
+    type: 'bool',
+    env: 'CODER_AGENT_DEVCONTAINERS_DISCOVERY_AUTOSTART_ENABLE',
+    description: 'Whether to start found dev containers whose configuration sets autoStart.',
+  },
   'no-reap': {
     type: 'bool',
     description:
@@ -56,6 +73,12 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   set('CODER_AGENT_AUTH', given.auth);
   set('CODER_AGENT_LOG_DIR', given['log-dir']);
   set('CODER_AGENT_SCRIPT_DATA_DIR', given['script-data-dir']);
+  set('CODER_AGENT_DEVCONTAINERS_ENABLE', String(given['devcontainers-enable']));
+  set('CODER_AGENT_DEVCONTAINERS_PROJECT_DISCOVERY_ENABLE', String(given['devcontainers-project-discovery-enable']));
+  set(
+    'CODER_AGENT_DEVCONTAINERS_DISCOVERY_AUTOSTART_ENABLE',
+    String(given['devcontainers-discovery-autostart-enable']),
+  );
   const executable = selfExecutable();
   const agent = runAgent({
     ...agentOptionsFromEnv(env),

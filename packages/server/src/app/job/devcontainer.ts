@@ -8,8 +8,8 @@ function word(text: string): string {
 }
 
 /**
- * The script that starts a dev container with the `devcontainer` command, and reports when that command is missing. It
- * runs as one of the agent's scripts, so that its log, exit code and duration are stored like theirs.
+ * The script of a dev container. Agents run the same command themselves, so that they can run it again later, and store
+ * log, exit code and duration as those of this script. It shows people what the agent does.
  */
 export function devcontainerScript(container: Pick<Devcontainer, 'workspaceFolder' | 'configPath'>): string {
   const config = container.configPath === '' ? '' : ` --config ${word(container.configPath)}`;
