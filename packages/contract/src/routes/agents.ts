@@ -146,6 +146,26 @@ export const agentsRoutes = {
     query: Type.Object({ label: Type.Optional(Type.String()) }),
     responses: { 200: WorkspaceAgentListContainersResponse },
   }),
+  'GET /workspaceagents/{workspaceagent}/containers/watch': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    stream: 'websocket',
+    responses: { 200: WorkspaceAgentListContainersResponse },
+  }),
+  'POST /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}/recreate': route({
+    tag: 'Agents',
+    auth: 'session',
+    params: Type.Object({ workspaceagent: Type.String(), devcontainer: Type.String() }),
+    responses: { 202: Response },
+  }),
+  'DELETE /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary: "Stops and removes a dev container's container. Its files in the workspace stay.",
+    params: Type.Object({ workspaceagent: Type.String(), devcontainer: Type.String() }),
+    responses: { 204: Nothing },
+  }),
   'GET /workspaceagents/{workspaceagent}/watch-metadata': route({
     tag: 'Agents',
     auth: 'session',

@@ -36,6 +36,10 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'DELETE /users/{user}/webpush/subscription': 'the browsers that a person reads messages in change no access',
   'POST /users/{user}/webpush/test': 'sends a message to the caller, and changes nothing',
   'POST /workspaces/{workspace}/usage': 'a heartbeat, several times a minute',
+  'POST /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}/recreate':
+    'acts in the workspace, as a command in a shell does',
+  'DELETE /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}':
+    'acts in the workspace, as a command in a shell does',
   'POST /applications/reconnecting-pty-signed-token': 'a pass of one minute; the terminal is in the connection log',
 };
 

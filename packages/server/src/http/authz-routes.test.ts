@@ -126,6 +126,7 @@ before(async () => {
     provisionerkey: 'rack',
     externalauth: 'absent',
     notification_template: TEMPLATES.userCreated.id,
+    devcontainer: '6d1f9a52-0000-4000-8000-000000000001',
   });
   const belongings = async (owner: string, organization: string, of: Things, group: string) => ({
     ...place(organization),

@@ -1,7 +1,9 @@
 import type { AgentLog, RouteQuery } from '@platform/contract';
+import { AppError } from '@platform/kit';
 import type { FastifyRequest } from 'fastify';
 import { admitAgent } from '../../app/agent/admit.ts';
 import { setAppStatus } from '../../app/agent/app-status.ts';
+import { changeDevcontainer, containersSource, listContainers, type OpenService } from '../../app/agent/containers.ts';
 import { agentExternalAuth } from '../../app/agent/external-auth.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/agent/find.ts';
 import { agentLogSource, createLogSource, listAgentLogs, patchAgentLogs } from '../../app/agent/logs.ts';
@@ -33,16 +35,38 @@ export function agentHandlers(connections: AgentConnections) {
       resume: query.resume,
       headers: { [HOST_KEY_HEADER]: agent.ssh_host_key, [AGENT_HEADER]: agent.id },
     });
+  const service =
+    (agent: AgentIdentity, signal?: AbortSignal): OpenService =>
+    (request) =>
+      connections.open(agent.id, request, signal);
   return defineHandlers({
     'GET /workspaceagents/{workspaceagent}': (ctx, { params }) => getAgent(ctx, params.workspaceagent),
     'GET /workspaceagents/{workspaceagent}/connection': async (ctx, { params }) => {
       await findReadableAgent(ctx, params.workspaceagent);
       return agentConnectionInfo(ctx);
     },
-    // agents of this platform do not run containers
-    'GET /workspaceagents/{workspaceagent}/containers': async (ctx, { params }) => {
-      await findReadableAgent(ctx, params.workspaceagent);
-      return { containers: [], devcontainers: [] };
+    'GET /workspaceagents/{workspaceagent}/containers': async (ctx, { params, query }) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      return listContainers(service(agent, ctx.signal), query);
+    },
+    'GET /workspaceagents/{workspaceagent}/containers/watch': async (ctx, { params, http }) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
+      const source = await containersSource(agent, service(agent));
+      void followAsTexts(ctx, http.upgrade(), source);
+    },
+    'POST /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}/recreate': async (
+      ctx,
+      { params, http },
+    ) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      await changeDevcontainer(ctx, agent, service(agent), { action: 'recreate', id: params.devcontainer });
+      http.reply.code(202);
+      return { message: 'The dev container is being recreated.' };
+    },
+    'DELETE /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}': async (ctx, { params }) => {
+      const agent = await findReadableAgent(ctx, params.workspaceagent);
+      await changeDevcontainer(ctx, agent, service(agent), { action: 'remove', id: params.devcontainer });
     },
     'GET /workspaceagents/me/external-auth': async (ctx, { query, http }) =>
       agentExternalAuth(ctx, await self(ctx, http.request), query),
