@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type {
+  Workspace,
+  WorkspaceAgent,
+  WorkspaceAgentListContainersResponse,
+  WorkspaceAgentLog,
+} from '@platform/contract';
+import {
+  createPerson,
+  eventually,
+  startTestServer,
+  startTestWorkspace,
+  type TestServer,
+  type TestWorkspace,
+} from '@platform/testkit';
+import { startTestDocker, type TestDocker } from '@platform/testkit/docker/index';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+
+// The agent, its sub-agents, the devcontainer command and the server are real. Docker is a stand-in.
+
+let server: TestServer;
+let docker: TestDocker;
+let dev: TestWorkspace;
+const folder = mkdtempSync(join(tmpdir(), 'platform-devcontainers-'));
+const app = join(folder, 'app');
+const config = join(app, '.devcontainer/devcontainer.json');
+
+before(async () => {
+  docker = startTestDocker();
+  server = await startTestServer();
+  mkdirSync(join(app, '.devcontainer'), { recursive: true });
+  writeFileSync(
+    config,
+    JSON.stringify({
+      image: 'example/base:1',
+      workspaceFolder: app,
+      workspaceMount: `source=${app},target=${app},type=bind`,
+      postCreateCommand: 'echo created > created.txt',
+      customizations: {
+        coder: {
+          displayApps: { vscode: false },
+          apps: [{ slug: 'docs', displayName: 'Docs', url: 'http://localhost:8080' }],
+        },
+      },
+    }),
+  );
+  // a start script clones the repository of another one
+  const tool = join(folder, 'tool');
+  mkdirSync(join(tool, 'ignored'), { recursive: true });
+  const devcontainer = {
+    image: 'example/base:1',
+    workspaceFolder: folder,
+    workspaceMount: `source=${folder},target=${folder},type=bind`,
+    customizations: { coder: { name: 'special' } },
+  };
+  for (const place of ['.', 'ignored'])
+    writeFileSync(join(tool, place, '.devcontainer.json'), JSON.stringify(devcontainer));
+  writeFileSync(join(tool, '.gitignore'), 'ignored\n');
+  execFileSync('git', ['init', '--quiet', tool]);
+  dev = await startTestWorkspace(server, 'contained', {
+    env: { PATH: `${docker.bin}:${process.env['PATH']}` },
+    executable: docker.coder,
+    agent: {
+      scripts: [{ displayName: 'Clone', script: `cp -r ${tool} ~/tool`, runOnStart: true }],
+      devcontainers: [{ name: 'app', workspaceFolder: app, configPath: '' }],
+    },
+  });
+});
+after(async () => {
+  await dev?.stop();
+  await server?.stop();
+  docker?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+type List = WorkspaceAgentListContainersResponse;
+type Devcontainer = List['devcontainers'][number];
+
+const containersOf = (agentId: string) => `/workspaceagents/${agentId}/containers`;
+const list = async () => (await server.api<List>('GET', containersOf(dev.agentId))).body;
+const change = (method: 'POST' | 'DELETE', id: string, token = server.adminToken) =>
+  server.api<{ message: string }>(
+    method,
+    `${containersOf(dev.agentId)}/devcontainers/${id}${method === 'POST' ? '/recreate' : ''}`,
+    { token },
+  );
+
+const named = (name: string, holds: (one: Devcontainer) => boolean) =>
+  eventually(
+    `the dev container ${name}`,
+    async () => (await list()).devcontainers.find((one) => one.name === name && holds(one)),
+    30_000,
+  );
+
+async function agents(): Promise<WorkspaceAgent[]> {
+  const { body } = await server.api<Workspace>('GET', `/workspaces/${dev.workspace.id}`);
+  return body.latest_build.resources.flatMap(({ agents: all }) => all ?? []);
+}
+
+const ready = (id: string) =>
+  eventually(
+    'the sub-agent is ready',
+    async () => (await agents()).find((agent) => agent.id === id && agent.lifecycle_state === 'ready'),
+    30_000,
+  );
+
+/** What a command prints in a terminal of an agent. */
+async function shell(agentId: string, command: string): Promise<string> {
+  const query = new URLSearchParams({ reconnect: crypto.randomUUID(), command });
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/pty?${query}`, {
+    headers: { 'Coder-Session-Token': server.adminToken },
+  });
+  let text = '';
+  const stream = byteStream(connection).on('data', (chunk: Buffer) => {
+    text += chunk;
+  });
+  await connection.closed;
+  stream.destroy();
+  return text;
+}
+
+test('starts the dev container of a template, with an agent in it that people reach', async () => {
+  assert.equal((await dev.look()).lifecycle_state, 'ready');
+  assert.ok(existsSync(join(app, 'created.txt')), 'the command of the configuration ran');
+  const one = await named('app', ({ agent }) => agent !== undefined);
+  assert.deepEqual([one.status, one.dirty, one.error, one.workspace_folder], ['running', false, undefined, app]);
+  assert.equal(one.config_path, config);
+  assert.equal(one.container?.image, 'example/base:1');
+  assert.deepEqual(one.agent, { id: one.agent?.id, name: 'app', directory: app });
+
+  const sub = await ready(one.agent!.id);
+  assert.equal(sub.parent_id, dev.agentId);
+  assert.ok(!sub.display_apps.includes('vscode') && sub.display_apps.includes('web_terminal'), `${sub.display_apps}`);
+  assert.deepEqual(
+    sub.apps.map(({ display_name: name, url }) => [name, url]),
+    [['Docs', 'http://localhost:8080']],
+  );
+  const text = await shell(sub.id, 'echo "$STAND_IN_CONTAINER $PWD $CODER_WORKSPACE_AGENT_NAME"');
+  assert.equal(text.trim(), `${one.container!.id} ${app} app`);
+  assert.doesNotMatch(docker.log(), /CODER_AGENT_TOKEN=/, 'the token is in no argument');
+
+  const source = (await dev.look()).log_sources.find(({ display_name: name }) => name === 'Dev Container (app)');
+  await eventually('its log', async () => {
+    const { body } = await server.api<WorkspaceAgentLog[]>('GET', `/workspaceagents/${dev.agentId}/logs`);
+    const lines = body.filter(({ source_id: id }) => id === source?.id).map(({ output }) => output);
+    return lines.some((line) => line.includes('docker run')) && lines.some((line) => line.includes('agent "app" runs'));
+  });
+});
+
+test('reports a changed configuration, and builds the container again on request', async () => {
+  const before = await named('app', ({ agent }) => agent !== undefined);
+  const { connection } = await dialWebSocket(`${server.url}/api/v2${containersOf(dev.agentId)}/watch`, {
+    headers: { 'Coder-Session-Token': server.adminToken },
+  });
+  const seen: Devcontainer[] = [];
+  connection.on('text', (text: string) => {
+    const one = (JSON.parse(text) as List).devcontainers.find(({ name }) => name === 'app');
+    if (one) seen.push(one);
+  });
+  await eventually('the present state', async () => seen.length > 0);
+  const later = new Date(Date.now() + 60_000);
+  utimesSync(config, later, later);
+  await eventually('the change', async () => seen.at(-1)?.dirty);
+  utimesSync(config, new Date(0), new Date(0));
+
+  const fellow = await createPerson(server, 'fellow');
+  assert.equal((await change('POST', before.id, fellow.token)).status, 404);
+  assert.equal((await change('POST', crypto.randomUUID())).status, 404);
+  assert.equal((await change('POST', before.id)).status, 202);
+  const second = await change('POST', before.id);
+  assert.deepEqual([second.status, /is starting/.test(second.body.message)], [409, true]);
+  await eventually('the start', async () => seen.some(({ status }) => status === 'starting'));
+  const after = await named('app', ({ agent }) => agent !== undefined && agent.id !== before.agent!.id);
+  assert.notEqual(after.container!.id, before.container!.id);
+  await eventually('the end', async () => seen.at(-1)?.agent?.id === after.agent!.id && !seen.at(-1)!.dirty);
+  connection.close(1000, '');
+  assert.deepEqual((await agents()).map(({ name }) => name).sort(), ['app', 'main']);
+  await ready(after.agent!.id);
+});
+
+test('follows a container that ends, and starts and removes a discovered dev container', async () => {
+  const known = await named('app', ({ agent }) => agent !== undefined);
+  docker.docker('stop', known.container!.id);
+  await named('app', ({ status, agent }) => status === 'stopped' && agent === undefined);
+  await eventually('the sub-agent is gone', async () => (await agents()).length === 1);
+
+  const found = await named('tool', ({ status }) => status === 'stopped');
+  assert.equal(found.config_path, join(dev.home, 'tool/.devcontainer.json'));
+  assert.ok(!(await list()).devcontainers.some(({ name }) => name === 'ignored'), 'Git ignores it');
+  assert.equal((await change('POST', found.id)).status, 202);
+  const started = await named('tool', ({ agent }) => agent !== undefined);
+  assert.equal(started.agent!.name, 'special');
+  await ready(started.agent!.id);
+  assert.equal((await change('DELETE', found.id)).status, 204);
+  assert.equal((await named('tool', () => true)).status, 'stopped');
+  assert.equal((await agents()).length, 1);
+  assert.equal((await change('DELETE', found.id)).status, 409);
+});
+
+test('says why a dev container did not start', async () => {
+  const one = await named('app', ({ status }) => status === 'stopped');
+  writeFileSync(config, '{ "image": ');
+  assert.equal((await change('POST', one.id)).status, 202);
+  const { error } = await named('app', ({ status }) => status === 'error');
+  assert.match(error!, /"devcontainer up" failed/);
+});
