@@ -70,15 +70,15 @@ export async function startSubAgent(
     const message = 'The agent cannot copy itself into the container: it does not run from a single executable file.';
     throw new AppError('unavailable', message);
   }
-  const machine = (await execAsRoot(containerId, ['uname', '-m'], around, signal)).trim();
+  const prepare = `mkdir -p ${FOLDER} && chmod 0755 ${FOLDER} && uname -m`;
+  const machine = (await execAsRoot(containerId, ['/bin/sh', '-c', prepare], around, signal)).trim();
   if (ARCHITECTURES[machine] !== process.arch) {
     const message = `The container's architecture is ${JSON.stringify(machine)}, the agent's is "${process.arch}". They must be the same.`;
     throw new AppError('unavailable', message);
   }
   say('Copying the agent into the container.');
-  await execAsRoot(containerId, ['mkdir', '-p', FOLDER], around, signal);
   await copyInto(containerId, await realpath(executable), EXECUTABLE, around, signal);
-  await execAsRoot(containerId, ['chmod', '0755', FOLDER, EXECUTABLE], around, signal);
+  await execAsRoot(containerId, ['chmod', '0755', EXECUTABLE], around, signal);
   const made = await register(client, source, customizations, directory, signal);
   const { id, name, token, failures } = made;
   for (const failure of failures) say(`An app was left out: ${failure}`);

@@ -52,14 +52,8 @@ before(async () => {
   // a start script clones the repository of another one
   const tool = join(folder, 'tool');
   mkdirSync(join(tool, 'ignored'), { recursive: true });
-  const devcontainer = {
-    image: 'example/base:1',
-    workspaceFolder: folder,
-    workspaceMount: `source=${folder},target=${folder},type=bind`,
-    customizations: { coder: { name: 'special' } },
-  };
   for (const place of ['.', 'ignored'])
-    writeFileSync(join(tool, place, '.devcontainer.json'), JSON.stringify(devcontainer));
+    writeFileSync(join(tool, place, '.devcontainer.json'), '{ "image": "example/base:1" }');
   writeFileSync(join(tool, '.gitignore'), 'ignored\n');
   execFileSync('git', ['init', '--quiet', tool]);
   dev = await startTestWorkspace(server, 'contained', {
@@ -183,23 +177,20 @@ test('reports a changed configuration, and builds the container again on request
   await ready(after.agent!.id);
 });
 
-test('follows a container that ends, and starts and removes a discovered dev container', async () => {
-  const known = await named('app', ({ agent }) => agent !== undefined);
-  docker.docker('stop', known.container!.id);
-  await named('app', ({ status, agent }) => status === 'stopped' && agent === undefined);
-  await eventually('the sub-agent is gone', async () => (await agents()).length === 1);
-
+test('discovers dev containers, follows a container that ends, and removes one', async () => {
   const found = await named('tool', ({ status }) => status === 'stopped');
   assert.equal(found.config_path, join(dev.home, 'tool/.devcontainer.json'));
   assert.ok(!(await list()).devcontainers.some(({ name }) => name === 'ignored'), 'Git ignores it');
-  assert.equal((await change('POST', found.id)).status, 202);
-  const started = await named('tool', ({ agent }) => agent !== undefined);
-  assert.equal(started.agent!.name, 'special');
-  await ready(started.agent!.id);
-  assert.equal((await change('DELETE', found.id)).status, 204);
-  assert.equal((await named('tool', () => true)).status, 'stopped');
-  assert.equal((await agents()).length, 1);
-  assert.equal((await change('DELETE', found.id)).status, 409);
+  assert.equal((await change('DELETE', found.id)).status, 409, 'it has no container');
+
+  const app = await named('app', ({ agent }) => agent !== undefined);
+  docker.docker('stop', app.container!.id);
+  await named('app', ({ status, agent }) => status === 'stopped' && agent === undefined);
+  await eventually('the sub-agent is gone', async () => (await agents()).length === 1);
+  assert.equal((await change('DELETE', app.id)).status, 204);
+  const removed = await named('app', () => true);
+  assert.deepEqual([removed.status, removed.container], ['stopped', undefined]);
+  assert.equal(docker.docker('ps', '-a', '-q'), '');
 });
 
 test('says why a dev container did not start', async () => {

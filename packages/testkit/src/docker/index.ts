@@ -27,7 +27,10 @@ export function startTestDocker(): TestDocker {
   mkdirSync(bin);
   const script = (name: string, ...words: string[]) => {
     const file = join(bin, name);
-    writeFileSync(file, `#!/bin/sh\nexec ${[process.execPath, ...words].map((word) => `'${word}'`).join(' ')} "$@"\n`);
+    // containers start with an environment of their own
+    const cache = `NODE_COMPILE_CACHE=${process.env['NODE_COMPILE_CACHE'] ?? ''}`;
+    const command = ['env', cache, process.execPath, ...words].map((word) => `'${word}'`).join(' ');
+    writeFileSync(file, `#!/bin/sh\nexec ${command} "$@"\n`);
     chmodSync(file, 0o755);
     return file;
   };
