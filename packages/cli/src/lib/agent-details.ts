@@ -6,7 +6,7 @@ const LOG_LINES = 20;
 const BROKEN = new Set(['start_error', 'start_timeout', 'shutdown_error', 'shutdown_timeout']);
 
 /**
- * Lines about an agent: its apps and the listening ports of the workspace. With details also its health, the URL of
+ * Lines about an agent: its apps, the listening ports of the workspace, and its dev containers. With details also its health, the URL of
  * its troubleshooting page, and the end of the log of failed scripts.
  */
 export async function agentDetails(client: Client, agent: WorkspaceAgent, details: boolean): Promise<string[]> {
@@ -31,6 +31,7 @@ export async function agentDetails(client: Client, agent: WorkspaceAgent, detail
       lines.push(`port ${port}/${network}${name ? ` (${name})` : ''}`);
     }
     if (ports.length > MOST_PORTS) lines.push(`${ports.length - MOST_PORTS} more ports`);
+    if (!agent.parent_id) lines.push(...(await devcontainerLines(client, agent)));
   }
   if (details && BROKEN.has(agent.lifecycle_state)) {
     const log = await client.call('GET /workspaceagents/{workspaceagent}/logs', { params, query: {} }).catch(() => []);
@@ -39,4 +40,15 @@ export async function agentDetails(client: Client, agent: WorkspaceAgent, detail
     for (const { output } of log.slice(-LOG_LINES)) lines.push(`  ${output}`);
   }
   return lines;
+}
+
+/** The dev containers that an agent manages. Older agents report none. */
+async function devcontainerLines(client: Client, { id }: WorkspaceAgent): Promise<string[]> {
+  const { devcontainers } = await client
+    .call('GET /workspaceagents/{workspaceagent}/containers', { params: { workspaceagent: id }, query: {} })
+    .catch(() => ({ devcontainers: [] }));
+  return devcontainers.map(({ name, status, dirty, error }) => {
+    const changed = dirty ? ', its configuration has changed' : '';
+    return `dev container ${name}: ${status}${changed}${error ? `, ${error}` : ''}`;
+  });
 }

@@ -24,14 +24,20 @@ export function resourcesText(resources: readonly WorkspaceResource[], options: 
   for (const resource of shown) {
     lines.push([`${resource.type}.${resource.name}`]);
     const agents = resource.agents ?? [];
-    for (const [i, agent] of agents.entries()) {
-      const branch = i === agents.length - 1 ? '└─' : '├─';
-      const label = `${branch} ${agent.name} (${agent.operating_system}, ${agent.architecture})`;
-      lines.push([label, ...(options.workspace ? agentCells(agent, options.workspace, agentCount) : [])]);
-      const trunk = i === agents.length - 1 ? ' ' : '│';
-      // a separate line: lines below an agent must not widen the table
-      for (const line of options.below?.get(agent.id) ?? []) lines.push(`${trunk}    ${line}`);
-    }
+    const addAgents = (parent: string | null, indent: string) => {
+      const these = agents.filter(({ parent_id: id }) => (id ?? null) === parent);
+      for (const [i, agent] of these.entries()) {
+        const isLast = i === these.length - 1;
+        const label = `${indent}${isLast ? '└─' : '├─'} ${agent.name} (${agent.operating_system}, ${agent.architecture})`;
+        lines.push([label, ...(options.workspace ? agentCells(agent, options.workspace, agentCount) : [])]);
+        const trunk = `${indent}${isLast ? ' ' : '│'}`;
+        // a separate line: lines below an agent must not widen the table
+        for (const line of options.below?.get(agent.id) ?? []) lines.push(`${trunk}    ${line}`);
+        // the agents of its dev containers
+        addAgents(agent.id, `${trunk}  `);
+      }
+    };
+    addAgents(null, '');
     if (!options.details) continue;
     for (const { key, value, sensitive } of resource.metadata ?? []) {
       lines.push([`   ${key}: ${sensitive ? '(sensitive)' : value}`]);

@@ -45,7 +45,7 @@ export function agentsOf(workspace: Workspace): WorkspaceAgent[] {
   return workspace.latest_build.resources.flatMap((resource) => resource.agents ?? []);
 }
 
-/** Finds an agent by name or ID. Without a name, the only agent. */
+/** Finds an agent by name or ID. Without a name, the only agent that is not a dev container's. */
 export function pickAgent(workspace: Workspace, wanted: string): WorkspaceAgent {
   const agents = agentsOf(workspace);
   const names = agents.map(({ name }) => name).join(', ');
@@ -57,7 +57,8 @@ export function pickAgent(workspace: Workspace, wanted: string): WorkspaceAgent 
       `Agent ${JSON.stringify(wanted)} not found in ${workspace.name}. ${names ? `It has: ${names}` : 'It has no agents'}.`,
     );
   }
-  if (agents.length === 1) return agents[0]!;
+  const own = agents.filter(({ parent_id: parent }) => !parent);
+  if (own.length === 1) return own[0]!;
   if (agents.length === 0) throw new AppError('not_found', `The workspace ${workspace.name} has no agent.`);
   throw new AppError(
     'invalid',

@@ -31,7 +31,7 @@ export async function findReadableAgent(ctx: Ctx, id: string): Promise<Allowed<'
 }
 
 /**
- * Finds the named agent of a running workspace, or its only one.
+ * Finds the named agent of a running workspace, or without a name the only one that is not a dev container's.
  * @throws AppError `not_found` if the workspace has no such agent, `conflict` if the agent is not ready
  */
 export async function findReadyAgent(
@@ -44,7 +44,7 @@ export async function findReadyAgent(
   const found = await agentsOfRunning(ctx.sql, own ?? (await findUser(ctx, 'read', user)).id, workspace);
   if (found.length === 0) throw notFound();
   const agents = found.map((agent) => allow(ctx, 'read', agent, workspaceObject(agent)));
-  const wanted = agents.filter((agent) => name === '' || agent.name === name);
+  const wanted = agents.filter((agent) => (name === '' ? agent.parent_id === null : agent.name === name));
   if (wanted.length !== 1) {
     const names = agents.map((agent) => agent.name).join(', ');
     throw new AppError('not_found', `The workspace has these agents: ${names}. Name one of them.`);

@@ -1,6 +1,8 @@
 import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import { useQuery } from '@tanstack/react-query';
 import { ChevronDown, ChevronRight, Code, SquareTerminal, Terminal } from 'lucide-react';
 import { useState } from 'react';
+import { workspacePermissions } from '../../../api/permissions.ts';
 import { Status } from '../../../ui/badge.tsx';
 import { Button, LinkButton } from '../../../ui/button.tsx';
 import { ExternalLink } from '../../../ui/link.tsx';
@@ -11,11 +13,12 @@ import { AppLink } from '../app-link.tsx';
 import { EDITOR_NAMES, editorsOf } from '../connect.ts';
 import { SshHelp, useOpenEditor } from '../connect-menu.tsx';
 import { agentLook, isReachable } from '../status.ts';
+import { DevContainers } from './dev-containers.tsx';
 import { AgentLog } from './logs.tsx';
 import { AgentMetadata } from './metadata.tsx';
 import { PortsButton } from './ports.tsx';
 
-/** An agent: its state, how to connect to it, its apps, live values and log. */
+/** An agent: its state, how to connect to it, its apps, live values, dev containers and log. */
 export function AgentCard({
   workspace,
   agent,
@@ -27,6 +30,7 @@ export function AgentCard({
   parent: WorkspaceAgent | undefined;
 }) {
   const look = agentLook(agent);
+  const may = useQuery(workspacePermissions(workspace)).data;
   const reachable = isReachable(agent);
   const troubled = look.tone === 'bad' || look.tone === 'warn';
   const [logOpen, setLogOpen] = useState(troubled);
@@ -100,6 +104,7 @@ export function AgentCard({
           <AgentMetadata agent={agent} />
         </div>
       )}
+      {reachable && !parent && <DevContainers agent={agent} mayChange={may?.ssh ?? false} />}
       <div className="border-line border-t">
         <button
           type="button"
