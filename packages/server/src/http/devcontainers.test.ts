@@ -18,7 +18,7 @@ import {
   type TestServer,
   type TestWorkspace,
 } from '@platform/testkit';
-import { startTestDocker, type TestDocker } from '@platform/testkit/docker/index';
+import { startTestDocker, type TestDocker, writeDevcontainer } from '@platform/testkit/docker/index';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 
 // The agent, its sub-agents, the devcontainer command and the server are real. Docker is a stand-in.
@@ -28,27 +28,20 @@ let docker: TestDocker;
 let dev: TestWorkspace;
 const folder = mkdtempSync(join(tmpdir(), 'platform-devcontainers-'));
 const app = join(folder, 'app');
-const config = join(app, '.devcontainer/devcontainer.json');
+let config: string;
 
 before(async () => {
   docker = startTestDocker();
   server = await startTestServer();
-  mkdirSync(join(app, '.devcontainer'), { recursive: true });
-  writeFileSync(
-    config,
-    JSON.stringify({
-      image: 'example/base:1',
-      workspaceFolder: app,
-      workspaceMount: `source=${app},target=${app},type=bind`,
-      postCreateCommand: 'echo created > created.txt',
-      customizations: {
-        coder: {
-          displayApps: { vscode: false },
-          apps: [{ slug: 'docs', displayName: 'Docs', url: 'http://localhost:8080' }],
-        },
+  config = writeDevcontainer(app, {
+    postCreateCommand: 'echo created > created.txt',
+    customizations: {
+      coder: {
+        displayApps: { vscode: false },
+        apps: [{ slug: 'docs', displayName: 'Docs', url: 'http://localhost:8080' }],
       },
-    }),
-  );
+    },
+  });
   // a start script clones the repository of another one
   const tool = join(folder, 'tool');
   mkdirSync(join(tool, 'ignored'), { recursive: true });

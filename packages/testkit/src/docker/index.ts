@@ -51,3 +51,12 @@ export function startTestDocker(): TestDocker {
     },
   };
 }
+
+/** Writes a dev container's configuration. Its container sees the folder at the same path. Returns the file's path. */
+export function writeDevcontainer(folder: string, more: object = {}): string {
+  const file = join(folder, '.devcontainer/devcontainer.json');
+  mkdirSync(dirname(file), { recursive: true });
+  const workspaceMount = `source=${folder},target=${folder},type=bind`;
+  writeFileSync(file, JSON.stringify({ image: 'example/base:1', workspaceFolder: folder, workspaceMount, ...more }));
+  return file;
+}
