@@ -62,6 +62,7 @@ for (const name of readdirSync(root)) {
 }
 
 test('the starter templates of the documentation exist', () => {
-  const names = 'aws-linux aws-windows azure-linux digitalocean docker gcp-linux incus kubernetes local nomad scratch';
+  const names =
+    'aws-linux aws-windows azure-linux digitalocean docker docker-devcontainer gcp-linux incus kubernetes local nomad scratch';
   assert.deepEqual(readdirSync(root).sort(), names.split(' '));
 });
