@@ -20,6 +20,8 @@ export interface ModuleSources {
   registry(name: string, files: Files): Promise<string>;
   /** Makes Terraform find the registry, and git trust repositories of another user. */
   env: Record<string, string>;
+  /** Closes the registry. Its address stays in the configuration. */
+  cut(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -53,6 +55,10 @@ export async function startModuleSources(): Promise<ModuleSources> {
     }
     return join(dir, name);
   };
+  const cut = async () => {
+    http.closeAllConnections();
+    await new Promise((resolve) => http.close(resolve));
+  };
   return {
     path,
     git(name, files) {
@@ -69,9 +75,9 @@ export async function startModuleSources(): Promise<ModuleSources> {
       return `registry.test/acme/${name}/coder`;
     },
     env: { TF_CLI_CONFIG_FILE: config, GIT_CONFIG_GLOBAL: gitConfig },
+    cut,
     async close() {
-      http.closeAllConnections();
-      await new Promise((resolve) => http.close(resolve));
+      await cut();
       rmSync(dir, { recursive: true, force: true });
     },
   };

@@ -134,6 +134,13 @@ export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDi
   };
 }
 
+/** A job from the queue, for this daemon. */
+interface Taken {
+  job: AcquiredJob | undefined;
+  epoch: bigint;
+  frozenId: string;
+}
+
 /** The mode of the daemon's folders. Builds with other uids must be able to enter them, but not list them. */
 function folderMode(launcher: Launcher | undefined): number {
   return launcher ? 0o711 : 0o700;
@@ -257,10 +264,10 @@ class Daemon implements ProvisionerDaemon {
       try {
         await tools.diskPause.over(this.#log, draining);
         await this.#probe();
-        const { job, epoch } = await this.#acquire(connection, tools.diskPause);
+        const { job, epoch, frozenId } = await this.#acquire(connection, tools.diskPause);
         if (job && job.jobId !== '') {
           this.#log.info('acquired a job', { job: job.jobId, type: job.type.case });
-          const session = await this.#session(tools, connection, job, epoch);
+          const session = await this.#session(tools, connection, job, { epoch, frozenId });
           if (session === 'put back') continue;
           if (!session) return true;
           await Promise.race([this.#begin(tools, session, connection), aborted(this.#abandoned.signal)]);
@@ -299,11 +306,11 @@ class Daemon implements ProvisionerDaemon {
     tools: Tools,
     connection: Connection,
     job: AcquiredJob,
-    epoch: bigint,
+    { epoch, frozenId }: Omit<Taken, 'job'>,
   ): Promise<Session | 'put back' | undefined> {
     const { jobId } = job;
     try {
-      const session = await Session.create(this.#options.workDir, job, epoch);
+      const session = await Session.create(this.#options.workDir, job, epoch, frozenId);
       this.#putBack.clear();
       return session;
     } catch (err) {
@@ -324,7 +331,7 @@ class Daemon implements ProvisionerDaemon {
     }
   }
 
-  async #acquire(connection: Connection, pause: DiskPause): Promise<{ job: AcquiredJob | undefined; epoch: bigint }> {
+  async #acquire(connection: Connection, pause: DiskPause): Promise<Taken> {
     const { control, daemon } = connection;
     const draining = this.#draining.signal;
     const own = control?.acquire();
@@ -340,9 +347,9 @@ class Daemon implements ProvisionerDaemon {
     else draining.addEventListener('abort', onDrain, { once: true });
     const offPause = pause.onBegin(onDrain);
     try {
-      if (own) for await (const { job, epoch } of own.responses) return { job, epoch };
-      else for await (const job of upstream!.responses) return { job, epoch: 0n };
-      return { job: undefined, epoch: 0n };
+      if (own) for await (const { job, epoch, frozenId } of own.responses) return { job, epoch, frozenId };
+      else for await (const job of upstream!.responses) return { job, epoch: 0n, frozenId: '' };
+      return { job: undefined, epoch: 0n, frozenId: '' };
     } finally {
       clearTimeout(limit);
       draining.removeEventListener('abort', onDrain);

@@ -338,5 +338,8 @@ test('modules that are too large to store cause a warning and do not fail the im
   assert.ok(!failed, failed?.error ?? '');
   const result = completed!.type.value as CompletedJob_TemplateImport;
   assert.deepEqual([result.moduleFiles.length, result.moduleFilesHash.length], [0, 0]);
-  assert.match(h.server.text, /Cannot archive the fetched modules: The template's modules are larger than 20 MiB\./);
+  assert.match(
+    h.server.text,
+    /Cannot archive the fetched modules: The template's modules are larger than 20 MiB: module "big" at main\.tf/,
+  );
 });

@@ -5,6 +5,10 @@ import {
   CheckpointRequestSchema,
   DeliverStateRequestSchema,
   type DeliverStateResponse,
+  type FrozenFilePiece,
+  FrozenFileRequestSchema,
+  FrozenRequestSchema,
+  KeepFrozenRequestSchema,
   ResumeRequestSchema,
 } from '@platform/wire/proto/platform_provisioner';
 import {
@@ -15,7 +19,7 @@ import {
   type UploadFileRequest,
   UploadFileRequestSchema,
 } from '@platform/wire/proto/provisionerd';
-import type { JobPort, UpdateFields, Upload, Verdict } from '../job/port.ts';
+import type { FrozenPort, JobPort, UpdateFields, Upload, Verdict } from '../job/port.ts';
 import { stateHeader } from '../resources/model.ts';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
 import { abortable, type Connection, type ServerLink } from './link.ts';
@@ -49,6 +53,7 @@ export class JobLink implements JobPort {
   readonly #over = new AbortController();
   #lastUpdate = 0;
   readonly checkpoint?: (checkpoint: Checkpoint) => Promise<void>;
+  readonly frozen?: FrozenPort;
 
   /** `acquiredOn`: the connection that delivered the job. Absent for an adopted job, which must be resumed first. */
   constructor(options: {
@@ -65,7 +70,10 @@ export class JobLink implements JobPort {
     this.#log = options.log;
     this.#clock = options.clock;
     if (options.acquiredOn) this.#resumed.set(options.acquiredOn, Promise.resolve());
-    if (options.epoch > 0n) this.checkpoint = (checkpoint) => this.#checkpoint(checkpoint);
+    if (options.epoch > 0n) {
+      this.checkpoint = (checkpoint) => this.#checkpoint(checkpoint);
+      this.frozen = this.#frozen();
+    }
   }
 
   /** Fires when the server cancels the job. */
@@ -184,6 +192,37 @@ export class JobLink implements JobPort {
     if (!accepted) this.lose('the server rejected a checkpoint');
   }
 
+  #frozen(): FrozenPort {
+    const job = { jobId: this.#jobId, epoch: this.#epoch };
+    const ours = <T>(run: (control: NonNullable<Connection['control']>) => Promise<T>) =>
+      this.#call(async ({ control }) => {
+        if (!control) throw new AppError('unavailable', 'The server does not store prepared versions.');
+        return run(control);
+      });
+    return {
+      keep: (version) =>
+        ours(async (control) => {
+          const request = create(KeepFrozenRequestSchema, { ...job, version });
+          return (await control.keepFrozen(request, this.#callOptions())).missing;
+        }),
+      get: () =>
+        ours(async (control) => {
+          const version = await control.frozen(create(FrozenRequestSchema, job), this.#callOptions());
+          return version.id === '' ? undefined : version;
+        }),
+      file: (hash, read) =>
+        ours(async (control) => {
+          const request = create(FrozenFileRequestSchema, { ...job, hash });
+          const stream = control.frozenFile(request, this.#callOptions(UPLOAD_TIMEOUT_MS));
+          try {
+            return await read(dataOf(stream.responses));
+          } finally {
+            stream.cancel();
+          }
+        }),
+    };
+  }
+
   async #beat(): Promise<void> {
     const over = this.#over.signal;
     for (;;) {
@@ -230,6 +269,10 @@ export class JobLink implements JobPort {
   #callOptions(timeoutMs = CALL_TIMEOUT_MS): { timeoutMs: number; metadata?: Record<string, string> } {
     return { timeoutMs, ...epochMetadata(this.#epoch) };
   }
+}
+
+async function* dataOf(pieces: AsyncIterable<FrozenFilePiece>): AsyncGenerator<Uint8Array> {
+  for await (const { data } of pieces) yield data;
 }
 
 /** The metadata that proves the ownership of the job. Empty with an upstream server, which has no epochs. */

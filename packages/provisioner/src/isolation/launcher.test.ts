@@ -389,12 +389,12 @@ test("module archives contain only files that the build's uid can read", { skip 
       JSON.stringify({ Modules: [{ Key: name, Source: `/${name}`, Dir: `.terraform/modules/${name}` }] }),
     );
   manifest('open');
-  assert.match(Buffer.from((await archiveModules(template, uid))!.archive).toString('latin1'), /canary/);
+  assert.match(Buffer.from((await archiveModules(template, { uid }))!.archive).toString('latin1'), /canary/);
   manifest('closed');
-  await assert.rejects(archiveModules(template, uid), /leads to a file that the build cannot read/);
+  await assert.rejects(archiveModules(template, { uid }), /leads to a file that the build cannot read/);
   chmodSync(closed, 0o755);
   chmodSync(join(closed, 'inner/main.tf'), 0o600);
-  await assert.rejects(archiveModules(template, uid), /leads to a file that the build cannot read/);
+  await assert.rejects(archiveModules(template, { uid }), /leads to a file that the build cannot read/);
   chownSync(join(closed, 'inner/main.tf'), uid, uid);
-  assert.ok(await archiveModules(template, uid));
+  assert.ok(await archiveModules(template, { uid }));
 });

@@ -1,6 +1,6 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { chmod, chown, lstat, mkdir, open, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, open, readdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { AppError } from '@platform/kit';
 
@@ -87,31 +87,28 @@ export interface CopyOptions {
   uid: number;
   /** Called for each folder with its path below the root. If it returns a path, the copy has a link to that path. */
   place?: (path: string, from: string) => Promise<string | undefined>;
-  /** Receives all names and contents. */
-  hash?: Hash;
+  /** Receives the SHA-256 of each file by its path below the root, in hex. Files then become executable, and links are left out. */
+  sums?: Map<string, string>;
 }
 
 /** Copies a build's tree into files that the daemon owns, so that the build can no longer change them. */
 export async function copyOwned(from: string, to: string, options: CopyOptions, root = from): Promise<void> {
-  const { uid, place, hash } = options;
+  const { uid, place, sums } = options;
   await mkdir(to, { mode: 0o755 });
   for (const entry of (await readdir(from, { withFileTypes: true })).sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)];
     const path = relative(root, source);
     if (entry.isDirectory()) {
-      hash?.update(`d ${path}\0`);
       const placed = await place?.(path, source);
       if (placed !== undefined) await symlink(placed, target, 'dir');
       else await copyOwned(source, target, options, root);
     } else if (entry.isSymbolicLink()) {
-      const link = await readlink(source);
-      hash?.update(`l ${path}\0${link}\0`);
-      await symlink(link, target);
+      if (!sums) await symlink(await readlink(source), target);
     } else if (entry.isFile()) {
       const { handle, info } = await openOwned(source, uid);
       try {
-        const mode = info.mode & 0o100 ? 0o755 : 0o644;
-        hash?.update(`f ${path}\0${mode} ${info.size}\0`);
+        const mode = sums || info.mode & 0o100 ? 0o755 : 0o644;
+        const hash = sums && createHash('sha256');
         const out = await open(target, 'wx', mode);
         try {
           for await (const chunk of handle.createReadStream({ autoClose: false, highWaterMark: 1 << 20 })) {
@@ -121,29 +118,10 @@ export async function copyOwned(from: string, to: string, options: CopyOptions, 
         } finally {
           await out.close();
         }
+        if (hash) sums.set(path, hash.digest('hex'));
       } finally {
         await handle.close();
       }
     }
-  }
-}
-
-/** Stores a tree below `store` by its content, so that equal trees share one copy. Returns the path of the copy. */
-export async function keepByContent(from: string, store: string, name: string, uid: number): Promise<string> {
-  await mkdir(store, { recursive: true, mode: 0o711 });
-  const partial = join(store, `.${crypto.randomUUID()}`);
-  const hash = createHash('sha256');
-  try {
-    await copyOwned(from, partial, { uid, hash });
-    const sum = hash.digest('hex');
-    const folder = join(store, sum.slice(0, 2), sum, ...name.split('/').slice(0, -1));
-    const kept = join(store, sum.slice(0, 2), sum, name);
-    await mkdir(folder, { recursive: true, mode: 0o755 });
-    await rename(partial, kept).catch((err: NodeJS.ErrnoException) => {
-      if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // the same content is already stored
-    });
-    return kept;
-  } finally {
-    await rm(partial, { recursive: true, force: true });
   }
 }

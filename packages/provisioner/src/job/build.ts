@@ -171,7 +171,7 @@ async function finish(
       state,
       resources: described.resources,
       timings: progress.timings,
-      modules: await readModules(prepared.modulesDir),
+      modules: await readModules(prepared.entry),
       resourceReplacements: replaced,
       aiTasks: described.aiTasks,
     });

@@ -34,7 +34,7 @@ export async function runDryRun(
   shipper.stage('Detecting persistent resources');
   const variables = variableArgs(request.variableValues);
   const described = await prefixed('run dry-run provision job', async () => {
-    const { graph, modulesDir } = await terraform.prepare(env);
+    const { graph, entry } = await terraform.prepare(env);
     const planPath = planFile('dry-run');
     await terraform.run(
       'plan',
@@ -43,7 +43,7 @@ export async function runDryRun(
     );
     const plan = await terraform.showPlan(planPath, env);
     const { resources } = describe(readPlan(plan), graph, (text) => shipper.say(LogLevel.WARN, text));
-    return { resources, modules: await readModules(modulesDir) };
+    return { resources, modules: await readModules(entry) };
   });
   return create(CompletedJobSchema, {
     jobId: job.jobId,

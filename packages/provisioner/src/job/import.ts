@@ -19,6 +19,7 @@ import { type PlanFile, readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
 import { providerEnv } from '../terraform/env.ts';
 import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';
+import { freezeVersion } from './freeze.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
@@ -59,9 +60,11 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
 
   shipper.stage('Detecting persistent resources');
   const prepared = await prefixed('template import provision for start', async () => {
-    const { graph, modulesDir } = await stages.terraform.prepare(startEnv);
+    const done = await stages.terraform.prepare(startEnv);
     await plan(stages, 'start', variables, startEnv);
-    return { graph, modules: await readModules(modulesDir), files: await moduleFiles(stages, modulesDir) };
+    const { graph, entry } = done;
+    const modules = await readModules(entry);
+    return { done, graph, modules, files: await moduleFiles(stages, entry) };
   });
   shipper.stage('Detecting ephemeral resources');
   // `terraform show` of a saved plan needs no lock, so it runs at the same time as the next plan.
@@ -75,6 +78,7 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   const stopPlan = await prefixed('template import provision for stop', () =>
     stages.terraform.showPlan(planFile('stop'), stopEnv),
   );
+  await freezeVersion(stages, prepared.done, prepared);
   const start = await prefixed('template import provision for start', async () =>
     describe(readPlan(startPlan), prepared.graph, warn),
   );
@@ -110,7 +114,7 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
  */
 async function moduleFiles({ ctx, shipper }: Stages, dir: string): Promise<ModuleFiles | undefined> {
   try {
-    return await archiveModules(dir, ctx.session.entry.user?.uid);
+    return await archiveModules(dir, { uid: ctx.session.entry.user?.uid, templateDir: ctx.session.templateDir });
   } catch (err) {
     shipper.say(LogLevel.WARN, `Cannot archive the fetched modules: ${errorText(err)}`);
     return undefined;

@@ -47,6 +47,8 @@ export interface JournalEntry {
   verdict?: Verdict['kind'];
   /** The user that the job's programs run as. Absent: the daemon's own. */
   user?: BuildUser;
+  /** The id of the frozen version to build with. Empty or absent: none. */
+  frozenId?: string;
 }
 
 /** A session's directory and its journal. Only the daemon can use it, except the folders that the build works in. */
@@ -64,7 +66,7 @@ export class Session {
   }
 
   /** Creates a directory for a job. It also stores the job (mode 0600), so that another process can run it again. */
-  static async create(workDir: string, job: AcquiredJob, epoch: bigint): Promise<Session> {
+  static async create(workDir: string, job: AcquiredJob, epoch: bigint, frozenId = ''): Promise<Session> {
     const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
     await mkdir(workDir, { recursive: true, mode: 0o700 });
     const session = new Session(dir, {
@@ -73,6 +75,7 @@ export class Session {
       epoch: epoch.toString(),
       owner: self(),
       phase: 'start',
+      frozenId,
     });
     try {
       // a build with another uid can enter it but not list it

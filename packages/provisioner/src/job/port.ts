@@ -10,6 +10,7 @@ import type {
   UpdateJobResponse,
 } from '@platform/wire/proto/provisionerd';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
+import type { FrozenSource, FrozenVersion } from '../terraform/frozen.ts';
 
 /** How a job ended. */
 export type Verdict = { kind: 'complete'; job: CompletedJob } | { kind: 'fail'; job: FailedJob };
@@ -38,4 +39,11 @@ export interface JobPort {
   upload(upload: Upload): Promise<void>;
   /** Absent with an upstream server, whose protocol has no checkpoints. */
   checkpoint?(checkpoint: Checkpoint): Promise<void>;
+  /** The frozen version of the job's template version. Absent with an upstream server. */
+  frozen?: FrozenPort;
+}
+
+export interface FrozenPort extends Omit<FrozenSource, 'id'> {
+  /** Stores what an import has fixed. Returns the checksums of the packages whose files the server lacks. */
+  keep(version: FrozenVersion): Promise<string[]>;
 }

@@ -73,9 +73,9 @@ export class JobTerraform {
 
   /** Prepares the session's directory, from the cache or with `terraform init` and `graph`. */
   async prepare(providerEnv: Env, { linked = false } = {}): Promise<Prepared> {
-    const { job, session, versions, terraform, attachProvider, signal, launcher } = this.#ctx;
+    const { job, session, versions, terraform, attachProvider, signal, launcher, port } = this.#ctx;
     if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
-    const { user } = session.entry;
+    const { user, frozenId } = session.entry;
     if (user && !linked) for (const dir of [session.templateDir, session.outDir]) await shareTree(dir, user.uid);
     const span = (action: string) => ({ start: Date.now(), action, resource: 'state file', source: 'terraform' });
     const init = span('initializing terraform');
@@ -89,6 +89,7 @@ export class JobTerraform {
       linked,
       attachProvider,
       signal,
+      frozen: frozenId && port.frozen ? { ...port.frozen, id: frozenId } : undefined,
       onLog: (line) => this.#shipper.line(line),
       graph: async () => {
         this.progress.add('init', init, Date.now());

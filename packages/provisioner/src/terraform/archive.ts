@@ -9,7 +9,7 @@ const MAX_TOTAL = 100 << 20;
 const MAX_ENTRIES = 20_000;
 
 /** The relative path for a name in the archive. Undefined if the path would leave the directory. */
-function localPath(name: string): string | undefined {
+export function localPath(name: string): string | undefined {
   if (name.includes('\0') || name.includes('\\') || name.startsWith('/') || /^[a-zA-Z]:/.test(name)) return undefined;
   const clean = posix.normalize(name).replace(/\/$/, '');
   return clean === '..' || clean.startsWith('../') ? undefined : clean;

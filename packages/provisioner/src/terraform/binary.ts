@@ -19,7 +19,7 @@ export interface FindOptions {
 
 /**
  * Finds the terraform to use: the configured path, else the first on PATH, else an installed copy. Versions before
- * 1.1.0 do not work. Versions from 1.13 are untested, so they cause a warning.
+ * 1.1.0 do not work. Versions from 1.16 are untested, so they cause a warning.
  * @throws AppError `unavailable` that says what to do next, if no terraform is usable.
  */
 export async function findTerraform(options: FindOptions): Promise<TerraformBinary> {
@@ -27,18 +27,19 @@ export async function findTerraform(options: FindOptions): Promise<TerraformBina
   let problem = 'terraform is not on PATH';
   if (options.path && !path) problem = `${options.path} is not an executable file`;
   if (path) {
-    const version = await terraformVersion(path, options.env).catch((err) => {
+    const known = await terraformVersion(path, options.env).catch((err) => {
       if (options.path) throw err;
       // for example, a version manager's shim without an installed version
       problem = errorText(err);
       return undefined;
     });
-    if (version !== undefined && isAtLeast(version, '1.1.0')) {
-      if (isAtLeast(version, '1.13.0'))
-        options.log.warn('this terraform is newer than the newest tested version', { path, version, newest: '1.12' });
-      return { path, version };
+    if (known && isAtLeast(known.version, '1.1.0')) {
+      const { version } = known;
+      if (isAtLeast(version, '1.16.0'))
+        options.log.warn('this terraform is newer than the newest tested version', { path, version, newest: '1.15' });
+      return { path, ...known };
     }
-    if (version !== undefined) problem = `${path} is version ${version}, older than 1.1.0`;
+    if (known) problem = `${path} is version ${known.version}, older than 1.1.0`;
   }
   const sums = options.install?.sums ?? TERRAFORM_SUMS;
   if (options.install && !options.path && sums[options.install.version ?? INSTALLED_VERSION]) {

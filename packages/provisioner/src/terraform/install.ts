@@ -45,7 +45,8 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
   const target = join(options.cacheDir, process.platform === 'win32' ? 'terraform.exe' : 'terraform');
   const release = await lockFile(join(options.cacheDir, 'lock'), options.clock ?? systemClock, options.signal);
   try {
-    if ((await installedVersion(target, options.env)) === version) return { path: target, version };
+    if ((await installedVersion(target, options.env)) === version)
+      return { path: target, version, engine: 'terraform' };
     const base = (options.baseUrl ?? DEFAULT_BASE_URL).replace(/\/+$/, '');
     const url = `${base}/terraform/${version}/terraform_${version}_${platform}.zip`;
     options.log.info('installing terraform', { version, platform });
@@ -65,10 +66,10 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
     } finally {
       await rm(partial, { force: true });
     }
-    const reported = await terraformVersion(target, options.env);
+    const { version: reported } = await terraformVersion(target, options.env);
     if (reported !== version)
       throw new AppError('unavailable', `The installed terraform reports version ${reported}, not ${version}.`);
-    return { path: target, version };
+    return { path: target, version, engine: 'terraform' };
   } finally {
     await release();
   }
@@ -76,7 +77,7 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
 
 async function installedVersion(path: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
   try {
-    return await terraformVersion(path, env);
+    return (await terraformVersion(path, env)).version;
   } catch {
     return undefined; // absent or damaged
   }

@@ -7,6 +7,7 @@ import { AppError } from '@platform/kit';
 import { type Module, ModuleSchema } from '@platform/wire/proto/provisioner';
 import tar from 'tar-stream';
 import { openAs } from '../isolation/tree.ts';
+import { sizeOf } from './prune.ts';
 
 const MAX_MODULE_FILES = 20 << 20;
 const MANIFEST = '.terraform/modules/modules.json';
@@ -52,11 +53,15 @@ export interface ModuleFiles {
 /**
  * The fetched modules as a tar, with which the server evaluates the template's parameters. Undefined if init fetched
  * none. A module with an absolute path is a link. With `uid`, this reads only files that a build with this uid can
- * read.
+ * read. `templateDir` has the template's files, of which an error names the one with the largest module.
  * @throws AppError `too_large` over 20 MiB, `forbidden` for a file that the build cannot read.
  */
-export async function archiveModules(dir: string, uid?: number): Promise<ModuleFiles | undefined> {
-  const dirs = (await manifest(dir))
+export async function archiveModules(
+  dir: string,
+  { uid, templateDir = dir }: { uid?: number | undefined; templateDir?: string } = {},
+): Promise<ModuleFiles | undefined> {
+  const entries = await manifest(dir);
+  const dirs = entries
     .map(({ Dir }) => posix.normalize(Dir ?? ''))
     .filter((path) => path.startsWith('.terraform/modules/'));
   if (dirs.length === 0) return undefined;
@@ -84,8 +89,7 @@ export async function archiveModules(dir: string, uid?: number): Promise<ModuleF
     try {
       if (!info.isFile()) return;
       size += info.size;
-      if (size > MAX_MODULE_FILES)
-        throw new AppError('too_large', `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB.`);
+      if (size > MAX_MODULE_FILES) throw await tooLarge(dir, templateDir, entries);
       // A file of /proc has content although its size is 0, and can block its reader for ever. Other files can grow.
       const content = Buffer.alloc(info.size);
       if (info.size > 0) await handle.read(content, 0, info.size, 0);
@@ -124,4 +128,34 @@ export async function archiveModules(dir: string, uid?: number): Promise<ModuleF
   if (files === 1) return undefined;
   const archive = Buffer.concat(parts);
   return { archive, hash: createHash('sha256').update(archive).digest() };
+}
+
+async function tooLarge(dir: string, templateDir: string, entries: ManifestEntry[]): Promise<AppError> {
+  const limit = `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB`;
+  let largest: { key: string; source: string; bytes: number } | undefined;
+  for (const { Key: key = '', Source: source = '', Dir = '' } of entries) {
+    const path = posix.normalize(Dir);
+    const bytes = path.startsWith('.terraform/modules/') ? await sizeOf(join(dir, path)) : 0;
+    // of a module and one in its folder, the outer one comes first
+    if (bytes > (largest?.bytes ?? 0)) largest = { key, source, bytes };
+  }
+  if (!largest) return new AppError('too_large', `${limit}.`);
+  const { key, source, bytes } = largest;
+  const place = await placeOf(templateDir, key.split('.')[0]!);
+  const which = `module ${JSON.stringify(key)}${place ? ` at ${place}` : ''} (source ${JSON.stringify(source)})`;
+  return new AppError(
+    'too_large',
+    `${limit}: ${which} has ${(bytes / 2 ** 20).toFixed(1)} MiB. Use a source with fewer files, such as a folder or a release of the repository.`,
+  );
+}
+
+/** The file and line of a module's block in the template's top folder. */
+async function placeOf(templateDir: string, name: string): Promise<string | undefined> {
+  for (const file of await readdir(templateDir)) {
+    if (!file.endsWith('.tf')) continue;
+    const lines = (await readFile(join(templateDir, file), 'utf8')).split('\n');
+    const at = lines.findIndex((line) => line.trim().startsWith(`module "${name}"`));
+    if (at >= 0) return `${file}:${at + 1}`;
+  }
+  return undefined;
 }

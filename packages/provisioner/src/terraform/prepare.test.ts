@@ -90,7 +90,11 @@ test('archives fetched modules without .git and without local modules, with the 
   assert.doesNotMatch(text, /\.git\/config/);
   assert.deepEqual((await readModules(template)).length, 3);
   await writeFile(join(template, '.terraform/modules/far/big'), Buffer.alloc((20 << 20) + 1));
-  await assert.rejects(archiveModules(template), /larger than 20 MiB/);
+  await writeFile(join(template, 'main.tf'), 'locals {}\nmodule "k1" {\n  source = "git::x"\n}\n');
+  await assert.rejects(
+    archiveModules(template),
+    /larger than 20 MiB: module "k1" at main\.tf:2 \(source "git::x"\) has 20\.0 MiB/,
+  );
 });
 
 test('limits the time of an init, and does not wait for processes that an init left with its output', async () => {
@@ -103,7 +107,7 @@ test('limits the time of an init, and does not wait for processes that an init l
     return versions.prepare({
       dir: session,
       archiveHash: name,
-      terraform: { path, version: '1.11.0' },
+      terraform: { path, version: '1.11.0', engine: 'terraform' },
       env: { PATH: process.env['PATH'] ?? '' },
       attachProvider: true,
       signal: new AbortController().signal,
@@ -126,7 +130,7 @@ test('a version whose providers do not answer blocks neither other versions nor 
     return versions.prepare({
       dir: join(dir, name),
       archiveHash,
-      terraform: { path, version: '1.11.0' },
+      terraform: { path, version: '1.11.0', engine: 'terraform' },
       env: { PATH: process.env['PATH'] ?? '' },
       attachProvider: false,
       signal,

@@ -1,51 +1,39 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import {
-  chmod,
-  copyFile,
-  cp,
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  stat,
-  symlink,
-  utimes,
-  writeFile,
-} from 'node:fs/promises';
+import { copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
-import { AppError, type Clock, type Exit, type Logger, spawnGroup, systemClock } from '@platform/kit';
+import { AppError, type Clock, type Logger, systemClock } from '@platform/kit';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import type { Launcher } from '../isolation/client.ts';
 import type { BuildUser } from '../isolation/protocol.ts';
-import { copyOwned, keepByContent, openOwned, readOwned, shareTree } from '../isolation/tree.ts';
+import { copyOwned, openOwned, readOwned, shareTree } from '../isolation/tree.ts';
 import { Graph } from '../resources/graph.ts';
+import { replaceFile } from '../runner/replace-file.ts';
 import { checkBackend } from './backend.ts';
+import { begin, drained, eachLine, outputOf } from './command.ts';
 import { type Env, TERRAFORM_ENV } from './env.ts';
+import { type FrozenSource, installedPackages, LOCK_FILE, type Restored, restore } from './frozen.ts';
 import { lockFile } from './lock.ts';
 import { type LogLine, PrintedErrors } from './logs.ts';
+import { PackageStore } from './packages.ts';
 import { askedVersions, checkVersions } from './provider-version.ts';
-import { EXIT_TIMEOUT_MS } from './run.ts';
+import { pruneCache, removeTree, setWritable } from './prune.ts';
 import type { TerraformBinary } from './version.ts';
 
 const UNUSED_MS = 30 * 24 * 3600_000;
 const KEPT_ENTRIES = 200;
-const COMMAND_TIMEOUT_MS = 60_000;
 /** A large provider over a slow connection takes minutes. */
 const INIT_MS = 30 * 60_000;
-/** The time to read a program's output after its end. Processes that it left may keep the pipe open. */
-const DRAIN_MS = 5_000;
 /** The most bytes of a file, and the most files, that the daemon reads where a build can write. */
 const MOST_BYTES = 10 << 20;
 const MOST_FILES = 50_000;
 const IN_USE_MS = 24 * 3600_000;
-const LINKED = ['.terraform', '.terraform.lock.hcl'] as const;
+const LINKED = ['.terraform', LOCK_FILE] as const;
 /** The addresses of our provider in templates. For an attached provider, init downloads nothing. */
-const OWN_ADDRESSES = ['registry.terraform.io/coder/coder', 'registry.terraform.io/hashicorp/coder'];
+const OWN_ADDRESSES = ['registry.terraform.io', 'registry.opentofu.org'].flatMap((host) => [
+  `${host}/coder/coder`,
+  `${host}/hashicorp/coder`,
+]);
 
 export interface PrepareOptions {
   /** The unpacked template: terraform's working directory. */
@@ -67,6 +55,8 @@ export interface PrepareOptions {
   as?: { user: BuildUser; launcher: Launcher; alone: boolean };
   /** Whether the directory is already in use, with its links. */
   linked?: boolean;
+  /** What the import has fixed. Absent for an import, and if the server does not have it. */
+  frozen?: FrozenSource | undefined;
 }
 
 export interface Prepared {
@@ -75,8 +65,15 @@ export interface Prepared {
   costs: boolean;
   /** Whether this call ran `terraform init`. */
   fresh: boolean;
-  /** The folder of the fetched modules. No build can change it. */
-  modulesDir: string;
+  /** The stored result, with the fetched modules. No build can change it. */
+  entry: string;
+}
+
+interface Meta {
+  costs: boolean;
+  links: string[];
+  /** The id of the frozen version that this result has. */
+  frozen?: string | undefined;
 }
 
 /**
@@ -85,7 +82,9 @@ export interface Prepared {
  */
 export class VersionCache {
   readonly #dir: string;
+  readonly #cacheDir: string;
   readonly #plugins: string;
+  readonly #packages: PackageStore;
   readonly #log: Logger;
   readonly #clock: Clock;
   /** Whether builds of other uids use it. */
@@ -104,7 +103,9 @@ export class VersionCache {
     this.#initMs = options.initMs ?? INIT_MS;
     this.#shared = options.shared ?? false;
     this.#dir = join(options.cacheDir, 'versions');
+    this.#cacheDir = options.cacheDir;
     this.#plugins = join(options.cacheDir, 'plugins');
+    this.#packages = new PackageStore(join(this.#plugins, 'by-content'));
     this.#log = options.log;
     this.#clock = options.clock ?? systemClock;
   }
@@ -115,16 +116,20 @@ export class VersionCache {
    */
   async prepare(options: PrepareOptions): Promise<Prepared> {
     const mode = options.attachProvider ? 'attached' : 'registry';
-    const keyOf = (whose: string) =>
+    const keyOf = (...more: (string | number)[]) =>
       createHash('sha256')
-        .update(`${options.archiveHash}\n${options.terraform.version}\n${mode}${whose}`)
+        .update([options.archiveHash, options.terraform.version, mode, ...more].join('\n'))
         .digest('hex');
-    const forAll = keyOf('');
-    const { as } = options;
-    const key = as && !as.alone ? keyOf(`\n${as.user.uid}`) : forAll;
+    const { as, frozen } = options;
+    const version = frozen ? [frozen.id] : [];
+    const key = as && !as.alone ? keyOf(as.user.uid, ...version) : keyOf(...version);
+    // the result of an import on this machine, then one for all users, then one for this job's user
+    const keys = new Set([keyOf(), keyOf(...version), key]);
     for (;;) {
-      const known = (await this.#use(forAll, options)) ?? (key === forAll ? undefined : await this.#use(key, options));
-      if (known) return known;
+      for (const one of keys) {
+        const known = await this.#use(one, options);
+        if (known) return known;
+      }
       const running = this.#preparing.get(key);
       if (!running) break;
       // If it fails, only its own job fails. This job then tries itself, perhaps with other credentials.
@@ -141,39 +146,28 @@ export class VersionCache {
     }
   }
 
-  /** Removes entries that no job used for 30 days, and the oldest beyond 200. Keeps every entry of the last day. */
-  async sweep(): Promise<void> {
-    const entries: { path: string; used: number }[] = [];
-    for (const name of await readdir(this.#dir).catch(() => [])) {
-      const path = join(this.#dir, name);
-      const used = await stat(join(path, 'meta.json'))
-        .then(({ mtimeMs }) => mtimeMs)
-        .catch(() =>
-          stat(path)
-            .then(({ mtimeMs }) => mtimeMs)
-            .catch(() => 0),
-        );
-      entries.push({ path, used });
-    }
-    const now = this.#clock.now().getTime();
-    entries.sort((a, b) => b.used - a.used);
-    for (const [at, { path, used }] of entries.entries()) {
-      const age = now - used;
-      if (age < IN_USE_MS || (at < KEPT_ENTRIES && age < UNUSED_MS)) continue;
-      await writable(path, true);
-      await rm(path, { recursive: true, force: true });
-    }
-    await this.#sweepPlugins(now);
+  /** Records that a result is a frozen version, so that builds of that version use it. */
+  async setFrozen({ entry }: Prepared, id: string): Promise<void> {
+    const path = join(entry, 'meta.json');
+    const meta = JSON.parse(await readFile(path, 'utf8')) as Meta;
+    await replaceFile(path, JSON.stringify({ ...meta, frozen: id } satisfies Meta));
   }
 
-  async #use(key: string, { dir, linked, as }: PrepareOptions): Promise<Prepared | undefined> {
+  /** Removes entries that no job used for 30 days, and the oldest beyond 200. Keeps every entry of the last day. */
+  async sweep(): Promise<void> {
+    const policy = { unusedMs: UNUSED_MS, mostVersions: KEPT_ENTRIES, keepMs: IN_USE_MS };
+    await pruneCache(this.#cacheDir, [], policy, this.#clock.now().getTime());
+  }
+
+  async #use(key: string, { dir, linked, as, frozen }: PrepareOptions): Promise<Prepared | undefined> {
     const entry = join(this.#dir, key);
-    let meta: { costs: boolean; links: string[] };
+    let meta: Meta;
     try {
-      meta = JSON.parse(await readFile(join(entry, 'meta.json'), 'utf8')) as typeof meta;
-      if (!(await providersPresent(join(entry, '.terraform', 'providers')))) {
-        await writable(entry, true);
-        await rm(entry, { recursive: true, force: true });
+      meta = JSON.parse(await readFile(join(entry, 'meta.json'), 'utf8')) as Meta;
+      // another import of the same archive may have found other versions
+      if (frozen && meta.frozen !== frozen.id) return undefined;
+      if (!(await providersPresent(entry))) {
+        await removeTree(entry);
         return undefined;
       }
     } catch {
@@ -182,7 +176,7 @@ export class VersionCache {
     for (const name of linked ? [] : meta.links) {
       await rm(join(dir, name), { recursive: true, force: true });
       // Terraform rewrites the lock file, but only reads providers and modules.
-      if (name === '.terraform.lock.hcl') {
+      if (name === LOCK_FILE) {
         await copyFile(join(entry, name), join(dir, name), constants.COPYFILE_EXCL);
         if (as) await shareTree(join(dir, name), as.user.uid);
       } else await symlink(join(entry, name), join(dir, name), 'dir');
@@ -195,7 +189,7 @@ export class VersionCache {
         graph: Graph.parse(await readFile(join(entry, 'graph.dot'), 'utf8')),
         costs: meta.costs,
         fresh: false,
-        modulesDir: entry,
+        entry,
       };
       this.#graphs.set(key, known);
       if (this.#graphs.size > 50) this.#graphs.delete(this.#graphs.keys().next().value!);
@@ -206,6 +200,7 @@ export class VersionCache {
   async #make(key: string, options: PrepareOptions): Promise<Prepared> {
     const { dir } = options;
     const mode = this.#shared ? 0o711 : 0o700;
+    let restored: Restored | undefined;
     await mkdir(this.#plugins, { recursive: true, mode });
     await mkdir(this.#dir, { recursive: true, mode });
     // Two concurrent inits can break Terraform's plugin cache. Builds with their own uids do not use it.
@@ -215,7 +210,8 @@ export class VersionCache {
       // Another process may have made the entry in the meantime.
       const known = await this.#use(key, options);
       if (known) return known;
-      await this.#init(options);
+      restored = await this.#restore(options);
+      if (!restored?.complete) await this.#init(options);
     } finally {
       // the next steps run the template's providers, which may take any amount of time
       await release();
@@ -232,7 +228,8 @@ export class VersionCache {
       }
       const dot = await options.graph();
       const graph = Graph.parse(dot);
-      const costs = await mentionsCost(dir, owner);
+      const roots = [dir, ...(restored?.modulesDir ? [restored.modulesDir] : [])];
+      const costs = (await Promise.all(roots.map((root) => mentionsCost(root, owner)))).some(Boolean);
       await mkdir(partial, { mode: options.as ? 0o711 : 0o700 });
       const links: string[] = [];
       for (const name of LINKED) {
@@ -242,21 +239,38 @@ export class VersionCache {
         );
         if (!present) continue;
         links.push(name);
-        if (options.as) await this.#take(name, dir, partial, options.as);
+        if (options.as) await this.#take(name, dir, partial, options.as, restored?.modulesDir);
         else await move(join(dir, name), join(partial, name));
       }
       await writeFile(join(partial, 'graph.dot'), dot, { mode: 0o600 });
-      await writeFile(join(partial, 'meta.json'), JSON.stringify({ costs, links }), { mode: 0o600 });
-      await writable(join(partial, '.terraform'), false, options.as ? 0o555 : 0o500);
+      const meta: Meta = { costs, links, frozen: options.frozen?.id };
+      await writeFile(join(partial, 'meta.json'), JSON.stringify(meta), { mode: 0o600 });
+      await setWritable(join(partial, '.terraform'), false, options.as ? 0o555 : 0o500);
       await rename(partial, join(this.#dir, key)).catch((err: NodeJS.ErrnoException) => {
         if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // another process has stored the entry first
       });
       await this.#use(key, options);
-      return { graph, costs, fresh: true, modulesDir: join(this.#dir, key) };
+      return { graph, costs, fresh: true, entry: join(this.#dir, key) };
     } finally {
-      await writable(partial, true);
-      await rm(partial, { recursive: true, force: true });
+      await removeTree(partial);
     }
+  }
+
+  /** Puts what the import has fixed into the directory. Undefined if the server has nothing. */
+  async #restore({ dir, frozen: source, attachProvider: attached, terraform, as }: PrepareOptions) {
+    const frozen = await source?.get();
+    if (!source || !frozen) return undefined;
+    const restored = await restore(frozen, {
+      dir,
+      source,
+      attached,
+      engine: terraform.engine,
+      store: this.#packages,
+      modulesStore: join(this.#cacheDir, 'modules'),
+      log: this.#log,
+    });
+    if (as) for (const name of LINKED) await shareTree(join(dir, name), as.user.uid);
+    return restored;
   }
 
   async #init(options: PrepareOptions): Promise<void> {
@@ -315,7 +329,13 @@ export class VersionCache {
   }
 
   /** Copies the result of an init to files that the daemon owns. Stores each provider once, by its content. */
-  async #take(name: string, dir: string, into: string, { user, launcher }: NonNullable<PrepareOptions['as']>) {
+  async #take(
+    name: string,
+    dir: string,
+    into: string,
+    { user, launcher }: NonNullable<PrepareOptions['as']>,
+    modulesDir: string | undefined,
+  ) {
     const [from, to] = [join(dir, name), join(into, name)];
     if (name !== '.terraform') {
       const { handle } = await openOwned(from, user.uid, { alsoOwn: true });
@@ -323,79 +343,14 @@ export class VersionCache {
       return rm(from);
     }
     const place = async (path: string, source: string) => {
+      if (path === 'modules') return modulesDir;
       const parts = path.split('/');
       if (parts[0] !== 'providers' || parts.length !== 6) return undefined;
-      return keepByContent(source, join(this.#plugins, 'by-content'), parts.slice(4).join('/'), user.uid);
+      return this.#packages.take(source, parts.slice(4).join('/'), user.uid);
     };
     await copyOwned(from, to, { uid: user.uid, place });
     await launcher.clear(user.uid, from);
     await rm(from, { recursive: true });
-  }
-
-  /** Removes providers that are older than 30 days and that no entry links to. */
-  async #sweepPlugins(now: number): Promise<void> {
-    const used = new Set<string>();
-    for (const name of await readdir(this.#dir).catch(() => []))
-      for (const path of await providerDirs(join(this.#dir, name, '.terraform', 'providers')))
-        await readlink(path).then(
-          (target) => used.add(target),
-          () => {},
-        );
-    for (const path of await providerDirs(this.#plugins)) {
-      const { mtimeMs } = await stat(path);
-      if (used.has(path) || now - mtimeMs < UNUSED_MS) continue;
-      await rm(path, { recursive: true, force: true });
-    }
-  }
-}
-
-interface Command {
-  stdout: Readable;
-  stderr: Readable;
-  exited: Promise<Exit>;
-  /** Sends SIGINT, and after three minutes SIGKILL to the processes that still run. */
-  stop(): Promise<void>;
-  /** Sends SIGKILL to the rest of its process group. */
-  kill(): Promise<void>;
-}
-
-/** Starts terraform in the directory, as the user of the job. */
-async function begin({ dir, terraform, as }: PrepareOptions, args: string[], env: Env): Promise<Command> {
-  if (!as) {
-    const child = await spawnGroup(terraform.path, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
-    const { stdout, stderr } = child.process;
-    const stop = async () => void (await child.stop('SIGINT', EXIT_TIMEOUT_MS));
-    const kill = async () => child.signal('SIGKILL');
-    return { stdout: stdout!, stderr: stderr!, exited: child.exited, stop, kill };
-  }
-  const { launcher, user } = as;
-  const run = await launcher.run({ uid: user.uid, file: terraform.path, args, cwd: dir, env });
-  const kill = () => launcher.signal(run.process, 'SIGKILL').catch(() => {});
-  const stop = async () => {
-    const timer = setTimeout(kill, EXIT_TIMEOUT_MS);
-    await launcher.signal(run.process, 'SIGINT').catch(() => {});
-    await run.exited.catch(() => {});
-    clearTimeout(timer);
-  };
-  return { ...run, stop, kill };
-}
-
-/** The output of a short command. Empty if the command fails. */
-async function outputOf(options: PrepareOptions, args: string[], env: Env): Promise<string> {
-  const command = await begin(options, args, env);
-  const timer = setTimeout(() => void command.stop(), COMMAND_TIMEOUT_MS);
-  const stop = () => void command.stop();
-  options.signal.addEventListener('abort', stop, { once: true });
-  try {
-    let output = '';
-    const take = (line: string) => {
-      if (output.length < MOST_BYTES) output += `${line}\n`;
-    };
-    const { code } = await drained(command, [eachLine(command.stdout, take), eachLine(command.stderr, () => {})]);
-    return code === 0 ? output : '';
-  } finally {
-    clearTimeout(timer);
-    options.signal.removeEventListener('abort', stop);
   }
 }
 
@@ -406,53 +361,8 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-interface Lines {
-  done: Promise<void>;
-  stop(): void;
-}
-
-function eachLine(stream: Readable, take: (line: string) => unknown): Lines {
-  const lines = createInterface({ input: stream });
-  const done = (async () => {
-    for await (const line of lines) await take(line);
-  })();
-  done.catch(() => {});
-  const stop = () => {
-    lines.close();
-    stream.destroy();
-  };
-  return { done, stop };
-}
-
-/** Waits until a program has ended and its output is read. Does not wait for processes that it left with its pipes. */
-async function drained({ exited, kill }: Command, outputs: Lines[]): Promise<Exit> {
-  const failed = Promise.all(outputs.map(({ done }) => done));
-  const exit = await Promise.race([exited, failed.then(() => exited)]);
-  const timer = setTimeout(() => {
-    void kill();
-    for (const output of outputs) output.stop();
-  }, DRAIN_MS);
-  try {
-    await failed;
-  } finally {
-    clearTimeout(timer);
-  }
-  return exit;
-}
-
-/** The directories five levels down: host, namespace, type, version, platform. */
-async function providerDirs(root: string): Promise<string[]> {
-  let level = [root];
-  for (let depth = 0; depth < 5; depth++) {
-    const next: string[] = [];
-    for (const dir of level) for (const name of await readdir(dir).catch(() => [])) next.push(join(dir, name));
-    level = next;
-  }
-  return level;
-}
-
-async function providersPresent(root: string): Promise<boolean> {
-  for (const path of await providerDirs(root))
+async function providersPresent(dir: string): Promise<boolean> {
+  for (const { path } of await installedPackages(dir))
     if (
       !(await stat(path).then(
         () => true,
@@ -495,13 +405,4 @@ async function move(from: string, to: string): Promise<void> {
     await cp(from, to, { recursive: true, verbatimSymlinks: true });
     await rm(from, { recursive: true, force: true });
   }
-}
-
-/** Sets or clears the write bits of a tree's own files and directories. Does not follow links. */
-async function writable(path: string, on: boolean, closed = 0o500): Promise<void> {
-  const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined);
-  if (!entries) return;
-  if (on) await chmod(path, 0o700);
-  for (const entry of entries) if (entry.isDirectory()) await writable(join(path, entry.name), on, closed);
-  if (!on) await chmod(path, closed);
 }

@@ -10,12 +10,18 @@ export interface TerraformBinary {
   /** Absolute path. */
   path: string;
   version: string;
+  engine: Engine;
 }
 
-const cache = new Map<string, Promise<string>>();
+/** Terraform, and its fork with the same language, whose registry has other addresses. */
+export type Engine = 'terraform' | 'opentofu';
 
-/** The version of a terraform executable, asked once per path, size and modification time. */
-export async function terraformVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
+type Known = Pick<TerraformBinary, 'version' | 'engine'>;
+
+const cache = new Map<string, Promise<Known>>();
+
+/** The version of a terraform or tofu executable, asked once per path, size and modification time. */
+export async function terraformVersion(path: string, env: NodeJS.ProcessEnv): Promise<Known> {
   const { mtimeMs, size } = await stat(path);
   const key = `${path}\0${mtimeMs}\0${size}`;
   let known = cache.get(key);
@@ -27,16 +33,20 @@ export async function terraformVersion(path: string, env: NodeJS.ProcessEnv): Pr
   return known;
 }
 
-async function askVersion(path: string, env: NodeJS.ProcessEnv): Promise<string> {
+async function askVersion(path: string, env: NodeJS.ProcessEnv): Promise<Known> {
   try {
-    const { stdout } = await run(path, ['version', '-json'], {
-      env: { ...env, CHECKPOINT_DISABLE: '1' },
-      timeout: VERSION_TIMEOUT_MS,
-      maxBuffer: 1 << 20,
-    });
+    const ask = (...args: string[]) =>
+      run(path, ['version', ...args], {
+        env: { ...env, CHECKPOINT_DISABLE: '1' },
+        timeout: VERSION_TIMEOUT_MS,
+        maxBuffer: 1 << 20,
+      });
+    const { stdout } = await ask('-json');
     const version = (JSON.parse(stdout) as { terraform_version?: unknown }).terraform_version;
     if (typeof version !== 'string' || !/^\d+\.\d+\.\d+/.test(version)) throw new Error('no version in its answer');
-    return version;
+    // the JSON of both programs is the same
+    const { stdout: text } = await ask();
+    return { version, engine: text.startsWith('OpenTofu ') ? 'opentofu' : 'terraform' };
   } catch (err) {
     throw new AppError('unavailable', `${path} does not answer "version -json": ${errorText(err)}`, { cause: err });
   }

@@ -50,6 +50,13 @@ export declare type Acquired = Message<"platform.provisioner.v1.Acquired"> & {
    * @generated from field: int64 lease_ms = 3;
    */
   leaseMs: bigint;
+
+  /**
+   * of the template version; empty if its import has fixed nothing
+   *
+   * @generated from field: string frozen_id = 4;
+   */
+  frozenId: string;
 };
 
 /**
@@ -326,6 +333,217 @@ export enum DeliverStateResponse_Outcome {
 export declare const DeliverStateResponse_OutcomeSchema: GenEnum<DeliverStateResponse_Outcome>;
 
 /**
+ * A provider as its registry delivered it.
+ *
+ * @generated from message platform.provisioner.v1.ProviderPackage
+ */
+export declare type ProviderPackage = Message<"platform.provisioner.v1.ProviderPackage"> & {
+  /**
+   * host/namespace/type
+   *
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * @generated from field: string version = 2;
+   */
+  version: string;
+
+  /**
+   * of the files, in the form of Terraform's lock file: h1:…
+   *
+   * @generated from field: string checksum = 3;
+   */
+  checksum: string;
+
+  /**
+   * SHA-256 of the stored archive; empty if the server does not have it
+   *
+   * @generated from field: bytes file_hash = 4;
+   */
+  fileHash: Uint8Array;
+
+  /**
+   * @generated from field: int64 file_size = 5;
+   */
+  fileSize: bigint;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.ProviderPackage.
+ * Use `create(ProviderPackageSchema)` to create a new message.
+ */
+export declare const ProviderPackageSchema: GenMessage<ProviderPackage>;
+
+/**
+ * The providers and modules that an import has fixed for its template version.
+ *
+ * @generated from message platform.provisioner.v1.FrozenVersion
+ */
+export declare type FrozenVersion = Message<"platform.provisioner.v1.FrozenVersion"> & {
+  /**
+   * a hash of everything below that a registry decides
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * of the packages: linux_amd64
+   *
+   * @generated from field: string platform = 2;
+   */
+  platform: string;
+
+  /**
+   * the coder provider is not among the packages: the daemon attached its own
+   *
+   * @generated from field: bool attached = 3;
+   */
+  attached: boolean;
+
+  /**
+   * .terraform.lock.hcl
+   *
+   * @generated from field: bytes lock_file = 4;
+   */
+  lockFile: Uint8Array;
+
+  /**
+   * SHA-256 of the archive of the fetched modules; empty without modules
+   *
+   * @generated from field: bytes module_files_hash = 5;
+   */
+  moduleFilesHash: Uint8Array;
+
+  /**
+   * @generated from field: repeated platform.provisioner.v1.ProviderPackage packages = 6;
+   */
+  packages: ProviderPackage[];
+
+  /**
+   * terraform or opentofu, whose registries differ
+   *
+   * @generated from field: string engine = 7;
+   */
+  engine: string;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.FrozenVersion.
+ * Use `create(FrozenVersionSchema)` to create a new message.
+ */
+export declare const FrozenVersionSchema: GenMessage<FrozenVersion>;
+
+/**
+ * @generated from message platform.provisioner.v1.KeepFrozenRequest
+ */
+export declare type KeepFrozenRequest = Message<"platform.provisioner.v1.KeepFrozenRequest"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: int64 epoch = 2;
+   */
+  epoch: bigint;
+
+  /**
+   * @generated from field: platform.provisioner.v1.FrozenVersion version = 3;
+   */
+  version?: FrozenVersion | undefined;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.KeepFrozenRequest.
+ * Use `create(KeepFrozenRequestSchema)` to create a new message.
+ */
+export declare const KeepFrozenRequestSchema: GenMessage<KeepFrozenRequest>;
+
+/**
+ * @generated from message platform.provisioner.v1.KeepFrozenResponse
+ */
+export declare type KeepFrozenResponse = Message<"platform.provisioner.v1.KeepFrozenResponse"> & {
+  /**
+   * checksums of packages
+   *
+   * @generated from field: repeated string missing = 1;
+   */
+  missing: string[];
+};
+
+/**
+ * Describes the message platform.provisioner.v1.KeepFrozenResponse.
+ * Use `create(KeepFrozenResponseSchema)` to create a new message.
+ */
+export declare const KeepFrozenResponseSchema: GenMessage<KeepFrozenResponse>;
+
+/**
+ * @generated from message platform.provisioner.v1.FrozenRequest
+ */
+export declare type FrozenRequest = Message<"platform.provisioner.v1.FrozenRequest"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: int64 epoch = 2;
+   */
+  epoch: bigint;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.FrozenRequest.
+ * Use `create(FrozenRequestSchema)` to create a new message.
+ */
+export declare const FrozenRequestSchema: GenMessage<FrozenRequest>;
+
+/**
+ * @generated from message platform.provisioner.v1.FrozenFileRequest
+ */
+export declare type FrozenFileRequest = Message<"platform.provisioner.v1.FrozenFileRequest"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: int64 epoch = 2;
+   */
+  epoch: bigint;
+
+  /**
+   * @generated from field: bytes hash = 3;
+   */
+  hash: Uint8Array;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.FrozenFileRequest.
+ * Use `create(FrozenFileRequestSchema)` to create a new message.
+ */
+export declare const FrozenFileRequestSchema: GenMessage<FrozenFileRequest>;
+
+/**
+ * @generated from message platform.provisioner.v1.FrozenFilePiece
+ */
+export declare type FrozenFilePiece = Message<"platform.provisioner.v1.FrozenFilePiece"> & {
+  /**
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.FrozenFilePiece.
+ * Use `create(FrozenFilePieceSchema)` to create a new message.
+ */
+export declare const FrozenFilePieceSchema: GenMessage<FrozenFilePiece>;
+
+/**
  * @generated from service platform.provisioner.v1.JobControl
  */
 export declare const JobControl: GenService<{
@@ -378,6 +596,37 @@ export declare const JobControl: GenService<{
     methodKind: "unary";
     input: typeof DeliverStateRequestSchema;
     output: typeof DeliverStateResponseSchema;
+  },
+  /**
+   * Stores what an import has fixed for the builds of its version. Its response names the provider packages whose files
+   * the server lacks. The daemon uploads those and calls this again with their hashes.
+   *
+   * @generated from rpc platform.provisioner.v1.JobControl.KeepFrozen
+   */
+  keepFrozen: {
+    methodKind: "unary";
+    input: typeof KeepFrozenRequestSchema;
+    output: typeof KeepFrozenResponseSchema;
+  },
+  /**
+   * What the import of the job's template version has fixed.
+   *
+   * @generated from rpc platform.provisioner.v1.JobControl.Frozen
+   */
+  frozen: {
+    methodKind: "unary";
+    input: typeof FrozenRequestSchema;
+    output: typeof FrozenVersionSchema;
+  },
+  /**
+   * A file of the job's frozen version.
+   *
+   * @generated from rpc platform.provisioner.v1.JobControl.FrozenFile
+   */
+  frozenFile: {
+    methodKind: "server_streaming";
+    input: typeof FrozenFileRequestSchema;
+    output: typeof FrozenFilePieceSchema;
   },
 }>;
 

@@ -1,3 +1,4 @@
+import { AppError } from '@platform/kit';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
@@ -28,16 +29,28 @@ const PIECE = 1024 * 1024;
  */
 const READ = 1024 * 1024;
 
+const piece = (db: Db, id: string, at: number) => db<{ data: Buffer; size: number }[]>`
+  SELECT substring(data FROM ${at + 1}::int FOR ${READ}) AS data, octet_length(data) AS size FROM files WHERE id = ${id}`;
+
+/** A file's bytes, piece by piece. @throws AppError `not_found` if someone deletes the file meanwhile. */
+export async function* filePieces(db: Db, id: string): AsyncGenerator<Buffer> {
+  for (let at = 0, size = 1; at < size; ) {
+    const [next] = await piece(db, id, at);
+    if (!next) throw new AppError('not_found', 'The file no longer exists.');
+    size = next.size;
+    at += next.data.length;
+    yield next.data;
+  }
+}
+
 /** A file's bytes, in their own buffer. */
 export async function fileData(db: Db, id: string): Promise<Buffer<ArrayBuffer> | undefined> {
-  const piece = (at: number) => db<{ data: Buffer; size: number }[]>`
-    SELECT substring(data FROM ${at + 1}::int FOR ${READ}) AS data, octet_length(data) AS size FROM files WHERE id = ${id}`;
-  const [first] = await piece(0);
+  const [first] = await piece(db, id, 0);
   if (!first) return undefined;
   const data = Buffer.allocUnsafeSlow(first.size);
   let at = first.data.copy(data);
   while (at < first.size) {
-    const [next] = await piece(at);
+    const [next] = await piece(db, id, at);
     if (!next) return undefined;
     at += next.data.copy(data, at);
   }
@@ -119,6 +132,7 @@ export async function deleteUnreferencedFiles(
     WHERE f.created_at < now() - ${hours} * interval '1 hour'
       AND NOT EXISTS (SELECT FROM provisioner_jobs j WHERE j.file_id = f.id)
       AND NOT EXISTS (SELECT FROM template_version_terraform_values v WHERE v.module_files_id = f.id)
+      AND NOT EXISTS (SELECT FROM template_version_packages p WHERE p.file_id = f.id)
     ORDER BY f.created_at LIMIT ${most} FOR UPDATE OF f SKIP LOCKED))`;
   return count;
 }

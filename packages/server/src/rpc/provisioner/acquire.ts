@@ -5,6 +5,7 @@ import { failJob } from '../../app/job/complete.ts';
 import { acquiredJobMessage } from '../../app/job/message.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import { withoutCredential } from '../../app/provisioner/credential.ts';
+import { frozenIdOf } from '../../db/queries/frozen-versions.ts';
 import type { Owned, Ownership } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
@@ -21,6 +22,8 @@ const UNARY_ACQUIRE_MS = 5_000;
 interface Acquired {
   job: JobRow;
   message: AcquiredJob;
+  /** Of the template version. Empty for upstream's daemons. */
+  frozenId: string;
   /** The message did not reach the daemon. */
   lost(): void;
 }
@@ -68,9 +71,10 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
 
   /** The message of a job that was taken from the queue. Undefined if the daemon may not have the job any more. */
   async function prepare(job: Owned<JobRow>, own: Ownership, call: AbortSignal): Promise<Acquired | undefined> {
-    const [gone, message] = await Promise.all([
+    const [gone, message, frozenId] = await Promise.all([
       withoutCredential(services, [daemon]),
       acquiredJobMessage(services, job),
+      ours && job.type !== 'template_version_import' ? frozenIdOf(services.sql, job) : '',
     ]);
     if (gone.has(daemon.id) || revocation.signal.aborted || call.aborted) {
       await jobs.putBack(own);
@@ -82,7 +86,7 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
     // the other fields are small: 64 KiB are left for them
     if (size > most - 65_536) throw new AppError('too_large', `payload was too big: ${size} > ${most}`);
     metrics.jobAcquired(job);
-    return { job, message, lost: () => jobs.putBackUnlessConfirmed(own) };
+    return { job, message, frozenId, lost: () => jobs.putBackUnlessConfirmed(own) };
   }
 
   return {
@@ -114,7 +118,8 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
           (leave) => void firstOf(requests, (request) => request.cancel).then(leave),
         );
         const leaseMs = BigInt(services.config.provisionerLease);
-        yield* handOver(found, found ? { job: found.message, epoch: BigInt(found.job.acquire_epoch), leaseMs } : {});
+        const more = found && { epoch: BigInt(found.job.acquire_epoch), leaseMs, frozenId: found.frozenId };
+        yield* handOver(found, found ? { job: found.message, ...more } : {});
       },
     },
   };

@@ -9,6 +9,7 @@ import { connectionOf, workerOf } from '../../app/provisioner/join.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
 import { acquireCalls } from './acquire.ts';
 import type { DaemonContext } from './context.ts';
+import { frozenCalls } from './frozen.ts';
 import { jobReportCalls } from './job-reports.ts';
 import { noticeCalls } from './notices.ts';
 import { OwnedJobs } from './owned-jobs.ts';
@@ -51,7 +52,10 @@ export function createDaemonConnection({ queue, uploads, cut, ...options }: Conn
       ...uploadCalls(context, jobs, uploads),
     }),
   ];
-  if (ours) rpc.push(implement(JobControl, { ...acquire.ours, ...reports.ours, ...noticeCalls(context, jobs) }));
+  if (ours) {
+    const own = { ...acquire.ours, ...reports.ours, ...noticeCalls(context, jobs), ...frozenCalls(context, jobs) };
+    rpc.push(implement(JobControl, own));
+  }
   return {
     daemon,
     connection: connectionOf(daemon),

@@ -1,0 +1,165 @@
+// The store of provider packages. A package has a folder whose name is its checksum, so that all versions, daemons and
+// organizations of a machine share one copy. A folder appears complete, by a rename, and does not change.
+
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createZstdCompress, createZstdDecompress } from 'node:zlib';
+import { AppError } from '@platform/kit';
+import tar from 'tar-stream';
+import { copyOwned } from '../isolation/tree.ts';
+import { localPath } from './archive.ts';
+
+/** The most bytes of an unpacked package, and the most files. */
+const MOST_UNPACKED = 4 * 2 ** 30;
+const MOST_FILES = 10_000;
+
+/** The checksum of a package as Terraform's lock file has it, from the SHA-256 of each file. */
+export function packageChecksum(sums: ReadonlyMap<string, string>): string {
+  const hash = createHash('sha256');
+  for (const path of [...sums.keys()].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))))
+    hash.update(`${sums.get(path)}  ${path}\n`);
+  return `h1:${hash.digest('base64')}`;
+}
+
+/** The paths of all files of a package, without links. */
+async function filesOf(dir: string, below = ''): Promise<string[]> {
+  const found: string[] = [];
+  for (const entry of await readdir(join(dir, below), { withFileTypes: true })) {
+    const path = below ? `${below}/${entry.name}` : entry.name;
+    if (entry.isDirectory()) found.push(...(await filesOf(dir, path)));
+    else if (entry.isFile()) found.push(path);
+  }
+  return found.sort();
+}
+
+/** The checksum of a folder of the daemon's own. */
+export async function checksumOf(dir: string): Promise<string> {
+  const sums = new Map<string, string>();
+  for (const path of await filesOf(dir)) {
+    const hash = createHash('sha256');
+    for await (const chunk of createReadStream(join(dir, path), { highWaterMark: 1 << 20 }))
+      hash.update(chunk as Buffer);
+    sums.set(path, hash.digest('hex'));
+  }
+  return packageChecksum(sums);
+}
+
+/** A folder of the daemon's own as a compressed archive. Undefined if that has more bytes than `most`. */
+export async function packPackage(dir: string, most: number): Promise<Buffer | undefined> {
+  const pack = tar.pack();
+  const compressed = pack.pipe(createZstdCompress());
+  const parts: Buffer[] = [];
+  let size = 0;
+  const collected = (async () => {
+    for await (const part of compressed as AsyncIterable<Buffer>) {
+      size += part.length;
+      if (size > most) break;
+      parts.push(part);
+    }
+  })();
+  const add = async (path: string) => {
+    const { size: bytes } = await stat(join(dir, path));
+    const entry = pack.entry({ name: path, size: bytes, mode: 0o755, mtime: new Date(0) });
+    await pipeline(createReadStream(join(dir, path), { highWaterMark: 1 << 20 }), entry);
+  };
+  const written = (async () => {
+    for (const path of await filesOf(dir)) await add(path);
+    pack.finalize();
+  })();
+  written.catch(() => {}); // an archive that is too large ends early
+  try {
+    await Promise.race([collected, written.then(() => collected)]);
+    return size > most ? undefined : Buffer.concat(parts);
+  } finally {
+    pack.destroy();
+  }
+}
+
+/** Stores packages below a folder. */
+export class PackageStore {
+  readonly dir: string;
+
+  constructor(dir: string) {
+    this.dir = dir;
+  }
+
+  #place(checksum: string, name: string): string {
+    const hex = Buffer.from(checksum.slice(3), 'base64').toString('hex');
+    return join(this.dir, hex.slice(0, 2), hex, name);
+  }
+
+  /** The folder of a stored package. `name`: its version and platform, as parts of a path. */
+  async find(checksum: string, name: string): Promise<string | undefined> {
+    const place = this.#place(checksum, name);
+    return stat(place).then(
+      () => place,
+      () => undefined,
+    );
+  }
+
+  /** Stores a folder that belongs to a build. Returns the stored folder. */
+  async take(from: string, name: string, uid: number): Promise<string> {
+    return this.#store(name, async (partial) => {
+      const sums = new Map<string, string>();
+      await copyOwned(from, partial, { uid, sums });
+      return packageChecksum(sums);
+    });
+  }
+
+  /** Stores an archive of `packPackage`. @throws AppError `invalid` if its content does not have the checksum. */
+  async unpack(pieces: AsyncIterable<Uint8Array>, checksum: string, name: string): Promise<string> {
+    return this.#store(name, async (partial) => {
+      const actual = await unpackInto(partial, pieces);
+      if (actual !== checksum)
+        throw new AppError('invalid', `The package has the checksum ${actual}, not ${checksum}.`);
+      return actual;
+    });
+  }
+
+  async #store(name: string, make: (partial: string) => Promise<string>): Promise<string> {
+    await mkdir(this.dir, { recursive: true, mode: 0o711 });
+    const partial = join(this.dir, `.${crypto.randomUUID()}`);
+    try {
+      const kept = this.#place(await make(partial), name);
+      await mkdir(dirname(kept), { recursive: true, mode: 0o755 });
+      await rename(partial, kept).catch((err: NodeJS.ErrnoException) => {
+        if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // it is already stored
+      });
+      return kept;
+    } finally {
+      await rm(partial, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Writes the files of an archive into a new folder. Returns their checksum. */
+async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>): Promise<string> {
+  await mkdir(dir, { mode: 0o755 });
+  const sums = new Map<string, string>();
+  const extract = tar.extract();
+  const fed = pipeline(Readable.from(pieces), createZstdDecompress(), extract);
+  fed.catch(() => {}); // the loop gets the error, too
+  let total = 0;
+  for await (const entry of extract) {
+    const path = localPath(entry.header.name);
+    total += entry.header.size ?? 0;
+    if (path === undefined || entry.header.type !== 'file' || total > MOST_UNPACKED || sums.size >= MOST_FILES)
+      throw new AppError('invalid', `The package cannot be unpacked: ${JSON.stringify(entry.header.name)}.`);
+    await mkdir(dirname(join(dir, path)), { recursive: true, mode: 0o755 });
+    const hash = createHash('sha256');
+    const hashed = async function* (source: AsyncIterable<Buffer>) {
+      for await (const chunk of source) {
+        hash.update(chunk);
+        yield chunk;
+      }
+    };
+    await pipeline(entry, hashed, createWriteStream(join(dir, path), { flags: 'wx', mode: 0o755 }));
+    sums.set(path, hash.digest('hex'));
+  }
+  await fed;
+  return packageChecksum(sums);
+}

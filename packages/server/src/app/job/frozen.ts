@@ -1,0 +1,96 @@
+import { AppError } from '@platform/kit';
+import type { FrozenVersion } from '@platform/wire/proto/platform_provisioner';
+import { fileByHash, filePieces } from '../../db/queries/files.ts';
+import {
+  frozenModules,
+  frozenPackages,
+  frozenVersion,
+  type JobVersion,
+  knownPackages,
+  type PackageRow,
+  storeFrozen,
+  versionOfOwnJob,
+} from '../../db/queries/frozen-versions.ts';
+import type { Ownership } from '../../db/queries/job-ownership.ts';
+import type { Services } from '../context.ts';
+import { NIL_UUID } from '../ids.ts';
+import { notOwned } from './complete.ts';
+
+const MOST_LOCK_BYTES = 1024 * 1024;
+const MOST_PACKAGES = 200;
+
+async function versionOf(services: Services, own: Ownership): Promise<JobVersion> {
+  const version = await versionOfOwnJob(services.sql, own);
+  if (!version) throw await notOwned(services, own);
+  return version;
+}
+
+/**
+ * Stores the providers that an import has fixed. Returns the checksums of the packages whose files the server lacks. A
+ * package of another version in the same organization counts: organizations never share files, because a daemon chooses
+ * the content of the file that it sends for a checksum. Daemons compare both when they receive it.
+ */
+export async function keepFrozen(services: Services, own: Ownership, sent: FrozenVersion): Promise<string[]> {
+  const version = await versionOf(services, own);
+  if (version.type !== 'template_version_import') throw new AppError('invalid', 'Only an import freezes its version.');
+  check(sent);
+  const { sql } = services;
+  const known = await knownPackages(
+    sql,
+    version.organization_id,
+    sent.packages.map(({ checksum }) => checksum),
+  );
+  const packages: PackageRow[] = [];
+  for (const { address, version: number, checksum, fileHash } of sent.packages) {
+    const uploaded =
+      fileHash.length > 0 ? await fileByHash(sql, Buffer.from(fileHash).toString('hex'), NIL_UUID) : null;
+    const file_id = uploaded ?? known.find((one) => one.checksum === checksum)?.file_id ?? null;
+    packages.push({ address, version: number, checksum, file_id });
+  }
+  const { id, platform, engine, attached } = sent;
+  const lock_file = Buffer.from(sent.lockFile).toString('utf8');
+  await sql.begin((tx) => storeFrozen(tx, version, { id, platform, engine, attached, lock_file }, packages));
+  return packages.filter(({ file_id }) => file_id === null).map(({ checksum }) => checksum);
+}
+
+function check({ id, lockFile, packages }: FrozenVersion): void {
+  if (!/^[0-9a-f]{64}$/.test(id)) throw new AppError('invalid', 'The id of a frozen version must be a SHA-256 in hex.');
+  if (lockFile.length > MOST_LOCK_BYTES)
+    throw new AppError('too_large', `The lock file has ${lockFile.length} bytes, more than ${MOST_LOCK_BYTES}.`);
+  if (packages.length > MOST_PACKAGES)
+    throw new AppError('too_large', `The template has ${packages.length} providers, more than ${MOST_PACKAGES}.`);
+  const wrong = packages.find(({ checksum }) => !/^h1:[A-Za-z0-9+/]{43}=$/.test(checksum));
+  if (wrong) throw new AppError('invalid', `${wrong.address} has no checksum of the form "h1:…".`);
+}
+
+/** What the import of the version of a running job has fixed. Empty if nothing. */
+export async function frozenOf(services: Services, own: Ownership) {
+  const { sql } = services;
+  const { version_id: versionId } = await versionOf(services, own);
+  const frozen = await frozenVersion(sql, versionId);
+  if (!frozen) return {};
+  const [modules, packages] = await Promise.all([frozenModules(sql, versionId), frozenPackages(sql, versionId)]);
+  return {
+    id: frozen.id,
+    platform: frozen.platform,
+    engine: frozen.engine,
+    attached: frozen.attached,
+    lockFile: Buffer.from(frozen.lock_file),
+    moduleFilesHash: Buffer.from(modules?.hash ?? '', 'hex'),
+    packages: packages.map(({ file, ...one }) => ({
+      ...one,
+      fileHash: Buffer.from(file?.hash ?? '', 'hex'),
+      fileSize: BigInt(file?.size ?? 0),
+    })),
+  };
+}
+
+/** The pieces of a file of the frozen version of a running job. */
+export async function* frozenFile(services: Services, own: Ownership, hash: string): AsyncGenerator<Buffer> {
+  const { sql } = services;
+  const { version_id: versionId } = await versionOf(services, own);
+  const [modules, packages] = await Promise.all([frozenModules(sql, versionId), frozenPackages(sql, versionId)]);
+  const file = [modules, ...packages.map((one) => one.file)].find((one) => one?.hash === hash);
+  if (!file) throw new AppError('not_found', `The template version has no file with the SHA-256 ${hash}.`);
+  yield* filePieces(sql, file.id);
+}

@@ -1,0 +1,25 @@
+import { AppError } from '@platform/kit';
+import type { FrozenFileRequest, FrozenRequest, KeepFrozenRequest } from '@platform/wire/proto/platform_provisioner';
+import { frozenFile, frozenOf, keepFrozen } from '../../app/job/frozen.ts';
+import { patient } from '../patience.ts';
+import type { DaemonContext } from './context.ts';
+import type { OwnedJobs } from './owned-jobs.ts';
+
+/** The calls about the providers and modules that an import has fixed for its template version. */
+export function frozenCalls({ services, log }: DaemonContext, jobs: OwnedJobs) {
+  const own = ({ jobId, epoch }: { jobId: string; epoch: bigint }) => jobs.ownership(jobId, Number(epoch));
+  const unary = {
+    async keepFrozen(request: KeepFrozenRequest) {
+      if (!request.version) throw new AppError('invalid', 'The request has no frozen version.');
+      return { missing: await keepFrozen(services, own(request), request.version) };
+    },
+    frozen: (request: FrozenRequest) => frozenOf(services, own(request)),
+  };
+  return {
+    ...patient(unary, log),
+    async *frozenFile(request: FrozenFileRequest) {
+      for await (const data of frozenFile(services, own(request), Buffer.from(request.hash).toString('hex')))
+        yield { data };
+    },
+  };
+}
