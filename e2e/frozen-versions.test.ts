@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, globSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { directoryHash } from '@platform/server/postgres/place';
 import { type ModuleSources, startModuleSources } from '@platform/testkit/modules';
 import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import {
   buildEnds,
+  coder,
   createWorkspace,
   firstUser,
   makeTemplate,
@@ -24,7 +27,7 @@ before(async () => {
   sources = await startModuleSources();
   mirror = await startProviderMirror();
   appendFileSync(sources.env['TF_CLI_CONFIG_FILE']!, mirror.config);
-  server = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0' } });
+  server = await startCoderServer({ env: { ...sources.env, ...mirror.env, CODER_PROVISIONER_DAEMONS: '1' } });
   await firstUser(server);
 });
 after(async () => {
@@ -44,16 +47,8 @@ async function daemon(name: string): Promise<DaemonProcess> {
   return started;
 }
 
-test('a new daemon builds without the registries that the import used', { timeout: 120_000 }, async () => {
-  const importer = await daemon('importer');
-  const module = await sources.registry('web', {
-    'main.tf': 'variable "id" {}\noutput "name" { value = "web-${var.id}" }\n',
-  });
-  const templateId = await makeTemplate(
-    server,
-    'frozen',
-    {
-      'main.tf': `terraform {
+const template = (module: string) => ({
+  'main.tf': `terraform {
   required_providers {
     coder = { source = "coder/coder" }
     thing = { source = "${mirror.source}" }
@@ -70,20 +65,49 @@ module "web" {
 }
 resource "terraform_data" "machine" { input = "\${coder_agent.main.id} \${module.web.name}" }
 `,
-    },
-    { tags: { where: 'outside' } },
-  );
+});
+
+test('daemons build without the registries that the import used', { timeout: 120_000 }, async () => {
+  const importer = await daemon('importer');
+  const module = await sources.registry('web', {
+    'main.tf': `variable "id" {}\noutput "name" { value = "web-\${var.id}" }\n`,
+  });
+  const [outside, inside] = await Promise.all([
+    makeTemplate(server, 'outside', template(module), { tags: { where: 'outside' } }),
+    makeTemplate(server, 'inside', template(module)),
+  ]);
   await importer.kill();
   assert.ok(mirror.sent() > 0);
   await sources.cut();
   await mirror.close();
 
   const fresh = await daemon('fresh');
-  const workspace = await createWorkspace(server, templateId, 'dev');
-  const build = await buildEnds(server, workspace.latest_build.id);
-  assert.equal(build.job.status, 'succeeded', `${build.job.error}\n${fresh.log()}`);
-  assert.deepEqual(
-    build.resources.map(({ name }) => name),
-    ['machine'],
+  // the built-in daemon loses what it has prepared. It runs builds under uids of their own if the server runs as root
+  const roots = [`/var/lib/coder/provisioners/${directoryHash(server.configDir)}`, server.configDir];
+  const caches = roots.flatMap((root) => globSync(join(root, '{daemons,cache}/**/{versions,plugins}')));
+  assert.ok(caches.length > 0, 'the built-in daemon has a cache');
+  for (const dir of caches) rmSync(dir, { recursive: true });
+  const workspaces = [
+    await createWorkspace(server, outside, 'outside'),
+    await createWorkspace(server, inside, 'inside'),
+  ];
+  for (const { latest_build } of workspaces) {
+    const build = await buildEnds(server, latest_build.id);
+    assert.equal(build.job.status, 'succeeded', `${build.job.error}\n${fresh.log()}`);
+    assert.deepEqual(
+      build.resources.map(({ name }) => name),
+      ['machine'],
+    );
+  }
+
+  const prune = (...args: string[]) =>
+    coder(['provisioner', 'cache', 'prune', '--cache-dir', fresh.cacheDir, ...args], { env: server.env });
+  const planned = await prune('--size', '1MiB', '--dry-run');
+  // a build has just used the version
+  assert.match(
+    planned.stdout,
+    /^Would remove 0 prepared versions, 0 providers and 0 sets of modules: 0 B\. [\d.]+ MiB/,
   );
+  const unset = await prune();
+  assert.match(unset.stderr, /Missing what to remove\. Set --age/);
 });

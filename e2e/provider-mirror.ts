@@ -2,7 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -49,6 +49,8 @@ export interface ProviderMirror {
 
 export async function startProviderMirror(): Promise<ProviderMirror> {
   const dir = mkdtempSync(join(tmpdir(), 'mirror-'));
+  // builds under uids of their own read the certificate
+  chmodSync(dir, 0o755);
   const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')];
   const made = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', key, '-out', cert];
   const names = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2'];

@@ -9,6 +9,7 @@ export {
 export { type DaemonGroup, type GroupOptions, runDaemonGroup, type StopStep } from './daemon/group.ts';
 export type { DaemonAuth } from './daemon/link.ts';
 export type { DaemonMetrics, JobKind } from './daemon/metrics.ts';
+export { pruneDaemonCache } from './daemon/prune-cache.ts';
 export { becomeDaemon } from './isolation/become.ts';
 export { findTerraform } from './terraform/binary.ts';
 export type { TerraformBinary } from './terraform/version.ts';

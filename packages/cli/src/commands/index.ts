@@ -143,6 +143,15 @@ const provisioner: Node = {
       summary: 'Show which daemons can build a template, and why others cannot',
       load: () => import('./provisioner/explain.ts'),
     },
+    cache: {
+      summary: 'Manage the cache of provisioner daemons on this machine',
+      children: {
+        prune: {
+          summary: 'Remove prepared template versions, providers and modules',
+          load: () => import('./provisioner/cache-prune.ts'),
+        },
+      },
+    },
     keys: {
       summary: 'Manage provisioner keys',
       aliases: ['key'],

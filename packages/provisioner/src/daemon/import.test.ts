@@ -340,6 +340,6 @@ test('modules that are too large to store cause a warning and do not fail the im
   assert.deepEqual([result.moduleFiles.length, result.moduleFilesHash.length], [0, 0]);
   assert.match(
     h.server.text,
-    /Cannot archive the fetched modules: The template's modules are larger than 20 MiB: module "big" at main\.tf/,
+    /Cannot archive the fetched modules: The template's modules are larger than 20 MiB: module "x" at main\.tf:1 .* has 21\.0 MiB/,
   );
 });

@@ -15,7 +15,7 @@ const DRAIN_MS = 5_000;
 /** The most bytes of an output. */
 const MOST_BYTES = 10 << 20;
 
-/** Where and as whom a command runs. */
+/** The directory, program and user of a command. */
 export interface Where {
   dir: string;
   terraform: TerraformBinary;

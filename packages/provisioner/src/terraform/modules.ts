@@ -7,7 +7,6 @@ import { AppError } from '@platform/kit';
 import { type Module, ModuleSchema } from '@platform/wire/proto/provisioner';
 import tar from 'tar-stream';
 import { openAs } from '../isolation/tree.ts';
-import { sizeOf } from './prune.ts';
 
 const MAX_MODULE_FILES = 20 << 20;
 const MANIFEST = '.terraform/modules/modules.json';
@@ -68,6 +67,8 @@ export async function archiveModules(
   const pack = tar.pack();
   let size = 0;
   let files = 0;
+  const sizes = new Map<string, number>();
+  let module = MANIFEST;
   const opened = async (path: string, flags: number) => {
     // init made these from the daemon's own files, which everybody can read
     if (uid !== undefined) return openAs(path, uid, flags);
@@ -89,7 +90,8 @@ export async function archiveModules(
     try {
       if (!info.isFile()) return;
       size += info.size;
-      if (size > MAX_MODULE_FILES) throw await tooLarge(dir, templateDir, entries);
+      sizes.set(module, (sizes.get(module) ?? 0) + info.size);
+      if (size > MAX_MODULE_FILES) throw await tooLarge(templateDir, entries, sizes);
       // A file of /proc has content although its size is 0, and can block its reader for ever. Other files can grow.
       const content = Buffer.alloc(info.size);
       if (info.size > 0) await handle.read(content, 0, info.size, 0);
@@ -115,6 +117,7 @@ export async function archiveModules(
     // A module's directory can be inside another's, which already includes it.
     for (const path of [...new Set(dirs)].sort()) {
       if (dirs.some((other) => other !== path && path.startsWith(`${other}/`))) continue;
+      module = path;
       await walk(path);
     }
     await add(MANIFEST);
@@ -130,22 +133,16 @@ export async function archiveModules(
   return { archive, hash: createHash('sha256').update(archive).digest() };
 }
 
-async function tooLarge(dir: string, templateDir: string, entries: ManifestEntry[]): Promise<AppError> {
-  const limit = `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB`;
-  let largest: { key: string; source: string; bytes: number } | undefined;
-  for (const { Key: key = '', Source: source = '', Dir = '' } of entries) {
-    const path = posix.normalize(Dir);
-    const bytes = path.startsWith('.terraform/modules/') ? await sizeOf(join(dir, path)) : 0;
-    // of a module and one in its folder, the outer one comes first
-    if (bytes > (largest?.bytes ?? 0)) largest = { key, source, bytes };
-  }
-  if (!largest) return new AppError('too_large', `${limit}.`);
-  const { key, source, bytes } = largest;
+/** Names the module with the most files so far. */
+async function tooLarge(templateDir: string, entries: ManifestEntry[], sizes: Map<string, number>): Promise<AppError> {
+  const [dir, bytes] = [...sizes].sort((a, b) => b[1] - a[1])[0]!;
+  const { Key: key = '', Source: source = '' } = entries.find(({ Dir }) => posix.normalize(Dir ?? '') === dir) ?? {};
   const place = await placeOf(templateDir, key.split('.')[0]!);
-  const which = `module ${JSON.stringify(key)}${place ? ` at ${place}` : ''} (source ${JSON.stringify(source)})`;
   return new AppError(
     'too_large',
-    `${limit}: ${which} has ${(bytes / 2 ** 20).toFixed(1)} MiB. Use a source with fewer files, such as a folder or a release of the repository.`,
+    `The template's modules are larger than ${MAX_MODULE_FILES >> 20} MiB: module ${JSON.stringify(key)}` +
+      `${place ? ` at ${place}` : ''} (source ${JSON.stringify(source)}) has ${(bytes / 2 ** 20).toFixed(1)} MiB or more. ` +
+      'Use a source with fewer files, such as a release instead of a whole repository.',
   );
 }
 

@@ -144,7 +144,7 @@ async function heldVersions(sessions: readonly string[]): Promise<string[]> {
 }
 
 /** The bytes of a file, or of all files of a tree. Does not follow links. */
-export async function sizeOf(path: string): Promise<number> {
+async function sizeOf(path: string): Promise<number> {
   const info = await lstat(path).catch(() => undefined);
   if (!info) return 0;
   if (!info.isDirectory()) return info.size;

@@ -18,8 +18,10 @@ import {
   type CheckpointRequest,
   type DeliverStateRequest,
   DeliverStateResponse_Outcome,
+  type FrozenVersion,
   JobControl,
   type JobNotice_Kind,
+  type KeepFrozenRequest,
 } from '@platform/wire/proto/platform_provisioner';
 import {
   type AcquiredJob,
@@ -50,6 +52,7 @@ export class ScriptedServer {
   #positions: LogPositions = {};
   readonly checkpoints: CheckpointRequest[] = [];
   readonly delivered: DeliverStateRequest[] = [];
+  readonly frozen: FrozenVersion[] = [];
   readonly resumed: { jobId: string; epoch: bigint }[] = [];
   readonly completed: CompletedJob[] = [];
   readonly failed: FailedJob[] = [];
@@ -271,6 +274,10 @@ export class ScriptedServer {
       checkpoint: (request: CheckpointRequest) => {
         this.checkpoints.push(request);
         return { accepted: true };
+      },
+      keepFrozen: ({ version }: KeepFrozenRequest) => {
+        this.frozen.push(version!);
+        return { missing: [] };
       },
       deliverState: (request: DeliverStateRequest) => {
         this.delivered.push(request);

@@ -1,0 +1,50 @@
+import { AppError } from '@platform/kit';
+import { command } from '../../framework/definition.ts';
+import { print } from '../../framework/io.ts';
+import { bytesText, parseBytes } from '../../lib/bytes.ts';
+import { expandHome } from '../../lib/expand-home.ts';
+import { flags as startFlags } from '../daemons/provisioner-start.ts';
+
+const flags = {
+  'cache-dir': startFlags['cache-dir'],
+  age: {
+    type: 'duration',
+    description: 'Remove what no build used for this time, such as 168h.',
+  },
+  size: {
+    type: 'string',
+    description:
+      'Remove the versions that were used longest ago until the cache has at most this size, such as 500MiB or 20GiB.',
+  },
+  'dry-run': { type: 'bool', short: 'n', description: 'Print the changes without making them.' },
+} as const;
+
+const help =
+  'Removes prepared template versions, and the providers and modules that only they use. Keeps what a running build uses. ' +
+  'A later build gets what was removed from the server again, or from its registry.';
+
+const examples = [
+  { does: 'Remove what no build used for a week', run: 'coder provisioner cache prune --age 168h' },
+  { does: 'Show what a limit of 20 GiB would remove', run: 'coder provisioner cache prune --size 20GiB --dry-run' },
+];
+
+export default command({ flags, help, examples }, async (ctx, { flags: given }) => {
+  if (given.age === undefined && !given.size)
+    throw new AppError(
+      'invalid',
+      'Missing what to remove. Set --age, such as --age 168h, or --size, such as --size 20GiB.',
+    );
+  const { pruneDaemonCache } = await import('@platform/provisioner');
+  const pruned = await pruneDaemonCache(expandHome(given['cache-dir'], ctx.env), {
+    unusedMs: given.age,
+    mostBytes: given.size ? parseBytes('--size', given.size) : undefined,
+    dryRun: given['dry-run'],
+  });
+  const { versions, packages, modules, freed, left } = pruned;
+  const what = `${versions} prepared versions, ${packages} providers and ${modules} sets of modules`;
+  const verb = given['dry-run'] ? 'Would remove' : 'Removed';
+  print(
+    ctx.io,
+    `${verb} ${what}: ${bytesText(freed)}. ${bytesText(left)} ${given['dry-run'] ? 'would be' : 'are'} left.`,
+  );
+});
