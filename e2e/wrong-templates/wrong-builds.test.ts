@@ -77,7 +77,7 @@ test('a command that never ends is canceled with its descendants', async () => {
   await eventually('the command has ended', () => left().length === 0);
 });
 
-test('links out of an archive are skipped, and a file that is no text is refused by name', async () => {
+test('links out of an archive are skipped, and a binary file is refused by name', async () => {
   const importOf = async (fill: (folder: string) => void): Promise<string> => {
     const folder = mkdtempSync(join(tmpdir(), 'odd-'));
     writeFileSync(join(folder, 'main.tf'), 'resource "terraform_data" "d" {}\n');

@@ -1,7 +1,7 @@
 import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
 import { ownership } from '../machinery/owned.ts';
 
-/** The labels of what belongs to a control plane. */
+/** The labels of a control plane's objects. */
 export const owned = ownership<ControlPlane>(CONTROL_PLANES, 'control-plane');
 
 export const accountName = ({ metadata, spec }: ControlPlane): string => spec.serviceAccount?.name || metadata.name;

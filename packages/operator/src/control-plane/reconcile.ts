@@ -23,7 +23,7 @@ const FINALIZER = 'coder.com/workspace-rbac-cleanup';
 /** When to look again at a server that does not accept the operator yet. */
 const AGAIN_MS = 15_000;
 
-/** A state that only a change of the object, or of what it names, can mend. */
+/** A state that only a change of the object, or of an object that it names, can mend. */
 class SpecProblem extends Error {
   readonly reason: string;
   constructor(reason: string, message: string) {

@@ -1,7 +1,7 @@
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ownership } from '../machinery/owned.ts';
 
-/** The labels of what belongs to a provisioner. */
+/** The labels of a provisioner's objects. */
 export const owned = ownership<Provisioner>(PROVISIONERS, 'provisioner');
 
 /** A deletion waits until the operator has deleted the keys on the server. */

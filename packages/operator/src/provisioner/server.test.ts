@@ -21,7 +21,7 @@ after(async () => {
   await server?.stop();
 });
 
-test('a new job, a new key and a deleted one wake those whom they concern', async () => {
+test('a new job, a new key and a deleted one wake the provisioners that they concern', async () => {
   const target = { url: server.url, token: TOKEN, organization: 'default' };
   const look = async () => (await servers.look('ns/name', target)).state;
   const made = (await look()).keys.length;

@@ -3,7 +3,7 @@ import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.t
 import type { Deployment, Service } from '../kube/objects.ts';
 import { ownership } from '../machinery/owned.ts';
 
-/** The labels of what belongs to a workspace proxy. */
+/** The labels of a workspace proxy's objects. */
 export const owned = ownership<WorkspaceProxy>(WORKSPACE_PROXIES, 'workspace-proxy');
 
 const PROGRAM = '/opt/coder';
