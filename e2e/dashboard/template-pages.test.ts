@@ -17,12 +17,13 @@ data "coder_parameter" "cpu" {
 `;
 
 let name: string;
+let template: string;
 const site = useSite(async (server) => {
-  const id = await makeTemplate(server, 'payments', {
+  template = await makeTemplate(server, 'payments', {
     'main.tf': SCRATCH + PARAMETER,
     'README.md': '# For the payments team\n\nWith **PostgreSQL** beside it.\n',
   });
-  const { body } = await server.api<{ name: string }[]>('GET', `/templates/${id}/versions`);
+  const { body } = await server.api<{ name: string }[]>('GET', `/templates/${template}/versions`);
   name = body[0]!.name;
 });
 
@@ -86,6 +87,33 @@ test('every page is accessible in both themes and fits a phone', { ...needsBrows
       await page.setViewportSize({ width: 1440, height: 900 });
     }
     assert.deepEqual(errors, []);
+  } finally {
+    await context.close();
+  }
+});
+
+test('the insights chart which values of parameters people choose', { ...needsBrowser, timeout: 60_000 }, async () => {
+  const { server } = site;
+  for (const [workspace, value] of [
+    ['small', '4'],
+    ['large', '16'],
+    ['huge', '16'],
+  ]) {
+    const made = await server.api('POST', '/users/me/workspaces', {
+      name: workspace,
+      template_id: template,
+      rich_parameter_values: [{ name: 'cpu', value }],
+    });
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+  }
+  const { page, context } = await openAs(site.browser, server, server.token);
+  try {
+    await page.goto('/templates/payments/insights');
+    const chart = page.getByRole('region', { name: 'CPU cores' });
+    await chart.waitFor();
+    assert.deepEqual(await chart.getByRole('listitem').allInnerTexts(), ['16\n2 · 67%', '4\n1 · 33%']);
+    await assertAccessible(page);
+    await keepScreenshots(page, 'template-insights-parameters');
   } finally {
     await context.close();
   }

@@ -11,11 +11,11 @@ import { Table } from '../../../ui/table.tsx';
 import { useSearchParams } from '../../../util/route.ts';
 import { formatDuration } from '../../../util/time.ts';
 import { nameOf, useTemplate } from '../data.ts';
+import { valueUsage } from './parameter-usage.ts';
 
 const DayChart = lazy(async () => ({ default: (await import('../../../ui/day-chart.tsx')).DayChart }));
 
 const PERIODS = ['7', '30', '90'] as const;
-const MOST_VALUES = 8;
 
 /** The last days until the end of today, in the person's zone. */
 function period(days: number): { start_time: string; end_time: string } {
@@ -73,36 +73,41 @@ function Charts({ template, days }: { template: Template; days: number }) {
         </>
       }
     >
-      {({ report, interval_reports: intervals = [] }) =>
-        report && report.active_users > 0 ? (
-          <>
-            <Section
-              title="Active people by day"
-              description={report.active_users === 1 ? '1 person in all' : `${report.active_users} people in all`}
-            >
-              <Suspense fallback={<Skeleton className="h-56" />}>
-                <DayChart
-                  className="h-56"
-                  label="Active people by day"
-                  series={[{ name: 'Active people', tone: 'accent' }]}
-                  days={intervals.map(({ start_time, active_users }) => ({ date: start_time, values: [active_users] }))}
-                />
-              </Suspense>
+      {({ report, interval_reports: intervals = [] }) => (
+        <>
+          {report && report.active_users > 0 ? (
+            <>
+              <Section
+                title="Active people by day"
+                description={report.active_users === 1 ? '1 person in all' : `${report.active_users} people in all`}
+              >
+                <Suspense fallback={<Skeleton className="h-56" />}>
+                  <DayChart
+                    className="h-56"
+                    label="Active people by day"
+                    series={[{ name: 'Active people', tone: 'accent' }]}
+                    days={intervals.map(({ start_time, active_users }) => ({
+                      date: start_time,
+                      values: [active_users],
+                    }))}
+                  />
+                </Suspense>
+              </Section>
+              <div className="grid items-start gap-5 lg:grid-cols-2">
+                <Apps report={report} />
+                <People query={query} />
+              </div>
+            </>
+          ) : (
+            <Section>
+              <EmptyState icon={ChartNoAxesColumn} title="Nobody used this template in this period">
+                Figures appear once people connect to their workspaces.
+              </EmptyState>
             </Section>
-            <div className="grid items-start gap-5 lg:grid-cols-2">
-              <Apps report={report} />
-              <People query={query} />
-            </div>
-            <Parameters parameters={report.parameters_usage} />
-          </>
-        ) : (
-          <Section>
-            <EmptyState icon={ChartNoAxesColumn} title="Nobody used this template in this period">
-              Figures appear once people connect to their workspaces.
-            </EmptyState>
-          </Section>
-        )
-      }
+          )}
+          <Parameters parameters={report?.parameters_usage ?? []} />
+        </>
+      )}
     </QueryView>
   );
 }
@@ -206,33 +211,35 @@ function People({ query }: { query: { start_time: string; end_time: string; temp
 function Parameters({ parameters }: { parameters: readonly TemplateParameterUsage[] }) {
   if (parameters.length === 0) return null;
   return (
-    <Section title="Parameters" description="The values that workspaces were built with.">
+    <Section
+      title="Parameters"
+      description="The number of workspaces with each value, of those started in this period."
+    >
       <div className="grid gap-x-8 gap-y-6 lg:grid-cols-2">
-        {parameters.map(({ name, display_name, options = [], values }) => {
-          const named = new Map(options.map((option) => [option.value, option.name]));
-          const shown = values.toSorted((a, b) => b.count - a.count);
-          const rest = shown.slice(MOST_VALUES).reduce((sum, { count }) => sum + count, 0);
-          return (
-            <div key={name} className="flex min-w-0 flex-col gap-3">
-              <h3 className="font-medium">{display_name || name}</h3>
-              <Bars
-                rows={[
-                  ...shown.slice(0, MOST_VALUES).map(({ value, count }) => ({
-                    key: value,
-                    name: (
-                      <span className="truncate">
-                        {named.get(value) ?? (value === '' ? <span className="text-faint">Empty</span> : value)}
-                      </span>
-                    ),
-                    amount: count,
-                    text: String(count),
-                  })),
-                  ...(rest > 0 ? [{ key: '\0rest', name: 'Other values', amount: rest, text: String(rest) }] : []),
-                ]}
-              />
-            </div>
-          );
-        })}
+        {parameters.map((parameter) => (
+          <section
+            key={`${parameter.name} ${parameter.type} ${parameter.display_name}`}
+            aria-label={parameter.display_name || parameter.name}
+            className="flex min-w-0 flex-col gap-3"
+          >
+            <h3 className="break-words font-medium">{parameter.display_name || parameter.name}</h3>
+            <Bars
+              rows={valueUsage(parameter).map(({ name, count, percent }) => ({
+                key: name ?? '\0rest',
+                name:
+                  name === undefined || name === '' ? (
+                    <span className="text-muted">{name === '' ? 'Empty' : 'Other values'}</span>
+                  ) : (
+                    <span title={name} className="truncate">
+                      {name}
+                    </span>
+                  ),
+                amount: count,
+                text: `${count.toLocaleString()} · ${percent}%`,
+              }))}
+            />
+          </section>
+        ))}
       </div>
     </Section>
   );
