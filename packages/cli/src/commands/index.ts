@@ -148,7 +148,7 @@ const provisioner: Node = {
       children: {
         prune: {
           summary: 'Remove prepared template versions, providers and modules',
-          load: () => import('./provisioner/cache-prune.ts'),
+          load: () => import('./daemons/provisioner-cache-prune.ts'),
         },
       },
     },

@@ -92,6 +92,7 @@ before(async () => {
     workspacebuild: build.id,
     notification_template: TEMPLATES.userCreated.id,
     id: crypto.randomUUID(),
+    devcontainer: crypto.randomUUID(),
     workspaceagent: build.resources[0]!.agents![0]!.id,
   };
 });

@@ -3,7 +3,7 @@ import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { bytesText, parseBytes } from '../../lib/bytes.ts';
 import { expandHome } from '../../lib/expand-home.ts';
-import { flags as startFlags } from '../daemons/provisioner-start.ts';
+import { flags as startFlags } from './provisioner-start.ts';
 
 const flags = {
   'cache-dir': startFlags['cache-dir'],
