@@ -1,13 +1,10 @@
 import type { AppearanceConfig, BannerConfig, LinkConfig, UpdateAppearanceConfig } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
-import { systemTask } from '../../authz/proofs.ts';
-import { setSiteValue, siteValue } from '../../db/queries/site.ts';
 import { anyTemplateHasTasks } from '../../db/queries/templates.ts';
-import { audit } from '../audit.ts';
-import { type Ctx, systemContext } from '../context.ts';
+import type { Ctx } from '../context.ts';
+import { siteSettings } from './site-settings.ts';
 
-const KEY = 'appearance';
 const LONGEST_NAME = 64;
 const LONGEST_MESSAGE = 4_096;
 
@@ -18,13 +15,12 @@ interface StoredAppearance {
   announcement_banners: BannerConfig[];
 }
 
-const DEFAULT: StoredAppearance = { application_name: '', logo_url: '', announcement_banners: [] };
-
-async function stored(ctx: Ctx): Promise<StoredAppearance> {
-  const by = systemTask(systemContext(ctx, 'appearance'));
-  const text = await siteValue(ctx.sql, by, KEY, () => JSON.stringify(DEFAULT));
-  return { ...DEFAULT, ...(JSON.parse(text) as Partial<StoredAppearance>) };
-}
+const settings = siteSettings<StoredAppearance>({
+  key: 'appearance',
+  resourceType: 'appearance',
+  initial: { application_name: '', logo_url: '', announcement_banners: [] },
+  change: 'appearance',
+});
 
 /** The service banner is upstream's older name of the first announcement banner. */
 const serviceBanner = ([first]: readonly BannerConfig[]): BannerConfig => first ?? { enabled: false };
@@ -35,7 +31,7 @@ const serviceBanner = ([first]: readonly BannerConfig[]): BannerConfig => first 
  */
 export async function getAppearance(ctx: Ctx): Promise<AppearanceConfig> {
   const { supportLinks, docsUrl } = ctx.config;
-  const found = await stored(ctx);
+  const found = await settings.read(ctx);
   if (ctx.actor.kind === 'none') {
     const { application_name, logo_url } = found;
     const hidden = { announcement_banners: [], service_banner: serviceBanner([]), support_links: [] };
@@ -73,7 +69,7 @@ function checkLogo(url: string): void {
 
 /** Replaces name, logo and banners. Every open page shows them within a second. */
 export async function updateAppearance(ctx: Ctx, input: UpdateAppearanceConfig): Promise<UpdateAppearanceConfig> {
-  const by = authorize(ctx, 'update', { type: 'deployment_config' });
+  authorize(ctx, 'update', { type: 'deployment_config' });
   const { application_name = '', logo_url = '', announcement_banners, service_banner } = input;
   if (application_name.length > LONGEST_NAME) {
     throw invalid('application_name', `must be at most ${LONGEST_NAME} characters long`);
@@ -82,18 +78,6 @@ export async function updateAppearance(ctx: Ctx, input: UpdateAppearanceConfig):
   const banners = announcement_banners ?? (service_banner ? [service_banner] : []);
   for (const [i, banner] of banners.entries()) checkBanner(banner, `announcement_banners[${i}]`);
   const value: StoredAppearance = { application_name, logo_url, announcement_banners: banners };
-  const before = await stored(ctx);
-  await ctx.sql.begin(async (tx) => {
-    await setSiteValue(tx, by, KEY, JSON.stringify(value));
-    await audit(ctx, tx, {
-      resourceType: 'appearance',
-      resourceId: ctx.deploymentId,
-      target: application_name,
-      action: 'write',
-      before,
-      after: value,
-    });
-    await ctx.events.publish(tx, 'object_changed', { kind: 'deployment', id: 'appearance' });
-  });
+  await settings.replace(ctx, value, { target: application_name });
   return { ...value, service_banner: serviceBanner(banners) };
 }

@@ -13,16 +13,18 @@ import type {
 import { errorText } from '@platform/kit';
 import { dialWebSocket } from '@platform/wire/websocket';
 import { authorize } from '../../authz/authorize.ts';
-import { systemTask } from '../../authz/proofs.ts';
 import { ping } from '../../db/connect.ts';
 import { allOrganizations } from '../../db/queries/organizations.ts';
-import { setSiteValue, siteValue } from '../../db/queries/site.ts';
-import { audit } from '../audit.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
 import { listDaemons } from '../provisioner/list.ts';
 import { time } from '../time.ts';
+import { siteSettings } from './site-settings.ts';
 
-const SETTINGS_KEY = 'health_settings';
+const settings = siteSettings<HealthSettings>({
+  key: 'health_settings',
+  resourceType: 'health_settings',
+  initial: { dismissed_healthchecks: [] },
+});
 const REACH_TIMEOUT_MS = 5_000;
 const PINGS = 5;
 
@@ -32,34 +34,16 @@ const worst = (severities: Severity[]): Severity =>
 const severityOf = (error: string | null, warnings: HealthMessage[]): Severity =>
   error !== null ? 'error' : warnings.length > 0 ? 'warning' : 'ok';
 
-async function settings(services: Services): Promise<HealthSettings> {
-  const by = systemTask(systemContext(services, 'health'));
-  const text = await siteValue(services.sql, by, SETTINGS_KEY, () => '{"dismissed_healthchecks":[]}');
-  return JSON.parse(text) as HealthSettings;
-}
-
 /** The sections of the report whose warnings people have dismissed. */
 export async function getHealthSettings(ctx: Ctx): Promise<HealthSettings> {
   authorize(ctx, 'read', { type: 'debug_info' });
-  return settings(ctx);
+  return settings.read(ctx);
 }
 
 export async function updateHealthSettings(ctx: Ctx, input: UpdateHealthSettings): Promise<UpdateHealthSettings> {
   authorize(ctx, 'read', { type: 'debug_info' });
-  const by = authorize(ctx, 'update', { type: 'deployment_config' });
   const value: HealthSettings = { dismissed_healthchecks: [...new Set(input.dismissed_healthchecks ?? [])] };
-  const before = await settings(ctx);
-  await ctx.sql.begin(async (tx) => {
-    await setSiteValue(tx, by, SETTINGS_KEY, JSON.stringify(value));
-    await audit(ctx, tx, {
-      resourceType: 'health_settings',
-      resourceId: ctx.deploymentId,
-      target: '',
-      action: 'write',
-      before,
-      after: value,
-    });
-  });
+  await settings.replace(ctx, value);
   return value;
 }
 
@@ -265,7 +249,7 @@ export function createHealth(services: Services) {
       authorize(ctx, 'read', { type: 'debug_info' });
       const { clock, config } = services;
       const believed = !force && last && clock.monotonic() - last.at < config.healthCheckRefresh;
-      return judged(believed ? last!.report : await look(), await settings(services));
+      return judged(believed ? last!.report : await look(), await settings.read(services));
     },
   };
 

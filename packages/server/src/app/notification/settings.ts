@@ -8,7 +8,6 @@ import type {
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
-import { systemTask } from '../../authz/proofs.ts';
 import {
   type Method,
   preferencesOf,
@@ -16,9 +15,9 @@ import {
   setTemplateMethod,
   templateMethods,
 } from '../../db/queries/notifications.ts';
-import { setSiteValue, siteValue } from '../../db/queries/site.ts';
 import { audit } from '../audit.ts';
-import { type Ctx, type Services, systemContext } from '../context.ts';
+import type { Ctx, Services } from '../context.ts';
+import { siteSettings } from '../deployment/site-settings.ts';
 import { isUuid } from '../ids.ts';
 import { time } from '../time.ts';
 import { findUser } from '../user/find.ts';
@@ -26,45 +25,38 @@ import { notify } from './enqueue.ts';
 import { configuredMethods, METHODS } from './methods.ts';
 import { TEMPLATES, type Template, templateById } from './templates.ts';
 
-const KEY = 'notifications_settings';
 /** Upstream's kind of templates that people cannot write. */
 const KIND = 'system';
-const DEFAULT: NotificationsSettings = { notifier_paused: false };
-
-async function stored(services: Services): Promise<NotificationsSettings> {
-  const by = systemTask(systemContext(services, 'notifications'));
-  const text = await siteValue(services.sql, by, KEY, () => JSON.stringify(DEFAULT));
-  return { ...DEFAULT, ...(JSON.parse(text) as Partial<NotificationsSettings>) };
-}
+const settings = siteSettings<NotificationsSettings>({
+  key: 'notifications_settings',
+  resourceType: 'notifications_settings',
+  initial: { notifier_paused: false },
+  change: 'notifications',
+});
 
 /** Whether messages wait instead of being sent. */
-export const isPaused = async (services: Services): Promise<boolean> => (await stored(services)).notifier_paused;
+export const isPaused = async (services: Services): Promise<boolean> => (await settings.read(services)).notifier_paused;
 
 export async function getSettings(ctx: Ctx): Promise<NotificationsSettings> {
   authorize(ctx, 'read', { type: 'deployment_config' });
-  return stored(ctx);
+  return settings.read(ctx);
 }
 
 /** Pauses or resumes. Messages that came meanwhile are sent when notifications resume. */
-export async function updateSettings(ctx: Ctx, input: NotificationsSettings): Promise<NotificationsSettings> {
-  const by = authorize(ctx, 'update', { type: 'deployment_config' });
-  const before = await stored(ctx);
-  const after = { notifier_paused: input.notifier_paused };
-  if (before.notifier_paused === after.notifier_paused) return after;
-  await ctx.sql.begin(async (tx) => {
-    await setSiteValue(tx, by, KEY, JSON.stringify(after));
-    await audit(ctx, tx, {
-      resourceType: 'notifications_settings',
-      resourceId: ctx.deploymentId,
-      target: '',
-      action: 'write',
-      before,
-      after,
-    });
-    await ctx.events.publish(tx, 'object_changed', { kind: 'deployment', id: 'notifications' });
-    if (!after.notifier_paused) await ctx.events.publish(tx, 'notifications_queued', {});
-  });
-  return after;
+export async function updateSettings(
+  ctx: Ctx,
+  { notifier_paused }: NotificationsSettings,
+): Promise<NotificationsSettings> {
+  await settings.replace(
+    ctx,
+    { notifier_paused },
+    {
+      also: async (tx) => {
+        if (!notifier_paused) await ctx.events.publish(tx, 'notifications_queued', {});
+      },
+    },
+  );
+  return { notifier_paused };
 }
 
 function toTemplate(template: Template, method: Method | undefined): NotificationTemplate {
