@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { WorkspacesResponse } from '@platform/contract';
 import { createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
+import { ensureExecutable } from '../e2e/harness.ts';
 import { percentile, type Row } from './measure.ts';
 
 const FEW = 100;
@@ -36,10 +37,10 @@ async function request(server: TestServer, path: string): Promise<number> {
   return performance.now() - started;
 }
 
-/** The time of `coder list` from its start to its end, in ms, and that of `coder version`, which asks no server. */
-async function command(server: TestServer, args: string[]): Promise<number> {
+/** The time of a command of the built executable from its start to its end, in ms. */
+async function command(executable: string, server: TestServer, args: string[]): Promise<number> {
   const started = performance.now();
-  const child = spawn(process.execPath, ['packages/cli/src/main.ts', ...args], {
+  const child = spawn(executable, args, {
     env: { ...process.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
@@ -49,16 +50,17 @@ async function command(server: TestServer, args: string[]): Promise<number> {
 }
 
 async function benchCommand(): Promise<Row> {
+  const executable = await ensureExecutable();
   const server = await startWith(PRINTED);
   try {
     const took: [number[], number[]] = [[], []];
     for (let i = 0; i < COMMANDS; i++) {
-      took[0].push(await command(server, ['list', '--all']));
-      took[1].push(await command(server, ['version']));
+      took[0].push(await command(executable, server, ['list', '--all']));
+      took[1].push(await command(executable, server, ['version']));
     }
     const [list, version] = [percentile(took[0], 0.5), percentile(took[1], 0.5)];
     return {
-      what: `coder list with ${PRINTED} workspaces, beside coder version`,
+      what: `coder list with ${PRINTED} workspaces, beside coder version, which asks no server`,
       ours: `${list.toFixed(0)} ms`,
       floor: `${version.toFixed(0)} ms`,
       figure: `${list.toFixed(0)} ms`,

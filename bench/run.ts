@@ -23,6 +23,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   startup: async () => (await import('./startup.ts')).benchStartup(),
   tunnels: async () => (await import('./tunnels.ts')).benchTunnels(),
   wire: async () => (await import('./wire.ts')).benchWire(),
+  'wrong-templates': async () => (await import('./wrong-templates.ts')).benchWrongTemplates(),
 };
 
 const wanted = process.argv.slice(2);
