@@ -30,8 +30,11 @@ export interface RunningProvider {
   close(): Promise<void>;
 }
 
-/** The source addresses of this provider in templates. An undeclared `coder` resolves to the second. */
-const ADDRESSES = ['registry.terraform.io/coder/coder', 'registry.terraform.io/hashicorp/coder'];
+/** The source addresses of this provider in templates, for Terraform and OpenTofu. An undeclared `coder` resolves to `hashicorp`. */
+export const ADDRESSES: readonly string[] = ['registry.terraform.io', 'registry.opentofu.org'].flatMap((host) => [
+  `${host}/coder/coder`,
+  `${host}/hashicorp/coder`,
+]);
 
 // grpc.health.v1.HealthCheckResponse{status: SERVING}
 const SERVING = new Uint8Array([0x08, 0x01]);

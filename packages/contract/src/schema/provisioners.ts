@@ -94,6 +94,8 @@ export const ProvisionerDaemon = named(
     api_version: Type.String(),
     created_at: Timestamp,
     current_job: Nullable(ProvisionerDaemonJob),
+    /** An extension: its versions of Terraform, such as `terraform 1.11.4`. Empty if the daemon does not report them. */
+    engines: Type.Optional(Type.Array(Type.String())),
     id: Uuid,
     key_id: Uuid,
     key_name: Nullable(Type.String()),

@@ -11,7 +11,7 @@ import { fullDisk } from '../job/disk.ts';
 import { Session } from '../job/journal.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
-import { findTerraform } from '../terraform/binary.ts';
+import { findEngines } from '../terraform/engine.ts';
 import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { VersionCache } from '../terraform/prepare.ts';
 import type { TerraformBinary } from '../terraform/version.ts';
@@ -33,7 +33,7 @@ const CANCEL_ACQUIRE_MS = 5_000;
 
 /** The parts that several daemons of one process share. */
 export interface Shared {
-  terraform: TerraformBinary;
+  engines: readonly TerraformBinary[];
   versions: VersionCache;
   runner: Runner;
   launcher: Launcher | undefined;
@@ -58,8 +58,8 @@ export interface DaemonOptions {
   workDir: string;
   /** The directory of prepared versions, providers and the installed terraform. */
   cacheDir: string;
-  /** A terraform executable to use instead of the one on PATH. */
-  terraformBinary?: string | undefined;
+  /** Terraform executables to use instead of the one on PATH. A job has the first that its template allows. */
+  terraformBinaries?: readonly string[] | undefined;
   /** A mirror of the publisher's downloads. */
   terraformBaseUrl?: string | undefined;
   /** Whether the daemon attaches its own coder provider. False: templates use the registry's. Default true. */
@@ -118,14 +118,13 @@ export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDi
   const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
   const launcher = options.launcherPath ? new Launcher(options.launcherPath) : undefined;
   await mkdir(cacheDir, { recursive: true, mode: folderMode(launcher) });
-  const terraform = await findTerraform({
-    path: options.terraformBinary,
+  const engines = await findEngines(options.terraformBinaries ?? [], {
     env,
     log,
     install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock },
   });
   return {
-    terraform,
+    engines,
     env,
     launcher,
     versions: new VersionCache({ cacheDir, log, clock, shared: launcher !== undefined }),
@@ -207,10 +206,10 @@ class Daemon implements ProvisionerDaemon {
 
   async #run(): Promise<void> {
     const { options, shared } = { options: this.#options, shared: this.#options.shared };
-    const { terraform, versions, runner, launcher, env, diskPause } = shared ?? (await createShared(options));
+    const { engines, versions, runner, launcher, env, diskPause } = shared ?? (await createShared(options));
     await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
     const tools: Tools = {
-      terraform,
+      engines,
       versions,
       runner,
       launcher,
@@ -225,7 +224,7 @@ class Daemon implements ProvisionerDaemon {
     };
     const warm = runner.warm();
     warm.catch(() => {}); // the runner logs it, and the first job tries again
-    this.#link.start();
+    this.#link.start(engines);
     const draining = this.#draining.signal;
     const adopted = await this.#adopt(tools); // before it acquires a new job
     if (options.once && adopted > 0) this.drain();

@@ -13,6 +13,7 @@ import {
 } from '@platform/wire';
 import { JobControl } from '@platform/wire/proto/platform_provisioner';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import type { TerraformBinary } from '../terraform/version.ts';
 
 const API_VERSION = '1.8';
 /** The code of a call that timed out on this side. */
@@ -82,6 +83,7 @@ export class ServerLink {
   #rejected: AppError | undefined;
   #wasConnected = false;
   #loop: Promise<void> | undefined;
+  #engines = '';
   readonly #events: LinkEvents;
 
   constructor(options: LinkOptions, events: LinkEvents) {
@@ -91,7 +93,9 @@ export class ServerLink {
     this.#next.promise.catch(() => {});
   }
 
-  start(): void {
+  /** Connects as a daemon with these versions of Terraform. */
+  start(engines: readonly TerraformBinary[]): void {
+    this.#engines = engines.map(({ engine, version }) => `${engine} ${version}`).join(', ');
     this.#loop ??= this.#run();
   }
 
@@ -221,6 +225,8 @@ export class ServerLink {
         ...this.#options.headers,
         'X-Coder-Build-Version': provisionerVersion,
         [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']),
+        // upstream's server ignores it
+        'Platform-Engines': this.#engines,
         ...authHeaders(auth),
       },
       signal: this.#closing.signal,

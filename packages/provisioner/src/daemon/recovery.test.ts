@@ -341,7 +341,7 @@ touch ${begun}
 while true; do sleep 0.1; done
 `;
   await writeFile(deaf, script, { mode: 0o755 });
-  h.start({ exitTimeoutMs: 300, terraformBinary: deaf });
+  h.start({ exitTimeoutMs: 300, terraformBinaries: [deaf] });
   const { job } = await gated();
   const id = h.server.post(job);
   await eventually('the apply', () => existsSync(begun));

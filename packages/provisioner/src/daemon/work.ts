@@ -5,6 +5,7 @@ import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
 import type { Verdict } from '../job/port.ts';
 import { failure, runJob } from '../job/run-job.ts';
+import { engineFor } from '../terraform/engine.ts';
 import { sender } from '../terraform/signal.ts';
 import { wholeState } from '../terraform/state-file.ts';
 import { JobLink, LostJobError } from './job-link.ts';
@@ -124,7 +125,8 @@ export class ActiveJob {
       await session.write({ deaths });
     }
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
-    const verdict = await runJob({ ...tools, job, session, port: jobLink, signal });
+    const terraform = await engineFor(tools.engines, job.templateSourceArchive);
+    const verdict = await runJob({ ...tools, terraform, job, session, port: jobLink, signal });
     await session.keepVerdict(verdict).catch((err) => {
       // for example, the disk is full. The verdict in memory is enough.
       log.error('cannot store the result of a job; delivering it from memory', {

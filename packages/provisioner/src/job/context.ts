@@ -12,7 +12,8 @@ import type { JobPort } from './port.ts';
 
 /** The parts that all jobs of one daemon share. */
 export interface Tools {
-  terraform: TerraformBinary;
+  /** The versions of Terraform that jobs can have. The first is that of jobs without a requirement. */
+  engines: readonly TerraformBinary[];
   versions: VersionCache;
   runner: Runner;
   /** Starts the job's programs under uids of their own. Absent: they run under the uid of this process. */
@@ -34,6 +35,8 @@ export interface Tools {
 /** One running job. */
 export interface JobContext extends Tools {
   job: AcquiredJob;
+  /** The one of the engines that the template's `required_version` allows. */
+  terraform: TerraformBinary;
   session: Session;
   port: JobPort;
   /** Cancels the job: terraform receives SIGINT, then SIGKILL. */

@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Clock, type Logger, systemClock } from '@platform/kit';
+import { ADDRESSES } from '@platform/terraform-provider';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import type { Launcher } from '../isolation/client.ts';
 import type { BuildUser } from '../isolation/protocol.ts';
@@ -29,12 +30,6 @@ const MOST_BYTES = 10 << 20;
 const MOST_FILES = 50_000;
 const IN_USE_MS = 24 * 3600_000;
 const LINKED = ['.terraform', LOCK_FILE] as const;
-/** The addresses of our provider in templates. For an attached provider, init downloads nothing. */
-const OWN_ADDRESSES = ['registry.terraform.io', 'registry.opentofu.org'].flatMap((host) => [
-  `${host}/coder/coder`,
-  `${host}/hashicorp/coder`,
-]);
-
 export interface PrepareOptions {
   /** The unpacked template: terraform's working directory. */
   dir: string;
@@ -279,9 +274,10 @@ export class VersionCache {
     if (options.as) delete env['TF_PLUGIN_CACHE_DIR'];
     else if (process.platform !== 'win32') env['TF_PLUGIN_CACHE_DIR'] = this.#plugins;
     if (options.attachProvider) {
+      // init then downloads nothing
       const nobody = { Network: 'unix', String: join(this.#dir, 'none') };
       const attached = { Protocol: 'grpc', ProtocolVersion: 5, Pid: process.pid, Test: true, Addr: nobody };
-      const providers = Object.fromEntries(OWN_ADDRESSES.map((address) => [address, attached]));
+      const providers = Object.fromEntries(ADDRESSES.map((address) => [address, attached]));
       env['TF_REATTACH_PROVIDERS'] = JSON.stringify(providers);
     }
     options.signal.throwIfAborted();

@@ -147,7 +147,7 @@ exit ${exit}
 
 for (const exit of [0, 1]) {
   test(`an apply that ends with ${exit} and half a state file fails with the last complete state`, async () => {
-    h.start({ terraformBinary: await cutting(exit) });
+    h.start({ terraformBinaries: [await cutting(exit)] });
     const id = h.server.post({
       templateSourceArchive: await tarOf({
         'main.tf': 'resource "terraform_data" "first" {}',

@@ -26,7 +26,8 @@ export interface BuiltinDaemonsInput {
   count: number;
   namePrefix: string;
   cacheDir: string;
-  terraformBinary: string;
+  terraformBinaries: string[];
+  terraformProvider: string;
   terraformBaseUrl: string;
   installationSecret: string;
   version: string;
@@ -101,7 +102,8 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     count: config.provisionerDaemons,
     namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
     cacheDir: isRoot ? place.daemons : config.cacheDirectory,
-    terraformBinary: config.terraformBinary,
+    terraformBinaries: config.terraformBinary,
+    terraformProvider: config.terraformProvider,
     terraformBaseUrl: config.terraformDownloadUrl,
     installationSecret: given.installationSecret,
     version: given.version,

@@ -150,6 +150,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'termsOfServiceUrl',
   'terraformBinary',
   'terraformDownloadUrl',
+  'terraformProvider',
   'tlsAddress',
   'tlsAllowInsecureCiphers',
   'tlsCertFile',

@@ -177,12 +177,23 @@ export const options = withNotes({
     group: 'Provisioning',
   },
   terraformBinary: {
-    type: 'string',
+    type: 'string[]',
     flag: 'terraform-binary',
     env: 'CODER_TERRAFORM_BINARY',
     yaml: 'provisioning.terraformBinary',
     description:
-      'The path of the terraform program for the built-in daemons. Default: terraform on PATH if its version is supported, otherwise a downloaded one.',
+      'The paths of terraform or tofu programs for the built-in daemons. A job uses the first whose version its template allows. Default: terraform on PATH if its version is supported, otherwise a downloaded one.',
+    group: 'Provisioning',
+  },
+  terraformProvider: {
+    type: 'string',
+    flag: 'terraform-provider',
+    env: 'CODER_TERRAFORM_PROVIDER',
+    yaml: 'provisioning.terraformProvider',
+    default: 'built-in',
+    values: ['built-in', 'registry'],
+    description:
+      "The coder provider of templates in the built-in daemons. built-in: the daemons' own. registry: the one that Terraform installs from its registry or a mirror.",
     group: 'Provisioning',
   },
   terraformDownloadUrl: {

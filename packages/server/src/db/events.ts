@@ -9,7 +9,13 @@ const CHANNEL = 'platform_events';
  */
 export interface EventMap {
   /** A job became pending. */
-  job_posted: { job_id: string; organization_id: string; tags: Record<string, string> };
+  job_posted: {
+    job_id: string;
+    organization_id: string;
+    tags: Record<string, string>;
+    /** Absent: any version of Terraform. */
+    terraform_range?: string;
+  };
   /** A job's logs or status changed. With `logs`, only its logs. */
   job_changed: { job_id: string; end?: boolean; logs?: boolean };
   /** Someone requested the cancellation of a job. */

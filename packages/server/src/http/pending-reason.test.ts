@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { ProvisionerExplanation, ProvisionerJob, TemplateVersion, Workspace } from '@platform/contract';
-import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import {
+  createTestTemplate,
+  insertPerson,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+  tarOf,
+} from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
+import { enginesOf } from '../app/job/engines.ts';
+import { forgetDaemonGroups } from '../app/job/waiting.ts';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { acquireJob } from '../db/queries/job-queue.ts';
@@ -15,7 +24,7 @@ after(() => server.stop());
 
 const tagged = (more: Record<string, string>) => ({ scope: 'organization', owner: '', ...more });
 
-async function daemon(name: string, tags: Record<string, string>) {
+async function daemon(name: string, tags: Record<string, string>, engines?: string) {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   return upsertDaemon(
@@ -29,6 +38,7 @@ async function daemon(name: string, tags: Record<string, string>) {
       tags,
       version: '',
       api_version: '1.8',
+      ...enginesOf({ 'platform-engines': engines ?? '' }),
     }),
   );
 }
@@ -151,4 +161,59 @@ test('explains which daemons can run a template and why others cannot', async ()
   const seen = (await server.api<ProvisionerExplanation>('GET', path, { token: own.token })).body.daemons;
   assert.ok(seen.some(({ name }) => name === 'mine-alone'));
   assert.ok(!seen.some(({ name }) => name === 'of-someone'), 'another person’s daemon is shown');
+});
+
+test('a job waits for a daemon with the version of Terraform that its template requires', async () => {
+  const { sql } = server.services;
+  const source = await tarOf({
+    'main.tf': '# required_version = ">= 9"\nterraform {\n  required_version = "~> 1.12.0"\n}\n',
+    'other.tf.json': '{"terraform": {"required_version": ">= 1.12.2"}}',
+    'module/main.tf': 'terraform {\n  required_version = "< 1"\n}\n',
+  });
+  const { body: file } = await server.api<{ hash: string }>('POST', '/files', {
+    raw: { type: 'application/x-tar', data: source },
+  });
+  const tags = tagged({ engines: 'yes' });
+  const rows = {
+    old: await daemon('engine-old', tags, 'terraform 1.11.4, opentofu 1.9.0'),
+    new: await daemon('engine-new', tags, 'terraform 1.13.0'),
+  };
+  forgetDaemonGroups(server.services);
+  const version = await pendingVersion(server, { file_id: file.hash, tags: { engines: 'yes' } });
+  const reason = (await becomes(version, 'no_matching_provisioners'))!;
+  assert.equal(
+    reason.message,
+    'The template requires Terraform ~> 1.12.0, >= 1.12.2. No provisioner daemon that takes its tags has such a ' +
+      'version: engine-new has terraform 1.13.0, engine-old has terraform 1.11.4 and opentofu 1.9.0.',
+  );
+  assert.equal(reason.matched_provisioners.count, 0);
+  const { body: explained } = await server.api<ProvisionerExplanation>(
+    'GET',
+    `/templateversions/${version.id}/provisioners`,
+  );
+  assert.equal(
+    explained.daemons.find(({ name }) => name === 'engine-new')?.why,
+    'it has terraform 1.13.0, and the template requires Terraform ~> 1.12.0, >= 1.12.2',
+  );
+  const take = (engines: string, id: string) =>
+    acquireJob(sql, {
+      worker: verifiedDaemon({
+        id,
+        organizationId: rows.old.organization_id,
+        provisioners: ['terraform'],
+        tags,
+        engineVersions: enginesOf({ 'platform-engines': engines }).engine_versions,
+      }),
+      leaseMs: 60_000,
+    });
+  assert.equal(await take('terraform 1.11.4, opentofu 1.9.0', rows.old.id), undefined);
+  assert.equal(await take('terraform 1.12.1', rows.new.id), undefined);
+  const both = await daemon('engine-both', tags, 'terraform 1.11.4, terraform 1.12.2');
+  assert.match((await becomes(version, 'starting'))!.message, /1 provisioner daemon can take it now/);
+  assert.equal((await take('terraform 1.11.4, terraform 1.12.2', both.id))?.id, version.job.id);
+
+  // the same archive again, for a daemon of upstream's, which reports no versions
+  const again = await pendingVersion(server, { file_id: file.hash, tags: { engines: 'yes' } });
+  const upstream = await daemon('engine-upstream', tags);
+  assert.equal((await take('', upstream.id))?.id, again.job.id);
 });

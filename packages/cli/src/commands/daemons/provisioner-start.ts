@@ -62,9 +62,20 @@ export const flags = {
     description: 'Exit after one job.',
   },
   'terraform-binary': {
-    type: 'string',
+    type: 'string[]',
     env: 'CODER_PROVISIONER_TERRAFORM_BINARY',
-    description: 'Path of the terraform program. Default: the one on PATH, or else a downloaded one.',
+    description:
+      'Path of a terraform or tofu program. May be repeated: a job uses the first whose version its template allows. ' +
+      'Default: the terraform on PATH, or else a downloaded one.',
+  },
+  'terraform-provider': {
+    type: 'string',
+    env: 'CODER_TERRAFORM_PROVIDER',
+    values: ['built-in', 'registry'],
+    default: 'built-in',
+    description:
+      "Coder provider of templates. built-in: the daemon's own. registry: the one that Terraform installs from its " +
+      'registry or a mirror.',
   },
   verbose: {
     type: 'bool',
@@ -146,7 +157,8 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
     auth,
     headers,
     cacheDir: join(cache, 'tf'),
-    terraformBinary: given['terraform-binary'] || undefined,
+    terraformBinaries: given['terraform-binary'],
+    attachProvider: given['terraform-provider'] !== 'registry',
     once: given.once,
     runnerCommand: programCommand('runner'),
     provisionerVersion: VERSION,

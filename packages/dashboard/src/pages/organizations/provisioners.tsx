@@ -16,7 +16,7 @@ import { TagList } from '../../ui/tags.tsx';
 import { paths } from '../../util/paths.ts';
 import { formatRelative, useNow } from '../../util/time.ts';
 import { JobStatus } from './job-status.tsx';
-import { byAttention, isOutdated, shownTags } from './provisioning.ts';
+import { byAttention, engineName, isOutdated, shownTags } from './provisioning.ts';
 import { useOrganization } from './use-organization.ts';
 
 const STATUS: Record<string, { tone: Tone; name: string }> = {
@@ -82,8 +82,15 @@ export default function ProvisionersPage() {
       width: '9rem',
       wideOnly: true,
       cell: (daemon) => (
-        <span title={daemon.version} className="truncate text-muted">
-          {daemon.version.split('+')[0]}
+        <span className="flex min-w-0 flex-col text-muted">
+          <span title={daemon.version} className="truncate">
+            {daemon.version.split('+')[0]}
+          </span>
+          {daemon.engines?.map((engine) => (
+            <span key={engine} className="truncate text-sm">
+              {engineName(engine)}
+            </span>
+          ))}
         </span>
       ),
     },

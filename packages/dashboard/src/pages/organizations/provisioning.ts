@@ -55,3 +55,7 @@ export function jobTitle({ type, metadata }: Pick<ProvisionerJob, 'type' | 'meta
 
 export const isActive = ({ status }: Pick<ProvisionerJob, 'status'>): boolean =>
   status === 'pending' || status === 'running';
+
+/** `terraform 1.11.4` as the name of a product with its version. */
+export const engineName = (engine: string): string =>
+  engine.replace(/^terraform\b/, 'Terraform').replace(/^opentofu\b/, 'OpenTofu');

@@ -8,10 +8,11 @@ import { announce } from './complete.ts';
 export function announcePending(
   { events }: Pick<Services, 'events'>,
   db: Db,
-  job: Pick<JobRow, 'id' | 'organization_id' | 'tags'>,
+  job: Pick<JobRow, 'id' | 'organization_id' | 'tags' | 'terraform_range'>,
 ): Promise<void> {
-  const { id, organization_id, tags } = job;
-  return events.publish(db, 'job_posted', { job_id: id, organization_id, tags });
+  const { id, organization_id, tags, terraform_range } = job;
+  const engine = terraform_range === null ? {} : { terraform_range };
+  return events.publish(db, 'job_posted', { job_id: id, organization_id, tags, ...engine });
 }
 
 /**

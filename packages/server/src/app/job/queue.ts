@@ -1,9 +1,11 @@
 import { errorText } from '@platform/kit';
 import type { VerifiedDaemon } from '../../authz/proofs.ts';
+import type { EventMap } from '../../db/events.ts';
 import { type Owned, ownershipOf } from '../../db/queries/job-ownership.ts';
 import { acquireJob, type Worker } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
+import { rangeHas } from './engines.ts';
 import { putBackJob } from './post.ts';
 import { matches, runnableTagSets, type Tags } from './tags.ts';
 
@@ -17,12 +19,13 @@ interface Waiter {
   gone: boolean;
 }
 
-/** The waiters with the same organization, types and tags. One query at a time serves them all. */
+/** The waiters with the same organization, types, tags and engines. One query at a time serves them all. */
 interface Domain {
   key: string;
   organizationId: string;
   tags: Tags;
   tagSets: Tags[] | undefined;
+  engineVersions: readonly number[];
   waiters: Set<Waiter>;
   looking: Promise<void> | undefined;
   again: boolean;
@@ -45,12 +48,22 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
   const domains = new Map<string, Domain>();
 
   function domainOf(worker: Worker): Domain {
-    const { organizationId, tags } = worker;
-    const key = JSON.stringify([organizationId, [...worker.provisioners].sort(), Object.entries(tags).sort()]);
+    const { organizationId, tags, engineVersions = [] } = worker;
+    const kind = [[...worker.provisioners].sort(), Object.entries(tags).sort(), engineVersions];
+    const key = JSON.stringify([organizationId, ...kind]);
     let domain = domains.get(key);
     if (!domain) {
       const tagSets = runnableTagSets(tags);
-      domain = { key, organizationId, tags, tagSets, waiters: new Set(), looking: undefined, again: false };
+      domain = {
+        key,
+        organizationId,
+        tags,
+        tagSets,
+        engineVersions,
+        waiters: new Set(),
+        looking: undefined,
+        again: false,
+      };
       domains.set(key, domain);
     }
     return domain;
@@ -102,12 +115,12 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
   }
 
   /** Wakes the matching domain with the fewest tags, so that daemons with rarer tags stay free. */
-  function wake(organizationId: string, tags: Tags): void {
+  function wake({ organization_id: organizationId, tags, terraform_range }: EventMap['job_posted']): void {
     let best: Domain | undefined;
     for (const domain of domains.values()) {
       // A query that runs right now may have missed the job. The domain queries again, and only that result counts.
       if (domain.organizationId !== organizationId || (domain.waiters.size === 0 && !domain.looking)) continue;
-      if (!matches(tags, domain.tags)) continue;
+      if (!matches(tags, domain.tags) || !rangeHas(terraform_range, domain.engineVersions)) continue;
       if (domain.waiters.size === 0) domain.again = true;
       else if (!best || Object.keys(domain.tags).length < Object.keys(best.tags).length) best = domain;
     }
@@ -124,10 +137,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
   };
   const timer = setInterval(() => void lookAll(), lookAgainMs);
   timer.unref();
-  const off = [
-    events.on('job_posted', ({ organization_id, tags }) => wake(organization_id, tags)),
-    events.onResync(() => void lookAll()),
-  ];
+  const off = [events.on('job_posted', wake), events.onResync(() => void lookAll())];
 
   return {
     next(worker, signal) {

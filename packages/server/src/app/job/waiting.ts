@@ -5,6 +5,7 @@ import { pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/job-
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { optionalTime } from '../time.ts';
+import { enginesText, hasEngine } from './engines.ts';
 import {
   differenceSize,
   differenceText,
@@ -17,6 +18,8 @@ import {
 
 /** A daemon that leaves a matching job pending for longer than this, in ms, does not accept jobs. */
 const TAKEN_MS = 10_000;
+/** How many groups of daemons a message names. */
+const MOST_NAMED = 3;
 /** How long a snapshot of the daemons is used to explain why jobs wait, in ms. */
 const DAEMONS_MS = 500;
 const known = new WeakMap<object, { groups: DaemonGroup[]; until: number }>();
@@ -34,7 +37,10 @@ export function forgetDaemonGroups(services: Services): void {
   known.delete(services.sql);
 }
 
-type WaitingJob = Pick<JobRow, 'id' | 'organization_id' | 'provisioner' | 'tags' | 'type' | 'created_at'>;
+type WaitingJob = Pick<
+  JobRow,
+  'id' | 'organization_id' | 'provisioner' | 'tags' | 'type' | 'created_at' | 'required_version' | 'terraform_range'
+>;
 
 /** Why each of these pending jobs waits, and for which daemons. */
 export async function pendingReasons(
@@ -66,6 +72,10 @@ export async function pendingReasons(
 }
 
 function canRun(group: DaemonGroup, job: WaitingJob): boolean {
+  return hasTags(group, job) && hasEngine(job, group.engines);
+}
+
+function hasTags(group: DaemonGroup, job: WaitingJob): boolean {
   return (
     group.organization_id === job.organization_id &&
     group.provisioners.includes(job.provisioner) &&
@@ -152,6 +162,18 @@ function explain(
 }
 
 function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'message' | 'nearest'> {
+  const others = groups
+    .filter((group) => hasTags(group, job))
+    .sort((a, b) => b.available - a.available || a.name.localeCompare(b.name));
+  if (others[0]) {
+    const each = others.slice(0, MOST_NAMED).map(({ name, engines }) => `${name} has ${enginesText(engines)}`);
+    const rest = others.length > MOST_NAMED ? `, and ${others.length - MOST_NAMED} more` : '';
+    return {
+      message:
+        `The template requires Terraform ${job.required_version}. No provisioner daemon that takes its tags has such a ` +
+        `version: ${each.join(', ')}${rest}.`,
+    };
+  }
   const tags = tagsText(job.tags);
   const text =
     tags === '' ? 'No provisioner daemon takes untagged jobs' : `No provisioner daemon has its tags (${tags})`;

@@ -5,6 +5,7 @@ import { jobById } from '../../db/queries/jobs.ts';
 import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { toMatched } from '../job/convert.ts';
+import { enginesText, hasEngine } from '../job/engines.ts';
 import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { badQuery } from '../search.ts';
@@ -57,6 +58,9 @@ export async function explainProvisioners(
     const supported = row.provisioners.includes(job!.provisioner);
     const difference = tagDifference(tags, row.tags);
     const why = [
+      ...(hasEngine(job!, row.engines)
+        ? []
+        : [`it has ${enginesText(row.engines)}, and the template requires Terraform ${job!.required_version}`]),
       ...(difference ? [differenceText(difference)] : []),
       ...(supported ? [] : [`it runs ${row.provisioners.join(', ')}, not ${job!.provisioner}`]),
     ];
@@ -80,7 +84,7 @@ export async function explainProvisioners(
     organization_id: organizationId,
     template_version_id: version.id,
     tags,
-    matched_provisioners: toMatched(await countMatching(ctx.sql, organizationId, tags)),
+    matched_provisioners: toMatched(await countMatching(ctx.sql, organizationId, tags, job!.terraform_range)),
     daemons,
   };
 }

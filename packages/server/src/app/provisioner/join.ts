@@ -19,6 +19,7 @@ import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { provisionerKeyBySecret } from '../../db/queries/provisioner-keys.ts';
 import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
+import { enginesOf } from '../job/engines.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { forgetDaemonGroups } from '../job/waiting.ts';
 import { locateOrganization } from '../organization/find.ts';
@@ -87,6 +88,7 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
     tags,
     version: String(join.headers['x-coder-build-version'] ?? '').slice(0, 64),
     api_version: apiVersion,
+    ...enginesOf(join.headers),
   });
   const daemon = await ctx.sql.begin(async (tx) => {
     await makeRoom(tx, verified);
@@ -107,8 +109,9 @@ export function workerOf({
   organization_id: organizationId,
   provisioners,
   tags,
+  engine_versions: engineVersions,
 }: JoinedDaemon): VerifiedDaemon<Worker> {
-  return verifiedDaemon({ id, organizationId, provisioners, tags });
+  return verifiedDaemon({ id, organizationId, provisioners, tags, engineVersions });
 }
 
 /** The most daemons that are kept for one credential: a person's, or any other. */

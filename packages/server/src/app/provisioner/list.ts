@@ -82,6 +82,7 @@ export async function listDaemons(ctx: Ctx, organization: string, query: ListQue
     version: row.version,
     api_version: row.api_version,
     provisioners: row.provisioners,
+    engines: row.engines,
     tags: row.tags,
     key_name: RESERVED_KEYS[row.key_id] ?? row.key_name,
     status: row.status,

@@ -7,6 +7,7 @@ import { insertJob } from '../../db/queries/job-queue.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { noteRequiredVersion } from '../job/engines.ts';
 import { announcePending } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
 import { locateOrganization } from '../organization/find.ts';
@@ -39,6 +40,7 @@ export async function createVersion(
   const versionId = crypto.randomUUID();
   const jobId = crypto.randomUUID();
   const tags = mutateTags(actorId, input.tags ?? {});
+  await noteRequiredVersion(ctx.sql, place, fileId);
   try {
     await ctx.sql.begin(async (tx) => {
       const job = await insertJob(tx, place, {

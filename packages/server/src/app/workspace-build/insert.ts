@@ -135,7 +135,7 @@ export async function insertBuild(
   await notifyBuildBegins(ctx, tx, buildId, { previousVersionId, versionId: version.id });
   if (
     order.transition === 'delete' &&
-    (await countMatching(tx, workspace.organization_id, tags)).available === 0 &&
+    (await countMatching(tx, workspace.organization_id, tags, job.terraform_range)).available === 0 &&
     (orphan || (state === undefined && !(await anyBuildBegan(tx, workspace.id, buildId))))
   ) {
     // there is nothing to destroy, and no daemon to report it

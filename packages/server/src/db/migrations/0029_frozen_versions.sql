@@ -2,7 +2,7 @@
 -- The archive of the modules is in template_version_terraform_values.
 CREATE TABLE template_version_frozen (
   template_version_id uuid PRIMARY KEY REFERENCES template_versions (id) ON DELETE CASCADE,
-  -- a hash of the registries' decisions
+  -- a hash of the choices of registries
   id text NOT NULL,
   platform text NOT NULL,
   engine text NOT NULL,

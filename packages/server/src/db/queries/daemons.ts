@@ -12,6 +12,9 @@ export interface DaemonRow {
   tags: Record<string, string>;
   version: string;
   api_version: string;
+  /** Such as `terraform 1.11.4`. Empty for daemons that do not report them. */
+  engines: string[];
+  engine_versions: number[];
   last_seen_at: Date | null;
   created_at: Date;
 }
@@ -47,17 +50,20 @@ export async function makeRoomForDaemon(
   return count === excess;
 }
 
-export type NewDaemon = Omit<DaemonRow, 'id' | 'created_at' | 'last_seen_at'>;
+export type NewDaemon = Omit<DaemonRow, 'id' | 'created_at' | 'last_seen_at' | keyof Engines> & Partial<Engines>;
+
+type Engines = Pick<DaemonRow, 'engines' | 'engine_versions'>;
 
 /** Adds or updates the row of a daemon. The same organization, name, owner and credential keep the same id. */
 export async function upsertDaemon(db: Db, daemon: VerifiedDaemon<NewDaemon>): Promise<DaemonRow> {
   const [row] = await db<DaemonRow[]>`
-    INSERT INTO provisioner_daemons (organization_id, name, key_id, credential, provisioners, tags, version, api_version, last_seen_at)
+    INSERT INTO provisioner_daemons (organization_id, name, key_id, credential, provisioners, tags, version, api_version,
+      engines, engine_versions, last_seen_at)
     VALUES (${daemon.organization_id}, ${daemon.name}, ${daemon.key_id}, ${daemon.credential}, ${daemon.provisioners},
-      ${db.json(daemon.tags)}, ${daemon.version}, ${daemon.api_version}, now())
+      ${db.json(daemon.tags)}, ${daemon.version}, ${daemon.api_version}, ${daemon.engines ?? []}, ${daemon.engine_versions ?? []}, now())
     ON CONFLICT (organization_id, name, lower(coalesce(tags ->> 'owner', '')), credential) DO UPDATE SET
       provisioners = excluded.provisioners, tags = excluded.tags, version = excluded.version,
-      api_version = excluded.api_version, key_id = excluded.key_id, last_seen_at = excluded.last_seen_at
+      api_version = excluded.api_version, engines = excluded.engines, engine_versions = excluded.engine_versions, key_id = excluded.key_id, last_seen_at = excluded.last_seen_at
     RETURNING *`;
   return row!;
 }
@@ -114,11 +120,17 @@ export interface MatchCount {
 }
 
 /** The number of daemons, known and online, that may run a job with these tags. */
-export async function countMatching(db: Db, organizationId: string, tags: Record<string, string>): Promise<MatchCount> {
+export async function countMatching(
+  db: Db,
+  organizationId: string,
+  tags: Record<string, string>,
+  terraformRange: string | null,
+): Promise<MatchCount> {
   const [row] = await db<MatchCount[]>`
     SELECT count(*) AS count, count(*) FILTER (WHERE ${isPresent(db)}) AS available,
       max(last_seen_at) AS most_recently_seen
-    FROM provisioner_daemons d WHERE organization_id = ${organizationId} AND provisioner_tags_match(tags, ${db.json(tags)})`;
+    FROM provisioner_daemons d WHERE organization_id = ${organizationId} AND provisioner_tags_match(tags, ${db.json(tags)})
+      AND terraform_matches(${terraformRange}::int8multirange, engine_versions)`;
   return row!;
 }
 
@@ -138,11 +150,12 @@ export const daemonStatus = (db: Db) => db`CASE
     WHERE j.worker_id = d.id AND j.started_at IS NOT NULL AND j.completed_at IS NULL) THEN 'busy'
   ELSE 'idle' END`;
 
-/** Daemons of one organization with the same tags and types. */
+/** Daemons of one organization with the same tags, types and engines. */
 export interface DaemonGroup {
   organization_id: string;
   tags: Record<string, string>;
   provisioners: string[];
+  engines: string[];
   count: number;
   /** Online. */
   available: number;
@@ -155,12 +168,12 @@ export interface DaemonGroup {
 
 export async function daemonGroups(db: Db): Promise<DaemonGroup[]> {
   return db<DaemonGroup[]>`
-    SELECT organization_id, tags, provisioners, count(*) AS count,
+    SELECT organization_id, tags, provisioners, engines, count(*) AS count,
       count(*) FILTER (WHERE status <> 'offline') AS available, count(*) FILTER (WHERE status = 'idle') AS idle,
       max(last_seen_at) AS most_recently_seen,
       coalesce(min(name) FILTER (WHERE status <> 'offline'), min(name)) AS name
     FROM (SELECT d.*, ${daemonStatus(db)} AS status FROM provisioner_daemons d) known
-    GROUP BY organization_id, tags, provisioners`;
+    GROUP BY organization_id, tags, provisioners, engines`;
 }
 
 export interface ListFilter {

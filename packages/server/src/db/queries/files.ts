@@ -2,6 +2,7 @@ import { AppError } from '@platform/kit';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { VersionPlace } from './template-versions.ts';
 
 export interface FileRow {
   id: string;
@@ -55,6 +56,22 @@ export async function fileData(db: Db, id: string): Promise<Buffer<ArrayBuffer> 
     at += next.data.copy(data, at);
   }
   return data;
+}
+
+/** Whether nobody has looked which version of Terraform the template in a file requires. */
+export async function lacksRequiredVersion(db: Db, id: string): Promise<boolean> {
+  const rows = await db`SELECT FROM files WHERE id = ${id} AND required_version IS NULL`;
+  return rows.length > 0;
+}
+
+/** Stores which versions of Terraform the template in a file allows. */
+export async function setRequiredVersion(
+  db: Db,
+  _importer: VersionPlace,
+  id: string,
+  { text, range }: { text: string; range: string | null },
+): Promise<void> {
+  await db`UPDATE files SET required_version = ${text}, terraform_range = ${range}::int8multirange WHERE id = ${id}`;
 }
 
 export interface NewFile {

@@ -41,9 +41,12 @@ export async function insertJob(
   const alike = db`organization_id = ${organizationId} AND tags_hash = jsonb_hash_extended(${tags}, 0)
     AND background = ${job.background ?? false} AND ${db.unsafe(PENDING)}`;
   const [row] = await db<Owned<JobRow>[]>`
-    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, background, turn)
+    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, required_version,
+      terraform_range, background, turn)
     VALUES (${job.id}, ${organizationId}, ${job.initiator_id}, ${job.type}, ${job.file_id},
-      ${db.json(job.input as never)}, ${tags}, ${job.background ?? false}, greatest(0,
+      ${db.json(job.input as never)}, ${tags},
+      coalesce((SELECT required_version FROM files WHERE id = ${job.file_id}), ''),
+      (SELECT terraform_range FROM files WHERE id = ${job.file_id}), ${job.background ?? false}, greatest(0,
         (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
         (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
         (SELECT max(turn) FROM provisioner_jobs WHERE organization_id = ${organizationId}
@@ -58,6 +61,8 @@ export interface Worker {
   organizationId: string;
   provisioners: string[];
   tags: Tags;
+  /** Its versions of Terraform as numbers. Empty or absent: it does not report them. */
+  engineVersions?: readonly number[];
 }
 
 export interface AcquireBy {
@@ -78,7 +83,8 @@ const HEAD = 16;
 export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<Owned<JobRow> | undefined> {
   const pending = db.unsafe(PENDING);
   const order = db.unsafe(QUEUE_ORDER);
-  const mine = db`organization_id = ${worker.organizationId} AND provisioner = ANY(${worker.provisioners}) AND ${pending}`;
+  const mine = db`organization_id = ${worker.organizationId} AND provisioner = ANY(${worker.provisioners}) AND ${pending}
+    AND terraform_matches(terraform_range, ${[...(worker.engineVersions ?? [])]}::bigint[])`;
   const heads = by.tagSets
     ? db`SELECT of_set.* FROM jsonb_array_elements(${db.json(by.tagSets)}) AS one (tags) CROSS JOIN LATERAL (
         SELECT ${order} FROM provisioner_jobs

@@ -33,6 +33,10 @@ export interface JobRow {
   background: boolean;
   turn: number;
   job_status: JobStatus;
+  /** The constraints for Terraform's version in the template, as written there. */
+  required_version: string;
+  /** The allowed versions, as PostgreSQL writes them: `{[from,below)}`. Null: all. */
+  terraform_range: string | null;
 }
 
 /** The subject of a job, by type. */

@@ -40,6 +40,7 @@ export async function daemonsForJobs(db: Db, ids: string[]): Promise<{ id: strin
     SELECT j.id, array_agg(d.id ORDER BY d.name) AS workers
     FROM provisioner_jobs j JOIN provisioner_daemons d ON d.organization_id = j.organization_id
       AND j.provisioner = ANY(d.provisioners) AND provisioner_tags_match(d.tags, j.tags)
+      AND terraform_matches(j.terraform_range, d.engine_versions)
     WHERE j.id = ANY(${ids}) AND j.started_at IS NULL AND j.completed_at IS NULL GROUP BY j.id`;
 }
 

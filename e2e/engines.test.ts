@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { ProvisionerDaemon } from '@platform/contract';
+import { isAtLeast } from '@platform/kit/version';
+import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
+import {
+  buildEnds,
+  createWorkspace,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+
+// The oldest and the newest Terraform, and OpenTofu, in one daemon. scripts/build-terraforms.sh builds them.
+
+const folder = process.env['TERRAFORMS'];
+const ENGINES = [
+  ['terraform 1.1.9', 'terraform-1.1.9'],
+  ['terraform 1.15.0', 'terraform-1.15.0'],
+  ['opentofu 1.12.6', 'tofu-1.12.6'],
+] as const;
+
+let server: ServerProcess;
+let daemon: DaemonProcess;
+before(async () => {
+  if (!folder) return;
+  server = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0' } });
+  await firstUser(server);
+  const key = await makeKey(server, 'engines', { engines: 'all' });
+  daemon = await startDaemon(server, {
+    name: 'engines',
+    args: ENGINES.flatMap(([, file]) => ['--terraform-binary', join(folder, file)]),
+    env: { CODER_PROVISIONER_DAEMON_KEY: key },
+  });
+});
+after(async () => {
+  await daemon?.kill();
+  await server?.stop();
+});
+
+/** `machine`: with a resource on which the agent runs, for engines that have one of their own. */
+const template = (version: string, machine: boolean) => ({
+  'main.tf': `terraform {
+  required_version = "${version}"
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+variable "image" { default = "plain" }
+data "coder_workspace" "me" {}
+data "coder_workspace_owner" "me" {}
+data "coder_parameter" "size" {
+  name    = "size"
+  type    = "number"
+  default = 2
+  mutable = true
+  validation {
+    min = 1
+    max = 9
+  }
+}
+locals { name = "\${data.coder_workspace_owner.me.name}/\${data.coder_workspace.me.name}" }
+module "web" {
+  source = "./web"
+  id     = coder_agent.main[0].id
+}
+resource "coder_agent" "main" {
+  count = 1
+  os    = "linux"
+  arch  = "amd64"
+  env   = { IMAGE = var.image, NAME = local.name }
+  metadata {
+    key          = "load"
+    script       = "cat /proc/loadavg"
+    interval     = 10
+    timeout      = 1
+  }
+}
+resource "coder_script" "start" {
+  for_each     = toset(["one", "two"])
+  agent_id     = coder_agent.main[0].id
+  display_name = each.key
+  script       = "true"
+  run_on_start = true
+}
+${machine ? 'resource "terraform_data" "machine" { input = coder_agent.main[0].id }' : ''}
+`,
+  'web/main.tf': `terraform {
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+variable "id" {}
+resource "coder_app" "web" {
+  agent_id = var.id
+  slug     = "web"
+  url      = "http://localhost:1"
+}
+resource "coder_metadata" "web" {
+  resource_id = coder_env.here.id
+  item {
+    key   = "id"
+    value = var.id
+  }
+}
+resource "coder_env" "here" {
+  agent_id = var.id
+  name     = "HERE"
+  value    = "yes"
+}
+`,
+});
+
+test('a daemon runs each job with an engine that its template allows', {
+  timeout: 240_000,
+  skip: folder ? false : 'TERRAFORMS is not set: see scripts/build-terraforms.sh',
+}, async (t) => {
+  for (const [, file] of ENGINES) assert.ok(existsSync(join(folder!, file)), `${file} is not built`);
+  const { body: daemons } = await server.api<ProvisionerDaemon[]>('GET', '/organizations/default/provisionerdaemons');
+  assert.deepEqual(
+    daemons[0]?.engines,
+    ENGINES.map(([engine]) => engine),
+  );
+  for (const [engine] of ENGINES) {
+    await t.test(engine, async () => {
+      const version = engine.split(' ')[1]!;
+      const machine = isAtLeast(version, '1.4.0');
+      const name = engine.replace(/[ .]/g, '-');
+      const templateId = await makeTemplate(server, name, template(`= ${version}`, machine), {
+        tags: { engines: 'all' },
+      });
+      const workspace = await createWorkspace(server, templateId, name);
+      const build = await buildEnds(server, workspace.latest_build.id);
+      assert.equal(build.job.status, 'succeeded', `${build.job.error}\n${daemon.log()}`);
+      assert.deepEqual(build.resources.map(({ name: resource }) => resource).sort(), [
+        'here',
+        ...(machine ? ['machine'] : []),
+      ]);
+      const agents = build.resources.flatMap(({ agents: found = [] }) => found);
+      assert.deepEqual(
+        agents.map((agent) => agent.name),
+        machine ? ['main'] : [],
+      );
+    });
+  }
+});

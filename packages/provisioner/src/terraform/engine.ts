@@ -1,0 +1,53 @@
+// A daemon can have several versions of Terraform and OpenTofu: its engines.
+
+import { Readable } from 'node:stream';
+import { requiredVersions } from '@platform/hcl';
+import { allowedVersions, isAllowed } from '@platform/kit/version-constraint';
+import tar from 'tar-stream';
+import { type FindOptions, findTerraform } from './binary.ts';
+import type { TerraformBinary } from './version.ts';
+
+/**
+ * The engines at these paths, or the one that `findTerraform` finds without a path.
+ * @throws AppError `unavailable` if one of them is not usable.
+ */
+export async function findEngines(
+  paths: readonly string[],
+  options: Omit<FindOptions, 'path'>,
+): Promise<TerraformBinary[]> {
+  if (paths.length === 0) return [await findTerraform(options)];
+  return Promise.all(paths.map((path) => findTerraform({ ...options, path })));
+}
+
+/**
+ * The first engine whose version a template allows. The first of all if it allows none, because Terraform itself says
+ * that best.
+ */
+export async function engineFor(engines: readonly TerraformBinary[], archive: Uint8Array): Promise<TerraformBinary> {
+  const [first] = engines;
+  if (
+    engines.length === 1 ||
+    !Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength).includes('required_version')
+  )
+    return first!;
+  const ranges = allowedVersions(requiredVersions(await topFiles(archive)));
+  return engines.find(({ version }) => isAllowed(version, ranges)) ?? first!;
+}
+
+/** The Terraform files in the top folder of an archive. Empty for an archive that cannot be read. */
+async function topFiles(archive: Uint8Array): Promise<Record<string, Uint8Array>> {
+  const files: Record<string, Uint8Array> = {};
+  const extract = tar.extract();
+  Readable.from([Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)]).pipe(extract);
+  try {
+    for await (const entry of extract) {
+      const name = entry.header.name.replace(/^\.\//, '');
+      const parts: Buffer[] = [];
+      for await (const part of entry as AsyncIterable<Buffer>) if (/^[^/]+\.tf(\.json)?$/.test(name)) parts.push(part);
+      if (parts.length > 0) files[name] = Buffer.concat(parts);
+    }
+  } catch {
+    return {}; // the job reports it when it unpacks the archive
+  }
+  return files;
+}

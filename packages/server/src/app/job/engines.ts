@@ -1,0 +1,69 @@
+// Which daemons may run a job, by the version of Terraform that its template requires.
+
+import type { IncomingHttpHeaders } from 'node:http';
+import { requiredVersions } from '@platform/hcl';
+import { parseVersion } from '@platform/kit/version';
+import { allowedVersions, type VersionRange, versionNumber } from '@platform/kit/version-constraint';
+import type { Db } from '../../db/connect.ts';
+import { fileData, lacksRequiredVersion, setRequiredVersion } from '../../db/queries/files.ts';
+import type { JobRow } from '../../db/queries/jobs.ts';
+import type { VersionPlace } from '../../db/queries/template-versions.ts';
+import { readTar } from '../file/archive.ts';
+
+/** In this header our daemons report their engines: `terraform 1.11.4, opentofu 1.10.6`. */
+const ENGINES_HEADER = 'platform-engines';
+const MOST_ENGINES = 16;
+
+/** The engines that a daemon reports when it connects. */
+export function enginesOf(headers: IncomingHttpHeaders): { engines: string[]; engine_versions: number[] } {
+  const engines = String(headers[ENGINES_HEADER] ?? '')
+    .split(',')
+    .map((text) => text.trim())
+    .filter((text) => /^(terraform|opentofu) \d+\.\d+\.\d+[\w.+-]{0,40}$/.test(text))
+    .slice(0, MOST_ENGINES);
+  return { engines, engine_versions: numbersOf(engines) };
+}
+
+const numbersOf = (engines: readonly string[]): number[] =>
+  engines
+    .map((text) => versionNumber(parseVersion(text.split(' ')[1]!)!.version))
+    .filter((number) => number !== undefined);
+
+/** Stores which versions of Terraform the archive of a new version allows, if no import of it has before. */
+export async function noteRequiredVersion(db: Db, place: VersionPlace, fileId: string): Promise<void> {
+  if (!(await lacksRequiredVersion(db, fileId))) return;
+  const archive = await fileData(db, fileId);
+  const constraints = archive ? await constraintsIn(archive) : [];
+  const range = constraints.length > 0 ? rangeText(allowedVersions(constraints)) : null;
+  await setRequiredVersion(db, place, fileId, { text: constraints.join(', '), range });
+}
+
+async function constraintsIn(archive: Buffer): Promise<string[]> {
+  // most templates have none, and the import reports an archive that cannot be read
+  if (!archive.includes('required_version')) return [];
+  const entries = await readTar(archive, (path) => /^[^/]+\.tf(\.json)?$/.test(path)).catch(() => []);
+  return requiredVersions(Object.fromEntries(entries.map(({ path, data }) => [path, data])));
+}
+
+/** As PostgreSQL writes it. */
+const rangeText = (ranges: VersionRange[]): string =>
+  `{${ranges.map(([from, below]) => `[${from},${below})`).join(',')}}`;
+
+/**
+ * Whether one of these versions is in a range as PostgreSQL writes it. A daemon that does not report its versions may
+ * run any job. The SQL function `terraform_matches` has the same rule.
+ */
+export function rangeHas(range: string | null | undefined, versions: readonly number[]): boolean {
+  if (range == null || versions.length === 0) return true;
+  const ranges = [...range.matchAll(/\[(\d+),(\d+)\)/g)].map(
+    ([, from, below]) => [Number(from), Number(below)] as const,
+  );
+  return versions.some((version) => ranges.some(([from, below]) => version >= from && version < below));
+}
+
+/** Whether a daemon with these engines may run a job. */
+export const hasEngine = (job: Pick<JobRow, 'terraform_range'>, engines: readonly string[]): boolean =>
+  rangeHas(job.terraform_range, numbersOf(engines));
+
+/** Engines for people: `terraform 1.11.4 and opentofu 1.10.6`. */
+export const enginesText = (engines: readonly string[]): string => new Intl.ListFormat('en').format(engines);
