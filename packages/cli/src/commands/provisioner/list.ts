@@ -43,7 +43,6 @@ const flags = {
     'key name',
     'name',
     'version',
-    'engines',
     'status',
     'tags',
   ]),
