@@ -14,7 +14,7 @@ const LEAST = 0;
 const MOST = 1e15;
 const ALL: VersionRange[] = [[LEAST, MOST]];
 
-/** The versions that one constraint allows. Undefined for a text that is none. */
+/** The versions that one constraint allows. Undefined for any other text. */
 function rangesOf(text: string): VersionRange[] | undefined {
   const match = /^(=|!=|>=|<=|>|<|~>)?\s*(\S+)$/.exec(text.trim());
   const parsed = match && parseVersion(match[2]!);
@@ -55,7 +55,7 @@ export function allowedVersions(constraints: readonly string[]): VersionRange[] 
     .reduce<VersionRange[]>(commonRanges, ALL);
 }
 
-/** Whether a version is in one of the ranges. True for a text that is no version. */
+/** Whether a version is in one of the ranges. True if the text cannot be read as a version. */
 export function isAllowed(version: string, ranges: readonly VersionRange[]): boolean {
   const parsed = parseVersion(version);
   const number = parsed && versionNumber(parsed.version);

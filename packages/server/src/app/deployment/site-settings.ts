@@ -19,7 +19,7 @@ export interface SiteSettings<T> {
  * @param key where they are stored in `site_config`
  * @param resourceType what the audit log calls them
  * @param initial the settings until somebody changes them, and the values of fields that were added later
- * @param change the id by which open pages learn of a change, if they show the settings
+ * @param change the id of the change that open pages get, if they show the settings
  */
 export function siteSettings<T extends object>(options: {
   key: string;
