@@ -42,8 +42,7 @@ after(async () => {
   if (dir) rmSync(dir, { recursive: true, force: true });
 });
 
-const example = (name: string) =>
-  readFileSync(join(dirname(import.meta.dirname), 'examples', name, 'main.tf'), 'utf8');
+const example = (name: string) => readFileSync(join(dirname(import.meta.dirname), 'examples', name, 'main.tf'), 'utf8');
 
 const PARAMETERS = `
 terraform {
