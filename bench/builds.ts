@@ -36,14 +36,15 @@ resource "terraform_data" "machine" {
 `,
 };
 
-async function terraform(cwd: string, args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+/** Runs bare terraform. */
+export async function terraform(cwd: string, args: string[], env: NodeJS.ProcessEnv): Promise<void> {
   const child = spawn('terraform', args, { cwd, env, stdio: 'ignore' });
   const code = await new Promise((resolve) => child.once('close', resolve));
   if (code !== 0) throw new Error(`terraform ${args[0]} ended with ${code}`);
 }
 
 /** Starts builds and returns the milliseconds to the end of their logs, which comes after their jobs are completed. */
-async function startBuilds(server: ServerProcess, templateId: string, names: string[]): Promise<number> {
+export async function startBuilds(server: ServerProcess, templateId: string, names: string[]): Promise<number> {
   const started = performance.now();
   const ids = await Promise.all(
     names.map(async (name) => {

@@ -21,6 +21,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   'sign-in': async () => (await import('./sign-in.ts')).benchSignIn(),
   ssh: async () => (await import('./ssh.ts')).benchSsh(),
   startup: async () => (await import('./startup.ts')).benchStartup(),
+  templates: async () => (await import('./templates.ts')).benchTemplates(),
   tunnels: async () => (await import('./tunnels.ts')).benchTunnels(),
   wire: async () => (await import('./wire.ts')).benchWire(),
   'wrong-templates': async () => (await import('./wrong-templates.ts')).benchWrongTemplates(),

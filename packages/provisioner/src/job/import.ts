@@ -3,13 +3,7 @@ import { join } from 'node:path';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { loadModule } from '@platform/hcl';
 import { AppError, errorText } from '@platform/kit';
-import {
-  DataUploadType,
-  LogLevel,
-  MetadataSchema,
-  type VariableValue,
-  WorkspaceTransition,
-} from '@platform/wire/proto/provisioner';
+import { DataUploadType, LogLevel, MetadataSchema, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import {
   type AcquiredJob_TemplateImport,
   type CompletedJob,
@@ -20,9 +14,9 @@ import { describe } from '../resources/resources.ts';
 import { providerEnv } from '../terraform/env.ts';
 import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';
 import { freezeVersion } from './freeze.ts';
+import { planTransitions } from './import-plans.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
-import { planFile, variableArgs } from './terraform.ts';
 
 /** The most bytes of a message. A larger one closes the stream. */
 const MAX_MESSAGE = 4 << 20;
@@ -58,32 +52,17 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   const stopEnv = envFor(WorkspaceTransition.STOP);
   const warn = (text: string) => shipper.say(LogLevel.WARN, text);
 
-  shipper.stage('Detecting persistent resources');
+  const planned = await planTransitions(stages, variables, { start: startEnv, stop: stopEnv });
   const prepared = await prefixed('template import provision for start', async () => {
-    const done = await stages.terraform.prepare(startEnv);
-    await plan(stages, 'start', variables, startEnv);
-    const { graph, entry } = done;
-    const modules = await readModules(entry);
-    return { done, graph, modules, files: await moduleFiles(stages, entry) };
+    const { entry, graph } = planned.prepared;
+    return { graph, modules: await readModules(entry), files: await moduleFiles(stages, entry) };
   });
-  shipper.stage('Detecting ephemeral resources');
-  // `terraform show` of a saved plan needs no lock, so it runs at the same time as the next plan.
-  const [shown, planned] = await Promise.allSettled([
-    prefixed('template import provision for start', () => stages.terraform.showPlan(planFile('start'), startEnv)),
-    prefixed('template import provision for stop', () => plan(stages, 'stop', variables, stopEnv)),
-  ]);
-  if (shown.status === 'rejected') throw shown.reason;
-  if (planned.status === 'rejected') throw planned.reason;
-  const startPlan = shown.value;
-  const stopPlan = await prefixed('template import provision for stop', () =>
-    stages.terraform.showPlan(planFile('stop'), stopEnv),
-  );
-  await freezeVersion(stages, prepared.done, prepared);
+  await freezeVersion(stages, planned.prepared, prepared);
   const start = await prefixed('template import provision for start', async () =>
-    describe(readPlan(startPlan), prepared.graph, warn),
+    describe(readPlan(planned.start), prepared.graph, warn),
   );
   const stop = await prefixed('template import provision for stop', async () =>
-    describe(readPlan(stopPlan), prepared.graph, () => {}),
+    describe(readPlan(planned.stop), prepared.graph, () => {}),
   );
 
   const completed = create(CompletedJobSchema, {
@@ -99,14 +78,14 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
         startModules: prepared.modules,
         stopModules: prepared.modules,
         presets: start.presets,
-        plan: Buffer.from(JSON.stringify(startPlan)),
+        plan: Buffer.from(JSON.stringify(planned.start)),
         moduleFiles: prepared.files?.archive ?? new Uint8Array(),
         moduleFilesHash: prepared.files?.hash ?? new Uint8Array(),
         hasAiTasks: start.hasAiTasks,
       },
     },
   });
-  return fit(stages, completed, startPlan);
+  return fit(stages, completed, planned.start);
 }
 
 /**
@@ -147,16 +126,6 @@ async function fit({ ctx, shipper }: Stages, completed: CompletedJob, plan: Plan
     value.plan = new Uint8Array();
   }
   return completed;
-}
-
-async function plan(stages: Stages, name: string, values: VariableValue[], env: Record<string, string>): Promise<void> {
-  const variables = variableArgs(values);
-  const out = `-out=${planFile(name)}`;
-  await stages.terraform.run('plan', ['-no-color', '-input=false', '-json', '-refresh=true', out, ...variables.args], {
-    stage: 'plan',
-    providerEnv: env,
-    env: variables.env,
-  });
 }
 
 async function parse({ ctx, shipper }: Stages) {

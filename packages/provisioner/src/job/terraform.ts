@@ -19,6 +19,7 @@ import { exitText, followRun, type RunResult, readExit, readStarted, runFiles, s
 import { sender } from '../terraform/signal.ts';
 import type { JobContext } from './context.ts';
 import type { Delivered, LogShipper } from './log-shipper.ts';
+import { usesPlugins } from './uses-plugins.ts';
 
 const MAX_OUTPUT = 256 << 20;
 const STARTED_POLL_MS = 50;
@@ -31,6 +32,8 @@ export interface CommandOptions {
   env?: Env;
   /** Called with the run's id and runner before terraform starts, so that a later daemon can find the run. */
   onStarted?: (id: string, runner: ProcessRef) => Promise<void>;
+  /** The log waits for this. If it rejects, the log does not become part of the job's. */
+  logAfter?: Promise<void> | undefined;
 }
 
 /** Runs terraform's commands for one job through the runner, and adds their log to the job's log. */
@@ -71,8 +74,14 @@ export class JobTerraform {
     }
   }
 
-  /** Prepares the session's directory, from the cache or with `terraform init` and `graph`. */
-  async prepare(providerEnv: Env, { linked = false } = {}): Promise<Prepared> {
+  /**
+   * Prepares the session's directory, from the cache or with `terraform init` and `graph`. `beside` is called when the
+   * directory is initialized, to start more commands while `graph` runs.
+   */
+  async prepare(
+    providerEnv: Env,
+    { linked = false, beside }: { linked?: boolean; beside?: () => Promise<void> } = {},
+  ): Promise<Prepared> {
     const { job, session, versions, terraform, attachProvider, signal, launcher, port } = this.#ctx;
     if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
     const { user, frozenId } = session.entry;
@@ -94,6 +103,7 @@ export class JobTerraform {
       graph: async () => {
         this.progress.add('init', init, Date.now());
         graphSpan = span('building terraform dependency graph');
+        await beside?.();
         const dot = await this.capture('graph', graphArgs(terraform.version), { stage: 'graph', providerEnv });
         this.progress.add('graph', graphSpan, Date.now());
         return dot;
@@ -175,6 +185,7 @@ export class JobTerraform {
         stage: options.stage,
         exited: live.exited,
         onOutput: live.onOutput,
+        logAfter: options.logAfter,
       });
       // some commands name files with the session's folder
       const relative = result.errors.map((error) => error.replaceAll(`${session.templateDir}/`, ''));
@@ -187,7 +198,11 @@ export class JobTerraform {
   #follow(
     command: string,
     id: string,
-    how: Pick<Parameters<typeof followRun>[0], 'runner' | 'terraform' | 'stage' | 'exited' | 'onOutput' | 'logOffset'>,
+    {
+      logAfter,
+      ...how
+    }: Pick<Parameters<typeof followRun>[0], 'runner' | 'terraform' | 'stage' | 'exited' | 'onOutput' | 'logOffset'> &
+      Pick<CommandOptions, 'logAfter'>,
     lines = 0,
   ): Promise<RunResult> {
     const files = runFiles(this.#ctx.session.dir, id);
@@ -200,7 +215,10 @@ export class JobTerraform {
       send: sender(this.#ctx.launcher),
       signal: this.#ctx.signal,
       exitTimeoutMs: this.#ctx.exitTimeoutMs,
-      onLog: (line, next) => this.#shipper.line(line, { origin: id, sequence: ++sequence, next }),
+      onLog: async (line, next) => {
+        await logAfter;
+        await this.#shipper.line(line, { origin: id, sequence: ++sequence, next });
+      },
     });
   }
 
@@ -219,11 +237,7 @@ export class JobTerraform {
 async function collectorEnv(dir: string, env: Env, version: string): Promise<Env> {
   // Terraform supports GOMEMLIMIT since 1.4
   if (env['GOGC'] !== undefined || env['GOMEMLIMIT'] !== undefined || !isAtLeast(version, '1.4.0')) return {};
-  const withPlugins = await stat(join(dir, '.terraform', 'providers')).then(
-    () => true,
-    () => false,
-  );
-  return withPlugins ? {} : { GOGC: 'off', GOMEMLIMIT: '1GiB' };
+  return (await usesPlugins(dir)) ? {} : { GOGC: 'off', GOMEMLIMIT: '1GiB' };
 }
 
 /**

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readlink, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -153,6 +154,42 @@ test('a version whose providers do not answer blocks neither other versions nor 
   await waits;
   never.resolve('digraph {}');
   assert.equal((await hangs).fresh, true);
+});
+
+test('after a kill during an init, removes downloads that no prepared version uses', async () => {
+  const cacheDir = join(dir, 'killed');
+  const packageOf = (name: string) => join(cacheDir, 'plugins/host/acme', name, '1.0.0/linux_amd64');
+  for (const name of ['half', 'whole']) {
+    await mkdir(packageOf(name), { recursive: true });
+    await writeFile(join(packageOf(name), 'program'), '');
+  }
+  const link = join(cacheDir, 'versions/some/.terraform/providers/host/acme/whole/1.0.0');
+  await mkdir(link, { recursive: true });
+  await symlink(packageOf('whole'), join(link, 'linux_amd64'));
+  const path = join(dir, 'init-after-kill.sh');
+  // init requires the marker
+  const marker = join(cacheDir, 'plugins/.init');
+  await writeFile(path, `#!/bin/sh\n[ "$1" != init ] || [ -e '${marker}' ]\n`, { mode: 0o755 });
+  const prepare = async (name: string) => {
+    await mkdir(join(dir, name));
+    const { fresh } = await new VersionCache({ cacheDir, log: silentLogger }).prepare({
+      dir: join(dir, name),
+      archiveHash: name,
+      terraform: { path, version: '1.11.0', engine: 'terraform' },
+      env: { PATH: process.env['PATH'] ?? '' },
+      attachProvider: false,
+      signal: new AbortController().signal,
+      onLog: () => {},
+      graph: async () => 'digraph {}',
+    });
+    assert.ok(fresh);
+  };
+  await prepare('before-kill');
+  assert.deepEqual([existsSync(marker), existsSync(packageOf('half'))], [false, true]);
+  await writeFile(marker, '');
+  await prepare('after-kill');
+  assert.deepEqual([existsSync(marker), existsSync(packageOf('half'))], [false, false]);
+  assert.ok(existsSync(packageOf('whole')));
 });
 
 test('reads the backend of the state only from a regular file', { timeout: 10_000 }, async () => {

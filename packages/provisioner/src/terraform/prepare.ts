@@ -18,7 +18,7 @@ import { lockFile } from './lock.ts';
 import { type LogLine, PrintedErrors } from './logs.ts';
 import { PackageStore } from './packages.ts';
 import { askedVersions, checkVersions } from './provider-version.ts';
-import { pruneCache, removeTree, setWritable } from './prune.ts';
+import { pruneCache, removeTree, removeUnlinkedDownloads, setWritable } from './prune.ts';
 import type { TerraformBinary } from './version.ts';
 
 const UNUSED_MS = 30 * 24 * 3600_000;
@@ -206,7 +206,7 @@ export class VersionCache {
       const known = await this.#use(key, options);
       if (known) return known;
       restored = await this.#restore(options);
-      if (!restored?.complete) await this.#init(options);
+      if (!restored?.complete) await (options.as ? this.#init(options) : this.#download(options));
     } finally {
       // the next steps run the template's providers, which may take any amount of time
       await release();
@@ -215,13 +215,7 @@ export class VersionCache {
     try {
       const owner = options.as?.user.uid ?? process.getuid?.();
       await checkBackend(dir, owner);
-      if (options.attachProvider) {
-        const env = { ...options.env, ...TERRAFORM_ENV };
-        const asked = await askedVersions((args) => outputOf(options, args, env));
-        options.signal.throwIfAborted();
-        checkVersions(asked);
-      }
-      const dot = await options.graph();
+      const dot = await this.#graph(options);
       const graph = Graph.parse(dot);
       const roots = [dir, ...(restored?.modulesDir ? [restored.modulesDir] : [])];
       const costs = (await Promise.all(roots.map((root) => mentionsCost(root, owner)))).some(Boolean);
@@ -251,6 +245,21 @@ export class VersionCache {
     }
   }
 
+  /** The output of the graph. Meanwhile it asks which versions of our provider the template allows. */
+  async #graph(options: PrepareOptions): Promise<string> {
+    if (!options.attachProvider) return options.graph();
+    const env = { ...options.env, ...TERRAFORM_ENV };
+    const [asked, dot] = await Promise.allSettled([
+      askedVersions((args) => outputOf(options, args, env)),
+      options.graph(),
+    ]);
+    options.signal.throwIfAborted();
+    if (asked.status === 'rejected') throw asked.reason;
+    checkVersions(asked.value);
+    if (dot.status === 'rejected') throw dot.reason;
+    return dot.value;
+  }
+
   /** Puts what the import has fixed into the directory. Undefined if the server has nothing. */
   async #restore({ dir, frozen: source, attachProvider: attached, terraform, as }: PrepareOptions) {
     const frozen = await source?.get();
@@ -266,6 +275,25 @@ export class VersionCache {
     });
     if (as) for (const name of LINKED) await shareTree(join(dir, name), as.user.uid);
     return restored;
+  }
+
+  /**
+   * Runs init with Terraform's plugin cache. Terraform writes a provider's files in place there, so if the daemon is
+   * killed meanwhile, the next one removes what no prepared version uses. The caller has the lock.
+   */
+  async #download(options: PrepareOptions): Promise<void> {
+    const marker = join(this.#plugins, '.init');
+    if (await stat(marker).catch(() => undefined)) {
+      this.#log.warn('an earlier init was killed; removing what it may have left half-downloaded');
+      await removeUnlinkedDownloads(this.#cacheDir);
+    }
+    await writeFile(marker, '', { mode: 0o600 });
+    try {
+      await this.#init(options);
+    } finally {
+      // a canceled Terraform may have been killed, too
+      if (!options.signal.aborted) await rm(marker, { force: true });
+    }
   }
 
   async #init(options: PrepareOptions): Promise<void> {

@@ -87,6 +87,14 @@ export async function pruneCache(
   };
 }
 
+/** Removes the packages of Terraform's own plugin cache that no prepared version links to. */
+export async function removeUnlinkedDownloads(cacheDir: string): Promise<void> {
+  const used = new Set((await versionsOf(join(cacheDir, 'versions'))).flatMap(({ links }) => links));
+  const plugins = join(cacheDir, 'plugins');
+  for (const { path } of await packagesOf(plugins))
+    if (!used.has(path) && !path.startsWith(join(plugins, 'by-content'))) await removeTree(path);
+}
+
 async function versionsOf(dir: string): Promise<Part[]> {
   const found: Part[] = [];
   for (const entry of await readdir(dir, { withFileTypes: true }).catch(() => [])) {

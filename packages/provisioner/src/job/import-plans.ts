@@ -1,0 +1,83 @@
+import type { VariableValue } from '@platform/wire/proto/provisioner';
+import type { PlanFile } from '../resources/model.ts';
+import type { Env } from '../terraform/env.ts';
+import type { Prepared } from '../terraform/prepare.ts';
+import { prefixed } from './prefixed.ts';
+import type { Stages } from './stages.ts';
+import { planFile, variableArgs } from './terraform.ts';
+import { usesPlugins } from './uses-plugins.ts';
+
+const START = 'template import provision for start';
+const STOP = 'template import provision for stop';
+
+export interface Planned {
+  prepared: Prepared;
+  start: PlanFile;
+  stop: PlanFile;
+}
+
+/**
+ * Prepares the template and plans its start and its stop. If no provider runs as a process of its own, the graph and
+ * both plans run at the same time. Their log and their errors are those of one after the other.
+ */
+export async function planTransitions(
+  { ctx, shipper, terraform }: Stages,
+  values: VariableValue[],
+  envs: { start: Env; stop: Env },
+): Promise<Planned> {
+  const variables = variableArgs(values);
+  const plan = (name: 'start' | 'stop', { logAfter, lock = true }: { logAfter?: Promise<void>; lock?: boolean } = {}) =>
+    terraform.run(
+      'plan',
+      [
+        ...['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planFile(name)}`],
+        ...(lock ? [] : ['-lock=false']),
+        ...variables.args,
+      ],
+      { stage: 'plan', providerEnv: envs[name], env: variables.env, logAfter },
+    );
+  const graphed = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  // without early plans, nobody waits for them
+  for (const { promise } of [graphed, started]) promise.catch(() => {});
+  let early: { start: Promise<void>; stop: Promise<void> } | undefined;
+  const beside = async () => {
+    // large providers need much memory, and each command starts its own
+    if (early || (await usesPlugins(ctx.session.templateDir))) return;
+    early = {
+      start: plan('start', { logAfter: graphed.promise }),
+      // the other plan holds the lock of the state, which neither changes
+      stop: plan('stop', { logAfter: started.promise, lock: false }),
+    };
+    for (const running of [early.start, early.stop]) running.catch(() => {});
+  };
+  const show = (name: 'start' | 'stop') => terraform.showPlan(planFile(name), envs[name]);
+  try {
+    shipper.stage('Detecting persistent resources');
+    const prepared = await prefixed(START, async () => {
+      const done = await terraform.prepare(envs.start, { beside });
+      await beside();
+      graphed.resolve();
+      await (early?.start ?? plan('start'));
+      return done;
+    });
+    shipper.stage('Detecting ephemeral resources');
+    started.resolve();
+    // `terraform show` of a saved plan needs no lock, so it runs at the same time as the next plan
+    const [start, stop] = await Promise.allSettled([
+      prefixed(START, () => show('start')),
+      prefixed(STOP, async () => {
+        await (early?.stop ?? plan('stop'));
+        return show('stop');
+      }),
+    ]);
+    if (start.status === 'rejected') throw start.reason;
+    if (stop.status === 'rejected') throw stop.reason;
+    return { prepared, start: start.value, stop: stop.value };
+  } catch (err) {
+    graphed.reject(err);
+    started.reject(err);
+    await Promise.allSettled([early?.start, early?.stop]);
+    throw err;
+  }
+}
