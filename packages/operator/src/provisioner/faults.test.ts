@@ -1,21 +1,22 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
+import { silentLogger, systemClock } from '@platform/kit';
 import { startTestServer, type TestServer } from '@platform/testkit/server';
 import { eventually } from '@platform/testkit/wait';
+import { manifestOf } from '../crd/manifest.ts';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import type { Connection } from '../kube/connection.ts';
 import type { Secret } from '../kube/objects.ts';
-import { DEPLOYMENTS, type KubeObject, LEASES, ROLES, SECRETS } from '../kube/types.ts';
+import { DEPLOYMENTS, type KubeObject, LEASES, POD_DISRUPTION_BUDGETS, ROLES, SECRETS } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import { type Cluster, CRDS, installOperator, NAMESPACES, needsKubernetes, startCluster } from '../testing/cluster.ts';
 import { type Fault, startFaultyProxy } from '../testing/faulty-proxy.ts';
 
 let cluster: Cluster;
 let server: TestServer;
 before(async () => {
   if (needsKubernetes.skip) return;
-  [cluster, server] = await Promise.all([startCluster(), startTestServer()]);
+  [cluster, server] = await Promise.all([startCluster({ controllers: ['namespace-controller'] }), startTestServer()]);
   await installOperator(cluster);
 });
 after(async () => {
@@ -153,4 +154,72 @@ test('a key that was created just before the operator ended does not stay', need
   await settles(namespace, 'interrupted');
   assert.equal(await keysNamed('interrupted'), 1);
   await eventually('the other one is gone', async () => (await keysNamed('abandoned')) === 0);
+});
+
+test('in a namespace that is deleted, the key goes even if the token went first', needsKubernetes, async (t) => {
+  // its lease must outlive the namespace
+  const home = await cluster.namespace();
+  const namespace = await cluster.namespace();
+  let later = 0;
+  const operator = startOperator({
+    connection: { ...cluster.connection, namespace: home },
+    pollMs: 100,
+    log: silentLogger,
+    clock: { ...systemClock, monotonic: () => systemClock.monotonic() + later },
+  });
+  t.after(() => operator.stop());
+  await cluster.client.create<Secret>(SECRETS, {
+    metadata: { namespace, name: 'token' },
+    data: { token: Buffer.from(server.adminToken).toString('base64') },
+  });
+  await create(namespace, 'terminated');
+  await settles(namespace, 'terminated');
+  await cluster.client.delete(SECRETS, namespace, 'token');
+  // a token that was read is believed for a moment, and a change makes the operator look again
+  later = 60_000;
+  await eventually('the token is missed', async () => {
+    const labels = { look: crypto.randomUUID().slice(0, 8) };
+    await cluster.client.merge(PROVISIONERS, { namespace, name: 'terminated' }, { metadata: { labels } });
+    const { status } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'terminated');
+    return status?.conditions?.some(({ reason }) => reason === 'SecretNotFound');
+  });
+  await cluster.client.delete(NAMESPACES, '', namespace);
+  // nothing holds the namespace up any more
+  await eventually('the provisioner is gone', () =>
+    cluster.client.get(PROVISIONERS, namespace, 'terminated').then(
+      () => false,
+      () => true,
+    ),
+  );
+  assert.equal(await keysNamed('terminated'), 0);
+});
+
+test('continues while its resources are upgraded, with the same key', needsKubernetes, async (t) => {
+  const current = manifestOf(PROVISIONERS);
+  const earlier = structuredClone(current) as unknown as {
+    spec: { versions: { schema: { openAPIV3Schema: { properties: { spec: { properties: object } } } } }[] };
+  };
+  const { properties } = earlier.spec.versions[0]!.schema.openAPIV3Schema.properties.spec;
+  delete (properties as { podDisruptionBudget?: object }).podDisruptionBudget;
+  t.after(() => cluster.client.apply(CRDS, current));
+  await cluster.client.apply(CRDS, earlier as unknown as KubeObject);
+  const operator = await operate();
+  t.after(() => operator.stop());
+  const { namespace } = operator;
+  await create(namespace, 'upgraded');
+  const before = await settles(namespace, 'upgraded');
+  const budget = { spec: { podDisruptionBudget: { maxUnavailable: 2 } } };
+  const change = () => cluster.client.merge<Provisioner>(PROVISIONERS, { namespace, name: 'upgraded' }, budget);
+  assert.equal((await change()).spec.podDisruptionBudget, undefined, 'the earlier version has no such field');
+  await cluster.client.apply(CRDS, current);
+  await eventually('the API server has the field', async () => (await change()).spec.podDisruptionBudget);
+  await eventually('the operator applies it', () =>
+    cluster.client.get(POD_DISRUPTION_BUDGETS, namespace, 'upgraded-provisioner').then(
+      () => true,
+      () => false,
+    ),
+  );
+  const after = await settles(namespace, 'upgraded');
+  assert.equal(after.status!.provisionerKeyID, before.status!.provisionerKeyID);
+  assert.equal(await keysNamed('upgraded'), 1);
 });

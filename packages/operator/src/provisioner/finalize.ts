@@ -1,13 +1,14 @@
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound } from '../kube/client.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
+import { keyOf as nameOf } from '../machinery/informer.ts';
 import { removePermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
 import { deleteKey } from './delete-key.ts';
 import { factsOf, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
 import { FINALIZER, keySecretOf, owned } from './names.ts';
 import { existsOn, pendingKey } from './pending.ts';
-import { clientFor, problemOf } from './server.ts';
+import { clientFor, problemOf, type Target } from './server.ts';
 import { credentialsOf, resolveTarget } from './target.ts';
 
 /**
@@ -29,12 +30,23 @@ function allKeys({ caches }: World, provisioner: Provisioner): RetiredKey[] {
   return [...(facts ? [keyOf(facts)] : []), ...retiredKeys(status, facts)];
 }
 
+/** The server, or the one of the last reconcile: in a namespace that is deleted, the Secret with the token may go first. */
+async function targetFor(world: World, provisioner: Provisioner): Promise<Target> {
+  try {
+    return (await resolveTarget(provisioner, world)).target;
+  } catch (err) {
+    const last = world.servers.targetOf(nameOf(provisioner));
+    if (!last) throw err;
+    return last;
+  }
+}
+
 /** A key that was created just before the operator ended. It has no daemons, so it may stay if the server is away. */
 async function removeUnstored(world: World, provisioner: Provisioner): Promise<void> {
   const pending = pendingKey(provisioner);
   if (!pending || allKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
   try {
-    const { target } = await resolveTarget(provisioner, world);
+    const target = await targetFor(world, provisioner);
     if (target.url !== pending.url) return;
     const client = clientFor(target);
     const keys = await client.call('GET /organizations/{organization}/provisionerkeys', {
@@ -51,7 +63,7 @@ async function removeUnstored(world: World, provisioner: Provisioner): Promise<v
 async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey): Promise<void> {
   const { report, uncollected } = world;
   try {
-    const { target } = await resolveTarget(provisioner, world);
+    const target = await targetFor(world, provisioner);
     // a token is for its own server only
     if (target.url !== key.url) throw new Error(`the operator has a token for ${target.url}, not for ${key.url}`);
     await deleteKey(clientFor(target), key);

@@ -39,9 +39,9 @@ export function createReconciler(world: World): (key: string) => Promise<number 
     const [namespace, name] = key.split('/') as [string, string];
     const provisioner = world.caches.provisioners.get(namespace, name);
     if (!provisioner || provisioner.metadata.deletionTimestamp) {
+      if (provisioner) await finalize(world, provisioner);
       world.servers.leave(key);
       surplus.delete(key);
-      if (provisioner) await finalize(world, provisioner);
       return undefined;
     }
     try {

@@ -79,6 +79,8 @@ export interface Servers {
    * @throws ServerProblem.
    */
   look(provisioner: string, target: Target): Promise<Server>;
+  /** The target that a provisioner looked at last, whose token may be gone from the cluster since. */
+  targetOf(provisioner: string): Target | undefined;
   /** Narrows the changes that wake a provisioner. Without it, every change does. */
   concern(provisioner: string, interest: Interest): void;
   /** Ends a provisioner's interest. A server without any is no longer polled. */
@@ -127,6 +129,10 @@ export function createServers(options: ServersOptions): Servers {
       poll.interested.set(provisioner, undefined);
       return poll.current();
     },
+    targetOf(provisioner) {
+      const place = placeOf.get(provisioner);
+      return place === undefined ? undefined : polls.get(place)!.target;
+    },
     concern(provisioner, interest) {
       const place = placeOf.get(provisioner);
       if (place !== undefined) polls.get(place)!.interested.set(provisioner, interest);
@@ -139,6 +145,7 @@ export function createServers(options: ServersOptions): Servers {
 }
 
 interface Poll {
+  target: Target;
   interested: Map<string, Interest | undefined>;
   current(): Promise<Server>;
   stop(): Promise<void>;
@@ -205,6 +212,7 @@ function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll 
   };
   const running = run();
   return {
+    target,
     interested,
     async current() {
       await first.promise;
