@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -342,4 +343,25 @@ test('modules that are too large to store cause a warning and do not fail the im
     h.server.text,
     /Cannot archive the fetched modules: The template's modules are larger than 20 MiB: module "x" at main\.tf:1 .* has 21\.0 MiB/,
   );
+});
+
+test('the modules stay in place while the plans of an import run', async (t) => {
+  const other = await harness();
+  t.after(() => other.close());
+  const moved = join(other.dir, 'moved');
+  const wrapper = join(other.dir, 'terraform');
+  const script = `#!/bin/sh
+[ "$1" = plan ] || exec terraform "$@"
+before=$(stat -c %i .terraform)
+terraform "$@"
+status=$?
+sleep 0.5
+[ "$(stat -c %i .terraform)" = "$before" ] || touch '${moved}'
+exit $status
+`;
+  await writeFile(wrapper, script, { mode: 0o755 });
+  other.start({ terraformBinaries: [wrapper] });
+  const { completed, failed } = await other.server.verdict(other.server.post(importJob(await withModule('small'))));
+  assert.ok(completed, failed?.error ?? '');
+  assert.equal(existsSync(moved), false);
 });

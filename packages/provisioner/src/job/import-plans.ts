@@ -4,7 +4,7 @@ import type { Env } from '../terraform/env.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
-import { planFile, variableArgs } from './terraform.ts';
+import { type Beside, type CommandOptions, planFile, variableArgs } from './terraform.ts';
 import { usesPlugins } from './uses-plugins.ts';
 
 const START = 'template import provision for start';
@@ -26,7 +26,10 @@ export async function planTransitions(
   envs: { start: Env; stop: Env },
 ): Promise<Planned> {
   const variables = variableArgs(values);
-  const plan = (name: 'start' | 'stop', { logAfter, lock = true }: { logAfter?: Promise<void>; lock?: boolean } = {}) =>
+  const plan = (
+    name: 'start' | 'stop',
+    { lock = true, ...more }: Pick<CommandOptions, 'logAfter' | 'onEnded'> & { lock?: boolean } = {},
+  ) =>
     terraform.run(
       'plan',
       [
@@ -34,22 +37,27 @@ export async function planTransitions(
         ...(lock ? [] : ['-lock=false']),
         ...variables.args,
       ],
-      { stage: 'plan', providerEnv: envs[name], env: variables.env, logAfter },
+      { stage: 'plan', providerEnv: envs[name], env: variables.env, ...more },
     );
   const graphed = Promise.withResolvers<void>();
   const started = Promise.withResolvers<void>();
   // without early plans, nobody waits for them
   for (const { promise } of [graphed, started]) promise.catch(() => {});
   let early: { start: Promise<void>; stop: Promise<void> } | undefined;
-  const beside = async () => {
+  const beside = async (): Promise<Beside | undefined> => {
     // large providers need much memory, and each command starts its own
-    if (early || (await usesPlugins(ctx.session.templateDir))) return;
+    if (early || (await usesPlugins(ctx.session.templateDir))) return undefined;
+    const ends = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    const onEnded = ends.map(({ resolve }) => resolve);
     early = {
-      start: plan('start', { logAfter: graphed.promise }),
+      start: plan('start', { logAfter: graphed.promise, onEnded: onEnded[0] }),
       // the other plan holds the lock of the state, which neither changes
-      stop: plan('stop', { logAfter: started.promise, lock: false }),
+      stop: plan('stop', { logAfter: started.promise, onEnded: onEnded[1], lock: false }),
     };
-    for (const running of [early.start, early.stop]) running.catch(() => {});
+    // one that cannot start ends, too
+    early.start.catch(onEnded[0]);
+    early.stop.catch(onEnded[1]);
+    return { ended: Promise.all(ends.map(({ promise }) => promise)) };
   };
   const show = (name: 'start' | 'stop') => terraform.showPlan(planFile(name), envs[name]);
   try {

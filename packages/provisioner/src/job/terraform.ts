@@ -34,6 +34,14 @@ export interface CommandOptions {
   onStarted?: (id: string, runner: ProcessRef) => Promise<void>;
   /** The log waits for this. If it rejects, the log does not become part of the job's. */
   logAfter?: Promise<void> | undefined;
+  /** Called when terraform has ended, before its whole log is delivered. */
+  onEnded?: (() => void) | undefined;
+}
+
+/** Commands that run while the graph is made. */
+export interface Beside {
+  /** Resolves when terraform has ended in all of them. */
+  ended: Promise<unknown>;
 }
 
 /** Runs terraform's commands for one job through the runner, and adds their log to the job's log. */
@@ -80,7 +88,7 @@ export class JobTerraform {
    */
   async prepare(
     providerEnv: Env,
-    { linked = false, beside }: { linked?: boolean; beside?: () => Promise<void> } = {},
+    { linked = false, beside }: { linked?: boolean; beside?: () => Promise<Beside | undefined> } = {},
   ): Promise<Prepared> {
     const { job, session, versions, terraform, attachProvider, signal, launcher, port } = this.#ctx;
     if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
@@ -103,9 +111,11 @@ export class JobTerraform {
       graph: async () => {
         this.progress.add('init', init, Date.now());
         graphSpan = span('building terraform dependency graph');
-        await beside?.();
+        const others = await beside?.();
         const dot = await this.capture('graph', graphArgs(terraform.version), { stage: 'graph', providerEnv });
         this.progress.add('graph', graphSpan, Date.now());
+        // the directory's modules move to the cache next
+        await others?.ended;
         return dot;
       },
     });
@@ -178,6 +188,7 @@ export class JobTerraform {
         ...files,
         ...(outputPath === undefined ? {} : { outputPath }),
       });
+      if (options.onEnded) void live.exited.catch(() => {}).then(options.onEnded);
       const started = await live.terraform.catch(() => undefined);
       const result = await this.#follow(command, id, {
         runner: live.runner,
