@@ -148,6 +148,11 @@ test('rejects values that cannot work, and names the remedy', needsHelm, async (
     ['coder', { coder: { env: [{ name: 'A', value: 1 }] } }, /env/],
     ['coder-provisioner', { coder: { image: { pullPolicy: 'Sometimes' } } }, /pullPolicy/],
     ['coder-operator', { operator: { namespaces: ['a'] } }, /namespaces/],
+    [
+      'coder-operator',
+      { coder: { replicaCount: 2 }, operator: { keda: { enabled: true } } },
+      /needs coder.replicaCount 1/,
+    ],
   ];
   for (const [chart, values, message] of cases) assert.match(await refused(chart, values), message);
 });

@@ -15,7 +15,7 @@ const MAY: Record<string, string[]> = {
   'terraform-provider': ['wire', 'kit'],
   provisioner: ['terraform-provider', 'wire', 'hcl', 'kit'],
   agent: ['client', 'wire', 'kit'],
-  operator: ['client', 'contract', 'kit'],
+  operator: ['client', 'contract', 'kit', 'wire'],
   cli: ['client', 'contract', 'kit'],
   testkit: ['contract', 'wire', 'hcl', 'kit', 'client', 'server', 'terraform-provider', 'provisioner', 'agent', 'cli'],
 };

@@ -12,6 +12,10 @@ terminationGracePeriodSeconds: 30
   value: {{ .Values.operator.pollInterval | quote }}
 - name: CODER_OPERATOR_DEFAULT_IMAGE
   value: {{ include "common.image" . | quote }}
+{{- if .Values.operator.keda.enabled }}
+- name: CODER_OPERATOR_KEDA_ADDRESS
+  value: 0.0.0.0:9666
+{{- end }}
 {{- if not .Values.operator.allNamespaces }}
 - name: CODER_OPERATOR_NAMESPACE
   value: {{ .Release.Namespace | quote }}
@@ -19,4 +23,10 @@ terminationGracePeriodSeconds: 30
 {{- end -}}
 
 {{- define "chart.container" -}}
+{{- if .Values.operator.keda.enabled }}
+ports:
+  - name: keda
+    containerPort: 9666
+    protocol: TCP
+{{- end }}
 {{- end -}}

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, systemClock } from '@platform/kit';
+import { type Clock, errorText, type Logger, systemClock } from '@platform/kit';
 import { owned as ofControlPlane } from './control-plane/names.ts';
 import { createControlPlaneReconciler } from './control-plane/reconcile.ts';
 import { CONTROL_PLANES, type ControlPlane } from './crd/control-plane.ts';
@@ -28,6 +28,7 @@ import { MANAGED } from './machinery/owned.ts';
 import { createQueue, type WorkQueue } from './machinery/queue.ts';
 import { owned as ofProvisioner } from './provisioner/names.ts';
 import { createReconciler } from './provisioner/reconcile.ts';
+import { serveScaler } from './provisioner/scaler.ts';
 import { createServers } from './provisioner/server.ts';
 import { isReferredTo } from './provisioner/target.ts';
 import { createUncollectedKeys } from './provisioner/uncollected.ts';
@@ -49,6 +50,8 @@ export interface OperatorOptions {
   concurrency?: number;
   /** The image of control planes that name none. */
   defaultImage?: string;
+  /** Where to serve KEDA's external scaler. Nowhere if absent. */
+  scalerAt?: { host: string; port: number } | undefined;
 }
 
 export interface Operator {
@@ -97,6 +100,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     concurrency = 16,
     collectMs = COLLECT_MS,
     defaultImage = '',
+    scalerAt,
   } = options;
   const aborter = new AbortController();
   const informers: Informer<KubeObject>[] = [];
@@ -173,6 +177,12 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     log.info('reconciling', { namespace: watchNamespace ?? 'every namespace' });
     synced.resolve();
   });
+  // only the leader answers: it polls the servers
+  const scaler = scalerAt && serveScaler(world, scalerAt, log);
+  scaler?.then(
+    ({ port }) => log.info("serving KEDA's external scaler", { port }),
+    (err) => log.error("cannot serve KEDA's external scaler", { err: errorText(err) }),
+  );
   const collecting = (async () => {
     while (!aborter.signal.aborted) {
       await uncollected.collect().catch((err) => log.warn('could not collect provisioner keys', { err }));
@@ -183,6 +193,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     async stop() {
       aborter.abort();
       synced.resolve();
+      await scaler?.then((server) => server.close()).catch(() => {});
       const stopping = Promise.all(Object.values(queues).map((queue) => queue.stop()));
       await servers.stop();
       await stopping;

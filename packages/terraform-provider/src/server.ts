@@ -1,7 +1,7 @@
 import { chmod, chown } from 'node:fs/promises';
 import type { Http2Session } from 'node:http2';
 import type { Logger } from '@platform/kit';
-import { serveGrpc, type UnaryHandler } from './grpc.ts';
+import { serveGrpc, type UnaryHandler } from '@platform/kit/grpc';
 import { type Connection, providerMethods } from './provider.ts';
 
 export interface ProviderOptions {

@@ -42,9 +42,16 @@ export function podsOf({ caches }: World, provisioner: Provisioner): Pod[] {
   );
 }
 
-function matching({ provisioner, pending }: Situation): number {
+/** The jobs in the queue that a provisioner's daemons could take, and the builds that they run. */
+export function demandOf({ provisioner, daemons, pending }: Pick<Situation, 'provisioner' | 'daemons' | 'pending'>): {
+  pending: number;
+  busy: number;
+} {
   const tags = { ...UNTAGGED, ...provisioner.spec.tags };
-  return pending.filter((waiting) => matchesTags(waiting.tags, tags)).length;
+  return {
+    pending: pending.filter((waiting) => matchesTags(waiting.tags, tags)).length,
+    busy: daemons.filter(isBusy).length,
+  };
 }
 
 const isBusy = ({ status }: ProvisionerDaemon) => status === 'busy';
@@ -63,19 +70,19 @@ export async function scale(world: World, situation: Situation, surplus: Surplus
 }
 
 async function scaleDeployment(world: World, situation: Situation, surplus: Surplus): Promise<Scaled> {
-  const { provisioner, daemons } = situation;
+  const { provisioner } = situation;
   const { minReplicas, maxReplicas, idleSeconds } = provisioner.spec.autoscaling!;
   const { namespace = '' } = provisioner.metadata;
   await removeJobs(world, provisioner);
   const key = keyOf(provisioner);
   const live = world.caches.deployments.get(namespace, deploymentName(provisioner));
-  const pending = matching(situation);
+  const { pending, busy } = demandOf(situation);
   const decision = decide({
     min: minReplicas,
     max: maxReplicas,
     idleMs: idleSeconds * 1000,
     pending,
-    busy: daemons.filter(isBusy).length,
+    busy,
     current: live?.spec.replicas ?? minReplicas,
     now: world.clock.monotonic(),
     surplusSince: surplus.get(key),
@@ -147,7 +154,7 @@ async function scaleJobs(world: World, situation: Situation, surplus: Surplus): 
   );
   const all = jobsOf(world, provisioner);
   const free = all.filter((each) => !busyJobs.has(each.metadata.name));
-  const pending = matching(situation);
+  const { pending } = demandOf(situation);
   const decision = decide({
     min: 0,
     max: maxReplicas,

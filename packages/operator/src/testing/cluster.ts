@@ -253,7 +253,7 @@ const isServed = (client: KubeClient, resource: Resource) =>
     ),
   );
 
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
   await Promise.all(servers.map((server) => new Promise((done) => server.once('listening', done))));
   const ports = servers.map((server) => (server.address() as { port: number }).port);

@@ -34,6 +34,11 @@ const flags = {
     env: 'CODER_OPERATOR_DEFAULT_IMAGE',
     description: 'Image of CoderControlPlanes that name none. Default: they must name one.',
   },
+  'keda-address': {
+    type: 'string',
+    env: 'CODER_OPERATOR_KEDA_ADDRESS',
+    description: "Address to serve KEDA's external scaler on, such as 0.0.0.0:9666. Default: none.",
+  },
   verbose: { type: 'bool', short: 'v', env: 'CODER_OPERATOR_VERBOSE', description: 'Log debug lines.' },
   ...logFlags('CODER_OPERATOR'),
 } as const;
@@ -46,10 +51,18 @@ const examples = [
   { does: 'Try the operator from your machine', run: 'coder operator start --kubeconfig ~/.kube/config' },
 ];
 
+function addressOf(text: string): { host: string; port: number } {
+  const [, host, port] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
+  if (!host || Number(port) > 65_535)
+    throw new AppError('invalid', `Invalid --keda-address "${text}": use HOST:PORT, such as 0.0.0.0:9666.`);
+  return { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(port) };
+}
+
 export default command({ flags, help, examples }, async (ctx, { flags: given }) => {
   useAllocator();
   const pollMs = given['poll-interval'];
   if (pollMs <= 0) throw new AppError('invalid', '--poll-interval must be greater than 0');
+  const scalerAt = given['keda-address'] ? addressOf(given['keda-address']) : undefined;
   const log = daemonLogger({
     human: given['log-human'],
     json: given['log-json'],
@@ -67,6 +80,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
     pollMs,
     log,
     defaultImage: given['default-image'],
+    scalerAt,
   });
   onEverySignal(['SIGTERM', 'SIGHUP', 'SIGINT'], () => {
     log.info('exiting');

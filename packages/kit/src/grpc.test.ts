@@ -5,8 +5,8 @@ import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
 import { type GrpcServer, grpcTimeout, serveGrpc, type UnaryHandler } from './grpc.ts';
+import { silentLogger } from './log.ts';
 
 describe('gRPC server', () => {
   let dir: string;

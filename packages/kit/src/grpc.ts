@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Http2Session, type ServerHttp2Stream } from 'node:http2';
-import { AppError, errorText, type Logger } from '@platform/kit';
+import type { AddressInfo } from 'node:net';
+import { AppError, errorText } from './errors.ts';
+import type { Logger } from './log.ts';
 
 /** One unary call: the request's bytes in, the response's bytes out. `session` identifies the client connection. */
 export type UnaryHandler = (
@@ -9,6 +11,8 @@ export type UnaryHandler = (
 ) => Promise<Uint8Array>;
 
 export interface GrpcServer {
+  /** The port that it listens on. 0 for a socket of a path. */
+  readonly port: number;
   /** Stops listening, ends open calls with CANCELLED and drops every connection. */
   close(): Promise<void>;
 }
@@ -17,9 +21,12 @@ export const GRPC_STATUS = {
   ok: 0,
   cancelled: 1,
   deadlineExceeded: 4,
+  notFound: 5,
   resourceExhausted: 8,
+  failedPrecondition: 9,
   unimplemented: 12,
   internal: 13,
+  unavailable: 14,
 } as const;
 
 const MAX_MESSAGE = 64 * 1024 * 1024;
@@ -31,7 +38,8 @@ export function grpcTimeout(header: string | string[] | undefined): number | und
   return match ? Math.min(Number(match[1]) * UNIT_MS[match[2]!]!, 2 ** 31 - 1) : undefined;
 }
 
-class GrpcError extends Error {
+/** An error that the client receives with this status. Other errors are `internal`. */
+export class GrpcError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);
@@ -75,12 +83,12 @@ function finish(stream: ServerHttp2Stream, status: number, message: string, body
 }
 
 /**
- * Starts a gRPC server for unary calls on a Unix socket, plaintext. `handlers` is keyed by
+ * Starts a gRPC server for unary calls on a Unix socket or a port, plaintext. `handlers` is keyed by
  * `/<package>.<Service>/<Method>`. It answers anything else with UNIMPLEMENTED, which Terraform's optional plugin
  * services (stdio, broker) treat as "absent".
  */
 export async function serveGrpc(
-  socketPath: string,
+  at: string | { host: string; port: number },
   handlers: ReadonlyMap<string, UnaryHandler>,
   log: Logger,
 ): Promise<GrpcServer> {
@@ -109,7 +117,7 @@ export async function serveGrpc(
       if (!session) throw new GrpcError(GRPC_STATUS.cancelled, 'connection closed');
       finish(stream, GRPC_STATUS.ok, '', await handler(request, { session, signal: abort.signal }));
     } catch (err) {
-      if (!abort.signal.aborted) log.warn('provider call failed', { method: path, error: errorText(err) });
+      if (!abort.signal.aborted) log.warn('call failed', { method: path, error: errorText(err) });
       finish(stream, err instanceof GrpcError ? err.status : GRPC_STATUS.internal, errorText(err));
     } finally {
       clearTimeout(timer);
@@ -120,19 +128,21 @@ export async function serveGrpc(
   server.on('session', (session) => {
     sessions.add(session);
     session.once('close', () => sessions.delete(session));
-    session.on('error', (err) => log.debug('provider connection error', { error: err.message }));
+    session.on('error', (err) => log.debug('connection error', { error: err.message }));
   });
   server.on('stream', (stream: ServerHttp2Stream, headers) => {
-    stream.on('error', (err: Error) => log.debug('provider stream error', { error: err.message }));
+    stream.on('error', (err: Error) => log.debug('stream error', { error: err.message }));
     void handle(stream, String(headers[':path'] ?? ''), grpcTimeout(headers['grpc-timeout']));
   });
-  server.listen(socketPath);
+  server.listen(typeof at === 'string' ? { path: at } : at);
   try {
     await once(server, 'listening');
   } catch (err) {
-    throw new AppError('unavailable', `Could not open the provider's socket: ${errorText(err)}`, { cause: err });
+    throw new AppError('unavailable', `Could not listen for gRPC: ${errorText(err)}`, { cause: err });
   }
+  const address = server.address() as AddressInfo | string;
   return {
+    port: typeof address === 'string' ? 0 : address.port,
     async close() {
       const closed = once(server, 'close');
       server.close();

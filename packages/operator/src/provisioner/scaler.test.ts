@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { loadSync, type MethodDefinition } from '@grpc/proto-loader';
+import { silentLogger } from '@platform/kit';
+import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually } from '@platform/testkit/wait';
+import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
+import type { Secret } from '../kube/objects.ts';
+import { SECRETS } from '../kube/types.ts';
+import { type Operator, startOperator } from '../operator.ts';
+import { type Cluster, freePorts, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+
+// a client as KEDA's: gRPC's own library, with the published protocol
+const proto = join(import.meta.dirname, '../../../wire/proto/externalscaler.proto');
+const service = loadSync(proto, { longs: Number, defaults: true })['externalscaler.ExternalScaler'] as Record<
+  string,
+  MethodDefinition<object, object>
+>;
+
+let cluster: Cluster;
+let server: TestServer;
+let operator: Operator;
+let client: Client;
+let namespace: string;
+before(async () => {
+  if (needsKubernetes.skip) return;
+  [cluster, server] = await Promise.all([startCluster(), startTestServer()]);
+  await installOperator(cluster);
+  namespace = await cluster.namespace();
+  const [port] = await freePorts(1);
+  operator = startOperator({
+    connection: cluster.connection,
+    pollMs: 50,
+    log: silentLogger,
+    scalerAt: { host: '127.0.0.1', port: port! },
+  });
+  client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
+  await cluster.client.create<Secret>(SECRETS, {
+    metadata: { namespace, name: 'token' },
+    data: { token: Buffer.from(server.adminToken).toString('base64') },
+  });
+});
+after(async () => {
+  client?.close();
+  await operator?.stop();
+  await server?.stop();
+  await cluster?.stop();
+});
+
+function call<Answer>(method: string, request: object): Promise<Answer> {
+  const { path, requestSerialize, responseDeserialize } = service[method]!;
+  return new Promise((resolve, reject) =>
+    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, (err, answer) =>
+      err ? reject(err) : resolve(answer as Answer),
+    ),
+  );
+}
+
+const trigger = (provisioner: string) => ({ name: 'scaled', namespace, scalerMetadata: { provisioner } });
+
+const create = (name: string, spec: object) =>
+  cluster.client.create(PROVISIONERS, {
+    metadata: { namespace, name },
+    spec: { url: server.url, image: 'i', bootstrap: { credentialsSecretRef: { name: 'token' } }, ...spec },
+  } as unknown as Provisioner);
+
+test("KEDA's client reads how many daemons are needed", needsKubernetes, async () => {
+  await create('large', { replicas: 0, tags: { size: 'large' } });
+  const active = () => call<{ result: boolean }>('IsActive', trigger('large')).then(({ result }) => result);
+  await eventually('the scaler answers', () =>
+    active().then(
+      (result) => !result,
+      () => false,
+    ),
+  );
+  await pendingVersion(server, { tags: { size: 'small' } });
+  await pendingVersion(server, { tags: { size: 'large' } });
+  await pendingVersion(server, { tags: { size: 'large' } });
+  await eventually('it is active', active);
+  assert.deepEqual(await call('GetMetricSpec', trigger('large')), {
+    metricSpecs: [{ metricName: 'daemons', targetSize: 1, targetSizeFloat: 1 }],
+  });
+  const count = { scaledObjectRef: trigger('large'), metricName: 'daemons' };
+  await eventually('both jobs count', async () => {
+    const { metricValues } = await call<{ metricValues: object[] }>('GetMetrics', count);
+    assert.equal(metricValues.length, 1);
+    return (metricValues[0] as { metricValue: number }).metricValue === 2;
+  });
+});
+
+const REJECTED: [what: string, ref: () => object, code: number, message: RegExp][] = [
+  ['a provisioner that does not exist', () => trigger('none'), status.NOT_FOUND, /no CoderProvisioner "none"/],
+  ['no provisioner', () => ({ ...trigger(''), scalerMetadata: {} }), status.FAILED_PRECONDITION, /Set provisioner/],
+  ['a provisioner that scales itself', () => trigger('own'), status.FAILED_PRECONDITION, /scales itself/],
+];
+for (const [what, ref, code, message] of REJECTED) {
+  test(`rejects ${what}`, needsKubernetes, async () => {
+    if (what.endsWith('itself')) await create('own', { autoscaling: { maxReplicas: 3 } });
+    await eventually('the answer', () =>
+      call('IsActive', ref()).then(
+        () => assert.fail('it answers'),
+        (err: ServiceError) => err.code === code && message.test(err.details),
+      ),
+    );
+  });
+}
+
+test('KEDA may set the number of daemons', needsKubernetes, async () => {
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'large' }, { spec: { replicas: 2 } }, 'scale');
+  await eventually('it is set', async () => {
+    const { spec, status: found } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'large');
+    return spec.replicas === 2 && found?.conditions?.some(({ reason }) => reason === 'WaitingForDaemons');
+  });
+});
