@@ -62,7 +62,7 @@ export function customizationsOf({ configuration, mergedConfiguration }: Configu
       const value = given[name];
       if (typeof value === 'boolean') shown[name] = value;
     }
-    for (const app of list(more).map(values)) apps.set(String(app['slug'] ?? ''), toApp(app));
+    for (const app of Array.isArray(more) ? more.map(values) : []) apps.set(String(app['slug'] ?? ''), toApp(app));
   }
   const { name, ignore, autoStart } = own;
   return {

@@ -31,6 +31,7 @@ const LOOK_WITHOUT_DOCKER_MS = 60_000;
 const WATCHED_MS = 3_000;
 /** How long a failed sub-agent waits for its next start, in ms. */
 const RETRY_MS = 30_000;
+/** The least time between two searches for dev containers, in ms. */
 const DISCOVER_MS = 30_000;
 /** Labels that the devcontainer command puts on its containers. */
 const FOLDER_LABEL = 'devcontainer.local_folder';
@@ -42,7 +43,7 @@ export interface Devcontainers {
   start(id: string, logSource: Uint8Array): Promise<number>;
   /** Everything that is known now. */
   list(): ContainerList;
-  /** Lists the containers once more, unless that was just done. */
+  /** Looks for containers and dev containers once more, for somebody who wants the list. */
   refresh(): Promise<void>;
   /** Calls back after each change of the list. Returns a function that stops this. */
   onChange(listener: () => void): () => void;
@@ -77,7 +78,6 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
   let agentId = '';
   let isSettled = false;
   let discovered = Number.NEGATIVE_INFINITY;
-  let looked = Number.NEGATIVE_INFINITY;
   let looking: Promise<void> | undefined;
   let last = '';
 
@@ -147,10 +147,11 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
       containers = isInstalled('docker', around.env) ? await listContainers(around) : [];
       warnings = [];
     } catch (err) {
-      containers = [];
+      // what runs in containers goes on, if Docker is only busy
       warnings = [errorText(err)];
+      changed();
+      return;
     }
-    looked = performance.now();
     const unseen = new Set(known.values());
     for (const container of containers) {
       const { [FOLDER_LABEL]: workspaceFolder, [CONFIG_LABEL]: configPath = '' } = container.labels;
@@ -165,16 +166,28 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
       delete one.container;
       if (one.origin === 'found' && !one.work && one.error === '') known.delete(one.id);
     }
-    if (isSettled && options.devcontainerDiscovery !== false && looked - discovered > DISCOVER_MS) {
-      discovered = looked;
-      for (const project of await discover(around.cwd, around)) {
+    changed();
+    for (const one of known.values()) followSubAgent(one);
+  }
+
+  /**
+   * Looks for dev containers in Git repositories, for which Git reads all names in their folders: not on a timer, but
+   * after the start and when somebody looks at the list.
+   */
+  function discoverProjects(): void {
+    const now = performance.now();
+    if (!workspace || !isSettled || !enabled() || options.devcontainerDiscovery === false) return;
+    if (now - discovered < DISCOVER_MS || closing.signal.aborted) return;
+    discovered = now;
+    const around = surroundings();
+    void discover(around.cwd, around).then((projects) => {
+      for (const project of projects) {
         if (projectOf(project)) continue;
         const one = add(project, 'discovered');
         if (options.devcontainerAutostart === true) void startIfWanted(one);
       }
-    }
-    changed();
-    for (const one of known.values()) followSubAgent(one);
+      changed();
+    });
   }
 
   async function startIfWanted(one: Known): Promise<void> {
@@ -346,7 +359,10 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
       return (await up(one, false)) ? 0 : 1;
     },
     list,
-    refresh,
+    refresh() {
+      discoverProjects();
+      return refresh();
+    },
     onChange(listener) {
       listeners.add(listener);
       due.notify();
@@ -369,7 +385,7 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
     },
     settled() {
       isSettled = true;
-      due.notify();
+      discoverProjects();
     },
     async run(calls, signal) {
       if (!enabled()) return;

@@ -20,8 +20,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import { isAlive } from '@platform/kit';
 
+/** How long a new container waits for a follower of events, in ms. Nobody follows those that a person starts. */
+const FOLLOWED_MS = 10_000;
 /** Marks the processes of a container. */
 const MARK = 'STAND_IN_CONTAINER';
 const [state = '', verb = '', ...rest] = process.argv.slice(2);
@@ -105,6 +109,18 @@ function end(container: Container): void {
   }
 }
 
+/**
+ * Resolves once a program follows events. The devcontainer command starts `docker events` and `docker run` at the same
+ * time, and waits for the event for ever. Docker takes longer for a container than this program.
+ */
+async function followed(): Promise<void> {
+  for (const until = Date.now() + FOLLOWED_MS; Date.now() < until; ) {
+    const pids = readdirSync(state).flatMap((name) => /^follower-(\d+)$/.exec(name)?.[1] ?? []);
+    if (pids.some((pid) => isAlive(Number(pid)))) return;
+    await setTimeout(20);
+  }
+}
+
 const verbs: Record<string, () => void> = {
   '-v': () => console.log('Docker version 28.0.0, build standin'),
   version: () => console.log('28.0.0'),
@@ -132,7 +148,7 @@ const verbs: Record<string, () => void> = {
     const described = positionals.map((id) => (values.type === 'image' ? image() : describe(find(id))));
     console.log(JSON.stringify(described));
   },
-  run() {
+  async run() {
     const { values, words } = beforeCommand({
       'sig-proxy': { type: 'string' },
       attach: { type: 'string', short: 'a', multiple: true },
@@ -164,6 +180,7 @@ const verbs: Record<string, () => void> = {
         }),
       ),
     };
+    await followed();
     const child = start(container, [values.entrypoint ?? '/bin/sh', ...args]);
     console.log('Container started');
     child.once('exit', () => process.exit());
@@ -220,6 +237,7 @@ const verbs: Record<string, () => void> = {
       shown = all.length;
     };
     watch(eventsFile, show);
+    writeFileSync(join(state, `follower-${process.pid}`), '');
     show();
   },
 };
