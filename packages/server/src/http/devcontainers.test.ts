@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -111,6 +120,19 @@ async function shell(agentId: string, command: string): Promise<string> {
   return text;
 }
 
+/** The commands of the processes that have this variable. */
+function processesWith(variable: string): string[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    try {
+      const has = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(variable);
+      return has ? [readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')] : [];
+    } catch {
+      // no process, or one that has ended
+      return [];
+    }
+  });
+}
+
 test('starts the dev container of a template, with an agent in it that people reach', async () => {
   assert.equal((await dev.look()).lifecycle_state, 'ready');
   assert.ok(existsSync(join(app, 'created.txt')), 'the command of the configuration ran');
@@ -192,4 +214,17 @@ test('says why a dev container did not start', async () => {
   assert.equal((await change('POST', one.id)).status, 202);
   const { error } = await named('app', ({ status }) => status === 'error');
   assert.match(error!, /"devcontainer up" failed/);
+});
+
+test('ends the agent in a container with its parent', async () => {
+  const one = await named('app', ({ status }) => status === 'error');
+  writeDevcontainer(app);
+  assert.equal((await change('POST', one.id)).status, 202);
+  const { container, agent } = await named('app', (now) => now.agent !== undefined);
+  await ready(agent!.id);
+  const inContainer = () => processesWith(`STAND_IN_CONTAINER=${container!.id}`);
+  assert.ok(inContainer().some((command) => command.includes('agent')));
+  await dev.stop();
+  await eventually('the agent is gone', async () => !inContainer().some((command) => command.includes('agent')));
+  assert.ok(inContainer().length > 0, 'the container itself runs on');
 });
