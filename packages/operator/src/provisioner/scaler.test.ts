@@ -12,7 +12,7 @@ import { SECRETS } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
 import { type Cluster, freePorts, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
 
-// a client as KEDA's: gRPC's own library, with the published protocol
+// KEDA's protocol, spoken by gRPC's own library
 const proto = join(import.meta.dirname, '../../../wire/proto/externalscaler.proto');
 const service = loadSync(proto, { longs: Number, defaults: true })['externalscaler.ExternalScaler'] as Record<
   string,
