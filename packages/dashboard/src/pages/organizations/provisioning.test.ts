@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ProvisionerDaemon } from '@platform/contract';
-import { byAttention, differences, jobTitle, shownTags } from './provisioning.ts';
+import { byAttention, differences, engineName, jobTitle, shownTags } from './provisioning.ts';
 
 test('leaves out the tags that every job and daemon has', () => {
   assert.deepEqual(shownTags({ zone: 'eu', scope: 'organization', owner: '', disk: 'ssd' }), [
@@ -57,4 +57,9 @@ test('names the object of a job', () => {
     }),
     'Import of v1',
   );
+});
+
+test('names the engines of a daemon', () => {
+  assert.equal(engineName('terraform 1.11.4'), 'Terraform 1.11.4');
+  assert.equal(engineName('opentofu 1.10.6'), 'OpenTofu 1.10.6');
 });
