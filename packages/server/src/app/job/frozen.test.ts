@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { FrozenVersionSchema } from '@platform/wire/proto/platform_provisioner';
+import { systemTask } from '../../authz/proofs.ts';
+import { deleteUnreferencedFiles } from '../../db/queries/files.ts';
+import { frozenIdOf } from '../../db/queries/frozen-versions.ts';
+import { systemContext } from '../context.ts';
+import { frozenFile, frozenOf, keepFrozen } from './frozen.ts';
+import { storeModuleArchive } from './module-files.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server.stop());
+
+const CHECKSUM = `h1:${Buffer.alloc(32, 1).toString('base64')}`;
+const archive = Buffer.from('an archive');
+const hash = createHash('sha256').update(archive).digest();
+
+const frozen = (fileHash: Uint8Array = new Uint8Array(), more: MessageInitShape<typeof FrozenVersionSchema> = {}) =>
+  create(FrozenVersionSchema, {
+    id: 'a'.repeat(64),
+    platform: 'linux_amd64',
+    engine: 'terraform',
+    attached: true,
+    lockFile: Buffer.from('# lock'),
+    packages: [{ address: 'host/acme/thing', version: '1.0.0', checksum: CHECKSUM, fileHash }],
+    ...more,
+  });
+
+async function bytesOf(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const piece of pieces) parts.push(piece);
+  return Buffer.concat(parts);
+}
+
+test('keeps what an import has fixed, asks for a package once, and gives it to the owner of a job', async () => {
+  const { services } = server;
+  const { sql } = services;
+  const version = await pendingVersion(server);
+  const job = await takeJob(server);
+  assert.deepEqual(await keepFrozen(services, job, frozen()), [CHECKSUM]);
+  await storeModuleArchive(sql, archive, hash.toString('hex'));
+  assert.deepEqual(await keepFrozen(services, job, frozen(hash)), []);
+  assert.deepEqual(await bytesOf(frozenFile(services, job, hash.toString('hex'))), archive);
+  await assert.rejects(bytesOf(frozenFile(services, job, 'b'.repeat(64))), /no file with the SHA-256 bbbb/);
+  const other = { ...job, epoch: job.epoch + 1 };
+  await assert.rejects(keepFrozen(services, other, frozen(hash)), /you don't own this job/);
+  await assert.rejects(frozenOf(services, other), /you don't own this job/);
+  await finishImport(server, job);
+  await assert.rejects(keepFrozen(services, job, frozen(hash)), /job already completed/);
+
+  // another version with the same package
+  await pendingVersion(server);
+  const next = await takeJob(server);
+  assert.deepEqual(await keepFrozen(services, next, frozen()), []);
+  assert.deepEqual((await frozenOf(services, next)).packages?.[0]?.fileHash, hash);
+  await assert.rejects(keepFrozen(services, next, frozen(hash, { id: 'x' })), /must be a SHA-256 in hex/);
+  const wrong = { packages: [{ address: 'a/b/c', version: '1', checksum: 'zh:1' }] };
+  await assert.rejects(keepFrozen(services, next, frozen(hash, wrong)), /a\/b\/c has no checksum of the form/);
+  await finishImport(server, next);
+
+  const dryRun = await server.api('POST', `/templateversions/${version.id}/dry-run`, { body: {} });
+  assert.equal(dryRun.status, 201);
+  const plan = await takeJob(server);
+  assert.equal(await frozenIdOf(sql, plan.job), 'a'.repeat(64));
+  await assert.rejects(keepFrozen(services, plan, frozen(hash)), /Only an import freezes its version/);
+
+  await sql`UPDATE files SET created_at = now() - interval '1 year'`;
+  const task = systemTask(systemContext(services, 'purge'));
+  await deleteUnreferencedFiles(sql, task, { hours: 1, most: 100 });
+  assert.deepEqual(await bytesOf(frozenFile(services, plan, hash.toString('hex'))), archive);
+});
