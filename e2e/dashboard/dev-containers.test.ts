@@ -60,6 +60,11 @@ test('shows dev containers live, and rebuilds one whose configuration changed', 
   await sub.getByText('Ready').waitFor();
   await keepScreenshots(page, 'dev-containers');
   await assertAccessible(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+  assert.ok(Number(overflow) <= 0, `the page scrolls sideways by ${overflow} px at 390 px`);
+  await keepScreenshots(page, 'dev-containers-phone');
+  await page.setViewportSize({ width: 1440, height: 900 });
 
   const later = new Date(Date.now() + 60_000);
   utimesSync(config, later, later);
