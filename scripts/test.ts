@@ -17,14 +17,10 @@ const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
 const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/*.test.ts']);
 const system = globSync('e2e/**/*.test.ts').filter((file) => !MAIN_PATH.includes(file));
 
-const only = process.argv.slice(2);
-const files = (
-  only.length === 0
-    ? [...beside, ...MAIN_PATH]
-    : only[0] === '--system'
-      ? system
-      : [...beside, ...MAIN_PATH, ...system].filter((file) => only.some((part) => file.includes(part)))
-).sort();
+const isSystem = process.argv[2] === '--system';
+const only = process.argv.slice(isSystem ? 3 : 2);
+const chosen = isSystem ? system : [...beside, ...MAIN_PATH, ...(only.length > 0 ? system : [])];
+const files = chosen.filter((file) => only.length === 0 || only.some((part) => file.includes(part))).sort();
 if (files.length === 0) {
   console.error(`No test file matches ${only.join(' ')}.`);
   process.exit(1);
@@ -54,7 +50,7 @@ chmodSync(temporary, 0o1777);
 process.env['TMPDIR'] = temporary;
 
 // Many tests need the executable or the dashboard, and each of their servers would begin to build them.
-if (only.length === 0 || only[0] === '--system') {
+if (only.length === 0) {
   const built = spawnSync(process.execPath, ['scripts/build.ts'], { stdio: ['ignore', 'ignore', 'inherit'] });
   if (built.status !== 0) process.exit(1);
   const dashboard = createDashboard({ log: silentLogger });

@@ -4,6 +4,9 @@ import { isInstalled, runProgram, type Surroundings } from './program.ts';
 /** How long reading a configuration may take, which can download descriptions of features. */
 const READ_TIMEOUT_MS = 2 * 60_000;
 
+/** How long building and starting one may take, in ms. */
+const START_TIMEOUT_MS = 60 * 60_000;
+
 /** A dev container, by its folder and, if it is not in one of the standard places, by its configuration. */
 export interface Project {
   workspaceFolder: string;
@@ -44,7 +47,11 @@ export async function startContainer(project: Project, around: Surroundings, opt
   if (!hasCommand(around.env)) throw new AppError('unavailable', MISSING_COMMAND);
   const { recreate, onLine, signal } = options;
   const args = ['up', ...ofProject(project), ...(recreate ? ['--remove-existing-container'] : [])];
-  const { code, stdout } = await runProgram('devcontainer', args, around, { onLine, signal });
+  const { code, stdout } = await runProgram('devcontainer', args, around, {
+    onLine,
+    signal,
+    timeoutMs: START_TIMEOUT_MS,
+  });
   const result = lastJson(stdout) as { outcome?: string; message?: string; description?: string } | undefined;
   if (code === 0 && (result === undefined || result.outcome === 'success')) return;
   const reason = result?.message || result?.description || `exit status ${code}`;
