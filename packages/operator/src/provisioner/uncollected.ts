@@ -3,7 +3,7 @@
 import { errorText, type Logger } from '@platform/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import type { Lookup } from '../kube/lookup.ts';
-import { CONFIG_MAPS, type KubeObject } from '../kube/types.ts';
+import { CONFIG_MAPS, type KubeObject, SECRETS } from '../kube/types.ts';
 import { sha256 } from '../machinery/apply.ts';
 import { deleteKey } from './delete-key.ts';
 import type { RetiredKey } from './keys.ts';
@@ -67,6 +67,8 @@ export function createUncollectedKeys(
           log.info('collected a provisioner key', { name: key.name, organization: key.organizationName, url: key.url });
         } catch (err) {
           left++;
+          // someone may replace the token
+          lookup.forget(SECRETS, key.credentials.namespace, key.credentials.name);
           const { reason, message } = problemOf(err, { url: key.url, organization: key.organizationName });
           log.debug('could not collect a provisioner key', { name: key.name, reason, err: errorText(message) });
         }
