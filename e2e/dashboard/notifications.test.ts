@@ -75,12 +75,11 @@ test('a pushed message appears while no page is open', needsBrowser, async () =>
     icon: '',
     actions: [{ label: 'Open', url: '/x' }],
   };
-  await devtools.send('ServiceWorker.deliverPushMessage', {
-    origin: server.url,
-    registrationId: await registration,
-    data: JSON.stringify(message),
-  });
+  const registrationId = await registration;
+  const data = JSON.stringify(message);
   const shown = await eventually('the notification', async () => {
+    // the browser drops a message for a worker that is still starting
+    await devtools.send('ServiceWorker.deliverPushMessage', { origin: server.url, registrationId, data });
     const all = (await page.evaluate(
       `navigator.serviceWorker.ready.then((own) => own.getNotifications())
         .then((all) => all.map(({ title, body, data }) => [title, body, data.url]))`,
@@ -120,11 +119,17 @@ test('people choose their notifications, and administrators their methods', need
   );
   await page.getByRole('switch', { name: 'Pause notifications' }).click();
   await page.getByText('New notifications wait.').waitFor();
+  const isPaused = async () =>
+    (await server.api<{ notifier_paused: boolean }>('GET', '/notifications/settings')).body.notifier_paused;
+  // the page shows the wish before the answer
+  await eventually('the pause', isPaused);
   await page.getByText('--email-smarthost').first().waitFor();
   await keepScreenshots(page, 'deployment-notifications');
   await assertAccessible(page);
   await fitsPhone(page);
-  await server.api('PUT', '/notifications/settings', { body: { notifier_paused: false } });
+  const resumed = await server.api('PUT', '/notifications/settings', { body: { notifier_paused: false } });
+  assert.equal(resumed.status, 200);
+  assert.equal(await isPaused(), false);
   assert.deepEqual(errors, []);
   await context.close();
 });
@@ -143,7 +148,12 @@ test('a forgotten password is set with the link of the mail', needsBrowser, asyn
     'the mail',
     async () =>
       mail.mails.find(({ to, text: all }) => to.includes('forgetful@example.com') && all.includes('otp='))?.text,
-  );
+  ).catch(async (cause) => {
+    const { sql } = server.services;
+    const messages = await sql`SELECT status, attempts, last_error, next_attempt_at - now() AS due
+      FROM notification_messages WHERE method = 'smtp' ORDER BY created_at`;
+    throw new Error(`no mail: ${JSON.stringify(messages)}`, { cause });
+  });
   const link = /http\S+\/reset-password\/change\?\S+/.exec(text)![0];
   await page.goto(new URL(link).pathname + new URL(link).search);
   await page.getByText('for forgetful@example.com').waitFor();

@@ -127,11 +127,7 @@ export const WRONG_TEMPLATES: readonly WrongTemplate[] = [
     ANY,
   ),
   wrong('a wrong version constraint', 'terraform {\n  required_version = "newest"\n}\n', ANY),
-  wrong(
-    'a Terraform that does not exist yet',
-    'terraform {\n  required_version = ">= 99.0"\n}\n',
-    /99\.0|Unsupported Terraform Core version/,
-  ),
+  // an import that requires another Terraform waits for a daemon that has it
   {
     name: 'a provider version that does not exist',
     files: { 'main.tf': HEAD.replace('"coder/coder" }', '"coder/coder", version = ">= 99.0" }') },
