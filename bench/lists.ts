@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { WorkspacesResponse } from '@platform/contract';
-import { createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, eventually, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
 import { ensureExecutable } from '../e2e/harness.ts';
 import { percentile, type Row } from './measure.ts';
 
@@ -21,9 +21,15 @@ const REACH_GROWTH = 1.5;
 async function startWith(workspaces: number): Promise<TestServer> {
   const server = await startTestServer();
   const template = await createTestTemplate(server, 'base', {});
-  await fillWorkspaces(server.services.sql, template.id, workspaces);
+  const { sql } = server.services;
+  await fillWorkspaces(sql, template.id, workspaces);
+  // the server looks once at the schedule of each new workspace
+  await eventually('all schedules were looked at', async () => {
+    const [row] = await sql<{ due: number }[]>`SELECT count(*)::int AS due FROM workspaces WHERE due_at <= now()`;
+    return row!.due === 0;
+  });
   // as the database does by itself
-  await server.services.sql`VACUUM ANALYZE`;
+  await sql`VACUUM ANALYZE`;
   return server;
 }
 
