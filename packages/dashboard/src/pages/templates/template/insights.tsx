@@ -112,9 +112,15 @@ function Charts({ template, days }: { template: Template; days: number }) {
   );
 }
 
-/** Names with amounts, as bars that share a scale. */
-function Bars({ rows }: { rows: readonly { key: string; name: ReactNode; amount: number; text: string }[] }) {
-  const most = Math.max(1, ...rows.map(({ amount }) => amount));
+/** Names with amounts, as bars that share a scale. `full` is the amount of a whole bar. Default: the largest one. */
+function Bars({
+  rows,
+  full,
+}: {
+  rows: readonly { key: string; name: ReactNode; amount: number; text: string }[];
+  full?: number;
+}) {
+  const most = full ?? Math.max(1, ...rows.map(({ amount }) => amount));
   return (
     <ul className="flex flex-col gap-3">
       {rows.map(({ key, name, amount, text }) => (
@@ -224,6 +230,7 @@ function Parameters({ parameters }: { parameters: readonly TemplateParameterUsag
           >
             <h3 className="break-words font-medium">{parameter.display_name || parameter.name}</h3>
             <Bars
+              full={100}
               rows={valueUsage(parameter).map(({ name, count, percent }) => ({
                 key: name ?? '\0rest',
                 name:
@@ -234,7 +241,7 @@ function Parameters({ parameters }: { parameters: readonly TemplateParameterUsag
                       {name}
                     </span>
                   ),
-                amount: count,
+                amount: percent,
                 text: `${count.toLocaleString()} · ${percent}%`,
               }))}
             />
