@@ -156,8 +156,8 @@ export function createSessions(services: Services): Sessions {
 export interface NewSession {
   loginType: 'password' | 'token' | 'github' | 'oidc' | 'none';
   lifetimeMs: number;
-  /** The token that created it. Both end together. */
-  parentId?: string | undefined;
+  /** The token that created it. Both end together, so it expires no later, whatever its lifetime. */
+  parent?: { id: string; expiresAt: Date } | undefined;
   tokenName?: string;
   scope?: 'all' | 'application_connect';
 }
@@ -165,16 +165,18 @@ export interface NewSession {
 /** Creates a token and returns its text, which is not stored. */
 export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession, db: Db = ctx.sql): Promise<string> {
   const token = newToken();
+  const { parent } = session;
+  const expiresAt = ctx.clock.now().getTime() + session.lifetimeMs;
   await insertApiKey(db, owner, {
     id: token.id,
     hashed_secret: token.hashedSecret,
     token_name: session.tokenName ?? '',
     login_type: session.loginType,
     scope: session.scope ?? 'all',
-    ...(session.parentId ? { parent_id: session.parentId } : {}),
+    ...(parent ? { parent_id: parent.id } : {}),
     lifetime_seconds: Math.floor(session.lifetimeMs / 1000),
     ip_address: ctx.ip,
-    expires_at: new Date(ctx.clock.now().getTime() + session.lifetimeMs),
+    expires_at: new Date(Math.min(expiresAt, parent?.expiresAt.getTime() ?? expiresAt)),
   });
   return token.text;
 }

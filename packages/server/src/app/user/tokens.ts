@@ -60,7 +60,7 @@ export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyR
   const maker = own && isToken(own) ? makerOf(ctx, own) : undefined;
   // use extends a session, but not a key that a token created. A session of a provider ends when the provider says so
   const session = maker
-    ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parentId: maker.id }
+    ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parent: maker }
     : { loginType: own?.login_type ?? ('password' as const), lifetimeMs: KEY_LIFETIME_MS };
   return { key: await ctx.sql.begin((tx) => createRecorded(ctx, tx, allowed, session)) };
 }
@@ -89,11 +89,12 @@ const isToken = ({ login_type }: ApiKeyRow): boolean => login_type === 'token' |
 
 const makerOf = (ctx: Ctx, key: ApiKeyRow) => ({
   id: key.id,
+  expiresAt: key.expires_at,
   leftMs: key.expires_at.getTime() - ctx.clock.now().getTime(),
 });
 
 /** The token that makes the request, as opposed to a session. Keys that it creates expire with it. */
-async function makerToken(ctx: Ctx): Promise<{ id: string; leftMs: number } | undefined> {
+async function makerToken(ctx: Ctx): Promise<ReturnType<typeof makerOf> | undefined> {
   const key = await ownKey(ctx);
   return key && isToken(key) ? makerOf(ctx, key) : undefined;
 }
@@ -130,7 +131,7 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
       const session = {
         loginType: 'token',
         lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest, leftMs),
-        parentId: maker?.id,
+        parent: maker,
         tokenName: name,
         ...(input.scope ? { scope: input.scope } : {}),
       } as const;
