@@ -15,6 +15,15 @@ export function removeKept(configDir: string): void {
   }
   for (const path of [join(HOME, hash), join(HOME, 'provisioners', hash)])
     rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-  for (const file of globSync(join(HOME, 'uids/*')))
-    if (readFileSync(file, 'utf8').trim() === configDir) rmSync(file, { force: true });
+  for (const file of globSync(join(HOME, 'uids/*'))) if (contentOf(file) === configDir) rmSync(file, { force: true });
+}
+
+/** Empty if a server of another test has removed the file meanwhile. */
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (err) {
+    if ((err as { code?: string }).code === 'ENOENT') return '';
+    throw err;
+  }
 }

@@ -9,7 +9,8 @@ import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { harness, tarOf } from '../testing/harness.ts';
 import { runDaemonGroup } from './group.ts';
 
-const LINES = 400;
+/** More than the pipes between a command, Terraform and its runner hold: most are read before the command ends. */
+const LINES = 2_000;
 
 /** A build whose command runs in the session's folder. */
 async function build(command: string) {
@@ -71,19 +72,16 @@ test('a temporarily full disk: the build succeeds, and its log counts its lost l
   const at = await start(t, { fullPauseMs: 10, names: ['one'] });
   if (typeof at === 'string') return t.skip(at);
   const { server } = at;
-  const command = `${fill}; ${loud}; sleep 0.5; rm fill; echo afterwards`;
+  const command = `${fill}; ${loud}; rm fill; echo afterwards`;
   const { completed, failed } = await server.verdict(server.post(await build(command)));
   assert.ok(completed, failed?.error ?? '');
   const output = server.stored.map((line) => line.output);
-  const lost = output.map((line) =>
-    Number(/^(\d+) lines were lost: no space left on device/.exec(line ?? '')?.[1] ?? 0),
-  );
-  const there = output.filter((line) => / line \d+ x{200}/.test(line)).length;
-  assert.ok(
-    lost.some((count) => count > 0),
-    output.join('\n').slice(-1000),
-  );
-  assert.equal(there + lost.reduce((a, b) => a + b, 0), LINES);
+  const notices = output.flatMap((line) => /^(\d+) lines were lost: no space left on device/.exec(line)?.[1] ?? []);
+  assert.ok(notices.length > 0, output.join('\n').slice(-1000));
+  const lost = notices.reduce((sum, count) => sum + Number(count), 0);
+  const missing = LINES - output.filter((line) => / line \d+ x/.test(line)).length;
+  // a few other lines may be lost, and Terraform splits a line when the command pauses in it
+  assert.ok(lost >= missing && lost < missing + 20, `${lost} lines were reported as lost, ${missing} are missing`);
   assert.ok(output.some((line) => line.includes('afterwards')));
 });
 

@@ -1,9 +1,7 @@
-import { AppError, type Logger, retry } from '@platform/kit';
+import { AppError, type Logger } from '@platform/kit';
 import type { DrpcContext } from '@platform/wire/drpc';
-import { isPgError, isUnreachable, NOT_IN_REPERTOIRE, UNTRANSLATABLE_CHARACTER } from '../db/connect.ts';
-
-/** How long a call waits for the database. */
-const PATIENCE_MS = 5 * 60_000;
+import { isPgError, NOT_IN_REPERTOIRE, UNTRANSLATABLE_CHARACTER } from '../db/connect.ts';
+import { whenReachable } from '../db/when-reachable.ts';
 
 const HOLDS_NUL =
   'A text contains a NUL character ("\\u0000"), which cannot be stored. Remove it, from the template for example.';
@@ -25,21 +23,13 @@ export function patient<H extends { [K in keyof H]: Handler }>(
     name,
     async (request: object, ctx: DrpcContext) => {
       prepare(request);
+      const onWait = (wait_ms: number) => log.debug('the database is unreachable: a call waits', { name, wait_ms });
       try {
-        return await handler(request, ctx);
+        return await whenReachable(async () => handler(request, ctx), { signal: ctx.signal, onWait });
       } catch (err) {
-        // the signal and the retries are created only for calls that have to wait
         if (isPgError(err, UNTRANSLATABLE_CHARACTER) || isPgError(err, NOT_IN_REPERTOIRE))
           throw new AppError('invalid', HOLDS_NUL, { cause: err });
-        if (!isUnreachable(err)) throw err;
-        const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(PATIENCE_MS)]);
-        return retry(async () => handler(request, ctx), {
-          baseMs: 100,
-          capMs: 2_000,
-          signal,
-          retryable: isUnreachable,
-          onRetry: (_, waitMs) => log.debug('the database is unreachable: a call waits', { name, wait_ms: waitMs }),
-        });
+        throw err;
       }
     },
   ]);

@@ -46,6 +46,36 @@ test('hands a posted job to a waiting daemon at once, never to one that left, an
   }
 });
 
+test('finds the job that it took although the database connection broke before the answer', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const tags = { ...UNTAGGED, broken: 'yes' };
+  let lost = 0;
+  const breaking = new Proxy(sql, {
+    apply(target, self, args) {
+      const statement = Reflect.apply(target, self, args);
+      const taking = Array.isArray(args[0]) && args[0].join('').includes('acquire_epoch = acquire_epoch + 1');
+      if (!taking || lost > 0) return statement;
+      return Promise.resolve(statement).then((rows: unknown[]) => {
+        if (rows.length === 0) return rows;
+        lost++;
+        throw Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+      });
+    },
+  });
+  const queue = createJobQueue({ ...server.services, sql: breaking });
+  try {
+    const version = await pendingVersion(server, { tags });
+    const daemon = worker(organization!.id, tags);
+    const job = await queue.next(daemon, AbortSignal.timeout(5_000));
+    assert.equal(job.id, version.job.id);
+    assert.equal(lost, 1);
+    await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE id = ${job.id}`;
+  } finally {
+    queue.close();
+  }
+});
+
 test('users take turns, and jobs that a person waits for go first', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;

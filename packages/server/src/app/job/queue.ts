@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import { errorText } from '@platform/kit';
 import type { VerifiedDaemon } from '../../authz/proofs.ts';
+import { isUnreachable } from '../../db/connect.ts';
 import type { EventMap } from '../../db/events.ts';
 import { type Owned, ownershipOf } from '../../db/queries/job-ownership.ts';
-import { acquireJob, type Worker } from '../../db/queries/job-queue.ts';
+import { acquireJob, jobOfClaim, type Worker } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
+import { whenReachable } from '../../db/when-reachable.ts';
 import type { Services } from '../context.ts';
 import { rangeHas } from './engines.ts';
 import { putBackJob } from './post.ts';
@@ -46,6 +49,7 @@ export interface JobQueue {
 export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS } = {}): JobQueue {
   const { sql, events, config, log } = services;
   const domains = new Map<string, Domain>();
+  const closed = new AbortController();
 
   function domainOf(worker: Worker): Domain {
     const { organizationId, tags, engineVersions = [] } = worker;
@@ -88,6 +92,18 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
     return domain.looking;
   }
 
+  /** Takes a job. If the database goes away meanwhile, nobody else may know that the job was taken. */
+  async function take(domain: Domain, worker: VerifiedDaemon<Worker>): Promise<Owned<JobRow> | undefined> {
+    const claim = randomUUID();
+    try {
+      return await acquireJob(sql, { worker, tagSets: domain.tagSets, leaseMs: config.provisionerLease, claim });
+    } catch (err) {
+      if (!isUnreachable(err)) throw err;
+      const taken = await whenReachable(() => jobOfClaim(sql, worker, claim), { signal: closed.signal });
+      return taken ?? take(domain, worker);
+    }
+  }
+
   async function lookUntilEmpty(domain: Domain): Promise<void> {
     while (domain.again) {
       domain.again = false;
@@ -97,18 +113,15 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
         domain.waiters.delete(waiter);
         let job: Owned<JobRow> | undefined;
         try {
-          job = await acquireJob(sql, {
-            worker: waiter.worker,
-            tagSets: domain.tagSets,
-            leaseMs: config.provisionerLease,
-          });
+          job = await take(domain, waiter.worker);
         } finally {
           if (!job && !waiter.gone) domain.waiters.add(waiter);
         }
         if (!job) break;
         void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
         if (!waiter.take(job)) {
-          await putBackJob(services, ownershipOf(waiter.worker, job.id, job.acquire_epoch));
+          const own = ownershipOf(waiter.worker, job.id, job.acquire_epoch);
+          await whenReachable(() => putBackJob(services, own), { signal: closed.signal });
         }
       }
     }
@@ -176,6 +189,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
     },
     close() {
       clearInterval(timer);
+      closed.abort(new Error('The job queue is closed.'));
       for (const stop of off) stop();
     },
   };

@@ -70,6 +70,8 @@ export interface AcquireBy {
   /** Every tag set of jobs that `tags` may run, if they are few enough for a lookup of each. */
   tagSets?: Tags[] | undefined;
   leaseMs: number;
+  /** Names this attempt, a uuid. `jobOfClaim` finds its job if the answer was lost with the connection. */
+  claim?: string;
 }
 
 /** How many jobs of each tag set are considered. As many concurrent daemons may hold locks on the first ones. */
@@ -94,11 +96,24 @@ export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<
         ORDER BY ${order} LIMIT ${HEAD}`;
   const [row] = await db<Owned<JobRow>[]>`
     UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${worker.id},
-      acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond'
+      acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond',
+      claim = ${by.claim ?? null}
     WHERE id = (
       SELECT free.id FROM (${heads}) AS head CROSS JOIN LATERAL (
         SELECT id FROM provisioner_jobs WHERE id = head.id AND ${pending} FOR UPDATE SKIP LOCKED) free LIMIT 1)
     RETURNING *`;
+  return row;
+}
+
+/** The job that an attempt of `acquireJob` took, whose answer was lost. */
+export async function jobOfClaim(
+  db: Db,
+  worker: VerifiedDaemon<Worker>,
+  claim: string,
+): Promise<Owned<JobRow> | undefined> {
+  const [row] = await db<Owned<JobRow>[]>`
+    SELECT * FROM provisioner_jobs
+    WHERE worker_id = ${worker.id} AND claim = ${claim} AND started_at IS NOT NULL AND completed_at IS NULL`;
   return row;
 }
 

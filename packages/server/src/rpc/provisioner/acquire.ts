@@ -1,13 +1,16 @@
+import { create } from '@bufbuild/protobuf';
 import { AppError, errorText } from '@platform/kit';
 import type { DrpcContext } from '@platform/wire/drpc';
-import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import { type AcquiredJob, FailedJobSchema } from '@platform/wire/proto/provisionerd';
 import { failJob } from '../../app/job/complete.ts';
 import { acquiredJobMessage } from '../../app/job/message.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import { withoutCredential } from '../../app/provisioner/credential.ts';
+import { isUnreachable } from '../../db/connect.ts';
 import { frozenIdOf } from '../../db/queries/frozen-versions.ts';
 import type { Owned, Ownership } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
+import { whenReachable } from '../../db/when-reachable.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { OUR_MOST_MESSAGE_BYTES } from './budgets.ts';
 import type { DaemonContext } from './context.ts';
@@ -59,12 +62,23 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
       turn.end();
     }
     try {
-      return await prepare(job, own, call);
+      return await whenReachable(() => prepare(job, own, call), {
+        signal: call,
+        onWait: (wait_ms) =>
+          log.debug('the database is unreachable: an acquired job waits', { job_id: job.id, wait_ms }),
+      });
     } catch (err) {
+      // the daemon has left, or the database stays away
+      if (call.aborted || isUnreachable(err)) {
+        await jobs.putBack(own);
+        if (call.aborted) return undefined;
+        throw err;
+      }
       jobs.remove(job.id);
       const text = errorText(err);
       log.error('could not hand over a job', { job_id: job.id, err: text });
-      await failJob(services, own, { error: `The job could not be handed to a daemon: ${text}` } as never);
+      const error = `The job could not be handed to a daemon: ${text}`;
+      await whenReachable(() => failJob(services, own, create(FailedJobSchema, { jobId: job.id, error })));
       throw err;
     }
   }

@@ -5,6 +5,7 @@ import { putBackJob } from '../../app/job/post.ts';
 import { insertJobLogs } from '../../db/queries/job-logs.ts';
 import { jobsOfWorker, type Ownership, ownershipOf } from '../../db/queries/job-ownership.ts';
 import { jobById } from '../../db/queries/jobs.ts';
+import { whenReachable } from '../../db/when-reachable.ts';
 import type { DaemonContext } from './context.ts';
 
 /** The key of the call's metadata in which our daemons send the epoch of the job. */
@@ -120,7 +121,7 @@ export class OwnedJobs {
   async putBack(own: Ownership): Promise<void> {
     const { services, log } = this.#context;
     this.#jobs.delete(own.jobId);
-    const job = await putBackJob(services, own);
+    const job = await whenReachable(() => putBackJob(services, own));
     if (job) log.info('a job goes back to the queue: it did not reach its daemon', { job_id: job.id });
   }
 

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { pendingVersion, startTestServer, type TestServer, uploadSource } from '@platform/testkit';
+import { eventually } from '@platform/testkit/wait';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
+import type { Sql } from '../../db/connect.ts';
+
+const PSK = 'test key';
+let server: TestServer;
+let sql: Sql;
+before(async () => {
+  server = await startTestServer({ env: { CODER_PROVISIONER_DAEMON_PSK: PSK } });
+  ({ sql } = server.services);
+});
+after(() => server.stop());
+
+async function join(name: string) {
+  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
+  url.search = `version=1.8&provisioner=terraform&name=${name}`;
+  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
+  const session = new YamuxSession(byteStream(connection), { role: 'client' });
+  return { session, daemon: createDrpcClient(ProvisionerDaemon, () => session.openStream()) };
+}
+
+const away = () => Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+
+/** The server's database, which goes away during a statement that contains `text`. `isLost` says for which of them. */
+function breakDuring(text: string, isLost: (nth: number) => boolean): { lost: () => number } {
+  let nth = 0;
+  let lost = 0;
+  server.services.sql = new Proxy(sql, {
+    apply(target, self, args) {
+      const statement = Reflect.apply(target, self, args);
+      const strings: unknown = args[0];
+      if (!Array.isArray(strings) || !strings.join('').includes(text) || !isLost(++nth)) return statement;
+      lost++;
+      // it takes effect, and its answer is lost
+      return Promise.resolve(statement).then(() => Promise.reject(away()));
+    },
+  });
+  return { lost: () => lost };
+}
+
+test('hands over a job although the database goes away between its acquisition and its message', async () => {
+  const { session, daemon } = await join('patient');
+  const broken = breakDuring('SELECT username FROM users', (nth) => nth <= 2);
+  try {
+    const call = daemon.acquireJobWithCancel();
+    const version = await pendingVersion(server);
+    assert.equal((await call.receive())?.jobId, version.job.id);
+    assert.equal(broken.lost(), 2);
+    await daemon.failJob({ jobId: version.job.id, error: 'enough' });
+  } finally {
+    server.services.sql = sql;
+    await session.close();
+  }
+});
+
+test('puts a job back whose daemon leaves while the database is away', async () => {
+  const { session, daemon } = await join('leaver');
+  const broken = breakDuring('SELECT username FROM users', () => true);
+  try {
+    void daemon
+      .acquireJobWithCancel()
+      .receive()
+      .catch(() => {});
+    const version = await pendingVersion(server);
+    await eventually('the job waits for the database', () => broken.lost() > 1);
+    await session.close();
+    await eventually('it is pending', async () => {
+      const [job] = await sql<{ started_at: Date | null }[]>`
+        SELECT started_at FROM provisioner_jobs WHERE id = ${version.job.id}`;
+      return job!.started_at === null;
+    });
+    server.services.sql = sql;
+    const second = await join('second');
+    assert.equal((await second.daemon.acquireJobWithCancel().receive())?.jobId, version.job.id);
+    await second.daemon.failJob({ jobId: version.job.id, error: 'enough' });
+    await second.session.close();
+  } finally {
+    server.services.sql = sql;
+  }
+});
+
+test('fails a job at once whose message is too big for its daemon', async () => {
+  const { session, daemon } = await join('small');
+  try {
+    const version = await pendingVersion(server, { file_id: await uploadSource(server, `# ${'x'.repeat(5 << 20)}`) });
+    await assert.rejects(async () => (await daemon.acquireJobWithCancel().receive()) ?? {}, /payload was too big/);
+    const { body } = await server.api<{ job: { status: string; error: string } }>(
+      'GET',
+      `/templateversions/${version.id}`,
+    );
+    assert.equal(body.job.status, 'failed');
+    assert.match(body.job.error, /^The job could not be handed to a daemon: payload was too big/);
+  } finally {
+    await session.close();
+  }
+});
