@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 
 type Env = Readonly<Record<string, string>>;
 
@@ -28,7 +29,7 @@ export function taskId(env: Env): string | undefined {
 }
 
 /** The task's prompt: its own variable, else the parameter that older templates used. */
-export const taskPrompt = (env: Env): string => env['CODER_TASK_PROMPT'] || parameterValue(env, 'AI Prompt') || '';
+export const taskPrompt = (env: Env): string => env['CODER_TASK_PROMPT'] || parameterValue(env, PROMPT_PARAMETER) || '';
 
 /** A UUID that is always the same for the same words: a data source must not look changed after another read. */
 export function stableId(...words: string[]): string {

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import {
   type AITask,
   AITaskSchema,
@@ -18,7 +19,6 @@ import { findExternalAuth, findParameters, findPresets } from './parameters.ts';
 
 /** Managed types that only describe resources of the workspace. */
 const DESCRIBING = new Set(['coder_script', 'coder_agent', 'coder_agent_instance', 'coder_app', 'coder_metadata']);
-const AI_PROMPT = 'AI Prompt';
 const INSTANCE_TYPES: Record<string, string> = {
   google_compute_instance: 'machine_type',
   aws_instance: 'instance_type',
@@ -93,8 +93,8 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
   const parameters = findParameters(instances);
   const hasAiTasks = graph.labels.some((label) => label.includes('coder_ai_task'));
   const planned = managed.some(({ type }) => type === 'coder_ai_task');
-  if (planned && parameters.every(({ name }) => name !== AI_PROMPT))
-    throw new AppError('invalid', `coder_ai_task needs a coder_parameter named ${JSON.stringify(AI_PROMPT)}`);
+  if (planned && parameters.every(({ name }) => name !== PROMPT_PARAMETER))
+    throw new AppError('invalid', `coder_ai_task needs a coder_parameter named ${JSON.stringify(PROMPT_PARAMETER)}`);
   return {
     resources,
     parameters,

@@ -1,4 +1,5 @@
 import type { Template } from '@platform/contract';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import { useQueries } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';
@@ -12,7 +13,6 @@ import { useGo } from '../../util/route.ts';
 import { missingAccounts } from '../workspaces/create/accounts.tsx';
 import { suggestName } from '../workspaces/create/suggest-name.ts';
 import { workspacesQuery } from '../workspaces/queries.ts';
-import { PROMPT_PARAMETER } from './task.ts';
 
 /** Asks for a prompt and starts its task. A template that needs more leads to the form of a workspace. */
 export function PromptForm({ templates }: { templates: readonly Template[] }) {

@@ -1,4 +1,5 @@
 import type { Workspace, WorkspaceAppStatus } from '@platform/contract';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import { useQuery } from '@tanstack/react-query';
 import { Power } from 'lucide-react';
 import { workspacePermissions } from '../../api/permissions.ts';
@@ -17,7 +18,7 @@ import { BuildProblems } from '../workspaces/detail/build-problems.tsx';
 import { BuildLog } from '../workspaces/detail/logs.tsx';
 import { buildParametersQuery, useWorkspace } from '../workspaces/queries.ts';
 import { actionsOf, isActive, isReachable } from '../workspaces/status.ts';
-import { PROMPT_PARAMETER, statusLook, type TaskApp, taskApps, taskLook, taskStatuses } from './task.ts';
+import { statusLook, type TaskApp, taskApps, taskLook, taskStatuses } from './task.ts';
 
 /** One task: what was asked, how far it is, and the app of its coding agent. */
 export default function TaskPage() {

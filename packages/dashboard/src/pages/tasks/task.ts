@@ -2,9 +2,6 @@ import type { Workspace, WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus } from
 import { apiQuery } from '../../api/query.ts';
 import { agentsOf, type StateLook, workspaceLook } from '../workspaces/status.ts';
 
-/** The parameter of a template that gets the prompt of a task. */
-export const PROMPT_PARAMETER = 'AI Prompt';
-
 /** The prompts of a page of builds, which never change. */
 export const promptsQuery = (buildIds: readonly string[]) => ({
   ...apiQuery('GET /api/experimental/aitasks/prompts', [], { query: { build_ids: buildIds.join(',') } }),

@@ -5,6 +5,7 @@ import type {
   WorkspaceResource,
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import { type Allowed, allow, may, readScope } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { versionRules } from '../../db/queries/build-sources.ts';
@@ -85,8 +86,6 @@ export async function getBuildParameters(ctx: Ctx, id: string): Promise<NameValu
   return (await buildParameters(ctx.sql, build.id)).map(({ name, value }) => ({ name, value }));
 }
 
-/** The name that upstream's templates give to the parameter with the prompt of an AI task. */
-const PROMPT = 'AI Prompt';
 const MOST_PROMPTS = 100;
 
 /** The prompts of those of the builds that the actor may read and that have one. `ids` has commas between the ids. */
@@ -99,7 +98,7 @@ export async function getPrompts(ctx: Ctx, ids: string): Promise<AITasksPromptsR
         ? undefined
         : 'must be ids of builds with commas between them';
   if (detail) throw new AppError('invalid', 'Invalid build_ids.', { validations: [{ field: 'build_ids', detail }] });
-  const prompts = await parameterOfBuilds(ctx.lists, readScope(ctx.actor, 'workspace'), all, PROMPT);
+  const prompts = await parameterOfBuilds(ctx.lists, readScope(ctx.actor, 'workspace'), all, PROMPT_PARAMETER);
   return { prompts: Object.fromEntries(prompts) };
 }
 
