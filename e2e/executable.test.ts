@@ -5,16 +5,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeZip } from '@platform/server/app/file/zip';
+import { startGrpcTraceReceiver } from '@platform/server/tracing/testing';
 import { startDaemon } from './daemon-process.ts';
-import { coder, ensureExecutable, PERSON, startCoderServer } from './harness.ts';
+import { coder, ensureExecutable, eventually, PERSON, startCoderServer } from './harness.ts';
 
-test('the single executable is server, database, daemon, runner, agent and command', { timeout: 120_000 }, async () => {
+test('the single executable is server, database, daemon, runner, agent and command', { timeout: 300_000 }, async () => {
   // outside the checkout in a folder that everybody can access, like an installed program
   const dir = mkdtempSync(join(tmpdir(), 'platform-installed-'));
   chmodSync(dir, 0o755);
   const program = [join(dir, 'coder')];
   copyFileSync(await ensureExecutable(), program[0]!);
-  const server = await startCoderServer({ program, bundled: true });
+  const traces = await startGrpcTraceReceiver();
+  const server = await startCoderServer({
+    program,
+    bundled: true,
+    env: {
+      CODER_TRACE_ENABLE: 'true',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+      OTEL_EXPORTER_OTLP_ENDPOINT: traces.url,
+      OTEL_BSP_SCHEDULE_DELAY: '500',
+    },
+  });
   try {
     const run = async (...args: string[]) => {
       const done = await coder(args, { env: server.env, cwd: dir, program });
@@ -47,6 +58,8 @@ test('the single executable is server, database, daemon, runner, agent and comma
     assert.equal((await coder(['ssh', 'dev', '--', 'exit', '9'], { env: server.env, program })).code, 9);
     assert.match(await run('ping', 'dev', '-n', '1'), /^pong from dev in/);
     assert.match(await run('ssh', 'dev', '--', 'coder version; echo $GIT_SSH_COMMAND'), /Coder v[\s\S]* gitssh --$/m);
+    // a part that the server loads only on demand
+    await eventually('a trace arrives over gRPC', () => traces.spans.length > 0);
     // the executable also contains the dashboard
     const page = await fetch(`${server.url}/workspaces`, { headers: { Accept: 'text/html' } });
     const [, script] = /src="(\/assets\/index-[^"]+\.js)"/.exec(await page.text())!;
@@ -79,6 +92,7 @@ test('the single executable is server, database, daemon, runner, agent and comma
     assert.match(await run('version'), /^Coder v/);
   } finally {
     await server.stop();
+    traces.close();
     rmSync(dir, { recursive: true, force: true });
   }
 });

@@ -96,6 +96,16 @@ const lightSsh2 = (changes: typeof SSH2): Plugin => ({
   },
 });
 
+/** The package's ES module loads gRPC from a folder at run time. Its CommonJS module becomes part of the bundle. */
+const bundledGrpc: Plugin = {
+  name: 'bundled-grpc',
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: /^@opentelemetry\/otlp-grpc-exporter-base$/ }, ({ path, importer, kind, resolveDir }) =>
+      kind === 'require-call' ? undefined : resolve(path, { kind: 'require-call', importer, resolveDir }),
+    );
+  },
+};
+
 /** Leaves out the commands that are servers. For them, the first part starts the whole program instead. */
 const withoutDaemons: Plugin = {
   name: 'without-daemons',
@@ -141,7 +151,7 @@ export async function makeParts(into: string): Promise<void> {
   await bundle('../../packages/server/src/app/work/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
   const entries: Record<(typeof PARTS)[number], [entry: string, plugins: Plugin[]]> = {
     client: ['entry.ts', [withoutDaemons, lightSsh2(SSH2_CLIENT), lazyBuiltins]],
-    whole: ['entry.ts', [lightSsh2(SSH2), lazyBuiltins]],
+    whole: ['entry.ts', [lightSsh2(SSH2), bundledGrpc, lazyBuiltins]],
     launcher: ['../../packages/provisioner/src/isolation/entry.ts', [lazyBuiltins]],
     runner: ['../../packages/provisioner/src/runner/entry.ts', [lazyBuiltins]],
   };

@@ -156,7 +156,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     if (config.trace || config.traceHoneycombApiKey !== '') {
       // loaded for those who want it
       const { startTracing } = await import('./tracing/start.ts');
-      tracing = startTracing(config, env, log);
+      tracing = await startTracing(config, env, log);
       log = tracing.log;
       closer.add('traces', tracing.close);
     }

@@ -13,7 +13,6 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { ExportResultCode, W3CTraceContextPropagator } from '@opentelemetry/core';
-import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import { errorText, type LogFields, type Logger, type LogLevel } from '@platform/kit';
@@ -40,15 +39,14 @@ export interface Tracing {
 }
 
 /** @throws AppError `invalid` for an invalid OTEL_* variable */
-export function startTracing(config: TraceConfig, env: NodeJS.ProcessEnv, log: Logger): Tracing {
+export async function startTracing(config: TraceConfig, env: NodeJS.ProcessEnv, log: Logger): Promise<Tracing> {
   const own = resourceFromAttributes({ 'service.name': 'coderd', 'service.version': VERSION });
   const scheduledDelayMillis = Number(env['OTEL_BSP_SCHEDULE_DELAY']) || SCHEDULE_DELAY_MS;
+  const exporters = await Promise.all(traceTargets(config, env).map((target) => exporterTo(target, log)));
   const provider = new TracerProvider({
     resource: own.merge(detectResources({ detectors: [envDetector] })),
     sampler: traceSampler(env),
-    spanProcessors: traceTargets(config, env).map(
-      (target) => new BatchSpanProcessor({ exporter: exporterTo(target, log), scheduledDelayMillis }),
-    ),
+    spanProcessors: exporters.map((exporter) => new BatchSpanProcessor({ exporter, scheduledDelayMillis })),
   });
   const tracer = provider.getTracer('coderd', VERSION);
   const propagator = new W3CTraceContextPropagator();
@@ -94,8 +92,12 @@ export function startTracing(config: TraceConfig, env: NodeJS.ProcessEnv, log: L
 }
 
 /** An exporter that logs when exports start to fail, and when they work again. */
-function exporterTo(target: TraceTarget, log: Logger): SpanExporter {
-  const exporter = new OTLPTraceExporter(target);
+async function exporterTo({ protocol, ...options }: TraceTarget, log: Logger): Promise<SpanExporter> {
+  // only one of the two is loaded
+  const { OTLPTraceExporter } = await (protocol === 'grpc'
+    ? import('@opentelemetry/exporter-trace-otlp-grpc')
+    : import('@opentelemetry/exporter-trace-otlp-proto'));
+  const exporter = new OTLPTraceExporter(options);
   let failing = false;
   return {
     export(spans, done) {

@@ -10,11 +10,28 @@ import type { Config } from '../config/options.ts';
 
 /** A receiver of traces. Without a URL, the OTEL_EXPORTER_OTLP_* variables name it. */
 export interface TraceTarget {
+  protocol: 'http/protobuf' | 'grpc';
   url?: string;
   headers?: Record<string, string>;
 }
 
 export type TraceConfig = Pick<Config, 'trace' | 'traceLogs' | 'traceHoneycombApiKey'>;
+
+/** The port on which collectors receive gRPC, which is all that upstream's server speaks. */
+const GRPC_PORT = '4317';
+
+/** The protocol that the standard variables name, or the endpoint's port. */
+function protocolIn(env: NodeJS.ProcessEnv): TraceTarget['protocol'] {
+  const first = (...names: string[]) => names.find((name) => env[name]);
+  const name = first('OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL');
+  if (name !== undefined) {
+    const protocol = env[name];
+    if (protocol === 'grpc' || protocol === 'http/protobuf') return protocol;
+    throw new AppError('invalid', `Invalid ${name} "${protocol}": use http/protobuf or grpc.`);
+  }
+  const endpoint = env[first('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT') ?? ''] ?? '';
+  return URL.parse(endpoint)?.port === GRPC_PORT ? 'grpc' : 'http/protobuf';
+}
 
 /**
  * The receivers of traces. None of them if tracing is off.
@@ -22,18 +39,10 @@ export type TraceConfig = Pick<Config, 'trace' | 'traceLogs' | 'traceHoneycombAp
  */
 export function traceTargets(config: TraceConfig, env: NodeJS.ProcessEnv): TraceTarget[] {
   const targets: TraceTarget[] = [];
-  if (config.trace) {
-    const name = ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL'].find((one) => env[one]);
-    if (name !== undefined && env[name] !== 'http/protobuf') {
-      throw new AppError(
-        'invalid',
-        `Invalid ${name} "${env[name]}": use http/protobuf, which collectors receive on port 4318 by default.`,
-      );
-    }
-    targets.push({});
-  }
+  if (config.trace) targets.push({ protocol: protocolIn(env) });
   if (config.traceHoneycombApiKey !== '') {
     targets.push({
+      protocol: 'http/protobuf',
       url: 'https://api.honeycomb.io/v1/traces',
       headers: { 'x-honeycomb-team': config.traceHoneycombApiKey },
     });

@@ -2,6 +2,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
+import { type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
 
 export interface ReceivedSpan {
   traceId: string;
@@ -94,4 +95,25 @@ export async function startTraceReceiver() {
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+/** Receives traces as a collector does, over gRPC. */
+export async function startGrpcTraceReceiver() {
+  const spans: ReceivedSpan[] = [];
+  const headers: Record<string, unknown>[] = [];
+  const server = new Server();
+  const receive: handleUnaryCall<Buffer, Buffer> = (call, answer) => {
+    headers.push(call.metadata.getMap());
+    spans.push(...spansOf(call.request));
+    answer(null, Buffer.alloc(0));
+  };
+  const path = '/opentelemetry.proto.collector.trace.v1.TraceService/Export';
+  const unchanged = (bytes: Buffer) => bytes;
+  server.register(path, receive, unchanged, unchanged, 'unary');
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (err, port) =>
+      err ? reject(err) : resolve(port),
+    ),
+  );
+  return { url: `http://127.0.0.1:${port}`, spans, headers, close: () => server.forceShutdown() };
 }

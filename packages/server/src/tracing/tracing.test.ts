@@ -17,7 +17,7 @@ import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { completeJob } from '../app/job/complete.ts';
 import { loadConfig } from '../config/load.ts';
 import { traceSampler, traceTargets } from './targets.ts';
-import { startTraceReceiver } from './testing.ts';
+import { startGrpcTraceReceiver, startTraceReceiver } from './testing.ts';
 
 const VARIABLES = {
   OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
@@ -124,14 +124,37 @@ test('exports each job with its time in the queue and its stages', async () => {
   assert.deepEqual([spanOf(failing.jobId)!.name, spanOf(failing.jobId)!.status], ['template_version_import', 2]);
 });
 
+test('exports over gRPC, with the same variables', async (t) => {
+  const collector = await startGrpcTraceReceiver();
+  t.after(() => collector.close());
+  const variables = { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
+  Object.assign(process.env, variables);
+  t.after(() => {
+    delete process.env['OTEL_EXPORTER_OTLP_PROTOCOL'];
+    process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = receiver.url;
+  });
+  const traced = await startTestServer({ env: { CODER_TRACE_ENABLE: 'true', ...variables } });
+  t.after(() => traced.stop());
+  assert.equal((await traced.api('GET', '/organizations')).status, 200);
+  const span = await eventually('the span of the request', () =>
+    collector.spans.find(({ name }) => name === 'GET /api/v2/organizations'),
+  );
+  assert.equal(span.resource['service.name'], 'coderd');
+  assert.ok(collector.headers.every((sent) => sent['x-tenant'] === 'platform'));
+});
+
 test('sends traces where the options say, also only to Honeycomb', () => {
   const targets = (env: NodeJS.ProcessEnv) => traceTargets(loadConfig({ env }).config, env);
+  const http = { protocol: 'http/protobuf' };
   assert.deepEqual(targets({}), []);
-  assert.deepEqual(targets({ CODER_TRACE_ENABLE: 'true', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }), [{}]);
-  const honeycomb = { url: 'https://api.honeycomb.io/v1/traces', headers: { 'x-honeycomb-team': 'key' } };
+  assert.deepEqual(targets({ CODER_TRACE_ENABLE: 'true', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }), [http]);
+  const at = (endpoint: string) => targets({ CODER_TRACE_ENABLE: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
+  assert.deepEqual(at('http://collector:4318'), [http]);
+  assert.deepEqual(at('http://collector:4317'), [{ protocol: 'grpc' }], 'the port of gRPC, without a protocol');
+  const honeycomb = { ...http, url: 'https://api.honeycomb.io/v1/traces', headers: { 'x-honeycomb-team': 'key' } };
   assert.deepEqual(targets({ CODER_TRACE_HONEYCOMB_API_KEY: 'key' }), [honeycomb]);
-  assert.throws(() => targets({ CODER_TRACE_ENABLE: 'true', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }), {
-    message: /^Invalid OTEL_EXPORTER_OTLP_PROTOCOL "grpc": use http\/protobuf/,
+  assert.throws(() => targets({ CODER_TRACE_ENABLE: 'true', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' }), {
+    message: 'Invalid OTEL_EXPORTER_OTLP_PROTOCOL "http/json": use http/protobuf or grpc.',
   });
 });
 
