@@ -1,5 +1,6 @@
 export * from './agent.ts';
 export * from './crowd.ts';
+export * from './hold-task.ts';
 export * from './person.ts';
 export * from './postgres.ts';
 export * from './responsive.ts';

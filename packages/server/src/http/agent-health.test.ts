@@ -63,20 +63,19 @@ async function connect(token: string, ours = true) {
 }
 
 test('announces and explains an agent that has not connected at its deadline', async () => {
+  const early = await started('early', { connectionTimeoutSeconds: 600 });
+  assert.equal((await early.look()).health.healthy, true, 'one that may still connect is not broken');
+  assert.match((await early.look()).health.reason!, /not connected yet, expected since \d{4}-/);
+
+  const changed: { id: string; at: number }[] = [];
+  const off = server.services.events.on('workspace_changed', ({ workspace_id: id }) =>
+    changed.push({ id, at: Date.now() }),
+  );
   const { workspace, look } = await started('late', { connectionTimeoutSeconds: 1 });
-  const announced = new Promise<void>((resolve) => {
-    const off = server.services.events.on('workspace_changed', ({ workspace_id: id }) => {
-      if (id !== workspace.id) return;
-      void look().then(({ status }) => {
-        if (status !== 'timeout') return;
-        off();
-        resolve();
-      });
-    });
-  });
-  assert.equal((await look()).health.healthy, true, 'one that may still connect is not broken');
-  assert.match((await look()).health.reason!, /not connected yet, expected since \d{4}-/);
-  await announced;
+  await eventually('its time is over', async () => (await look()).status === 'timeout');
+  const deadline = Date.parse(/since ([^\s,]+)/.exec((await look()).health.reason!)![1]!) + 1_000;
+  await eventually('that is announced', () => changed.some(({ id, at }) => id === workspace.id && at >= deadline));
+  off();
   const late = await look();
   assert.equal(late.health.healthy, false);
   assert.match(late.health.reason!, /never connected since \d{4}-.*more than 1 s ago/);

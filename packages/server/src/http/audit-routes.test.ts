@@ -5,8 +5,8 @@ import { routes } from '@platform/contract';
 import {
   ADMIN,
   createTestTemplate,
-  eventually,
   failTaken,
+  holdTask,
   importedVersion,
   logIn,
   pendingVersion,
@@ -19,7 +19,6 @@ import {
 import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
 import { writtenType } from '../app/audit/refused.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
-import { withTaskLock } from '../db/queries/task-locks.ts';
 
 /** Writes of people without an entry, with the reason. */
 const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
@@ -45,9 +44,7 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
 
 let server: TestServer;
 let forge: OAuthServer;
-/** Resolved at the end. */
-const ended = Promise.withResolvers<void>();
-let schedulesHeld: Promise<unknown>;
+let letSchedulesAct: () => Promise<void>;
 before(async () => {
   forge = await startOAuthServer();
   server = await startTestServer({
@@ -58,19 +55,10 @@ before(async () => {
     },
   });
   // otherwise the server itself stops the workspace as soon as it is dormant
-  await eventually('no schedule acts', async () => {
-    const locked = Promise.withResolvers<boolean>();
-    schedulesHeld = withTaskLock(server.services.sql, 'schedules', () => {
-      locked.resolve(true);
-      return ended.promise;
-    });
-    void schedulesHeld.then(() => locked.resolve(false));
-    return locked.promise;
-  });
+  letSchedulesAct = await holdTask(server, 'schedules');
 });
 after(async () => {
-  ended.resolve();
-  await schedulesHeld;
+  await letSchedulesAct();
   await server.stop();
   await forge.stop();
 });

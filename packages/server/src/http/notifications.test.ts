@@ -16,6 +16,7 @@ import {
   createTestTemplate,
   eventually,
   failTaken,
+  holdTask,
   insertPerson,
   pendingVersion,
   startTestServer,
@@ -115,7 +116,9 @@ test('notifies owners and user admins of accounts, and the person', async () => 
   assert.ok(!mail.mails.some(({ to }) => to.includes('bystander@example.com')));
 });
 
-test('notifies people of workspaces, failed builds and templates', async () => {
+test('notifies people of workspaces, failed builds and templates', async (t) => {
+  // otherwise the server itself stops the workspace as soon as it is dormant
+  t.after(await holdTask(server, 'schedules'));
   const owner = await insertPerson(server, 'wanda');
   const keeper = await insertPerson(server, 'keeper', ['template-admin']);
   const template = await createTestTemplate(server, 'noted');
