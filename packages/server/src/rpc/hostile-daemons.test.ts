@@ -3,13 +3,13 @@ import { createHash, randomBytes } from 'node:crypto';
 import { after, afterEach, before, test } from 'node:test';
 import { createLogger } from '@platform/kit';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
 import { encodePacket, KIND } from '@platform/wire/drpc/frames';
 import { LogLevel } from '@platform/wire/proto/provisioner';
-import { LogSource, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
+import { LogSource } from '@platform/wire/proto/provisionerd';
+import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
+import { dialAsDaemon, type JoinedDaemon, joinDaemon } from './testing/daemons.ts';
 import { data, fin, memory, Peer, syn, timersOf, verdicts } from './testing/peer.ts';
 
 // Daemons that have joined and then break every rule of the wire. Each ends as the protocol says. The server and the
@@ -20,7 +20,7 @@ const MIB = 1024 * 1024;
 const INVOKE = Buffer.from('/provisionerd.ProvisionerDaemon/AcquireJobWithCancel');
 
 let server: TestServer;
-let healthy: Healthy;
+let healthy: JoinedDaemon;
 const log = { connected: 0, disconnected: 0 };
 
 before(async () => {
@@ -32,7 +32,7 @@ before(async () => {
     env: { CODER_PROVISIONER_DAEMON_PSK: PSK },
     log: createLogger({ sinks: [{ format: 'human', write }] }),
   });
-  healthy = await joinHealthy();
+  healthy = await joinDaemon(server, 'healthy', { psk: PSK });
 });
 after(async () => {
   await healthy.session.close();
@@ -44,24 +44,7 @@ afterEach(async () => {
   await eventually('only the healthy daemon is left', async () => log.connected - log.disconnected === 1, 8_000);
 });
 
-async function join(name: string, tag?: string): Promise<WebSocketConnection> {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = `version=1.8&provisioner=terraform&name=${name}${tag ? `&tag=${tag}` : ''}`;
-  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
-  return connection;
-}
-
-interface Healthy {
-  session: YamuxSession;
-  daemon: ReturnType<typeof clientOf>;
-}
-
-const clientOf = (session: YamuxSession) => createDrpcClient(ProvisionerDaemon, () => session.openStream());
-
-async function joinHealthy(): Promise<Healthy> {
-  const session = new YamuxSession(byteStream(await join('healthy')), { role: 'client' });
-  return { session, daemon: clientOf(session) };
-}
+const join = (name: string, tag: string) => dialAsDaemon(server, name, { psk: PSK, tags: [tag] });
 
 /** Checks that the healthy daemon acquires and completes a job. */
 async function jobsGoOn(): Promise<void> {
@@ -306,8 +289,7 @@ test('gives one job to a daemon that acquires on 60 streams and reads nothing, a
 });
 
 test('rejects another acquire while one waits or a job is unconfirmed, and accepts it after a cancel or the end', async () => {
-  const session = new YamuxSession(byteStream(await join('twice', 'hostile=twice')), { role: 'client' });
-  const daemon = clientOf(session);
+  const { session, daemon } = await joinDaemon(server, 'twice', { psk: PSK, tags: ['hostile=twice'] });
   const canceled = daemon.acquireJobWithCancel();
   await canceled.send({});
   const waiting = daemon.acquireJobWithCancel();
@@ -343,11 +325,8 @@ test('hands no job to a daemon whose key was deleted without a notification', as
   const secret = 'unnoticed'.padEnd(43, 'x');
   await sql`INSERT INTO provisioner_keys (organization_id, name, hashed_secret, tags) SELECT id, 'unnoticed',
     ${createHash('sha256').update(secret).digest()}, '{"hostile": "keyed"}' FROM organizations WHERE is_default`;
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = 'version=1.8&provisioner=terraform&name=keyed';
-  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-Key': secret } });
-  const session = new YamuxSession(byteStream(connection), { role: 'client' });
-  const call = clientOf(session).acquireJobWithCancel();
+  const { session, daemon } = await joinDaemon(server, 'keyed', { key: secret });
+  const call = daemon.acquireJobWithCancel();
   await eventually('it waits', async () => {
     const [row] = await sql<{ id: string; organization_id: string }[]>`SELECT id, organization_id
       FROM provisioner_daemons WHERE name = 'keyed'`;

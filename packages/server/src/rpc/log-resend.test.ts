@@ -7,10 +7,11 @@ import { createDrpcClient } from '@platform/wire/drpc';
 import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@platform/wire/log-sequence';
 import { Agent, Log_Level } from '@platform/wire/proto/agent';
 import { LogLevel } from '@platform/wire/proto/provisioner';
-import { LogSource, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { LogSource } from '@platform/wire/proto/provisionerd';
+import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { dialAgent, makeAgents } from './testing/agents.ts';
+import { joinDaemon } from './testing/daemons.ts';
 
 const PSK = 'resend test key';
 let server: TestServer;
@@ -27,17 +28,8 @@ const numbers = (origin: string, from: number, to: number) => ({
   [LOG_SEQUENCE_KEY]: formatLogNumbers(range(from, to).map((sequence) => ({ origin, sequence }))),
 });
 
-/** A daemon on a connection of its own. Connections with one name are one daemon. */
-async function joinAs(name: string) {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = `version=1.8&provisioner=terraform&name=${name}`;
-  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
-  const session = new YamuxSession(byteStream(connection), { role: 'client' });
-  return { session, daemon: createDrpcClient(ProvisionerDaemon, () => session.openStream()) };
-}
-
 test('stores a resent batch of a job once, and a batch without numbers as often as it arrives', async () => {
-  const join = () => joinAs('resender');
+  const join = () => joinDaemon(server, 'resender', { psk: PSK });
   const { session, daemon } = await join();
   const call = daemon.acquireJobWithCancel();
   const version = await pendingVersion(server);
@@ -91,7 +83,7 @@ test('stores a resent batch of a job once, and a batch without numbers as often 
 });
 
 test('keeps the end of a cut log after its connection has ended', async () => {
-  const { session, daemon } = await joinAs('long');
+  const { session, daemon } = await joinDaemon(server, 'long', { psk: PSK });
   const call = daemon.acquireJobWithCancel();
   const version = await pendingVersion(server);
   const jobId = (await call.receive())!.jobId;
@@ -106,7 +98,7 @@ test('keeps the end of a cut log after its connection has ended', async () => {
       output.replace(/ x*$/, ''),
     );
   await eventually('the last line is stored', async () => (await stored()).at(-1) === '6000');
-  const again = await joinAs('long');
+  const again = await joinDaemon(server, 'long', { psk: PSK });
   await again.daemon.updateJob({ jobId, logs: [{ output: 'last' }] }, { metadata: numbers('a', 6_001, 6_001) });
   await again.daemon.completeJob({ jobId, type: { case: 'templateImport', value: {} } });
   const lines = await stored();

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { ProvisionerDaemon, TemplateVersion } from '@platform/contract';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { touchDaemons } from '../db/queries/daemons.ts';
+import { joinDaemon } from './testing/daemons.ts';
 
 const PSK = 'a pre-shared key';
 let server: TestServer;
@@ -14,12 +13,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-async function join(): Promise<YamuxSession> {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = 'version=1.8&provisioner=terraform&name=visitor&tag=zone=a';
-  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
-  return new YamuxSession(byteStream(connection), { role: 'client' });
-}
+const join = async () => (await joinDaemon(server, 'visitor', { psk: PSK, tags: ['zone=a'] })).session;
 
 const status = async () =>
   (await server.api<ProvisionerDaemon[]>('GET', '/organizations/default/provisionerdaemons')).body.find(

@@ -2,10 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { joinDaemon } from './testing/daemons.ts';
 
 const PSK = 'nul test key';
 let server: TestServer;
@@ -15,11 +12,7 @@ before(async () => {
 after(() => server.stop());
 
 async function joinAs(name: string) {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = `version=1.8&provisioner=terraform&name=${name}`;
-  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
-  const session = new YamuxSession(byteStream(connection), { role: 'client' });
-  const daemon = createDrpcClient(ProvisionerDaemon, () => session.openStream());
+  const { session, daemon } = await joinDaemon(server, name, { psk: PSK });
   const acquire = daemon.acquireJobWithCancel();
   const version = await pendingVersion(server);
   const { jobId } = (await acquire.receive())!;

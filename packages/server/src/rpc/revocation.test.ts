@@ -3,10 +3,7 @@ import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import type { ProvisionerJob } from '@platform/contract';
 import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { type Joining, joinDaemon } from './testing/daemons.ts';
 
 // A daemon whose credential is revoked: the server cuts an idle one within five seconds. A running job is canceled and may end.
 
@@ -16,16 +13,11 @@ before(async () => {
 });
 after(() => server.stop());
 
-async function joined(headers: Record<string, string>, tags: string[] = []) {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  const query = [['version', '1.8'], ['provisioner', 'terraform'], ['name', 'd'], ...tags.map((tag) => ['tag', tag])];
-  for (const [name, value] of query) url.searchParams.append(name!, value!);
-  const { connection } = await dialWebSocket(url, { headers });
-  const session = new YamuxSession(byteStream(connection), { role: 'client' });
-  const client = createDrpcClient(ProvisionerDaemon, () => session.openStream());
+async function joined(as: Joining) {
+  const { connection, session, daemon } = await joinDaemon(server, 'd', as);
   const since = performance.now();
   const cutAfter = session.closed.then(() => performance.now() - since);
-  return { session, client, cutAfter, closed: connection.closed };
+  return { session, client: daemon, cutAfter, closed: connection.closed };
 }
 
 async function makeKey(name: string, tags: Record<string, string>): Promise<string> {
@@ -36,7 +28,6 @@ async function makeKey(name: string, tags: Record<string, string>): Promise<stri
   return secret;
 }
 
-const cookie = (token: string) => ({ Cookie: `coder_session_token=${token}` });
 const cutSoon = (one: { cutAfter: Promise<number> }) =>
   eventually('the cut', async () => Promise.race([one.cutAfter, undefined]), 6_000);
 
@@ -45,9 +36,9 @@ test('cuts an idle daemon: token deleted, permission lost, user suspended, key g
   const people = await Promise.all(
     ['leaver', 'demoted', 'suspended', 'stays'].map((name) => insertPerson(server, name, ['template-admin'])),
   );
-  const [leaver, demoted, suspended, stays] = await Promise.all(people.map(({ token }) => joined(cookie(token))));
+  const [leaver, demoted, suspended, stays] = await Promise.all(people.map(({ token }) => joined({ token })));
   const key = await makeKey('silent', { zone: 'silent' });
-  const silent = await joined({ 'Coder-Provisioner-Daemon-Key': key });
+  const silent = await joined({ key });
 
   assert.equal((await server.api('POST', '/users/logout', { token: people[0]!.token })).status, 200);
   assert.ok((await cutSoon(leaver!)) < 5_000);
@@ -72,8 +63,8 @@ test('cuts a daemon whose token expires, while a daemon with a session extends i
     token: person.token,
     body: { token_name: 'short', lifetime: 2_000_000_000 },
   });
-  const short = await joined({ 'Coder-Session-Token': body.key });
-  const session = await joined(cookie(steady.token));
+  const short = await joined({ token: body.key });
+  const session = await joined({ token: steady.token });
   const id = steady.token.slice(0, 10);
   await sql`UPDATE api_keys SET expires_at = now() + interval '30 seconds', login_type = 'password',
     lifetime_seconds = 86400 WHERE id = ${id}`;
@@ -89,7 +80,7 @@ test('cuts a daemon whose token expires, while a daemon with a session extends i
 
 test('cancels a running job, accepts its end, and then cuts the daemon', async () => {
   const key = await makeKey('worked', { zone: 'worked' });
-  const one = await joined({ 'Coder-Provisioner-Daemon-Key': key });
+  const one = await joined({ key });
   const version = await pendingVersion(server, { tags: { zone: 'worked' } });
   let jobId = '';
   for await (const job of one.client.acquireJobWithCancel().responses) {

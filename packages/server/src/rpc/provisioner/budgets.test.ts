@@ -3,12 +3,10 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
 import { encodePacket, KIND } from '@platform/wire/drpc/frames';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import type { YamuxSession } from '@platform/wire/yamux';
 import { refusal } from '../testing/agents.ts';
+import { joinDaemon } from '../testing/daemons.ts';
 import { memory } from '../testing/peer.ts';
 
 const MIB = 1024 * 1024;
@@ -22,14 +20,8 @@ before(async () => {
 after(() => server.stop());
 
 /** A member's own daemon, with all capabilities of ours. */
-async function join(name: string): Promise<YamuxSession> {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = `version=1.8&provisioner=terraform&name=${name}&tag=scope%3Duser`;
-  const { connection } = await dialWebSocket(url, {
-    headers: { Cookie: `coder_session_token=${member.token}`, 'Platform-Capabilities': 'job-control/1' },
-  });
-  return new YamuxSession(byteStream(connection), { role: 'client' });
-}
+const join = async (name: string) =>
+  (await joinDaemon(server, name, { token: member.token, tags: ['scope=user'], ours: true })).session;
 
 const CALL = Buffer.concat(
   encodePacket(KIND.invoke, 1, 1, Buffer.from('/platform.provisioner.v1.JobControl/Checkpoint')),
@@ -122,11 +114,8 @@ test('bounds the bytes of calls whose further messages nobody reads', async () =
 });
 
 test('counts module files that a daemon uploads in the budget of its person', async () => {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = 'version=1.8&provisioner=terraform&name=uploads&tag=scope%3Duser';
-  const { connection } = await dialWebSocket(url, { headers: { Cookie: `coder_session_token=${server.adminToken}` } });
-  const session = new YamuxSession(byteStream(connection), { role: 'client' });
-  const daemon = createDrpcClient(ProvisionerDaemon, () => session.openStream());
+  const as = { token: server.adminToken, tags: ['scope=user'] };
+  const { session, daemon } = await joinDaemon(server, 'uploads', as);
   const acquire = daemon.acquireJobWithCancel();
   const version = await pendingVersion(server, { tags: { scope: 'user' } });
   assert.equal((await acquire.receive())?.jobId, version.job.id);

@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pendingVersion, startTestServer, type TestServer, uploadSource } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
 import type { Sql } from '../../db/connect.ts';
+import { joinDaemon } from '../testing/daemons.ts';
 
 const PSK = 'test key';
 let server: TestServer;
@@ -17,13 +14,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-async function join(name: string) {
-  const url = new URL(`${server.url}/api/v2/organizations/default/provisionerdaemons/serve`);
-  url.search = `version=1.8&provisioner=terraform&name=${name}`;
-  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Provisioner-Daemon-PSK': PSK } });
-  const session = new YamuxSession(byteStream(connection), { role: 'client' });
-  return { session, daemon: createDrpcClient(ProvisionerDaemon, () => session.openStream()) };
-}
+const join = (name: string) => joinDaemon(server, name, { psk: PSK });
 
 const away = () => Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
 
