@@ -220,10 +220,11 @@ function defaultOf(value: Value): Pick<ModuleVariable, 'default' | 'required'> {
   return { default: typeof value === 'string' ? value : jsonText(value), required: false };
 }
 
-const listOf = (value: unknown): unknown[] => (value === undefined ? [] : Array.isArray(value) ? value : [value]);
-const record = (value: unknown): Record<string, unknown> =>
+export const listOf = (value: unknown): unknown[] =>
+  value === undefined ? [] : Array.isArray(value) ? value : [value];
+export const record = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
-const field = (value: unknown, name: string): unknown => {
+export const field = (value: unknown, name: string): unknown => {
   const from = record(value);
   return Object.hasOwn(from, name) ? from[name] : undefined;
 };

@@ -269,10 +269,7 @@ test("a module's missing argument and an unavailable version fail with Terraform
   assert.ok(!lines.some((line) => line.includes('\u001b')), 'no escapes');
 
   const version = (text: string) => CODER.replace('"coder/coder"', `"coder/coder"\n version = "${text}"`);
-  assert.match(
-    await refused({ 'main.tf': version('>= 99') }),
-    /no available releases match .* >= 99\.0\.0\. This server/,
-  );
+  assert.match(await refused({ 'main.tf': version('>= 99') }), /no available releases match .* >= 99\. This server/);
   const within = await refused({
     'main.tf': `${version('>= 2.0')}module "m" { source = "./inner" }`,
     'inner/main.tf': version('< 2.0'),

@@ -83,6 +83,24 @@ export async function openAs(path: string, uid: number, flags = 0) {
   throw new AppError('forbidden', `${path} leads to a file that the build cannot read.`);
 }
 
+/** Opens a file or folder, with `uid` only if a build with this uid could open it too. */
+export async function openReadable(path: string, uid: number | undefined, flags = 0) {
+  if (uid !== undefined) return openAs(path, uid, flags);
+  const handle = await open(path, constants.O_RDONLY | flags);
+  return { handle, info: await handle.stat() };
+}
+
+/** The entries of a folder, with `uid` only if a build with this uid could list it too. */
+export async function listReadable(path: string, uid: number | undefined) {
+  if (uid === undefined) return readdir(path, { withFileTypes: true });
+  const { handle } = await openAs(path, uid, constants.O_DIRECTORY);
+  try {
+    return await readdir(`/proc/self/fd/${handle.fd}`, { withFileTypes: true });
+  } finally {
+    await handle.close();
+  }
+}
+
 export interface CopyOptions {
   uid: number;
   /** Called for each folder with its path below the root. If it returns a path, the copy has a link to that path. */

@@ -1,4 +1,4 @@
-// Short commands of terraform: init, and those that ask about a template.
+// Commands of terraform that need no provider: init.
 
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
@@ -9,11 +9,8 @@ import type { Env } from './env.ts';
 import { EXIT_TIMEOUT_MS } from './run.ts';
 import type { TerraformBinary } from './version.ts';
 
-const COMMAND_TIMEOUT_MS = 60_000;
 /** The time to read a program's output after its end. Processes that it left may keep the pipe open. */
 const DRAIN_MS = 5_000;
-/** The most bytes of an output. */
-const MOST_BYTES = 10 << 20;
 
 /** The directory, program and user of a command. */
 export interface Where {
@@ -52,25 +49,6 @@ export async function begin({ dir, terraform, as }: Where, args: string[], env: 
     clearTimeout(timer);
   };
   return { ...run, stop, kill };
-}
-
-/** The output of a short command. Empty if the command fails. */
-export async function outputOf(options: Where & { signal: AbortSignal }, args: string[], env: Env): Promise<string> {
-  const command = await begin(options, args, env);
-  const timer = setTimeout(() => void command.stop(), COMMAND_TIMEOUT_MS);
-  const stop = () => void command.stop();
-  options.signal.addEventListener('abort', stop, { once: true });
-  try {
-    let output = '';
-    const take = (line: string) => {
-      if (output.length < MOST_BYTES) output += `${line}\n`;
-    };
-    const { code } = await drained(command, [eachLine(command.stdout, take), eachLine(command.stderr, () => {})]);
-    return code === 0 ? output : '';
-  } finally {
-    clearTimeout(timer);
-    options.signal.removeEventListener('abort', stop);
-  }
 }
 
 interface Lines {

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { lstat, open, readdir, readFile } from 'node:fs/promises';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
 import { type Module, ModuleSchema } from '@platform/wire/proto/provisioner';
 import tar from 'tar-stream';
-import { openAs } from '../isolation/tree.ts';
+import { listReadable, openReadable } from '../isolation/tree.ts';
 
 const MAX_MODULE_FILES = 20 << 20;
 const MANIFEST = '.terraform/modules/modules.json';
@@ -42,6 +42,11 @@ export async function readModules(dir: string): Promise<Module[]> {
     );
 }
 
+/** The folders of the template and its modules, relative to an initialized directory. */
+export async function moduleFolders(dir: string): Promise<string[]> {
+  return [...new Set(['.', ...(await manifest(dir)).map(({ Dir }) => posix.normalize(Dir ?? '.'))])];
+}
+
 export interface ModuleFiles {
   /** A tar. */
   archive: Uint8Array;
@@ -69,24 +74,9 @@ export async function archiveModules(
   let files = 0;
   const sizes = new Map<string, number>();
   let module = MANIFEST;
-  const opened = async (path: string, flags: number) => {
-    // init made these from the daemon's own files, which everybody can read
-    if (uid !== undefined) return openAs(path, uid, flags);
-    const handle = await open(path, constants.O_RDONLY | flags);
-    return { handle, info: await handle.stat() };
-  };
-  const list = async (path: string) => {
-    if (uid === undefined) return readdir(path, { withFileTypes: true });
-    const { handle } = await openAs(path, uid, constants.O_DIRECTORY);
-    try {
-      return await readdir(`/proc/self/fd/${handle.fd}`, { withFileTypes: true });
-    } finally {
-      await handle.close();
-    }
-  };
   const header = (name: string) => ({ name, mtime: new Date(0), uid: OWNER, gid: OWNER });
   const add = async (path: string) => {
-    const { handle, info } = await opened(join(dir, path), constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const { handle, info } = await openReadable(join(dir, path), uid, constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       if (!info.isFile()) return;
       size += info.size;
@@ -102,7 +92,7 @@ export async function archiveModules(
     }
   };
   const walk = async (path: string) => {
-    const entries = await list(join(dir, path));
+    const entries = await listReadable(join(dir, path), uid);
     pack.entry({ ...header(`${path}/`), type: 'directory', mode: 0o755 });
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       if (entry.isDirectory() && entry.name !== '.git') await walk(`${path}/${entry.name}`);

@@ -11,7 +11,7 @@ import { copyOwned, openOwned, readOwned, shareTree } from '../isolation/tree.ts
 import { Graph } from '../resources/graph.ts';
 import { replaceFile } from '../runner/replace-file.ts';
 import { checkBackend } from './backend.ts';
-import { begin, drained, eachLine, outputOf } from './command.ts';
+import { begin, drained, eachLine } from './command.ts';
 import { type Env, TERRAFORM_ENV } from './env.ts';
 import { type FrozenSource, installedPackages, LOCK_FILE, type Restored, restore } from './frozen.ts';
 import { lockFile } from './lock.ts';
@@ -215,7 +215,8 @@ export class VersionCache {
     try {
       const owner = options.as?.user.uid ?? process.getuid?.();
       await checkBackend(dir, owner);
-      const dot = await this.#graph(options);
+      if (options.attachProvider) checkVersions(await askedVersions(dir, options.as?.user.uid));
+      const dot = await options.graph();
       const graph = Graph.parse(dot);
       const roots = [dir, ...(restored?.modulesDir ? [restored.modulesDir] : [])];
       const costs = (await Promise.all(roots.map((root) => mentionsCost(root, owner)))).some(Boolean);
@@ -243,21 +244,6 @@ export class VersionCache {
     } finally {
       await removeTree(partial);
     }
-  }
-
-  /** The output of the graph. Meanwhile it asks which versions of our provider the template allows. */
-  async #graph(options: PrepareOptions): Promise<string> {
-    if (!options.attachProvider) return options.graph();
-    const env = { ...options.env, ...TERRAFORM_ENV };
-    const [asked, dot] = await Promise.allSettled([
-      askedVersions((args) => outputOf(options, args, env)),
-      options.graph(),
-    ]);
-    options.signal.throwIfAborted();
-    if (asked.status === 'rejected') throw asked.reason;
-    checkVersions(asked.value);
-    if (dot.status === 'rejected') throw dot.reason;
-    return dot.value;
   }
 
   /** Puts what the import has fixed into the directory. Undefined if the server has nothing. */

@@ -1,15 +1,21 @@
+import { constants } from 'node:fs';
+import { join } from 'node:path';
+import { requiredProviders } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import { parseVersion } from '@platform/kit/version';
 import { allowedVersions, versionNumber } from '@platform/kit/version-constraint';
-import { PROVIDER_VERSION } from '@platform/terraform-provider';
+import { ADDRESSES, PROVIDER_VERSION } from '@platform/terraform-provider';
+import { listReadable, openReadable } from '../isolation/tree.ts';
+import { moduleFolders } from './modules.ts';
+
+/** Larger files are not read. */
+const MOST_BYTES = 1 << 20;
 
 /**
  * Checks the version of our provider against the constraints of a template and its modules, because Terraform does not
  * check an attached provider. A template that requires a newer release than we implement fails. A template that
  * requires an older release works with ours, because ours accepts everything that older releases accept.
  */
-const LINE = /provider\[registry\.(?:terraform\.io|opentofu\.org)\/(?:coder|hashicorp)\/coder\]\s+(.+)$/;
-
 const IMPLEMENTED = parseVersion(PROVIDER_VERSION)!.version;
 
 /** Whether a release up to ours satisfies all constraints. Ignores an unreadable constraint: Terraform reports it. */
@@ -17,11 +23,47 @@ export function isServed(constraints: readonly string[]): boolean {
   return allowedVersions(constraints).some(([from]) => from <= versionNumber(IMPLEMENTED)!);
 }
 
-/** The version constraints for our provider in an initialized template and its modules. Empty if Terraform fails. */
-export async function askedVersions(outputOf: (args: string[]) => Promise<string>): Promise<string[]> {
-  // for a configuration with errors the output is empty, and `terraform graph` reports the errors later
-  const output = await outputOf(['providers', '-no-color']);
-  return output.split('\n').flatMap((line) => LINE.exec(line)?.[1]?.trim() ?? []);
+/**
+ * The version constraints for our provider in an initialized template and its modules. With `uid`, this reads only
+ * files that a build with this uid can read. Leaves out what cannot be read: Terraform reports it.
+ */
+export async function askedVersions(dir: string, uid: number | undefined): Promise<string[]> {
+  const asked: string[] = [];
+  for (const folder of await moduleFolders(dir))
+    for (const { name, source, version } of requiredProviders(await sources(join(dir, folder), uid)))
+      if (isOurs(name, source)) asked.push(version);
+  return asked;
+}
+
+/** Whether a provider is ours. Without a source it is one of the namespace `hashicorp`, with its name as its type. */
+function isOurs(name: string, source = name): boolean {
+  const [type, namespace = 'hashicorp', host] = source.toLowerCase().split('/').reverse();
+  return ADDRESSES.some((address) => {
+    const [ownHost, ownNamespace, ownType] = address.split('/');
+    return type === ownType && namespace === ownNamespace && (host === undefined || host === ownHost);
+  });
+}
+
+/** The Terraform files of one module, by name. */
+async function sources(folder: string, uid: number | undefined): Promise<Record<string, string>> {
+  const files: Record<string, string> = {};
+  try {
+    for (const { name } of await listReadable(folder, uid)) {
+      if (!/\.tf(\.json)?$/.test(name)) continue;
+      const { handle, info } = await openReadable(join(folder, name), uid, constants.O_NONBLOCK);
+      try {
+        if (!info.isFile() || info.size > MOST_BYTES) continue;
+        // Not to the end: a file of /proc has the size 0 and can block its reader for ever.
+        const { buffer, bytesRead } = await handle.read(Buffer.alloc(info.size), 0, info.size, 0);
+        files[name] = buffer.toString('utf8', 0, bytesRead);
+      } finally {
+        await handle.close();
+      }
+    }
+  } catch (err) {
+    if (!(err instanceof AppError) && (err as NodeJS.ErrnoException).code === undefined) throw err;
+  }
+  return files;
 }
 
 /** @throws AppError `invalid` if no release up to ours satisfies the constraints. */
