@@ -86,7 +86,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
       providerEnv: env,
       env: variables.env,
     });
-    const plan = await terraform.showPlan(planPath, env);
+    const { plan } = await terraform.showPlan(planPath, env);
     const { resources } = describe(readPlan(plan), prepared.graph, () => {});
     await commitQuota(stages, dailyCost(resources), transition);
     if (claimed) {

@@ -41,7 +41,7 @@ export async function runDryRun(
       ['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planPath}`, ...variables.args],
       { stage: 'plan', providerEnv: env, env: variables.env },
     );
-    const plan = await terraform.showPlan(planPath, env);
+    const { plan } = await terraform.showPlan(planPath, env);
     const { resources } = describe(readPlan(plan), graph, (text) => shipper.say(LogLevel.WARN, text));
     return { resources, modules: await readModules(entry) };
   });

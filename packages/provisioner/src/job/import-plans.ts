@@ -1,10 +1,9 @@
 import type { VariableValue } from '@platform/wire/proto/provisioner';
-import type { PlanFile } from '../resources/model.ts';
 import type { Env } from '../terraform/env.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
-import { type Beside, type CommandOptions, planFile, variableArgs } from './terraform.ts';
+import { type Beside, type CommandOptions, planFile, type ShownPlan, variableArgs } from './terraform.ts';
 import { usesPlugins } from './uses-plugins.ts';
 
 const START = 'template import provision for start';
@@ -12,8 +11,8 @@ const STOP = 'template import provision for stop';
 
 export interface Planned {
   prepared: Prepared;
-  start: PlanFile;
-  stop: PlanFile;
+  start: ShownPlan;
+  stop: ShownPlan;
 }
 
 /**

@@ -59,10 +59,10 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   });
   await freezeVersion(stages, planned.prepared, prepared);
   const start = await prefixed('template import provision for start', async () =>
-    describe(readPlan(planned.start), prepared.graph, warn),
+    describe(readPlan(planned.start.plan), prepared.graph, warn),
   );
   const stop = await prefixed('template import provision for stop', async () =>
-    describe(readPlan(planned.stop), prepared.graph, () => {}),
+    describe(readPlan(planned.stop.plan), prepared.graph, () => {}),
   );
 
   const completed = create(CompletedJobSchema, {
@@ -78,14 +78,14 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
         startModules: prepared.modules,
         stopModules: prepared.modules,
         presets: start.presets,
-        plan: Buffer.from(JSON.stringify(planned.start)),
+        plan: Buffer.from(planned.start.json),
         moduleFiles: prepared.files?.archive ?? new Uint8Array(),
         moduleFilesHash: prepared.files?.hash ?? new Uint8Array(),
         hasAiTasks: start.hasAiTasks,
       },
     },
   });
-  return fit(stages, completed, planned.start);
+  return fit(stages, completed, planned.start.plan);
 }
 
 /**

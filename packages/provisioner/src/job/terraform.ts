@@ -38,6 +38,11 @@ export interface CommandOptions {
   onEnded?: (() => void) | undefined;
 }
 
+export interface ShownPlan {
+  plan: PlanFile;
+  json: string;
+}
+
 /** Commands that run while the graph is made. */
 export interface Beside {
   /** Resolves when terraform has ended in all of them. */
@@ -72,10 +77,11 @@ export class JobTerraform {
     return readFile(outputPath, 'utf8');
   }
 
-  async showPlan(path: string, providerEnv: Env): Promise<PlanFile> {
+  /** Reads a saved plan. Returns it with the JSON that Terraform printed. */
+  async showPlan(path: string, providerEnv: Env): Promise<ShownPlan> {
     const json = await this.capture('show', ['-json', '-no-color', path], { stage: 'plan', providerEnv });
     try {
-      return JSON.parse(json) as PlanFile;
+      return { plan: JSON.parse(json) as PlanFile, json };
     } catch {
       // for example, a wrapper of terraform that prints additional text
       throw new AppError('internal', `terraform show: the output is not JSON: ${JSON.stringify(json.slice(0, 200))}`);

@@ -1,6 +1,11 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { shortReason } from '@platform/kit/log-output';
 
+/**
+ * The time in which records are gathered for one write, in ms. Terraform writes each line by itself, and readers look
+ * less often than that.
+ */
+const GATHER_MS = 10;
 /** The bytes that may wait in memory. With more, the caller of `write` has to wait. */
 const HIGH_WATER = 64 << 10;
 /** The most bytes of lost lines with errors that stay in memory. */
@@ -26,6 +31,7 @@ export class LogFile {
   readonly #notice: (text: string) => Buffer;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
+  #gathering: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
   #torn: Buffer | undefined;
   #lost = 0;
@@ -47,20 +53,28 @@ export class LogFile {
   write(line: Buffer): Promise<void> | undefined {
     this.#pending.push(line);
     this.#pendingBytes += line.length;
-    this.#flushing ??= this.#flush().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#pendingBytes < HIGH_WATER ? undefined : this.#flushing;
+    if (this.#pendingBytes >= HIGH_WATER) return this.#startFlush();
+    this.#gathering ??= setTimeout(() => void this.#startFlush(), GATHER_MS);
+    return undefined;
   }
 
   /** Closes the file. Returns the lost lines that the file does not mention. */
   async close(): Promise<LostLines | undefined> {
-    while (this.#flushing) await this.#flushing;
+    await this.#startFlush();
     if (this.#lost > 0 || this.#torn) await this.#append([]);
     await (await this.#opened)?.close().catch(() => {});
     if (this.#lost === 0) return undefined;
     const errors = this.#errors.map((line) => line.toString('utf8').trimEnd());
     return { count: this.#lost, why: `${this.#why} (${this.#path})`, errors };
+  }
+
+  #startFlush(): Promise<void> {
+    clearTimeout(this.#gathering);
+    this.#gathering = undefined;
+    this.#flushing ??= this.#flush().finally(() => {
+      this.#flushing = undefined;
+    });
+    return this.#flushing;
   }
 
   async #flush(): Promise<void> {
