@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, Workspace, WorkspacesResponse } from '@platform/contract';
-import { createPerson, createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
+import type { Template, User, Workspace, WorkspacesResponse } from '@platform/contract';
+import { createPerson, createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
 
 let server: TestServer;
 before(async () => {
@@ -107,4 +107,24 @@ test('returns pages in list order, favorites first, without gaps or repetitions'
     whole.workspaces.map(({ id }) => id),
   );
   assert.equal((await all('limit=5&offset=100')).count, 12);
+});
+
+test('returns the same pages from the end of a long list as from its beginning', async () => {
+  const { sql } = server.services;
+  const template = await createTestTemplate(server, 'long', {});
+  await fillWorkspaces(sql, template.id, 1_300);
+  const rows = await sql<{ id: string }[]>`SELECT id FROM workspaces WHERE NOT deleted
+    ORDER BY running DESC, owner_sort, name_sort`;
+  const ids = rows.map(({ id }) => id);
+  const favorite = ids[3]!;
+  const { body: admin } = await server.api<User>('GET', '/users/me');
+  await sql`INSERT INTO workspace_favorites (user_id, workspace_id) VALUES (${admin.id}, ${favorite})`;
+  const expected = [favorite, ...ids.filter((id) => id !== favorite)];
+  const end = ids.length;
+  for (const offset of [999, 1_000, end - 60, end - 25, end - 10, end - 1, end]) {
+    const page = await server.api<WorkspacesResponse>('GET', `/workspaces?limit=25&offset=${offset}`);
+    assert.equal(page.body.count, end);
+    const found = page.body.workspaces.map(({ id }) => id);
+    assert.deepEqual(found, expected.slice(offset, offset + 25), `offset ${offset}`);
+  }
 });
