@@ -115,13 +115,13 @@ class TaskLoop {
     let outcome: TaskOutcome = 'succeeded';
     let error: string | undefined;
     try {
-      const run = () => untilAborted(this.#task.run(signal), signal);
+      const run = (until: AbortSignal) => untilAborted(this.#task.run(until), until);
       if (needsLock) {
-        const done = await withTaskLock(sql, name, run);
+        const done = await withTaskLock(sql, name, (lost) => run(AbortSignal.any([signal, lost])));
         if (done) next = done.result;
         else outcome = 'skipped';
       } else {
-        next = await run();
+        next = await run(signal);
       }
     } catch (err) {
       if (this.#stop.signal.aborted) return periodMs;

@@ -11,7 +11,10 @@ export interface ConnectOptions {
   applicationName?: string;
   /** Asked for the password of each new connection. Default: that of the URL. */
   password?: (() => Promise<string>) | undefined;
-  /** PostgreSQL cancels a statement that runs longer, in ms. Default: no limit. */
+  /**
+   * PostgreSQL cancels a statement that runs longer, and ends a transaction that waits longer for this server, in ms.
+   * Default: no limit.
+   */
   statementTimeoutMs?: number;
   /** For lists and searches: each statement runs in one database process, which also keeps the order of UNION ALL. */
   searches?: boolean;
@@ -53,7 +56,12 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     connection: {
       application_name: options.applicationName ?? 'coderd',
       TimeZone: 'UTC',
-      ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
+      ...(options.statementTimeoutMs
+        ? {
+            statement_timeout: options.statementTimeoutMs,
+            idle_in_transaction_session_timeout: options.statementTimeoutMs,
+          }
+        : {}),
       ...(options.searches ? { max_parallel_workers_per_gather: 0 } : {}),
     },
     types: {
@@ -154,6 +162,8 @@ const AWAY = new Set([
   '57P01',
   '57P02',
   '57P03',
+  // from the database: this server hung in a transaction
+  '25P03',
 ]);
 /** The database's disk is full. */
 export const DISK_FULL = '53100';

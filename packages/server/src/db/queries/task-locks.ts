@@ -1,21 +1,40 @@
-import type { Sql } from '../connect.ts';
+import type { Sql, Tx } from '../connect.ts';
 
 /** The first half of the advisory locks' keys, which separates them from others. */
 const SPACE = 0x7461_736b;
+/**
+ * PostgreSQL ends a transaction that waits this long for its server, in ms. A server that hangs, or whose machine is
+ * gone, keeps its connections open: only this releases its locks.
+ */
+const SILENT_MS = 2_000;
+const HEARTBEAT_MS = 500;
+
+/** In a SELECT: makes the locks of this transaction end soon after its server hangs. */
+export const endWhenSilent = (tx: Tx) =>
+  tx`set_config('idle_in_transaction_session_timeout', ${String(SILENT_MS)}, true)`;
 
 /**
  * Runs `work` while this server holds the deployment's lock of this name. Returns undefined without running it when
- * another server holds the lock. A lost connection releases the lock.
+ * another server holds the lock. A lost connection releases the lock, and so does a server that hangs. Then the signal is
+ * aborted, and the call rejects.
  */
 export async function withTaskLock<T>(
   sql: Sql,
   name: string,
-  work: () => Promise<T>,
+  work: (lost: AbortSignal) => Promise<T>,
 ): Promise<{ result: T } | undefined> {
   return sql.begin(async (tx) => {
-    const [row] = await tx<
-      { locked: boolean }[]
-    >`SELECT pg_try_advisory_xact_lock(${SPACE}, hashtext(${name})) AS locked`;
-    return row!.locked ? { result: await work() } : undefined;
+    const [row] = await tx<{ locked: boolean }[]>`
+      SELECT pg_try_advisory_xact_lock(${SPACE}, hashtext(${name})) AS locked, ${endWhenSilent(tx)}`;
+    if (!row!.locked) return undefined;
+    const lost = new AbortController();
+    const heartbeat = setInterval(() => {
+      tx`SELECT 1`.catch((err) => lost.abort(err));
+    }, HEARTBEAT_MS);
+    try {
+      return { result: await work(lost.signal) };
+    } finally {
+      clearInterval(heartbeat);
+    }
   }) as Promise<{ result: T } | undefined>;
 }
