@@ -4,6 +4,7 @@ export { convert } from './constraint.ts';
 export { evaluate, exhausted, newWork, type Scope, type Work } from './evaluate.ts';
 export type { Files } from './functions/types.ts';
 export {
+  ALL_TAGS,
   type LoadedModule,
   loadModule,
   MAX_WORKSPACE_TAGS,

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: templates of Terraform's language
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { evaluate, loadModule, object, references, toJson } from './index.ts';
+import { ALL_TAGS, evaluate, loadModule, object, parseExpression, references, toJson } from './index.ts';
 
 const none = { description: '', type: '', default: '', required: true, sensitive: false };
 
@@ -79,11 +79,11 @@ data "coder_workspace_tags" "tags" {
 });
 
 test('reports problems with file and line', () => {
-  const many = Array.from({ length: 999 }, (_, i) => `t${i} = 1\n`).join('');
+  const many = Array.from({ length: 998 }, (_, i) => `t${i} = 1\n`).join('');
   const { diagnostics, variables } = loadModule({
     'a.tf': 'variable "x" {}\nvariable "x" {}\nvariable "y" {\n  default = var.x\n}\nvariable {}\n',
     'b.tf': 'data "coder_workspace_tags" "a" {\n  tags = { a = 1\n "a" = 2 }\n}\n',
-    'c.tf': 'data "coder_workspace_tags" "a" {\n  tags = merge({}, {})\n}\n',
+    'c.tf': 'data "coder_workspace_tags" "a" {\n  tags = { late = null_resource.x.id }\n}\n',
     'c1.tf': 'data "coder_workspace_tags" "a" {\n  tags = {\n "(x)" = 1\n upper("x") = 2\n (local.x) = 3 }\n}\n',
     'c2.tf': `data "coder_workspace_tags" "a" {\n  tags = {\n${many}}\n}\n`,
     'd.tf': 'resource "x" {\n  a = \n}\n',
@@ -96,13 +96,13 @@ test('reports problems with file and line', () => {
     ['a.tf:4', /default of variable "y" must be a constant/],
     ['a.tf:6', /exactly one label/],
     ['b.tf:3', /Tag "a" is set twice/],
-    ['c.tf:2', /must be written as an object/],
     ['c1.tf:3', /starts with a parenthesis/],
     ['c1.tf:4', /is an expression: write it in parentheses/],
-    ['c2.tf:1001', /"t998" exceeds the limit of 1000 tags/],
+    ['c2.tf:1000', /"t997" exceeds the limit of 1000 tags/],
     ['d.tf:2', /Expected an expression/],
     ['e.tf.json:2', /JSON/],
     ['f.tf.json:1', /nested deeper than 500/],
+    ['c.tf:2', /Tag "late" cannot depend on null_resource.x, which is known only to Terraform/],
   ];
   assert.equal(said.length, expected.length, JSON.stringify(said));
   for (const [i, [at, message]] of expected.entries()) {
@@ -113,6 +113,40 @@ test('reports problems with file and line', () => {
     variables.map((v) => v.name),
     ['x', 'y', 'deep'],
   );
+});
+
+test('keeps tags that are not written as an object as one list, which a heredoc does not break', () => {
+  const text = '<<-EOT\n  {"a": "b"}\n  EOT\n';
+  const { workspaceTags, diagnostics } = loadModule({
+    'a.tf': 'data "coder_workspace_tags" "a" {\n  tags = merge(local.a, { b = 1 })\n}\n',
+    'b.tf': `data "coder_workspace_tags" "b" {\n  tags = jsondecode(${text})\n}\n`,
+    'c.tf': 'data "coder_workspace_tags" "c" {\n  tags = { plain = 1 }\n}\n',
+    'd.tf': 'locals {\n  a = { x = 1 }\n}\n',
+  });
+  assert.deepEqual(diagnostics, []);
+  assert.deepEqual(Object.keys(workspaceTags), ['plain', ALL_TAGS]);
+  const { expr, diagnostics: wrong } = parseExpression(workspaceTags[ALL_TAGS]!);
+  assert.deepEqual(wrong, []);
+  assert.equal(expr?.kind === 'tuple' && expr.items.length, 2);
+});
+
+test('reports tags that only Terraform knows, and none that may have a value', () => {
+  const reported = (tags: string, more = '') =>
+    loadModule({ 'a.tf': `data "coder_workspace_tags" "a" {\n  tags = ${tags}\n}\n${more}` }).diagnostics.map(
+      ({ message }) => /depend on (.*), which/.exec(message)?.[1] ?? message,
+    );
+  assert.deepEqual(reported('{ a = upper(data.http.page.body) }'), ['data.http.page']);
+  assert.deepEqual(reported('merge(module.m.tags, {})'), ['module.m.tags']);
+  assert.deepEqual(reported('local.a', 'locals {\n  a = merge(local.b, {})\n  b = coder_agent.main.env\n}\n'), [
+    'coder_agent.main',
+  ]);
+  assert.deepEqual(reported('{ a = "${path.module}-${terraform.workspace}" }'), ['path.module, terraform.workspace']);
+  for (const fine of [
+    '{ a = var.fast ? "ssd" : x.y.id, b = try(x.y.id, "b"), c = local.names["eu"], d = var.fast && x.y.id }',
+    '{ for key, value in local.names : key => value if value != x.y.id }',
+    '{ a = data.coder_parameter.zone.value, b = data.coder_workspace_owner.me.name, c = [for v in var.l : v.id][0] }',
+  ])
+    assert.deepEqual(reported(fine, 'locals {\n  names = { eu = "a", us = x.y.id }\n}\n'), [], fine);
 });
 
 test('treats names of JavaScript like any other', () => {

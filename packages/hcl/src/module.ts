@@ -3,6 +3,7 @@ import { evaluate } from './evaluate.ts';
 import { newRoom } from './expressions.ts';
 import { jsonExpression, MAX_DIAGNOSTICS } from './json.ts';
 import { parseHcl } from './parser.ts';
+import { certainReferences } from './references.ts';
 import { EvaluationError, fromJson, jsonText, type Value } from './values.ts';
 
 export interface ModuleVariable {
@@ -28,7 +29,7 @@ export interface LoadedModule {
   variables: ModuleVariable[];
   /**
    * Tag name → the value's source text, from `data "coder_workspace_tags"` of native files. A name is source text too,
-   * without quotes: a name in parentheses or with `${` or `%{` is an expression.
+   * without quotes: a name in parentheses or with `${` or `%{` is an expression. `ALL_TAGS` is not a name.
    */
   workspaceTags: Record<string, string>;
   /** Expressions of `locals`, of native and JSON files. */
@@ -41,8 +42,15 @@ export interface LoadedModule {
   files: ParsedFile[];
 }
 
+/**
+ * The name of the entry in `workspaceTags` that stands for all tags whose names the text does not show
+ * (`tags = merge(local.a, local.b)`). Its value is a list of such objects. No expression is written like this.
+ */
+export const ALL_TAGS = '()';
 /** The limit of tags that one template may set. */
 export const MAX_WORKSPACE_TAGS = 1000;
+/** What tags can depend on. The server has these values before a build. */
+const KNOWN_TO_TAGS = /^(var|local|data\.coder_(parameter|workspace|workspace_owner))\./;
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
 export const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
 const ignored = (name: string) => name.startsWith('.') || name.endsWith('~') || /^#.*#$/.test(name);
@@ -57,6 +65,10 @@ export function sourceNames(names: Iterable<string>): string[] {
 class Loader {
   readonly variables = new Map<string, ModuleVariable>();
   readonly tags = new Map<string, string>();
+  /** The source texts of tags that are not written as an object. */
+  readonly tagObjects: string[] = [];
+  /** All expressions of tags, with what they are in messages. */
+  readonly tagExpressions: { what: string; expr: Expr; file: string; line: number }[] = [];
   readonly locals = new Map<string, Expr>();
   readonly parameters = new Map<string, ParameterBlock>();
   readonly diagnostics: Diagnostic[] = [];
@@ -137,23 +149,46 @@ class Loader {
     if (!tags) return;
     let literal: Expr = tags.value;
     while (literal.kind === 'parens') literal = literal.inner;
+    const { filename } = file;
     if (literal.kind !== 'object') {
-      this.error(file.filename, tags.range.line, 'tags must be written as an object: { name = value }.');
+      this.tagObjects.push(rawText(file, tags.value));
+      this.tagExpressions.push({ what: 'tags', expr: literal, file: filename, line: tags.range.line });
       return;
     }
     for (const { key, value } of literal.items) {
       const raw = rawText(file, key);
       const name = raw.replace(/^"(.*)"$/s, '$1');
-      const refuse = (why: string) => this.error(file.filename, key.range.line, `Tag ${JSON.stringify(name)} ${why}.`);
+      const what = `Tag ${JSON.stringify(name)}`;
+      const refuse = (why: string) => this.error(filename, key.range.line, `${what} ${why}.`);
+      for (const expr of [key, value]) this.tagExpressions.push({ what, expr, file: filename, line: key.range.line });
       const quoted = raw.startsWith('"') && ['literal', 'template', 'wrap'].includes(key.kind);
       // Only the name's text is kept, and it must show what kind of name it is.
       if (!quoted && !/^[\p{ID_Continue}-]+$/u.test(raw) && key.kind !== 'parens')
         refuse('is an expression: write it in parentheses');
       else if (quoted && name.startsWith('(')) refuse('starts with a parenthesis, which tag names cannot');
       else if (this.tags.size === MAX_WORKSPACE_TAGS) refuse(`exceeds the limit of ${MAX_WORKSPACE_TAGS} tags`);
-      else if (this.tags.has(name))
-        this.error(file.filename, key.range.line, `Tag ${JSON.stringify(name)} is set twice.`);
+      else if (this.tags.has(name)) refuse('is set twice');
       else this.tags.set(name, rawText(file, value));
+    }
+  }
+
+  /** Reports tags that can never have a value before Terraform runs. Call it after all files. */
+  checkTags(): void {
+    for (const { what, expr, file, line } of this.tagExpressions) {
+      const all = new Set(certainReferences(expr));
+      for (const address of all) {
+        const local = address.startsWith('local.') ? this.locals.get(address.slice(6)) : undefined;
+        // iterating over a set includes the items added meanwhile
+        for (const more of local ? certainReferences(local) : []) all.add(more);
+      }
+      const unknown = [...all].filter((address) => !KNOWN_TO_TAGS.test(address));
+      if (unknown.length > 0)
+        this.error(
+          file,
+          line,
+          `${what} cannot depend on ${unknown.join(', ')}, which is known only to Terraform. ` +
+            'The server needs the tags before Terraform runs: use variables, parameters and locals.',
+        );
     }
   }
 
@@ -248,6 +283,10 @@ export function loadModule(files: Readonly<Record<string, string | Uint8Array>>)
       loader.native(file);
     }
   }
+  loader.checkTags();
+  if (loader.tagObjects.length > 0)
+    // each ends with a line break, because it may end with a heredoc
+    loader.tags.set(ALL_TAGS, `[\n${loader.tagObjects.map((text) => `${text}\n,\n`).join('')}]`);
   const readme = files['README.md'] ?? files['./README.md'];
   return {
     variables: [...loader.variables.values()],

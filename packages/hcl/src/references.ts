@@ -105,6 +105,47 @@ export function references(expr: Expr): string[] {
   return [...out];
 }
 
+/**
+ * Returns the references that decide whether an expression has a value, whatever other values are: not those in the
+ * branches of a condition, in the elements of objects and lists, or behind `try`.
+ */
+export function certainReferences(expr: Expr): string[] {
+  const out = new Set<string>();
+  const visit = (one: Expr): void => {
+    switch (one.kind) {
+      case 'conditional':
+        visit(one.condition);
+        return;
+      case 'for':
+        visit(one.collection);
+        return;
+      case 'object':
+      case 'tuple':
+        return;
+      case 'binary':
+        visit(one.left);
+        if (one.op !== '&&' && one.op !== '||') visit(one.right);
+        return;
+      case 'template':
+        for (const part of one.parts) {
+          if (part.kind === 'interpolation') visit(part.value);
+          else if (part.kind === 'if') visit(part.condition);
+          else if (part.kind === 'for') visit(part.collection);
+        }
+        return;
+      case 'call':
+        if (MAY_IGNORE_ARGUMENTS.has(one.name)) return;
+        break;
+    }
+    if (traversal(one)) collect(one, new Set(), out);
+    else for (const { child } of children(one)) visit(child);
+  };
+  visit(expr);
+  return [...out];
+}
+
+const MAY_IGNORE_ARGUMENTS = new Set(['try', 'can', 'coalesce', 'lookup']);
+
 /** Returns what all expressions of a block and its inner blocks refer to, including `depends_on`. */
 export function bodyReferences(body: Body): string[] {
   const out = new Set<string>();

@@ -214,6 +214,45 @@ test('tag names may be expressions, and variables have the given values', async 
   assert.deepEqual(tags, { scope: 'organization', owner: '', ...named });
 });
 
+test('evaluates tags that are not written as an object, together with others', async () => {
+  const more = `data "coder_workspace_tags" "more" {
+  tags = merge(local.base, { for z in var.zones : "zone-\${z}" => true }, { where = local.where })
+}
+data "coder_workspace_tags" "json" {
+  tags = jsondecode(<<-EOT
+    {"disk": "\${var.cluster}", "size": \${var.size}}
+    EOT
+  )
+}
+locals {
+  base = { where = "nowhere", team = "core" }
+}
+`;
+  const { id } = await version(`${MAIN}${tagsBlock('plain = 1')}${more}`, { parameters: PARAMETERS });
+  const found = { disk: 'Main', plain: '1', size: '3', team: 'core', where: 'eu', 'zone-x': 'true', 'zone-y': 'true' };
+  assert.deepEqual(await tagsOf({ versionId: id, ownerId: me }), { scope: 'organization', owner: '', ...found });
+});
+
+test('rejects such tags with the reason', async () => {
+  const cases: [tags: string, why: RegExp][] = [
+    ['local.where', /^tags = local\.where: It must be an object/],
+    ['merge(local.names, { late = data.coder_parameter.late.value })', /depends on data\.coder_parameter\.late,/],
+    ['merge({ x = null }, {})', /value of "x" is null/],
+    ['merge({ plain = 2 }, {})', /Tag "plain" is set twice/],
+    ['{ for z in range(1001) : "t-${z}" => z }', /more than 1000 tags/],
+  ];
+  for (const [tags, why] of cases) {
+    const { id } = await version(
+      `${MAIN}${tagsBlock('plain = 1')}data "coder_workspace_tags" "more" {\n  tags = ${tags}\n}\n`,
+      { parameters: PARAMETERS },
+    );
+    await assert.rejects(tagsOf({ versionId: id, ownerId: me }), (err: AppError) => {
+      assert.match(err.validations?.[0]?.detail ?? '', why);
+      return true;
+    });
+  }
+});
+
 test('rejects an unknown or invalid tag with its name and its expression', async () => {
   const cases: [key: string, expression: string, why: RegExp][] = [
     ['a', 'data.http.page.body', /data\.http\.page, which is not known before Terraform runs/],
