@@ -1,6 +1,6 @@
 // How long a person waits for a workspace of a pool: from the request to an agent that is ready for its new owner.
 import { createWorkspace, ensureExecutable, firstUser, startCoderServer } from '../e2e/harness.ts';
-import { isReady, makePool, poolIsReady } from '../e2e/pool.ts';
+import { isReady, localPool, makePool, poolIsReady } from '../e2e/pool.ts';
 import { median, type Row } from './measure.ts';
 
 const CLAIMS = 5;
@@ -11,7 +11,7 @@ export async function benchPrebuilds(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '1' } });
   try {
     await firstUser(server);
-    const pool = await makePool(server, 'pool', CLAIMS);
+    const pool = await makePool(server, 'pool', localPool(CLAIMS));
     await poolIsReady(server, CLAIMS);
     // the pool is not filled again meanwhile
     await server.api('PUT', '/prebuilds/settings', { reconciliation_paused: true });

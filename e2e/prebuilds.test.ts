@@ -7,8 +7,9 @@ import {
   firstUser,
   type ServerProcess,
   startCoderServer,
+  type Workspace,
 } from './harness.ts';
-import { isReady, makePool, poolIsReady } from './pool.ts';
+import { isReady, localPool, makePool, poolIsReady, poolOfSeveralAgents } from './pool.ts';
 
 let server: ServerProcess;
 before(async () => {
@@ -26,8 +27,8 @@ async function inside(workspace: string, command: string): Promise<string> {
 }
 
 test('a person gets a running workspace, whose agent starts over for its owner', { timeout: 240_000 }, async () => {
-  const pool = await makePool(server, 'pool', 1);
-  const [prebuilt] = await poolIsReady(server, 1);
+  const pool = await makePool(server, 'pool', localPool(1));
+  const [prebuilt] = await poolIsReady(server, 1, 'pool');
   const mine = await createWorkspace(server, pool.templateId, 'mine', { template_version_preset_id: pool.presetId });
   assert.equal(mine.id, prebuilt!.id);
   const ready = await isReady(server, mine.id);
@@ -40,10 +41,39 @@ test('a person gets a running workspace, whose agent starts over for its owner',
   assert.equal(await inside('mine', 'cat starts'), 'started\nstarted');
   assert.match(await inside('mine', 'pwd'), /\/workspaces\/prebuilds\/prebuild-/);
   // the pool has another one, and the claimed workspace can be stopped and deleted like any other
-  const [next] = await poolIsReady(server, 1);
+  const [next] = await poolIsReady(server, 1, 'pool');
   assert.notEqual(next!.id, mine.id);
   for (const command of [['stop'], ['start'], ['delete']]) {
     const done = await coder([...command, 'mine', '-y'], { env: server.env });
     assert.equal(done.code, 0, done.stdout + done.stderr);
   }
+});
+
+test('a claim starts over each agent of the workspace, and is ready when all of them are', {
+  timeout: 240_000,
+}, async () => {
+  const names = ['both', 'left', 'main', 'nested', 'right'];
+  const pool = await makePool(server, 'several', poolOfSeveralAgents(1));
+  const agentsOf = ({ latest_build: { resources } }: Workspace) => resources.flatMap(({ agents = [] }) => agents);
+  const [prebuilt] = await poolIsReady(server, 1, 'several');
+  assert.deepEqual(
+    agentsOf(prebuilt!)
+      .map(({ name }) => name)
+      .sort(),
+    names,
+  );
+  const mine = await createWorkspace(server, pool.templateId, 'several', { template_version_preset_id: pool.presetId });
+  assert.equal(mine.id, prebuilt!.id);
+  const ready = await isReady(server, mine.id);
+  assert.equal(agentsOf(ready).length, names.length);
+  for (const name of names) {
+    assert.equal(
+      await inside(`several.${name}`, 'echo $OWNER_BY_TEMPLATE $CODER_WORKSPACE_OWNER_NAME $CODER_WORKSPACE_NAME'),
+      'admin admin several',
+      name,
+    );
+    assert.equal(await inside(`several.${name}`, 'cat starts'), 'started\nstarted', name);
+  }
+  const done = await coder(['delete', 'several', '-y'], { env: server.env });
+  assert.equal(done.code, 0, done.stdout + done.stderr);
 });
