@@ -155,7 +155,8 @@ export class Template {
 
   constructor(files: Files) {
     this.files = files;
-    this.#manifest = manifestOf(files);
+    const manifest = files.read('.terraform/modules/modules.json');
+    this.#manifest = fetchedFolders(manifest && decode(manifest));
   }
 
   /** The configuration in a folder. Undefined if the folder has no `.tf` files. */
@@ -201,12 +202,12 @@ export class Template {
   }
 }
 
-function manifestOf(files: Files): Map<string, string> {
-  const data = files.read('.terraform/modules/modules.json');
-  if (!data) return new Map();
+/** The folders of fetched modules, by the names of the module calls, from the text of Terraform's `modules.json`. */
+export function fetchedFolders(text: string | undefined): Map<string, string> {
+  if (text === undefined) return new Map();
   let manifest: unknown;
   try {
-    manifest = JSON.parse(decode(data));
+    manifest = JSON.parse(text);
   } catch {
     return new Map();
   }

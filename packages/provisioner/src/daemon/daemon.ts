@@ -138,7 +138,11 @@ interface Taken {
   job: AcquiredJob | undefined;
   epoch: bigint;
   frozenId: string;
+  requiredVersion: string;
 }
+
+/** What upstream's server does not say about a job. */
+const UNKNOWN = { epoch: 0n, frozenId: '', requiredVersion: '' };
 
 /** The mode of the daemon's folders. Builds with other uids must be able to enter them, but not list them. */
 function folderMode(launcher: Launcher | undefined): number {
@@ -263,10 +267,10 @@ class Daemon implements ProvisionerDaemon {
       try {
         await tools.diskPause.over(this.#log, draining);
         await this.#probe();
-        const { job, epoch, frozenId } = await this.#acquire(connection, tools.diskPause);
+        const { job, ...taken } = await this.#acquire(connection, tools.diskPause);
         if (job && job.jobId !== '') {
           this.#log.info('acquired a job', { job: job.jobId, type: job.type.case });
-          const session = await this.#session(tools, connection, job, { epoch, frozenId });
+          const session = await this.#session(tools, connection, job, taken);
           if (session === 'put back') continue;
           if (!session) return true;
           await Promise.race([this.#begin(tools, session, connection), aborted(this.#abandoned.signal)]);
@@ -305,11 +309,11 @@ class Daemon implements ProvisionerDaemon {
     tools: Tools,
     connection: Connection,
     job: AcquiredJob,
-    { epoch, frozenId }: Omit<Taken, 'job'>,
+    { epoch, ...known }: Omit<Taken, 'job'>,
   ): Promise<Session | 'put back' | undefined> {
     const { jobId } = job;
     try {
-      const session = await Session.create(this.#options.workDir, job, epoch, frozenId);
+      const session = await Session.create(this.#options.workDir, job, epoch, known);
       this.#putBack.clear();
       return session;
     } catch (err) {
@@ -346,9 +350,11 @@ class Daemon implements ProvisionerDaemon {
     else draining.addEventListener('abort', onDrain, { once: true });
     const offPause = pause.onBegin(onDrain);
     try {
-      if (own) for await (const { job, epoch, frozenId } of own.responses) return { job, epoch, frozenId };
-      else for await (const job of upstream!.responses) return { job, epoch: 0n, frozenId: '' };
-      return { job: undefined, epoch: 0n, frozenId: '' };
+      if (own)
+        for await (const { job, epoch, frozenId, requiredVersion } of own.responses)
+          return { job, epoch, frozenId, requiredVersion };
+      else for await (const job of upstream!.responses) return { job, ...UNKNOWN };
+      return { job: undefined, ...UNKNOWN };
     } finally {
       clearTimeout(limit);
       draining.removeEventListener('abort', onDrain);

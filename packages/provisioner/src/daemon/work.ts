@@ -125,7 +125,7 @@ export class ActiveJob {
       await session.write({ deaths });
     }
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
-    const terraform = await engineFor(tools.engines, job.templateSourceArchive);
+    const terraform = await engineFor(tools.engines, job.templateSourceArchive, session.entry.requiredVersion);
     const verdict = await runJob({ ...tools, terraform, job, session, port: jobLink, signal });
     await session.keepVerdict(verdict).catch((err) => {
       // for example, the disk is full. The verdict in memory is enough.

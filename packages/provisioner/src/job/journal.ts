@@ -49,6 +49,8 @@ export interface JournalEntry {
   user?: BuildUser;
   /** The id of the frozen version to build with. Empty or absent: none. */
   frozenId?: string;
+  /** The constraint of the template and its modules. Empty or absent: the server does not say. */
+  requiredVersion?: string;
 }
 
 /** A session's directory and its journal. Only the daemon can use it, except the folders that the build works in. */
@@ -66,7 +68,12 @@ export class Session {
   }
 
   /** Creates a directory for a job. It also stores the job (mode 0600), so that another process can run it again. */
-  static async create(workDir: string, job: AcquiredJob, epoch: bigint, frozenId = ''): Promise<Session> {
+  static async create(
+    workDir: string,
+    job: AcquiredJob,
+    epoch: bigint,
+    known: Pick<JournalEntry, 'frozenId' | 'requiredVersion'> = {},
+  ): Promise<Session> {
     const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
     await mkdir(workDir, { recursive: true, mode: 0o700 });
     const session = new Session(dir, {
@@ -75,7 +82,7 @@ export class Session {
       epoch: epoch.toString(),
       owner: self(),
       phase: 'start',
-      frozenId,
+      ...known,
     });
     try {
       // a build with another uid can enter it but not list it

@@ -21,21 +21,27 @@ export async function findEngines(
 
 /**
  * The first engine whose version a template allows. The first of all if it allows none, because Terraform itself says
- * that best.
+ * that best. `required`: the template's constraint, if the server says it. It includes modules that the archive does
+ * not have.
  */
-export async function engineFor(engines: readonly TerraformBinary[], archive: Uint8Array): Promise<TerraformBinary> {
+export async function engineFor(
+  engines: readonly TerraformBinary[],
+  archive: Uint8Array,
+  required?: string,
+): Promise<TerraformBinary> {
   const [first] = engines;
-  if (
-    engines.length === 1 ||
-    !Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength).includes('required_version')
-  )
-    return first!;
-  const ranges = allowedVersions(requiredVersions(await topFiles(archive)));
+  if (engines.length === 1) return first!;
+  const ranges = allowedVersions(required ? [required] : await constraintsIn(archive));
   return engines.find(({ version }) => isAllowed(version, ranges)) ?? first!;
 }
 
-/** The Terraform files in the top folder of an archive. Empty for an archive that cannot be read. */
-async function topFiles(archive: Uint8Array): Promise<Record<string, Uint8Array>> {
+async function constraintsIn(archive: Uint8Array): Promise<string[]> {
+  const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength);
+  return bytes.includes('required_version') ? requiredVersions(await sourceFiles(archive)) : [];
+}
+
+/** The Terraform files of an archive. Empty for an archive that cannot be read. */
+async function sourceFiles(archive: Uint8Array): Promise<Record<string, Uint8Array>> {
   const files: Record<string, Uint8Array> = {};
   const extract = tar.extract();
   Readable.from([Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)]).pipe(extract);
@@ -43,7 +49,7 @@ async function topFiles(archive: Uint8Array): Promise<Record<string, Uint8Array>
     for await (const entry of extract) {
       const name = entry.header.name.replace(/^\.\//, '');
       const parts: Buffer[] = [];
-      for await (const part of entry as AsyncIterable<Buffer>) if (/^[^/]+\.tf(\.json)?$/.test(name)) parts.push(part);
+      for await (const part of entry as AsyncIterable<Buffer>) if (/\.tf(\.json)?$/.test(name)) parts.push(part);
       if (parts.length > 0) files[name] = Buffer.concat(parts);
     }
   } catch {

@@ -3,10 +3,12 @@ import { after, before, test } from 'node:test';
 import type { ProvisionerExplanation, ProvisionerJob, TemplateVersion, Workspace } from '@platform/contract';
 import {
   createTestTemplate,
+  finishImport,
   insertPerson,
   pendingVersion,
   startTestServer,
   type TestServer,
+  takeJob,
   tarOf,
 } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
@@ -216,4 +218,74 @@ test('a job waits for a daemon with the version of Terraform that its template r
   const again = await pendingVersion(server, { file_id: file.hash, tags: { engines: 'yes' } });
   const upstream = await daemon('engine-upstream', tags);
   assert.equal((await take('', upstream.id))?.id, again.job.id);
+});
+
+test('builds also need what the fetched modules of their version require, and the reason names it', async () => {
+  const requires = (version: string) => `terraform {\n  required_version = "${version}"\n}\n`;
+  const source = await tarOf({
+    'main.tf': `${requires('>= 1.5')}
+module "near" {
+  source = "./near"
+}
+module "far" {
+  source = "example.com/a/far/coder"
+}
+`,
+    'near/main.tf': requires('!= 1.6.0'),
+  });
+  const { body: file } = await server.api<{ hash: string }>('POST', '/files', {
+    raw: { type: 'application/x-tar', data: source },
+  });
+  const tags = tagged({ modules: 'yes' });
+  await daemon('modules-old', tags, 'terraform 1.8.0');
+  const moduleFiles = (version: string) =>
+    tarOf({
+      '.terraform/modules/modules.json': JSON.stringify({
+        Modules: [{ Key: 'far', Source: 'example.com/a/far/coder', Dir: '.terraform/modules/far' }],
+      }),
+      '.terraform/modules/far/versions.tf': requires(version),
+    });
+  const imported = async (required: string) => {
+    const version = await pendingVersion(server, { file_id: file.hash, tags: { modules: 'yes' } });
+    await becomes(version, 'starting');
+    await finishImport(server, await takeJob(server, tags), {
+      moduleFiles: await moduleFiles(required),
+      richParameters: [],
+    });
+    return version;
+  };
+  // the same archive twice: only the modules differ
+  const [newer, older] = [await imported('>= 1.9'), await imported('< 2')];
+  const { body: template } = await server.api<{ id: string }>('POST', '/organizations/default/templates', {
+    body: { name: 'with-modules', template_version_id: newer.id },
+  });
+  const build = async (name: string, versionId: string) =>
+    (
+      await server.api<Workspace>('POST', '/users/me/workspaces', {
+        body: { name, template_version_id: versionId },
+      })
+    ).body;
+  const waits = await build('waits', newer.id);
+  const reason = await eventually('a reason', async () => {
+    const { body } = await server.api<Workspace>('GET', `/workspaces/${waits.id}`);
+    return body.latest_build.job.pending_reason;
+  });
+  assert.equal(
+    reason.message,
+    'The template requires Terraform >= 1.5, != 1.6.0, >= 1.9. No provisioner daemon that takes its tags has such a ' +
+      'version: modules-old has terraform 1.8.0.',
+  );
+  const { body: explained } = await server.api<ProvisionerExplanation>(
+    'GET',
+    `/templateversions/${newer.id}/provisioners`,
+  );
+  assert.equal(
+    explained.daemons.find(({ name }) => name === 'modules-old')?.why,
+    'it has terraform 1.8.0, and the template requires Terraform >= 1.5, != 1.6.0, >= 1.9',
+  );
+  const dryRun = await server.api<ProvisionerJob>('POST', `/templateversions/${newer.id}/dry-run`, {
+    body: { workspace_name: 'dry' },
+  });
+  assert.match(dryRun.body.pending_reason?.message ?? '', /requires Terraform >= 1\.5, != 1\.6\.0, >= 1\.9\./);
+  assert.ok(template.id && older.id);
 });

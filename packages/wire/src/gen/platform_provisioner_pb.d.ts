@@ -57,6 +57,13 @@ export declare type Acquired = Message<"platform.provisioner.v1.Acquired"> & {
    * @generated from field: string frozen_id = 4;
    */
   frozenId: string;
+
+  /**
+   * of Terraform, by the template and its modules; empty if they require none
+   *
+   * @generated from field: string required_version = 5;
+   */
+  requiredVersion: string;
 };
 
 /**

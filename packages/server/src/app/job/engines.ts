@@ -29,21 +29,31 @@ const numbersOf = (engines: readonly string[]): number[] =>
     .map((text) => versionNumber(parseVersion(text.split(' ')[1]!)!.version))
     .filter((number) => number !== undefined);
 
-/** Stores which versions of Terraform the archive of a new version allows, if no import of it has before. */
+/** Stores which versions of Terraform the archive of a new version allows, if no import of it has before. Fetched modules come later. */
 export async function noteRequiredVersion(db: Db, place: VersionPlace, fileId: string): Promise<void> {
   if (!(await lacksRequiredVersion(db, fileId))) return;
   const archive = await fileData(db, fileId);
-  const constraints = archive ? await constraintsIn(archive) : [];
-  const range = constraints.length > 0 ? rangeText(allowedVersions(constraints)) : null;
-  await setRequiredVersion(db, place, fileId, { text: constraints.join(', '), range });
+  await setRequiredVersion(db, place, fileId, await requirementOf(archive ? [archive] : []));
 }
 
-async function constraintsIn(archive: Buffer): Promise<string[]> {
-  // most templates have none, and the import reports an archive that cannot be read
-  if (!archive.includes('required_version')) return [];
-  const entries = await readTar(archive, (path) => /^[^/]+\.tf(\.json)?$/.test(path)).catch(() => []);
-  return requiredVersions(Object.fromEntries(entries.map(({ path, data }) => [path, data])));
+export interface Requirement {
+  /** For people. Empty: every version. */
+  text: string;
+  /** As PostgreSQL writes it. Null: every version. */
+  range: string | null;
 }
+
+/** Which versions of Terraform a template allows: its archive, and that of its fetched modules if there are any. */
+export async function requirementOf(archives: readonly Buffer[]): Promise<Requirement> {
+  // most templates have none, and the import reports an archive that cannot be read
+  if (!archives.some((archive) => archive.includes('required_version'))) return { text: '', range: null };
+  const entries = await Promise.all(archives.map((archive) => readTar(archive, isRead).catch(() => [])));
+  const constraints = requiredVersions(Object.fromEntries(entries.flat().map(({ path, data }) => [path, data])));
+  const range = constraints.length > 0 ? rangeText(allowedVersions(constraints)) : null;
+  return { text: constraints.join(', '), range };
+}
+
+const isRead = (path: string) => /\.tf(\.json)?$/.test(path) || path === '.terraform/modules/modules.json';
 
 /** As PostgreSQL writes it. */
 const rangeText = (ranges: VersionRange[]): string =>

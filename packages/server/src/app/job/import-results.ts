@@ -16,6 +16,7 @@ import {
 } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
 import { storeExternalAuth } from '../template/external-auth.ts';
+import { requirementOf } from './engines.ts';
 import { keepModuleFiles, mentionsParameters } from './module-files.ts';
 import { insertModules, insertResources } from './resources.ts';
 
@@ -79,15 +80,19 @@ async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJ
   if (modules.missing) await noteInJobLog(tx, job, 'warn', MODULES_MISSING);
   const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
   const apiVersion = await workerApiVersion(tx, job);
-  const archive = modules.parameters ? undefined : await fileData(tx, job.file_id);
+  const archive = await fileData(tx, job.file_id);
+  const fetched = modules.fileId ? await fileData(tx, modules.fileId) : undefined;
+  const required = await requirementOf([archive, fetched].filter((data) => data !== undefined));
   await insertTerraformValues(tx, versionOfJob(job), {
     cached_plan: plan,
     module_files_id: modules.fileId ?? null,
-    has_parameters: archive === undefined || mentionsParameters(archive),
+    has_parameters: modules.parameters || archive === undefined || mentionsParameters(archive),
     modules_session_token: modules.secrets.sessionToken,
     modules_ssh_key: modules.secrets.sshKey,
     modules_oidc_token: modules.secrets.oidcToken,
     provisionerd_version: apiVersion ?? '',
+    required_version: required.text,
+    terraform_range: required.range,
   });
 }
 

@@ -1,6 +1,7 @@
 import type { ProvisionerExplanation } from '@platform/contract';
 import { authorize, may } from '../../authz/authorize.ts';
 import { countMatching, daemonsVisibleTo } from '../../db/queries/daemons.ts';
+import { requirementOfVersion } from '../../db/queries/files.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
@@ -45,6 +46,7 @@ export async function explainProvisioners(
   authorize(ctx, 'read', { type: 'provisioner_daemon', organizationId });
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const job = await jobById(ctx.sql, version.job_id);
+  const required = await requirementOfVersion(ctx.sql, { fileId: job!.file_id, versionId });
   const given = parametersOf(parameters);
   const declared = await versionParameters(ctx.sql, versionId);
   const tags = await withAnswers(ctx, (answers) => {
@@ -58,9 +60,9 @@ export async function explainProvisioners(
     const supported = row.provisioners.includes(job!.provisioner);
     const difference = tagDifference(tags, row.tags);
     const why = [
-      ...(hasEngine(job!, row.engines)
+      ...(hasEngine(required, row.engines)
         ? []
-        : [`it has ${enginesText(row.engines)}, and the template requires Terraform ${job!.required_version}`]),
+        : [`it has ${enginesText(row.engines)}, and the template requires Terraform ${required.required_version}`]),
       ...(difference ? [differenceText(difference)] : []),
       ...(supported ? [] : [`it runs ${row.provisioners.join(', ')}, not ${job!.provisioner}`]),
     ];

@@ -59,6 +59,7 @@ export async function createDryRun(
       initiator_id: actorId,
       type: 'template_version_dry_run',
       file_id: imported.file_id,
+      template_version_id: version.id,
       input: {
         template_version_id: version.id,
         workspace_name: input.workspace_name ?? '',

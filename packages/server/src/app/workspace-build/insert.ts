@@ -98,6 +98,7 @@ export async function insertBuild(
     initiator_id: initiatorId,
     type: 'workspace_build',
     file_id: version.file_id,
+    template_version_id: version.id,
     input: {
       workspace_build_id: buildId,
       ...(build.logLevel ? { log_level: build.logLevel } : {}),

@@ -2,6 +2,7 @@ import { AppError } from '@platform/kit';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { JobRow } from './jobs.ts';
 import type { VersionPlace } from './template-versions.ts';
 
 export interface FileRow {
@@ -72,6 +73,25 @@ export async function setRequiredVersion(
   { text, range }: { text: string; range: string | null },
 ): Promise<void> {
   await db`UPDATE files SET required_version = ${text}, terraform_range = ${range}::int8multirange WHERE id = ${id}`;
+}
+
+/** In a FROM: the Terraform versions that a template allows. Those of an imported version include its modules. */
+export const requirement = (db: Db, { fileId, versionId }: { fileId: string; versionId?: string | undefined }) => db`(
+  SELECT coalesce(v.required_version, f.required_version, '') AS required_version,
+    CASE WHEN v.required_version IS NULL THEN f.terraform_range ELSE v.terraform_range END AS terraform_range
+  FROM (SELECT ${fileId}::uuid AS id, ${versionId ?? null}::uuid AS version_id) given
+  LEFT JOIN files f USING (id)
+  LEFT JOIN template_version_terraform_values v ON v.template_version_id = given.version_id) required`;
+
+/** The requirement of an imported version. */
+export async function requirementOfVersion(
+  db: Db,
+  version: { fileId: string; versionId: string },
+): Promise<Pick<JobRow, 'required_version' | 'terraform_range'>> {
+  const [row] = await db<
+    Pick<JobRow, 'required_version' | 'terraform_range'>[]
+  >`SELECT * FROM ${requirement(db, version)}`;
+  return row!;
 }
 
 export interface NewFile {

@@ -4,6 +4,7 @@ import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import type { BuildOrder } from './builds.ts';
+import { requirement } from './files.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow, Tags } from './jobs.ts';
 import type { VersionPlace } from './template-versions.ts';
@@ -34,19 +35,22 @@ export async function insertJob(
   db: Db,
   order: JobOrder,
   job: Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'> &
-    Partial<Pick<JobRow, 'background'>>,
+    Partial<Pick<JobRow, 'background'>> & {
+      /** The imported version that the job uses. */
+      template_version_id?: string;
+    },
 ): Promise<Owned<JobRow>> {
   const organizationId = organizationOf(order);
   const tags = db.json(job.tags);
   const alike = db`organization_id = ${organizationId} AND tags_hash = jsonb_hash_extended(${tags}, 0)
     AND background = ${job.background ?? false} AND ${db.unsafe(PENDING)}`;
+  const required = requirement(db, { fileId: job.file_id, versionId: job.template_version_id });
   const [row] = await db<Owned<JobRow>[]>`
     INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, required_version,
       terraform_range, background, turn)
     VALUES (${job.id}, ${organizationId}, ${job.initiator_id}, ${job.type}, ${job.file_id},
       ${db.json(job.input as never)}, ${tags},
-      coalesce((SELECT required_version FROM files WHERE id = ${job.file_id}), ''),
-      (SELECT terraform_range FROM files WHERE id = ${job.file_id}), ${job.background ?? false}, greatest(0,
+      (SELECT required_version FROM ${required}), (SELECT terraform_range FROM ${required}), ${job.background ?? false}, greatest(0,
         (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
         (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
         (SELECT max(turn) FROM provisioner_jobs WHERE organization_id = ${organizationId}

@@ -156,6 +156,8 @@ export async function insertTerraformValues(
     modules_ssh_key: boolean;
     modules_oidc_token: boolean;
     provisionerd_version: string;
+    required_version: string;
+    terraform_range: string | null;
   },
 ): Promise<void> {
   await tx`INSERT INTO template_version_terraform_values ${tx({

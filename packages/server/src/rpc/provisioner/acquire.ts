@@ -132,7 +132,12 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
           (leave) => void firstOf(requests, (request) => request.cancel).then(leave),
         );
         const leaseMs = BigInt(services.config.provisionerLease);
-        const more = found && { epoch: BigInt(found.job.acquire_epoch), leaseMs, frozenId: found.frozenId };
+        const more = found && {
+          epoch: BigInt(found.job.acquire_epoch),
+          leaseMs,
+          frozenId: found.frozenId,
+          requiredVersion: found.job.required_version,
+        };
         yield* handOver(found, found ? { job: found.message, ...more } : {});
       },
     },
