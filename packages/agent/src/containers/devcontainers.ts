@@ -49,7 +49,10 @@ export interface Devcontainers {
   onChange(listener: () => void): () => void;
   /** Builds and starts a dev container again. @throws AppError `not_found`, or `conflict` if it is starting */
   recreate(id: string): void;
-  /** Stops and removes the container of a dev container. @throws AppError `not_found`, or `conflict` if it is starting */
+  /**
+   * Stops and removes the container of a dev container. Cancels its start first.
+   * @throws AppError `not_found`, or `conflict` if there is nothing to remove
+   */
   remove(id: string): Promise<void>;
   /** Begins to discover dev containers. Called once the start scripts have ended, which often clone repositories. */
   settled(): void;
@@ -201,8 +204,17 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
     }
   }
 
-  /** Runs `devcontainer up`. Returns whether it succeeded. */
+  /** Runs `devcontainer up`, which can be canceled. Returns whether it succeeded. */
   async function up(one: Known, recreate: boolean): Promise<boolean> {
+    const canceled = new AbortController();
+    const ended = runUp(one, recreate, canceled.signal);
+    one.start = { ended, cancel: () => canceled.abort() };
+    return ended.finally(() => {
+      delete one.start;
+    });
+  }
+
+  async function runUp(one: Known, recreate: boolean, canceled: AbortSignal): Promise<boolean> {
     one.work = 'starting';
     one.error = '';
     changed();
@@ -212,12 +224,12 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
       await startContainer(one, surroundings(), {
         recreate,
         onLine: (line) => say(one, Log_Level.INFO, line),
-        signal: closing.signal,
+        signal: AbortSignal.any([closing.signal, canceled]),
       });
       return true;
     } catch (err) {
-      one.error = errorText(err);
-      say(one, Log_Level.ERROR, one.error);
+      one.error = canceled.aborted ? '' : errorText(err);
+      say(one, Log_Level.ERROR, one.error || 'The start of the dev container was canceled.');
       return false;
     } finally {
       one.ignored = false;
@@ -297,8 +309,8 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
     });
   }
 
-  /** The dev container of this id, if the devcontainer command does not work on it. */
-  function idle(id: string): Known {
+  /** The dev container of this id. */
+  function find(id: string): Known {
     if (options.devcontainers === false) {
       throw new AppError(
         'unavailable',
@@ -307,9 +319,12 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
     }
     const one = known.get(id);
     if (!one) throw new AppError('not_found', 'The workspace has no such dev container.');
-    if (one.work)
-      throw new AppError('conflict', `The dev container "${one.name}" is ${one.work}. Try again when that is done.`);
     return one;
+  }
+
+  /** Throws if the agent works on the container. */
+  function mustBeIdle({ name, work }: Known): void {
+    if (work) throw new AppError('conflict', `The dev container "${name}" is ${work}. Try again when that is done.`);
   }
 
   return {
@@ -369,10 +384,18 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
       return () => listeners.delete(listener);
     },
     recreate(id) {
-      void up(idle(id), true);
+      const one = find(id);
+      mustBeIdle(one);
+      void up(one, true);
     },
     async remove(id) {
-      const one = idle(id);
+      const one = find(id);
+      const { start } = one;
+      start?.cancel();
+      await start?.ended;
+      mustBeIdle(one);
+      // a start that was canceled early has made none
+      if (start && !one.container) return;
       if (!one.container) throw new AppError('conflict', `The dev container "${one.name}" has no container.`);
       const { id: containerId } = one.container;
       one.work = 'removing';
@@ -406,6 +429,7 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
       closing.abort();
       await Promise.all(
         [...known.values()].map(async (one) => {
+          await one.start?.ended;
           await one.busy;
           await one.subAgent?.end();
         }),

@@ -11,6 +11,8 @@ export interface Known extends Project {
   logSource?: Uint8Array;
   /** What is being done to its container now. */
   work: '' | 'starting' | 'removing';
+  /** A start that goes on: its end, and what cancels it. */
+  start?: { ended: Promise<unknown>; cancel: () => void };
   error: string;
   container?: Container;
   /** The customizations say that the agent leaves it alone. */

@@ -162,7 +162,7 @@ export const agentsRoutes = {
   'DELETE /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}': route({
     tag: 'Agents',
     auth: 'session',
-    summary: "Stops and removes a dev container's container. Its files in the workspace stay.",
+    summary: "Stops and removes a dev container's container, and cancels its start. Its files in the workspace stay.",
     params: Type.Object({ workspaceagent: Type.String(), devcontainer: Type.String() }),
     responses: { 204: Nothing },
   }),

@@ -38,6 +38,8 @@ let dev: TestWorkspace;
 const folder = mkdtempSync(join(tmpdir(), 'platform-devcontainers-'));
 const app = join(folder, 'app');
 let config: string;
+/** Is in the environment of a process that never ends. */
+const HANGS = `HANGS=${crypto.randomUUID()}`;
 
 before(async () => {
   docker = startTestDocker();
@@ -58,11 +60,14 @@ before(async () => {
     writeFileSync(join(tool, place, '.devcontainer.json'), '{ "image": "example/base:1" }');
   writeFileSync(join(tool, '.gitignore'), 'ignored\n');
   execFileSync('git', ['init', '--quiet', tool]);
+  const slow = join(folder, 'slow');
+  writeDevcontainer(slow, { initializeCommand: `${HANGS} sleep 86399` });
+  execFileSync('git', ['init', '--quiet', slow]);
   dev = await startTestWorkspace(server, 'contained', {
     env: { PATH: `${docker.bin}:${process.env['PATH']}` },
     executable: docker.coder,
     agent: {
-      scripts: [{ displayName: 'Clone', script: `cp -r ${tool} ~/tool`, runOnStart: true }],
+      scripts: [{ displayName: 'Clone', script: `cp -r ${tool} ~/tool; cp -r ${slow} ~/slow`, runOnStart: true }],
       devcontainers: [{ name: 'app', workspaceFolder: app, configPath: '' }],
     },
   });
@@ -214,6 +219,22 @@ test('says why a dev container did not start', async () => {
   assert.equal((await change('POST', one.id)).status, 202);
   const { error } = await named('app', ({ status }) => status === 'error');
   assert.match(error!, /"devcontainer up" failed/);
+});
+
+test('a start that hangs can be canceled, and leaves no process behind', async () => {
+  const found = await named('slow', () => true);
+  assert.equal((await change('POST', found.id)).status, 202);
+  await eventually('it hangs', () => processesWith(HANGS).length > 0, 30_000);
+  const again = await change('POST', found.id);
+  assert.deepEqual(
+    [again.status, again.body.message],
+    [409, 'The dev container "slow" is starting. Try again when that is done.'],
+  );
+  assert.equal((await change('DELETE', found.id)).status, 204);
+  assert.deepEqual(processesWith(HANGS), []);
+  const after = await named('slow', ({ status }) => status === 'stopped');
+  assert.deepEqual([after.error, after.container], [undefined, undefined]);
+  assert.equal((await change('DELETE', found.id)).status, 409, 'there is nothing to remove');
 });
 
 test('ends the agent in a container with its parent', async () => {

@@ -1,5 +1,5 @@
 import type { WorkspaceAgent, WorkspaceAgentDevcontainer } from '@platform/contract';
-import { Box, Play, RefreshCw, Trash2 } from 'lucide-react';
+import { Box, Play, RefreshCw, Trash2, X } from 'lucide-react';
 import { useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { useChange } from '../../../api/query.ts';
@@ -53,8 +53,10 @@ function DevContainer({
   const start = useChange(recreate);
   const remove = () =>
     call('DELETE /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}', { params });
+  const cancel = useChange(remove);
   const look = LOOKS[one.status];
-  const busy = one.status === 'starting' || start.isPending;
+  const starting = one.status === 'starting';
+  const busy = starting || start.isPending;
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-2 px-3 py-2.5">
       <div className="flex min-w-0 flex-1 basis-56 items-start gap-3">
@@ -82,7 +84,12 @@ function DevContainer({
               Start
             </Button>
           )}
-          {one.container && (
+          {starting && (
+            <Button icon={X} size="sm" pending={cancel.isPending} onClick={() => cancel.mutate()}>
+              Cancel
+            </Button>
+          )}
+          {one.container && !starting && (
             <IconButton
               icon={Trash2}
               size="sm"
