@@ -78,6 +78,22 @@ test('shows dev containers live, and rebuilds one whose configuration changed', 
   assert.equal(await one.getByText('Configuration changed').count(), 0);
 });
 
+test('cancels a start that hangs', needsBrowser, async (t) => {
+  const { context, page } = await openAs(browser, server, server.adminToken);
+  t.after(() => context.close());
+  await page.goto('/@admin/dev');
+  const website = join(folder, 'website');
+  writeDevcontainer(website, { initializeCommand: 'sleep 86399' });
+  const one = page.getByRole('listitem').filter({ hasText: website });
+  await one.getByRole('button', { name: 'Start' }).click();
+  await one.getByText('Starting').waitFor();
+  await one.getByRole('button', { name: 'Cancel' }).click();
+  await one.getByText('Stopped').waitFor();
+  rmSync(website, { recursive: true });
+  await one.getByRole('button', { name: 'Start' }).click();
+  await one.getByText('Failed', { exact: true }).waitFor();
+});
+
 test('coder ssh enters the dev container by its name, and coder show lists it', needsBrowser, async () => {
   const env = {
     PATH: process.env['PATH'],
