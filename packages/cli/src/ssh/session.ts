@@ -16,11 +16,17 @@ export interface SessionOptions {
   hostKey: string;
   /** Undefined for a login shell. */
   command?: string | undefined;
+  /** Whether it has a terminal. Default: if this process has one. */
+  tty?: boolean;
   env: Readonly<Record<string, string>>;
   remoteForwards: readonly RemoteForward[];
   /** Path of the SSH agent's socket to forward. */
   agentSocket?: string | undefined;
 }
+
+/** Whether a session has a terminal. The output of a command may be meant for a program or a file. */
+export const hasTerminal = (io: Io, command: string | undefined): boolean =>
+  io.stdin.isTTY === true && (command === undefined || io.stdout.isTTY === true);
 
 const SIGNALS: Partial<Record<string, number>> = constants.signals;
 const READY_MS = 20_000;
@@ -95,8 +101,7 @@ function connectSsh(options: SessionOptions): Promise<Client> {
 
 async function runChannel(ctx: Context, client: Client, options: SessionOptions): Promise<number> {
   const { io } = ctx;
-  // the output of a command may be meant for a program or a file
-  const tty = io.stdin.isTTY === true && (options.command === undefined || io.stdout.isTTY === true);
+  const tty = options.tty ?? hasTerminal(io, options.command);
   const { channel, exited, outputs } = await openChannel(client, ctx, options, tty);
   const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, client, channel);
   io.stdin.on('error', () => {});

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { WorkspaceAgentListContainersResponse } from '@platform/contract';
 import {
   eventually,
   startTestServer,
@@ -11,6 +12,7 @@ import {
   type TestServer,
   type TestWorkspace,
 } from '@platform/testkit';
+import { startTestDocker, writeDevcontainer } from '@platform/testkit/docker/index';
 import { invoke } from '../../testing/invoke.ts';
 
 const untilThere = (file: string) => `while [ ! -e ${file} ]; do sleep 0.05; done`;
@@ -31,8 +33,8 @@ test('rejects unsupported flags before it connects', async () => {
   // nothing listens there: a later check would fail with another error
   const away = { CODER_URL: 'http://127.0.0.1:1', CODER_SESSION_TOKEN: 'none' };
   const cases: [string[], NodeJS.ProcessEnv, RegExp][] = [
-    [['--container', 'web'], {}, /--container is not supported yet/],
-    [['--container-user', 'root'], {}, /--container-user is not supported yet/],
+    [['--container-user', 'root'], {}, /--container-user has no effect alone/],
+    [['--container', 'web', '--stdio'], {}, /--container cannot be used with --stdio/],
     [['-G'], {}, /--forward-gpg .*is not supported yet/],
     [['--forward-gpg', '--stdio'], {}, /--forward-gpg/],
     [[], { CODER_SSH_FORWARD_GPG: 'true' }, /CODER_SSH_FORWARD_GPG/],
@@ -145,4 +147,46 @@ test('checks the agent at --workspace-poll-interval', async (t) => {
 
   const zero = await invoke(['ssh', '--workspace-poll-interval', '0s', 'slow', 'true'], env());
   assert.deepEqual([zero.code, zero.stderr], [1, 'error: --workspace-poll-interval must be greater than 0.\n']);
+});
+
+test('enters a container by its name or ID, through the agent in it or by docker', async () => {
+  const docker = startTestDocker();
+  const folder = join(dev.home, 'boxed');
+  writeDevcontainer(folder);
+  const boxed = await startTestWorkspace(server, 'boxed', {
+    env: { PATH: `${docker.bin}:${process.env['PATH']}` },
+    executable: docker.coder,
+    agent: { devcontainers: [{ name: 'app', workspaceFolder: folder, configPath: '' }] },
+  });
+  try {
+    const one = await eventually(
+      'the agent in the container',
+      async () => {
+        const path = `/workspaceagents/${boxed.agentId}/containers`;
+        const { body } = await server.api<WorkspaceAgentListContainersResponse>('GET', path);
+        return body.devcontainers.find(({ agent }) => agent !== undefined);
+      },
+      30_000,
+    );
+    const { id, name } = one.container!;
+    const command = 'echo "$STAND_IN_CONTAINER $CODER_WORKSPACE_AGENT_NAME $GREETING"; exit 3';
+    const run = (...flags: string[]) => invoke(['ssh', ...flags, '-e', "GREETING=it's 5%", 'boxed', command], env());
+    const inside = await run('--container', 'app');
+    assert.deepEqual([inside.code, inside.stdout], [3, `${id} app it's 5%\n`], inside.stderr);
+    const byDocker = /"exec","--interactive","--user","root","--env"/;
+    assert.doesNotMatch(docker.log(), byDocker, 'the agent runs it');
+    for (const wanted of ['app', name, id.slice(0, 12)]) {
+      const { code, stdout, stderr } = await run('--container', wanted, '--container-user', 'root');
+      assert.deepEqual([code, stdout, stderr], [3, `${id}  it's 5%\n`, ''], wanted);
+    }
+    assert.match(docker.log(), byDocker);
+    const missing = await run('--container', 'web');
+    assert.match(missing.stderr, /^error: Container "web" not found\. These run in the workspace: app/);
+    docker.docker('rm', '-f', id);
+    const none = await run('--container', 'app');
+    assert.match(none.stderr, /^error: Container "app" not found\. No container runs in the workspace\./);
+  } finally {
+    await boxed.stop();
+    docker.close();
+  }
 });

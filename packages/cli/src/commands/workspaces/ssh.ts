@@ -1,5 +1,5 @@
 import type { Client } from '@platform/client';
-import type { TunnelOptions } from '@platform/client/stream';
+import type { Tunnel, TunnelOptions } from '@platform/client/stream';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
@@ -70,8 +70,16 @@ const flags = {
   'network-info-interval': { type: 'duration', default: '5s', hidden: true },
   ...disableAutostartFlag('CODER_SSH_DISABLE_AUTOSTART'),
   'usage-app': { type: 'string', env: 'CODER_SSH_USAGE_APP', hidden: true },
-  container: { type: 'string', hidden: true },
-  'container-user': { type: 'string', hidden: true },
+  container: {
+    type: 'string',
+    hidden: true,
+    description: 'Container or dev container to run the session in: its name, or the beginning of its ID.',
+  },
+  'container-user': {
+    type: 'string',
+    hidden: true,
+    description: "User of the session in the container. Requires --container. Default: the container's own user.",
+  },
   'force-new-tunnel': { type: 'bool', hidden: true },
 } as const;
 
@@ -101,11 +109,12 @@ interface Args {
 
 /** @throws AppError `invalid` for flags that the command does not support. */
 function checkFlags(given: Given): void {
-  const container = given.container ? 'container' : given['container-user'] ? 'container-user' : undefined;
-  if (container)
+  if (given['container-user'] && !given.container)
+    throw new AppError('invalid', '--container-user has no effect alone: give the container with --container.');
+  if (given.container && given.stdio)
     throw new AppError(
       'invalid',
-      `--${container} is not supported yet: coder ssh cannot open a shell in a container of the workspace.`,
+      '--container cannot be used with --stdio. Connect to the agent of a dev container instead: workspace.agent.',
     );
   if (given['forward-gpg']) {
     throw new AppError('invalid', '--forward-gpg (-G, CODER_SSH_FORWARD_GPG) is not supported yet.');
@@ -164,8 +173,28 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
   };
   // the agent reports other sessions, but cannot recognize editors
   const app = EDITORS.find((name) => name === given['usage-app']);
-  const opening =
-    app || given['network-info-dir']
+  const written = command.length > 0 ? command.join(' ') : undefined;
+  const inContainer = async () => {
+    const [{ containerSession }, { openTunnel }, { hasTerminal }] = await Promise.all([
+      import('../../lib/container.ts'),
+      import('@platform/client/stream'),
+      import('../../ssh/session.ts'),
+    ]);
+    const { agent } = await reachAgent(ctx, client, target, reach);
+    const { agentId, command } = await containerSession(client, agent, {
+      container: given.container,
+      user: given['container-user'],
+      command: written,
+      env,
+      tty: hasTerminal(ctx.io, written),
+    });
+    // a container's agent can still be starting
+    if (agentId !== agent.id) await reachAgent(ctx, client, { ...target, agent: agentId }, reach);
+    return { ...(await openTunnel(client, agentId, tunnel)), stops: [], command };
+  };
+  const opening: Promise<Opened> = given.container
+    ? inContainer()
+    : app || given['network-info-dir']
       ? openWithReports(ctx, client, target, {
           reach,
           tunnel,
@@ -178,7 +207,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
   // the request goes out first: modules load while the server answers
   await new Promise((resolve) => setImmediate(resolve));
   const ssh = given.stdio ? undefined : await import('../../ssh/session.ts');
-  const { stream, hostKey, stops } = await opening;
+  const { stream, hostKey, stops, ...inside } = await opening;
   log?.connected();
   const session = async () => {
     if (given.stdio) {
@@ -189,7 +218,8 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
     const outcome = ssh!.runSession(ctx, {
       stream,
       hostKey,
-      command: command.length > 0 ? command.join(' ') : undefined,
+      command: 'command' in inside ? inside.command : written,
+      tty: ssh!.hasTerminal(ctx.io, written),
       env,
       remoteForwards,
       agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,
@@ -203,6 +233,14 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
   } finally {
     await Promise.all(stops.map((stop) => stop()));
   }
+}
+
+interface Opened {
+  stream: Tunnel['stream'];
+  hostKey: string;
+  stops: (() => unknown)[];
+  /** What to run instead of the given command. */
+  command?: string | undefined;
 }
 
 interface Reports {
