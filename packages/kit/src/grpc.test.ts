@@ -1,24 +1,51 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, type IncomingHttpHeaders } from 'node:http2';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type GrpcServer, grpcTimeout, serveGrpc, type UnaryHandler } from './grpc.ts';
+import { GRPC_STATUS, GrpcError, type GrpcHandler, type GrpcServer, grpcTimeout, serveGrpc } from './grpc.ts';
 import { silentLogger } from './log.ts';
 
 describe('gRPC server', () => {
   let dir: string;
   let server: GrpcServer;
-  const handlers = new Map<string, UnaryHandler>([
+  const handlers = new Map<string, GrpcHandler>([
     ['/t.S/Echo', async (request) => request],
     ['/t.S/Fail', async () => Promise.reject(new Error('it broke: 50%'))],
     [
       '/t.S/Hang',
       (_request, { signal }) => new Promise((_, no) => signal.addEventListener('abort', () => no(signal.reason))),
     ],
+    [
+      '/t.S/Count',
+      async function* ([most = 0, status = 0]) {
+        for (let count = 0; count < most; count++) yield Uint8Array.of(count);
+        if (status !== 0) throw new GrpcError(status, 'no more');
+      },
+    ],
+    ['/t.S/Flood', flood],
+    [
+      '/t.S/Wait',
+      async function* (_request, { signal }) {
+        yield new Uint8Array();
+        await new Promise((done) => signal.addEventListener('abort', done));
+        ended++;
+      },
+    ],
   ]);
+  let ended = 0;
+  let flooded = 0;
+  const drained = Promise.withResolvers<void>();
+  async function* flood() {
+    try {
+      for (; flooded < 10_000; flooded++) yield new Uint8Array(1024);
+    } finally {
+      drained.resolve();
+    }
+  }
 
   before(async () => {
     dir = await mkdtemp(join(tmpdir(), 'grpc-'));
@@ -87,6 +114,51 @@ describe('gRPC server', () => {
     assert.equal((await call('/t.S/Echo', Buffer.from([0, 0]))).status, '13');
     assert.equal((await call('/t.S/Echo', Buffer.from([0, 0, 0, 0, 9, 1]))).status, '13');
     assert.equal((await call('/t.S/Hang', framed(Buffer.alloc(0)), { 'grpc-timeout': '20m' })).status, '4');
+  });
+
+  test('streams responses and their status', async () => {
+    const answer = await call('/t.S/Count', framed(Buffer.of(3)));
+    assert.equal(answer.status, '0');
+    assert.deepEqual(answer.body, Buffer.concat([0, 1, 2].map((count) => framed(Buffer.of(count)))));
+    assert.deepEqual(await call('/t.S/Count', framed(Buffer.of(1, GRPC_STATUS.notFound))), {
+      status: '5',
+      message: 'no more',
+      body: framed(Buffer.of(0)),
+    });
+    assert.equal((await call('/t.S/Count', framed(Buffer.of(0, GRPC_STATUS.notFound)))).status, '5');
+    assert.equal((await call('/t.S/Count', framed(Buffer.alloc(0)))).status, '0');
+    assert.equal((await call('/t.S/Wait', framed(Buffer.alloc(0)), { 'grpc-timeout': '50m' })).status, '4');
+    assert.equal(ended, 1);
+  });
+
+  test('a client that does not read holds a stream up, and ends it when it leaves', async () => {
+    const session = connect('http://localhost', { createConnection: () => createConnection(join(dir, 's')) });
+    session.on('error', () => {});
+    const stream = session.request({ ':method': 'POST', ':path': '/t.S/Flood', 'content-type': 'application/grpc' });
+    stream.on('error', () => {});
+    stream.end(framed(Buffer.alloc(0)));
+    await once(stream, 'response');
+    let before: number;
+    do {
+      before = flooded;
+      await new Promise((done) => setTimeout(done, 100));
+    } while (flooded !== before);
+    assert.ok(flooded < 1_000, `${flooded} messages are in memory`);
+    session.destroy();
+    await drained.promise;
+    assert.ok(flooded < 1_000, 'it ends early');
+  });
+
+  test('a stream ends in its own way when the server closes', async () => {
+    const own = await serveGrpc(join(dir, 'own'), handlers, silentLogger);
+    const session = connect('http://localhost', { createConnection: () => createConnection(join(dir, 'own')) });
+    const stream = session.request({ ':method': 'POST', ':path': '/t.S/Wait', 'content-type': 'application/grpc' });
+    stream.end(framed(Buffer.alloc(0)));
+    stream.resume();
+    const trailers = once(stream, 'trailers');
+    await once(stream, 'response');
+    await own.close();
+    assert.equal((await trailers)[0]['grpc-status'], '0');
   });
 
   test('parses timeouts', () => {

@@ -4,16 +4,25 @@ import type { AddressInfo } from 'node:net';
 import { AppError, errorText } from './errors.ts';
 import type { Logger } from './log.ts';
 
-/** One unary call: the request's bytes in, the response's bytes out. `session` identifies the client connection. */
-export type UnaryHandler = (
-  request: Uint8Array,
-  call: { session: Http2Session; signal: AbortSignal },
-) => Promise<Uint8Array>;
+export interface Call {
+  /** Identifies the client connection. */
+  session: Http2Session;
+  /** Aborts when the client leaves, when the call's deadline passes and when the server closes. */
+  signal: AbortSignal;
+}
+
+/** One unary call: the request's bytes in, the response's bytes out. */
+export type UnaryHandler = (request: Uint8Array, call: Call) => Promise<Uint8Array>;
+
+/** A call with any number of responses. The next one is asked for when the client took the last. Ends when the signal aborts. */
+export type StreamHandler = (request: Uint8Array, call: Call) => AsyncIterable<Uint8Array>;
+
+export type GrpcHandler = UnaryHandler | StreamHandler;
 
 export interface GrpcServer {
   /** The port that it listens on. 0 for a socket of a path. */
   readonly port: number;
-  /** Stops listening, ends open calls with CANCELLED and drops every connection. */
+  /** Stops listening, ends open calls and drops every connection. Unary calls end with CANCELLED, streams as they return. */
   close(): Promise<void>;
 }
 
@@ -30,6 +39,11 @@ export const GRPC_STATUS = {
 } as const;
 
 const MAX_MESSAGE = 64 * 1024 * 1024;
+/** How long a closing server waits for clients to take the status of their calls. */
+const CLOSE_MS = 1_000;
+/** When to look whether a silent client is still there. */
+const KEEP_ALIVE_MS = 60_000;
+const HEADERS = { ':status': 200, 'content-type': 'application/grpc' };
 const UNIT_MS: Record<string, number> = { H: 3.6e6, M: 6e4, S: 1e3, m: 1, u: 1e-3, n: 1e-6 };
 
 /** Parses a grpc-timeout header such as `30S` into milliseconds. Undefined if it is absent or invalid. */
@@ -62,39 +76,83 @@ async function readMessage(stream: ServerHttp2Stream): Promise<Uint8Array> {
   return all.subarray(5);
 }
 
-function finish(stream: ServerHttp2Stream, status: number, message: string, body?: Uint8Array): void {
-  if (stream.headersSent || stream.closed || stream.destroyed) return;
-  const trailers = {
-    'grpc-status': String(status),
-    ...(message ? { 'grpc-message': encodeURIComponent(message) } : {}),
-  };
-  const headers = { ':status': 200, 'content-type': 'application/grpc' };
-  if (body === undefined) {
-    stream.respond({ ...headers, ...trailers }, { endStream: true });
-    return;
-  }
-  stream.respond(headers, { waitForTrailers: true });
-  stream.on('wantTrailers', () => stream.sendTrailers(trailers));
+function trailersOf(status: number, message: string): Record<string, string> {
+  return { 'grpc-status': String(status), ...(message ? { 'grpc-message': encodeURIComponent(message) } : {}) };
+}
+
+function frame(body: Uint8Array): Buffer {
   const framed = Buffer.allocUnsafe(5 + body.length);
   framed[0] = 0;
   framed.writeUInt32BE(body.length, 1);
   framed.set(body, 5);
-  stream.end(framed);
+  return framed;
+}
+
+/** Starts a response. The returned function sets the status that it ends with. */
+function respond(stream: ServerHttp2Stream): (status: number, message: string) => void {
+  let trailers = trailersOf(GRPC_STATUS.ok, '');
+  stream.respond(HEADERS, { waitForTrailers: true });
+  stream.on('wantTrailers', () => stream.sendTrailers(trailers));
+  return (status, message) => {
+    trailers = trailersOf(status, message);
+  };
+}
+
+function finish(stream: ServerHttp2Stream, status: number, message: string, body?: Uint8Array): void {
+  if (stream.headersSent || stream.closed || stream.destroyed) return;
+  if (body === undefined) {
+    stream.respond({ ...HEADERS, ...trailersOf(status, message) }, { endStream: true });
+    return;
+  }
+  respond(stream);
+  stream.end(frame(body));
+}
+
+/** The status of a call whose signal aborted. */
+function abortedStatus({ reason }: AbortSignal): [status: number, message: string] {
+  return [reason === 'deadline' ? GRPC_STATUS.deadlineExceeded : GRPC_STATUS.cancelled, String(reason)];
+}
+
+/** Sends each response. An error before the first one is thrown, a later one becomes the status. */
+async function sendAll(
+  stream: ServerHttp2Stream,
+  responses: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): Promise<void> {
+  const gone = () => stream.closed || stream.destroyed;
+  let setStatus: ReturnType<typeof respond> | undefined;
+  try {
+    for await (const response of responses) {
+      if (gone()) return;
+      setStatus ??= respond(stream);
+      if (!stream.write(frame(response))) await once(stream, 'drain', { signal });
+    }
+    if (gone()) return;
+    setStatus ??= respond(stream);
+    if (signal.reason === 'deadline') setStatus(...abortedStatus(signal));
+  } catch (err) {
+    if (gone()) return;
+    if (!setStatus) throw err;
+    if (signal.aborted) setStatus(...abortedStatus(signal));
+    else setStatus(err instanceof GrpcError ? err.status : GRPC_STATUS.internal, errorText(err));
+  }
+  stream.end();
 }
 
 /**
- * Starts a gRPC server for unary calls on a Unix socket or a port, plaintext. `handlers` is keyed by
+ * Starts a gRPC server for unary calls and streams of responses on a Unix socket or a port, plaintext. `handlers` is keyed by
  * `/<package>.<Service>/<Method>`. It answers anything else with UNIMPLEMENTED, which Terraform's optional plugin
  * services (stdio, broker) treat as "absent".
  */
 export async function serveGrpc(
   at: string | { host: string; port: number },
-  handlers: ReadonlyMap<string, UnaryHandler>,
+  handlers: ReadonlyMap<string, GrpcHandler>,
   log: Logger,
 ): Promise<GrpcServer> {
   const sessions = new Set<Http2Session>();
   const calls = new Set<AbortController>();
-  const server = createServer({ settings: { initialWindowSize: 1024 * 1024, enablePush: false } });
+  const keepAlive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
+  const server = createServer({ ...keepAlive, settings: { initialWindowSize: 1024 * 1024, enablePush: false } });
 
   const handle = async (stream: ServerHttp2Stream, path: string, timeoutMs: number | undefined) => {
     const handler = handlers.get(path);
@@ -106,16 +164,20 @@ export async function serveGrpc(
     const abort = new AbortController();
     calls.add(abort);
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => abort.abort('deadline'), timeoutMs);
-    stream.once('aborted', () => abort.abort('cancelled'));
-    abort.signal.addEventListener('abort', () => {
-      const late = abort.signal.reason === 'deadline';
-      finish(stream, late ? GRPC_STATUS.deadlineExceeded : GRPC_STATUS.cancelled, String(abort.signal.reason));
-    });
+    stream.once('close', () => abort.abort('cancelled'));
+    const endNow = () => finish(stream, ...abortedStatus(abort.signal));
+    abort.signal.addEventListener('abort', endNow);
     try {
       const request = await readMessage(stream);
       const session = stream.session;
       if (!session) throw new GrpcError(GRPC_STATUS.cancelled, 'connection closed');
-      finish(stream, GRPC_STATUS.ok, '', await handler(request, { session, signal: abort.signal }));
+      const answer = handler(request, { session, signal: abort.signal });
+      if (Symbol.asyncIterator in answer) {
+        abort.signal.removeEventListener('abort', endNow);
+        await sendAll(stream, answer, abort.signal);
+      } else {
+        finish(stream, GRPC_STATUS.ok, '', await answer);
+      }
     } catch (err) {
       if (!abort.signal.aborted) log.warn('call failed', { method: path, error: errorText(err) });
       finish(stream, err instanceof GrpcError ? err.status : GRPC_STATUS.internal, errorText(err));
@@ -147,8 +209,12 @@ export async function serveGrpc(
       const closed = once(server, 'close');
       server.close();
       for (const call of calls) call.abort('cancelled');
-      for (const session of sessions) session.destroy();
+      for (const session of sessions) session.close();
+      const timer = setTimeout(() => {
+        for (const session of sessions) session.destroy();
+      }, CLOSE_MS);
       await closed;
+      clearTimeout(timer);
     },
   };
 }

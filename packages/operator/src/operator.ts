@@ -21,6 +21,7 @@ import {
   SERVICE_ACCOUNTS,
   SERVICES,
 } from './kube/types.ts';
+import { createChanges } from './machinery/changes.ts';
 import { createReporter } from './machinery/events.ts';
 import { type Informer, keyOf, pause, startInformer } from './machinery/informer.ts';
 import { electLeader } from './machinery/leader.ts';
@@ -106,7 +107,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
   const informers: Informer<KubeObject>[] = [];
   const inform = <T extends KubeObject>(
     resource: Resource,
-    changed: (object: T) => void,
+    changed: (object: T, specChanged: boolean) => void,
     labelSelector?: string,
   ): Informer<T> => {
     const informer = startInformer<T>({
@@ -114,7 +115,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
       resource,
       scope: { namespace: watchNamespace, labelSelector },
       log,
-      onChange: (now, old) => changed((now ?? old)!),
+      onChange: (now, old) => changed((now ?? old)!, now?.metadata.generation !== old?.metadata.generation),
       keep: withoutManagedFields,
     });
     informers.push(informer as unknown as Informer<KubeObject>);
@@ -136,7 +137,13 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     proxies: queueOf(() => reconcileProxy),
   };
   const lookup = createLookup(client, clock);
-  const servers = createServers({ pollMs, log, wake: (key) => queues.provisioners.add(key) });
+  const demandChanges = createChanges();
+  const servers = createServers({
+    pollMs,
+    log,
+    wake: (key) => queues.provisioners.add(key),
+    changed: () => demandChanges.raise(),
+  });
   const uncollected = createUncollectedKeys({ client, lookup, log }, connection.namespace);
   const managed = Object.entries(MANAGED)
     .map(([name, value]) => `${name}=${value}`)
@@ -155,7 +162,10 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
       queues.controlPlanes.add(keyOf(plane));
       for (const each of caches.provisioners.all()) if (isReferredTo(plane, each)) queues.provisioners.add(keyOf(each));
     }),
-    provisioners: inform<Provisioner>(PROVISIONERS, (provisioner) => queues.provisioners.add(keyOf(provisioner))),
+    provisioners: inform<Provisioner>(PROVISIONERS, (provisioner, specChanged) => {
+      queues.provisioners.add(keyOf(provisioner));
+      if (specChanged) demandChanges.raise();
+    }),
     proxies: inform<WorkspaceProxy>(WORKSPACE_PROXIES, (proxy) => queues.proxies.add(keyOf(proxy))),
     secrets: owned(SECRETS),
     accounts: owned(SERVICE_ACCOUNTS),
@@ -169,7 +179,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     ingresses: owned(INGRESSES),
   };
   const report = createReporter(client, log, clock);
-  const world = { client, caches, lookup, servers, uncollected, report, clock, log, defaultImage };
+  const world = { client, caches, lookup, servers, demandChanges, uncollected, report, clock, log, defaultImage };
   const reconcileProvisioner = createReconciler(world);
   const reconcileControlPlane = createControlPlaneReconciler(world);
   const reconcileProxy = createProxyReconciler(world);
@@ -177,8 +187,8 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     log.info('reconciling', { namespace: watchNamespace ?? 'every namespace' });
     synced.resolve();
   });
-  // only the leader answers: it polls the servers
-  const scaler = scalerAt && serveScaler(world, scalerAt, log);
+  // only the leader answers, because it polls the servers, and only when it has found the resources
+  const scaler = scalerAt && synced.promise.then(() => serveScaler(world, scalerAt, log));
   scaler?.then(
     ({ port }) => log.info("serving KEDA's external scaler", { port }),
     (err) => log.error("cannot serve KEDA's external scaler", { err: errorText(err) }),

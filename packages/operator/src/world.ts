@@ -6,6 +6,7 @@ import type { KubeClient } from './kube/client.ts';
 import type { Lookup } from './kube/lookup.ts';
 import type { Deployment, Ingress, Job, Pod, Role, RoleBinding, Secret, Service } from './kube/objects.ts';
 import type { KubeObject } from './kube/types.ts';
+import type { Changes } from './machinery/changes.ts';
 import type { Report } from './machinery/events.ts';
 import type { Informer } from './machinery/informer.ts';
 import type { Servers } from './provisioner/server.ts';
@@ -34,6 +35,8 @@ export interface World {
   caches: Caches;
   lookup: Lookup;
   servers: Servers;
+  /** Raised when the demand for daemons may be another one. */
+  demandChanges: Changes;
   uncollected: UncollectedKeys;
   report: Report;
   clock: Clock;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { isDeepStrictEqual } from 'node:util';
+import { Client, credentials, type ServiceError, type StatusObject, status } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition } from '@grpc/proto-loader';
 import { silentLogger } from '@platform/kit';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
@@ -20,8 +21,8 @@ const service = loadSync(proto, { longs: Number, defaults: true })['externalscal
 >;
 
 let cluster: Cluster;
-let server: TestServer;
-let operator: Operator;
+let server: TestServer | undefined;
+let operator: Operator | undefined;
 let client: Client;
 let namespace: string;
 before(async () => {
@@ -58,12 +59,31 @@ function call<Answer>(method: string, request: object): Promise<Answer> {
   );
 }
 
+/** Opens a stream as KEDA does for a trigger of the type external-push. */
+function follow(provisioner: string) {
+  const { path, requestSerialize, responseDeserialize } = service['StreamIsActive']!;
+  const stream = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, trigger(provisioner));
+  const answers: boolean[] = [];
+  const ended = new Promise<StatusObject>((resolve) => stream.on('status', resolve));
+  stream.on('data', ({ result }: { result: boolean }) => answers.push(result));
+  stream.on('error', () => {});
+  return {
+    answers,
+    ended,
+    cancel: () => stream.cancel(),
+    says: (...expected: boolean[]) =>
+      eventually(`the stream says ${expected}`, () => isDeepStrictEqual(answers, expected)).catch((err: Error) => {
+        throw new Error(`${err.message}: it said ${answers}`);
+      }),
+  };
+}
+
 const trigger = (provisioner: string) => ({ name: 'scaled', namespace, scalerMetadata: { provisioner } });
 
 const create = (name: string, spec: object) =>
   cluster.client.create(PROVISIONERS, {
     metadata: { namespace, name },
-    spec: { url: server.url, image: 'i', bootstrap: { credentialsSecretRef: { name: 'token' } }, ...spec },
+    spec: { url: server!.url, image: 'i', bootstrap: { credentialsSecretRef: { name: 'token' } }, ...spec },
   } as unknown as Provisioner);
 
 test("KEDA's client reads how many daemons are needed", needsKubernetes, async () => {
@@ -75,9 +95,9 @@ test("KEDA's client reads how many daemons are needed", needsKubernetes, async (
       () => false,
     ),
   );
-  await pendingVersion(server, { tags: { size: 'small' } });
-  await pendingVersion(server, { tags: { size: 'large' } });
-  await pendingVersion(server, { tags: { size: 'large' } });
+  await pendingVersion(server!, { tags: { size: 'small' } });
+  await pendingVersion(server!, { tags: { size: 'large' } });
+  await pendingVersion(server!, { tags: { size: 'large' } });
   await eventually('it is active', active);
   assert.deepEqual(await call('GetMetricSpec', trigger('large')), {
     metricSpecs: [{ metricName: 'daemons', targetSize: 1, targetSizeFloat: 1 }],
@@ -114,3 +134,72 @@ test('KEDA may set the number of daemons', needsKubernetes, async () => {
     return spec.replicas === 2 && found?.conditions?.some(({ reason }) => reason === 'WaitingForDaemons');
   });
 });
+
+test(
+  'a stream says when the first job comes, when none is left and when the provisioner is gone',
+  needsKubernetes,
+  async () => {
+    await create('pushed', { replicas: 0, tags: { size: 'pushed' } });
+    await eventually('the scaler answers', () =>
+      call('IsActive', trigger('pushed')).then(
+        () => true,
+        () => false,
+      ),
+    );
+    const { answers, ended, says } = follow('pushed');
+    await says(false);
+    const jobs = [
+      await pendingVersion(server!, { tags: { size: 'pushed' } }),
+      await pendingVersion(server!, { tags: { size: 'pushed' } }),
+    ];
+    await says(false, true);
+    for (const { id } of jobs) await server!.api('PATCH', `/templateversions/${id}/cancel`);
+    await says(false, true, false);
+    await cluster.client.delete(PROVISIONERS, namespace, 'pushed');
+    assert.equal((await ended).code, status.NOT_FOUND);
+    assert.equal(answers.length, 3);
+  },
+);
+
+test('a stream of a wrong trigger ends with the reason', needsKubernetes, async () => {
+  const { code, details } = await follow('none').ended;
+  assert.equal(code, status.NOT_FOUND);
+  assert.match(details, /no CoderProvisioner "none"/);
+});
+
+test('1,000 streams may be open, and one that a client ends makes room', needsKubernetes, async () => {
+  const streams = Array.from({ length: 1_000 }, () => follow('large'));
+  await eventually('each has an answer', () => streams.every(({ answers }) => answers.length === 1), 30_000);
+  const { code, details } = await follow('large').ended;
+  assert.equal(code, status.RESOURCE_EXHAUSTED);
+  assert.match(details, /at most 1000 streams/);
+  streams[0]!.cancel();
+  await eventually('there is room', async () => {
+    const another = follow('large');
+    const ending = await Promise.race([another.ended, eventually('an answer', () => another.answers.length === 1)]);
+    another.cancel();
+    return ending === true;
+  });
+  for (const { cancel } of streams) cancel();
+});
+
+test(
+  'a stream survives an outage of the server, and ends without an error when the operator stops',
+  needsKubernetes,
+  async () => {
+    const { answers, ended, says } = follow('large');
+    await says(true);
+    await server!.stop();
+    server = undefined;
+    await eventually('the server is away', () =>
+      call('IsActive', trigger('large')).then(
+        () => false,
+        ({ code }: ServiceError) => code === status.UNAVAILABLE,
+      ),
+    );
+    assert.deepEqual(answers, [true]);
+    await operator!.stop();
+    operator = undefined;
+    assert.equal((await ended).code, status.OK);
+  },
+);

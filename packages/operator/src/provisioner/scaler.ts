@@ -1,9 +1,11 @@
 // KEDA's external scaler, for people who scale with KEDA instead of spec.autoscaling: https://keda.sh/docs/latest/concepts/external-scalers/.
 // The metric is the number of daemons that a provisioner needs: its running builds, and the jobs in the queue that its tags match.
+// A trigger of the type `external` asks for it from time to time. One of the type `external-push` also keeps a stream open that
+// says when the number leaves zero, and when it is zero again.
 import { create, fromBinary, type Message, toBinary } from '@bufbuild/protobuf';
 import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
 import type { Logger } from '@platform/kit';
-import { GRPC_STATUS, GrpcError, type GrpcServer, serveGrpc, type UnaryHandler } from '@platform/kit/grpc';
+import { GRPC_STATUS, GrpcError, type GrpcHandler, type GrpcServer, serveGrpc } from '@platform/kit/grpc';
 import {
   GetMetricSpecResponseSchema,
   GetMetricsRequestSchema,
@@ -12,15 +14,14 @@ import {
   type ScaledObjectRef,
   ScaledObjectRefSchema,
 } from '@platform/wire/proto/externalscaler';
-import { keyOf as nameOf } from '../machinery/informer.ts';
 import type { World } from '../world.ts';
-import { factsOf, keyOf, retiredKeys } from './keys.ts';
-import { keySecretOf } from './names.ts';
-import { demandOf } from './scale.ts';
+import { currentDemand, daemonsNeeded } from './demand.ts';
 import { ServerProblem } from './server.ts';
-import { resolveTarget } from './target.ts';
 
 const METRIC = 'daemons';
+/** How many streams may be open. KEDA opens one for each trigger. */
+const MOST_STREAMS = 1_000;
+const SERVICE = '/externalscaler.ExternalScaler';
 
 /** How many daemons the provisioner of a trigger needs. @throws GrpcError. */
 async function needed(world: World, ref: ScaledObjectRef | undefined): Promise<number> {
@@ -39,16 +40,32 @@ async function needed(world: World, ref: ScaledObjectRef | undefined): Promise<n
     const message = `The CoderProvisioner "${name}" scales itself. Remove its autoscaling to scale it with KEDA.`;
     throw new GrpcError(GRPC_STATUS.failedPrecondition, message);
   }
-  const facts = factsOf(world.caches.secrets.get(namespace, keySecretOf(provisioner).name));
-  const keys = [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)].map((key) => key.name);
   try {
-    const { target } = await resolveTarget(provisioner, world);
-    const { state } = await world.servers.look(nameOf(provisioner), target);
-    const daemons = state.daemons.filter(({ key_name }) => keys.includes(key_name ?? ''));
-    const { pending, busy } = demandOf({ provisioner, daemons, pending: state.pending });
-    return pending + busy;
+    return daemonsNeeded(await currentDemand(world, provisioner));
   } catch (err) {
     throw err instanceof ServerProblem ? new GrpcError(GRPC_STATUS.unavailable, err.message) : err;
+  }
+}
+
+/**
+ * Yields whether any daemon is needed, at once and whenever that changes. A server that stops answering keeps the last answer, so
+ * that daemons that run continue.
+ */
+async function* activity(world: World, ref: ScaledObjectRef, signal: AbortSignal): AsyncGenerator<boolean> {
+  let last: boolean | undefined;
+  while (!signal.aborted) {
+    const seen = world.demandChanges.count;
+    try {
+      const active = (await needed(world, ref)) > 0;
+      if (active !== last && !signal.aborted) {
+        last = active;
+        yield active;
+      }
+    } catch (err) {
+      const passes = err instanceof GrpcError && err.status === GRPC_STATUS.unavailable;
+      if (last === undefined || !passes) throw err;
+    }
+    await world.demandChanges.since(seen, signal);
   }
 }
 
@@ -59,14 +76,33 @@ export function serveScaler(world: World, at: { host: string; port: number }, lo
     request: GenMessage<Request>,
     response: GenMessage<Response>,
     answer: (message: Request) => Promise<Response>,
-  ): [string, UnaryHandler] => [
-    `/externalscaler.ExternalScaler/${name}`,
+  ): [string, GrpcHandler] => [
+    `${SERVICE}/${name}`,
     async (bytes) => toBinary(response, await answer(fromBinary(request, bytes))),
   ];
-  const handlers = new Map([
+  const isActive = (result: boolean) => create(IsActiveResponseSchema, { result });
+  let streams = 0;
+  const handlers = new Map<string, GrpcHandler>([
     method('IsActive', ScaledObjectRefSchema, IsActiveResponseSchema, async (ref) =>
-      create(IsActiveResponseSchema, { result: (await needed(world, ref)) > 0 }),
+      isActive((await needed(world, ref)) > 0),
     ),
+    [
+      `${SERVICE}/StreamIsActive`,
+      async function* (request, { signal }) {
+        if (streams >= MOST_STREAMS) {
+          const message = `The operator serves at most ${MOST_STREAMS} streams. Use triggers of the type external instead of external-push.`;
+          throw new GrpcError(GRPC_STATUS.resourceExhausted, message);
+        }
+        streams++;
+        try {
+          const ref = fromBinary(ScaledObjectRefSchema, request);
+          for await (const active of activity(world, ref, signal))
+            yield toBinary(IsActiveResponseSchema, isActive(active));
+        } finally {
+          streams--;
+        }
+      },
+    ],
     method('GetMetricSpec', ScaledObjectRefSchema, GetMetricSpecResponseSchema, async () =>
       create(GetMetricSpecResponseSchema, {
         metricSpecs: [{ metricName: METRIC, targetSize: 1n, targetSizeFloat: 1 }],

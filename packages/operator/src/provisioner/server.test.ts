@@ -11,10 +11,11 @@ const TOKEN = 'the-operators-token-which-is-long-enough';
 let server: TestServer;
 let servers: Servers;
 let wakes = 0;
+let changes = 0;
 before(async () => {
   server = await startTestServer({ env: { CODER_OPERATOR_TOKEN: TOKEN } });
   // only the stream of changes can be the reason of another poll in this test
-  servers = createServers({ pollMs: 3_600_000, log: silentLogger, wake: () => wakes++ });
+  servers = createServers({ pollMs: 3_600_000, log: silentLogger, wake: () => wakes++, changed: () => changes++ });
 });
 after(async () => {
   await servers?.stop();
@@ -27,6 +28,7 @@ test('a new job, a new key and a deleted one wake the provisioners that they con
   const made = (await look()).keys.length;
   const { job } = await pendingVersion(server, {});
   await eventually('the job', async () => (await look()).pending.some(({ id }) => id === job.id));
+  assert.ok(changes > 0, 'the demand may have changed');
   const path = '/organizations/default/provisionerkeys';
   await server.api('POST', path, { body: { name: 'rack' } });
   await eventually('the key', async () => (await look()).keys.length === made + 1);

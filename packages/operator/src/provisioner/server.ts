@@ -79,6 +79,8 @@ export interface Servers {
    * @throws ServerProblem.
    */
   look(provisioner: string, target: Target): Promise<Server>;
+  /** The same without a change of what wakes the provisioner. @throws ServerProblem. */
+  read(provisioner: string, target: Target): Promise<Server>;
   /** The target that a provisioner looked at last, whose token may be gone from the cluster since. */
   targetOf(provisioner: string): Target | undefined;
   /** Narrows the changes that wake a provisioner. Without it, every change does. */
@@ -101,6 +103,8 @@ export interface ServersOptions {
   pollMs: number;
   log: Logger;
   wake(provisioner: string): void;
+  /** Called when the daemons or the queue of a server differ from those of its last poll. */
+  changed(): void;
 }
 
 export function createServers(options: ServersOptions): Servers {
@@ -116,19 +120,26 @@ export function createServers(options: ServersOptions): Servers {
     polls.delete(place);
     void poll.stop();
   };
+  /** The poll of a server, which this provisioner keeps running. */
+  const join = (provisioner: string, target: Target): Poll => {
+    const place = sha256(target);
+    if (placeOf.get(provisioner) !== place) leave(provisioner);
+    let poll = polls.get(place);
+    if (!poll) {
+      poll = startPoll(target, options);
+      polls.set(place, poll);
+    }
+    placeOf.set(provisioner, place);
+    if (!poll.interested.has(provisioner)) poll.interested.set(provisioner, undefined);
+    return poll;
+  };
   return {
     async look(provisioner, target) {
-      const place = sha256(target);
-      if (placeOf.get(provisioner) !== place) leave(provisioner);
-      let poll = polls.get(place);
-      if (!poll) {
-        poll = startPoll(target, options);
-        polls.set(place, poll);
-      }
-      placeOf.set(provisioner, place);
+      const poll = join(provisioner, target);
       poll.interested.set(provisioner, undefined);
       return poll.current();
     },
+    read: async (provisioner, target) => join(provisioner, target).current(),
     targetOf(provisioner) {
       const place = placeOf.get(provisioner);
       return place === undefined ? undefined : polls.get(place)!.target;
@@ -151,7 +162,7 @@ interface Poll {
   stop(): Promise<void>;
 }
 
-function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll {
+function startPoll(target: Target, { pollMs, log, wake, changed }: ServersOptions): Poll {
   const aborter = new AbortController();
   const client = clientFor(target, aborter.signal);
   const interested = new Map<string, Interest | undefined>();
@@ -192,6 +203,7 @@ function startPoll(target: Target, { pollMs, log, wake }: ServersOptions): Poll 
     if (!before) return;
     const change = changeOf(before, next);
     for (const [provisioner, interest] of interested) if (!interest || concerns(change, interest)) wake(provisioner);
+    if (change.everything || change.queue || change.keys.size > 0) changed();
   };
   let early = new AbortController();
   const run = async () => {
