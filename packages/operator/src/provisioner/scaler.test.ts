@@ -78,6 +78,14 @@ function follow(provisioner: string) {
   };
 }
 
+/** Opens a stream when there is room for it, and waits for its first answer. */
+const opened = (provisioner: string) =>
+  eventually('a stream is open', async () => {
+    const stream = follow(provisioner);
+    const answered = eventually('an answer', () => stream.answers.length === 1);
+    return (await Promise.race([stream.ended, answered])) === true ? stream : undefined;
+  });
+
 const trigger = (provisioner: string) => ({ name: 'scaled', namespace, scalerMetadata: { provisioner } });
 
 const create = (name: string, spec: object) =>
@@ -174,12 +182,7 @@ test('1,000 streams may be open, and one that a client ends makes room', needsKu
   assert.equal(code, status.RESOURCE_EXHAUSTED);
   assert.match(details, /at most 1000 streams/);
   streams[0]!.cancel();
-  await eventually('there is room', async () => {
-    const another = follow('large');
-    const ending = await Promise.race([another.ended, eventually('an answer', () => another.answers.length === 1)]);
-    another.cancel();
-    return ending === true;
-  });
+  (await opened('large')).cancel();
   for (const { cancel } of streams) cancel();
 });
 
@@ -187,8 +190,7 @@ test(
   'a stream survives an outage of the server, and ends without an error when the operator stops',
   needsKubernetes,
   async () => {
-    const { answers, ended, says } = follow('large');
-    await says(true);
+    const { answers, ended } = await opened('large');
     await server!.stop();
     server = undefined;
     await eventually('the server is away', () =>
