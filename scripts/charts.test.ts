@@ -55,6 +55,7 @@ const CASES: [chart: string, name: string][] = [
   ['coder-provisioner', 'coder-provisioner-key'],
   ['coder-operator', 'coder-operator-cluster'],
   ['coder-operator', 'coder-operator-namespace'],
+  ['coder-operator', 'coder-operator-metrics'],
 ];
 
 for (const [chart, name] of CASES) {
@@ -135,6 +136,16 @@ test('an operator for one namespace has no rights elsewhere', needsHelm, async (
   assert.ok(variables.some(({ name, value }: Any) => name === 'CODER_OPERATOR_NAMESPACE' && value === 'dev'));
 });
 
+test('the operator may write its certificate only where the chart leaves it to it', needsHelm, async () => {
+  const apiService = async (externalMetrics: object) =>
+    (await objects('coder-operator', { operator: { externalMetrics } })).get('APIService v1beta1.external.metrics.k8s.io');
+  assert.equal(await apiService({}), undefined);
+  const own = await apiService({ enabled: true });
+  assert.deepEqual([own.metadata.annotations, own.spec.caBundle], [{ 'coder.com/inject-ca': 'true' }, undefined]);
+  const given = await apiService({ enabled: true, caBundle: 'pem' });
+  assert.deepEqual([given.metadata.annotations, given.spec.caBundle], [undefined, btoa('pem')]);
+});
+
 test('rejects values that cannot work, and names the remedy', needsHelm, async () => {
   const cases: [chart: string, values: object, message: RegExp][] = [
     ['coder-provisioner', { provisionerDaemon: { pskSecretName: '' } }, /Name the secret of a provisioner key/],
@@ -151,7 +162,12 @@ test('rejects values that cannot work, and names the remedy', needsHelm, async (
     [
       'coder-operator',
       { coder: { replicaCount: 2 }, operator: { keda: { enabled: true } } },
-      /needs coder.replicaCount 1/,
+      /need coder.replicaCount 1/,
+    ],
+    [
+      'coder-operator',
+      { coder: { replicaCount: 2 }, operator: { externalMetrics: { enabled: true } } },
+      /need coder.replicaCount 1/,
     ],
   ];
   for (const [chart, values, message] of cases) assert.match(await refused(chart, values), message);

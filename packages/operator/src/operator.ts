@@ -4,6 +4,7 @@ import { createControlPlaneReconciler } from './control-plane/reconcile.ts';
 import { CONTROL_PLANES, type ControlPlane } from './crd/control-plane.ts';
 import { PROVISIONERS, type Provisioner } from './crd/provisioner.ts';
 import { WORKSPACE_PROXIES, type WorkspaceProxy } from './crd/workspace-proxy.ts';
+import { type ExternalMetricsOptions, serveExternalMetrics } from './external-metrics/serve.ts';
 import { createKubeClient } from './kube/client.ts';
 import type { Connection } from './kube/connection.ts';
 import { createLookup } from './kube/lookup.ts';
@@ -53,12 +54,20 @@ export interface OperatorOptions {
   defaultImage?: string;
   /** Where to serve KEDA's external scaler. Nowhere if absent. */
   scalerAt?: { host: string; port: number } | undefined;
+  /** Where to serve the external metrics API. Nowhere if absent. */
+  externalMetrics?: ExternalMetricsOptions | undefined;
 }
 
 export interface Operator {
   /** Rejects if another operator takes the lease over. */
   readonly done: Promise<void>;
   stop(): Promise<void>;
+}
+
+/** What others ask the operator at. */
+interface Listener {
+  readonly port: number;
+  close(): Promise<void>;
 }
 
 const LEASE = 'coder-operator';
@@ -102,6 +111,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     collectMs = COLLECT_MS,
     defaultImage = '',
     scalerAt,
+    externalMetrics,
   } = options;
   const aborter = new AbortController();
   const informers: Informer<KubeObject>[] = [];
@@ -188,11 +198,23 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     synced.resolve();
   });
   // only the leader answers, because it polls the servers, and only when it has found the resources
-  const scaler = scalerAt && synced.promise.then(() => serveScaler(world, scalerAt, log));
-  scaler?.then(
-    ({ port }) => log.info("serving KEDA's external scaler", { port }),
-    (err) => log.error("cannot serve KEDA's external scaler", { err: errorText(err) }),
-  );
+  const serve = (what: string, start: () => Promise<Listener>): Promise<Listener | undefined> =>
+    synced.promise.then(start).then(
+      (listener) => {
+        log.info(`serving ${what}`, { port: listener.port });
+        return listener;
+      },
+      (err) => {
+        log.error(`cannot serve ${what}`, { err: errorText(err) });
+        return undefined;
+      },
+    );
+  const listeners = [
+    ...(scalerAt ? [serve("KEDA's external scaler", () => serveScaler(world, scalerAt, log))] : []),
+    ...(externalMetrics
+      ? [serve('the external metrics API', () => serveExternalMetrics(world, externalMetrics, log))]
+      : []),
+  ];
   const collecting = (async () => {
     while (!aborter.signal.aborted) {
       await uncollected.collect().catch((err) => log.warn('could not collect provisioner keys', { err }));
@@ -203,7 +225,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     async stop() {
       aborter.abort();
       synced.resolve();
-      await scaler?.then((server) => server.close()).catch(() => {});
+      for (const listener of listeners) await (await listener)?.close();
       const stopping = Promise.all(Object.values(queues).map((queue) => queue.stop()));
       await servers.stop();
       await stopping;

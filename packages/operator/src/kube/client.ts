@@ -46,6 +46,7 @@ export interface Scope {
   /** Every namespace if absent. */
   namespace?: string | undefined;
   labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
 }
 
 export interface KubeClient {
@@ -147,7 +148,7 @@ export function createKubeClient(connection: Connection): KubeClient {
       return requests;
     },
     get: (resource, namespace, name) => call('GET', pathOf(resource, namespace, name)),
-    async list<T extends KubeObject>(resource: Resource, { namespace, labelSelector }: Scope, signal?: AbortSignal) {
+    async list<T extends KubeObject>(resource: Resource, { namespace, ...selectors }: Scope, signal?: AbortSignal) {
       const items: T[] = [];
       let next = '';
       for (;;) {
@@ -157,7 +158,7 @@ export function createKubeClient(connection: Connection): KubeClient {
           {
             query: {
               limit: String(PAGE),
-              ...(labelSelector ? { labelSelector } : {}),
+              ...given(selectors),
               ...(next === '' ? {} : { continue: next }),
             },
             signal,
@@ -170,7 +171,7 @@ export function createKubeClient(connection: Connection): KubeClient {
     },
     async *watch<T extends KubeObject>(
       resource: Resource,
-      { namespace, labelSelector }: Scope,
+      { namespace, ...selectors }: Scope,
       resourceVersion: string,
       signal: AbortSignal,
     ) {
@@ -180,7 +181,7 @@ export function createKubeClient(connection: Connection): KubeClient {
           allowWatchBookmarks: 'true',
           resourceVersion,
           timeoutSeconds: String(WATCH_SECONDS),
-          ...(labelSelector ? { labelSelector } : {}),
+          ...given(selectors),
         },
         signal,
         timeoutMs: WATCH_SILENCE_MS,
@@ -222,6 +223,10 @@ export function createKubeClient(connection: Connection): KubeClient {
     },
   };
 }
+
+/** The selectors that are set. */
+const given = (selectors: Omit<Scope, 'namespace'>): Record<string, string> =>
+  Object.fromEntries(Object.entries(selectors).filter((entry): entry is [string, string] => Boolean(entry[1])));
 
 function pathOf(resource: Resource, namespace?: string, name = '', subresource = ''): string {
   const root = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`;

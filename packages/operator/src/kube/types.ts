@@ -91,6 +91,21 @@ export const HTTP_ROUTES: Resource = {
   plural: 'httproutes',
 };
 
+/** Which Service serves a group of APIs that is not the API server's own. */
+export const API_SERVICES: Resource = {
+  group: 'apiregistration.k8s.io',
+  version: 'v1',
+  kind: 'APIService',
+  plural: 'apiservices',
+};
+
+export const SUBJECT_ACCESS_REVIEWS: Resource = {
+  group: 'authorization.k8s.io',
+  version: 'v1',
+  kind: 'SubjectAccessReview',
+  plural: 'subjectaccessreviews',
+};
+
 export const REFERENCE_GRANTS: Resource = {
   group: 'gateway.networking.k8s.io',
   version: 'v1beta1',

@@ -10,6 +10,8 @@ export const MANAGED = { 'app.kubernetes.io/managed-by': 'coder-operator' } as c
  */
 export interface Ownership<Owner extends KubeObject> {
   resource: Resource;
+  /** The label with the name of the owner. */
+  nameLabel: string;
   /** The labels of each object that belongs to an owner. */
   labelsOf(owner: Owner): Record<string, string>;
   /** The labels that select an owner's pods. Kubernetes never lets them change. */
@@ -32,6 +34,7 @@ export function ownership<Owner extends KubeObject>(resource: Resource, kind: st
   });
   return {
     resource,
+    nameLabel,
     labelsOf,
     selectorOf: ({ metadata }) => ({ ...app, [nameLabel]: metadata.name }),
     ownerOf({ metadata: { labels = {} } }) {

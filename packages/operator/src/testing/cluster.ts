@@ -14,6 +14,7 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type Authority, type Certified, createCertificate } from '@platform/kit/certificate';
 import { eventually } from '@platform/testkit/wait';
 import { parse } from 'yaml';
 import { CUSTOM_RESOURCES } from '../crd/index.ts';
@@ -55,6 +56,8 @@ export interface Cluster {
   kubeconfig: string;
   /** A folder like the one that a pod has for its service account, and the variables that a pod has. */
   podAccount(): { folder: string; env: NodeJS.ProcessEnv };
+  /** The certificates of the API server's front proxy, if it has one. */
+  frontProxy?: { authority: Authority; client: Certified };
   /** The operator's requests so far, if they are recorded. A watch is recorded when it ends. */
   auditLog(): { verb: string; resource: string }[];
   /** Creates a namespace with a random name. */
@@ -73,10 +76,14 @@ const AUDIT_POLICY = {
 };
 
 /**
- * Starts etcd, the API server and, on request, these controllers of the controller manager and a record of the operator's
- * requests.
+ * Starts etcd, the API server and, on request, these controllers of the controller manager, a record of the operator's
+ * requests and a front proxy, which forwards requests to the Services of APIServices.
  */
-export async function startCluster({ controllers = [] as string[], audit = false } = {}): Promise<Cluster> {
+export async function startCluster({
+  controllers = [] as string[],
+  audit = false,
+  forwards = false,
+} = {}): Promise<Cluster> {
   if (needsKubernetes.skip) throw new Error(String(needsKubernetes.skip));
   const dir = mkdtempSync(join(tmpdir(), 'cluster-'));
   const at = (name: string) => join(dir, name);
@@ -86,6 +93,12 @@ export async function startCluster({ controllers = [] as string[], audit = false
   writeFileSync(at('tokens.csv'), 'admin-token,admin,admin,system:masters\noperator-token,operator,operator\n');
   if (audit) writeFileSync(at('audit.json'), JSON.stringify(AUDIT_POLICY));
   writeFileSync(at('kubeconfig'), kubeconfigText(port!));
+  const frontProxy = forwards ? createFrontProxy() : undefined;
+  if (frontProxy) {
+    writeFileSync(at('front-proxy-ca.crt'), frontProxy.ca);
+    writeFileSync(at('front-proxy.crt'), frontProxy.client.cert);
+    writeFileSync(at('front-proxy.key'), frontProxy.client.key);
+  }
   const children = new Map<string, ChildProcess>();
   const start = (name: string, program: string, args: string[]) => {
     const log = openSync(at(`${name}.log`), 'a');
@@ -113,6 +126,17 @@ export async function startCluster({ controllers = [] as string[], audit = false
       '--disable-admission-plugins=ServiceAccount',
       '--service-cluster-ip-range=10.96.0.0/24',
       '--profiling=false',
+      ...(frontProxy
+        ? [
+            `--requestheader-client-ca-file=${at('front-proxy-ca.crt')}`,
+            `--requestheader-allowed-names=${FRONT_PROXY_NAME}`,
+            '--requestheader-username-headers=X-Remote-User',
+            '--requestheader-group-headers=X-Remote-Group',
+            '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+            `--proxy-client-cert-file=${at('front-proxy.crt')}`,
+            `--proxy-client-key-file=${at('front-proxy.key')}`,
+          ]
+        : []),
       ...(audit ? [`--audit-policy-file=${at('audit.json')}`, `--audit-log-path=${at('audit.log')}`] : []),
     ]);
     await eventually('the API server is ready', () =>
@@ -156,6 +180,7 @@ export async function startCluster({ controllers = [] as string[], audit = false
     connection: await kubeconfigConnection(at('kubeconfig'), 'operator'),
     client,
     kubeconfig: at('kubeconfig'),
+    ...(frontProxy ? { frontProxy } : {}),
     podAccount() {
       const account = at('account');
       mkdirSync(account, { recursive: true });
@@ -186,6 +211,14 @@ export async function startCluster({ controllers = [] as string[], audit = false
   };
 }
 
+const FRONT_PROXY_NAME = 'front-proxy-client';
+
+function createFrontProxy() {
+  const validMs = 86_400_000;
+  const { cert: ca, authority } = createCertificate({ name: 'front-proxy-ca', validMs });
+  return { ca, authority, client: createCertificate({ name: FRONT_PROXY_NAME, validMs, issuer: authority }) };
+}
+
 function kubeconfigText(port: number): string {
   return JSON.stringify({
     apiVersion: 'v1',
@@ -197,19 +230,43 @@ function kubeconfigText(port: number): string {
   });
 }
 
-const RULES = join(import.meta.dirname, '../../../../charts/coder-operator/files/rules.yaml');
+const CHART = join(import.meta.dirname, '../../../../charts/coder-operator/files');
+
+/** Gives the operator's user the rules of a file of its chart. */
+async function grant({ client }: Cluster, name: string, file: string): Promise<void> {
+  await client.apply<KubeObject & { rules: unknown }>(CLUSTER_ROLES, {
+    metadata: { name },
+    rules: parse(readFileSync(join(CHART, file), 'utf8')),
+  });
+  await client.apply<Binding>(CLUSTER_ROLE_BINDINGS, {
+    metadata: { name },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+    subjects: [OPERATOR],
+  });
+}
+
+const OPERATOR = { apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'operator' };
+
+type Binding = KubeObject & { roleRef: object; subjects: object[] };
+
+/** Gives the operator the rights to serve the external metrics API, as its chart does. */
+export async function permitExternalMetrics(cluster: Cluster): Promise<void> {
+  await grant(cluster, 'operator-external-metrics', 'external-metrics-rules.yaml');
+  await cluster.client.apply<Binding>(rbac('RoleBinding'), {
+    metadata: { namespace: 'kube-system', name: 'operator' },
+    roleRef: {
+      apiGroup: 'rbac.authorization.k8s.io',
+      kind: 'Role',
+      name: 'extension-apiserver-authentication-reader',
+    },
+    subjects: [OPERATOR],
+  });
+}
 
 /** Creates the operator's resources and its rights in a cluster, and waits until the API server has them. */
-export async function installOperator({ client }: Cluster): Promise<void> {
-  await client.apply<KubeObject & { rules: unknown }>(CLUSTER_ROLES, {
-    metadata: { name: 'operator' },
-    rules: parse(readFileSync(RULES, 'utf8')),
-  });
-  await client.apply<KubeObject & { roleRef: object; subjects: object[] }>(CLUSTER_ROLE_BINDINGS, {
-    metadata: { name: 'operator' },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'operator' },
-    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'operator' }],
-  });
+export async function installOperator(cluster: Cluster): Promise<void> {
+  const { client } = cluster;
+  await grant(cluster, 'operator', 'rules.yaml');
   for (const resource of CUSTOM_RESOURCES) {
     await client.apply(CRDS, manifestOf(resource));
     await isServed(client, resource);

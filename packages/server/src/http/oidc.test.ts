@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import type { AuditLogResponse, OAuthConversionResponse, User } from '@platform/contract';
+import { createCertificate } from '@platform/kit/certificate';
 import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@platform/testkit';
 import {
   Browser,
@@ -15,11 +16,10 @@ import {
 } from '@platform/testkit/identity-provider';
 import { createOidc } from '../app/sign-in/oidc.ts';
 import { refreshLinks } from '../app/sign-in/refresh.ts';
-import { selfSigned } from './apps/testing/certificate.ts';
 
 let idp: IdentityProvider;
 let server: TestServer;
-const pair = selfSigned();
+const pair = createCertificate({ name: 'provider', hosts: ['localhost'], validMs: 86_400_000 });
 const CALLBACK = '/api/v2/users/oidc/callback';
 
 const options = (url: string, more: Record<string, string> = {}) => ({

@@ -39,6 +39,25 @@ const flags = {
     env: 'CODER_OPERATOR_KEDA_ADDRESS',
     description: "Address to serve KEDA's external scaler on, such as 0.0.0.0:9666. Default: none.",
   },
+  'external-metrics-address': {
+    type: 'string',
+    env: 'CODER_OPERATOR_EXTERNAL_METRICS_ADDRESS',
+    description:
+      "Address to serve the external metrics API on, such as 0.0.0.0:6443, for HorizontalPodAutoscalers. The cluster's " +
+      'APIService v1beta1.external.metrics.k8s.io must point to it. Default: none.',
+  },
+  'external-metrics-cert-file': {
+    type: 'string',
+    env: 'CODER_OPERATOR_EXTERNAL_METRICS_CERT_FILE',
+    description:
+      'Certificate of the external metrics API, as PEM. Default: the operator makes one, and stores it in the caBundle ' +
+      'of the APIService if that has the annotation coder.com/inject-ca=true.',
+  },
+  'external-metrics-key-file': {
+    type: 'string',
+    env: 'CODER_OPERATOR_EXTERNAL_METRICS_KEY_FILE',
+    description: 'Key of that certificate, as PEM.',
+  },
   verbose: { type: 'bool', short: 'v', env: 'CODER_OPERATOR_VERBOSE', description: 'Log debug lines.' },
   ...logFlags('CODER_OPERATOR'),
 } as const;
@@ -51,10 +70,11 @@ const examples = [
   { does: 'Try the operator from your machine', run: 'coder operator start --kubeconfig ~/.kube/config' },
 ];
 
-function addressOf(text: string): { host: string; port: number } {
+function addressOf(flag: string, text: string, example: string): { host: string; port: number } | undefined {
+  if (text === '') return undefined;
   const [, host, port] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
   if (!host || Number(port) > 65_535)
-    throw new AppError('invalid', `Invalid --keda-address "${text}": use HOST:PORT, such as 0.0.0.0:9666.`);
+    throw new AppError('invalid', `Invalid --${flag} "${text}": use HOST:PORT, such as ${example}.`);
   return { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(port) };
 }
 
@@ -62,7 +82,11 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
   useAllocator();
   const pollMs = given['poll-interval'];
   if (pollMs <= 0) throw new AppError('invalid', '--poll-interval must be greater than 0');
-  const scalerAt = given['keda-address'] ? addressOf(given['keda-address']) : undefined;
+  const scalerAt = addressOf('keda-address', given['keda-address'] ?? '', '0.0.0.0:9666');
+  const metricsAt = addressOf('external-metrics-address', given['external-metrics-address'] ?? '', '0.0.0.0:6443');
+  const { 'external-metrics-cert-file': cert, 'external-metrics-key-file': key } = given;
+  if (Boolean(cert) !== Boolean(key))
+    throw new AppError('invalid', 'Set both --external-metrics-cert-file and --external-metrics-key-file, or neither.');
   const log = daemonLogger({
     human: given['log-human'],
     json: given['log-json'],
@@ -81,6 +105,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
     log,
     defaultImage: given['default-image'],
     scalerAt,
+    externalMetrics: metricsAt && { ...metricsAt, ...(cert && key ? { files: { cert, key } } : {}) },
   });
   onEverySignal(['SIGTERM', 'SIGHUP', 'SIGINT'], () => {
     log.info('exiting');

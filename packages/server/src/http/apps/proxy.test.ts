@@ -4,13 +4,13 @@ import { once } from 'node:events';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
 import { after, before, test } from 'node:test';
+import { createCertificate } from '@platform/kit/certificate';
 import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
 import { acceptWebSocket, dialWebSocket } from '@platform/wire/websocket';
 import { connect as connectDatabase } from '../../db/connect.ts';
 import { type Echo, startTestApp, type TestApp } from './testing/app.ts';
 import { ask, open } from './testing/ask.ts';
-import { selfSigned } from './testing/certificate.ts';
 
 let server: TestServer;
 let app: TestApp;
@@ -189,7 +189,9 @@ test('sends the database no query with a grant or a token that was just verified
 });
 
 test('serves an https app with a self-signed certificate, and reports one that does not speak TLS', async () => {
-  const secure = createTlsServer(selfSigned(), (request, response) => response.end(`secure ${request.url}`));
+  const secure = createTlsServer(createCertificate({ name: 'app', validMs: 86_400_000 }), (request, response) =>
+    response.end(`secure ${request.url}`),
+  );
   secure.on('upgrade', (request, socket, head) => {
     const connection = acceptWebSocket(request, socket, head);
     connection.on('text', (text) => connection.sendText(text));

@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { request } from 'node:https';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { type Certified, createCertificate } from '@platform/kit/certificate';
+import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually } from '@platform/testkit/wait';
+import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
+import type { Secret, Service } from '../kube/objects.ts';
+import { API_SERVICES, type KubeObject, ROLE_BINDINGS, ROLES, SECRETS, SERVICES } from '../kube/types.ts';
+import { type Operator, startOperator } from '../operator.ts';
+import {
+  type Cluster,
+  freePorts,
+  installOperator,
+  needsKubernetes,
+  permitExternalMetrics,
+  startCluster,
+} from '../testing/cluster.ts';
+
+const ROOT = '/apis/external.metrics.k8s.io/v1beta1';
+const API_SERVICE = 'v1beta1.external.metrics.k8s.io';
+const NEEDED = 'coder_provisioner_needed_daemons';
+const PENDING = 'coder_provisioner_pending_jobs';
+
+let cluster: Cluster;
+let server: TestServer | undefined;
+let operator: Operator;
+let namespace: string;
+let port: number;
+before(async () => {
+  if (needsKubernetes.skip) return;
+  [cluster, server] = await Promise.all([startCluster({ forwards: true }), startTestServer()]);
+  await installOperator(cluster);
+  await permitExternalMetrics(cluster);
+  namespace = await cluster.namespace();
+  [port] = (await freePorts(1)) as [number];
+  const { client } = cluster;
+  await client.create<Secret>(SECRETS, {
+    metadata: { namespace, name: 'token' },
+    data: { token: Buffer.from(server.adminToken).toString('base64') },
+  });
+  await create('berlin', { tags: { size: 'large' } }, { team: 'a' });
+  await create('paris', { tags: { size: 'small' } }, { team: 'b' });
+  operator = startOperator({
+    connection: cluster.connection,
+    pollMs: 50,
+    log: silentLogger,
+    externalMetrics: { host: '127.0.0.1', port },
+  });
+  // the Service's name is this machine
+  await client.create<Service>(SERVICES, {
+    metadata: { namespace, name: 'metrics' },
+    spec: { type: 'ExternalName', externalName: 'localhost' },
+  });
+  await client.create(API_SERVICES, {
+    metadata: { name: API_SERVICE, annotations: { 'coder.com/inject-ca': 'true' } },
+    spec: {
+      group: 'external.metrics.k8s.io',
+      version: 'v1beta1',
+      groupPriorityMinimum: 100,
+      versionPriority: 100,
+      service: { name: 'metrics', namespace, port },
+    },
+  } as KubeObject);
+  await eventually('the API is available', async () => {
+    const { status } = await client.get<KubeObject & { status?: { conditions?: { type: string; status: string }[] } }>(
+      API_SERVICES,
+      '',
+      API_SERVICE,
+    );
+    return status?.conditions?.some(({ type, status: is }) => type === 'Available' && is === 'True');
+  });
+});
+after(async () => {
+  await operator?.stop();
+  await server?.stop();
+  await cluster?.stop();
+});
+
+const create = (name: string, spec: object, labels: Record<string, string> = {}) =>
+  cluster.client.create(PROVISIONERS, {
+    metadata: { namespace, name, labels },
+    spec: {
+      url: server!.url,
+      image: 'i',
+      replicas: 0,
+      bootstrap: { credentialsSecretRef: { name: 'token' } },
+      ...spec,
+    },
+  } as unknown as Provisioner);
+
+interface Answer {
+  ok: boolean;
+  text: string;
+}
+
+/** `kubectl get --raw` */
+function get(path: string, user = 'admin'): Promise<Answer> {
+  const args = ['--kubeconfig', cluster.kubeconfig, '--context', user, 'get', '--raw', path];
+  return new Promise((resolve) =>
+    execFile(join(process.env['KUBERNETES']!, 'kubectl'), args, (err, stdout, stderr) =>
+      resolve({ ok: err === null, text: err ? stderr : stdout }),
+    ),
+  );
+}
+
+async function values(metric: string, selector = ''): Promise<[provisioner: string, value: string][]> {
+  const query = selector === '' ? '' : `?labelSelector=${encodeURIComponent(selector)}`;
+  const { ok, text } = await get(`${ROOT}/namespaces/${namespace}/${metric}${query}`);
+  assert.ok(ok, text);
+  const { kind, items } = JSON.parse(text) as {
+    kind: string;
+    items: { metricName: string; metricLabels: Record<string, string>; value: string; timestamp: string }[];
+  };
+  assert.equal(kind, 'ExternalMetricValueList');
+  for (const { metricName, timestamp } of items) {
+    assert.equal(metricName, metric);
+    assert.ok(Math.abs(Date.parse(timestamp) - Date.now()) < 60_000);
+  }
+  return items
+    .map(({ metricLabels, value }): [string, string] => [metricLabels['coder.com/provisioner']!, value])
+    .sort(([a], [b]) => a.localeCompare(b));
+}
+
+test('the API server lists the metrics', needsKubernetes, async () => {
+  const { text } = await get(ROOT);
+  const { resources } = JSON.parse(text) as { resources: { name: string; kind: string }[] };
+  assert.deepEqual(
+    resources.map(({ name }) => name),
+    [NEEDED, PENDING],
+  );
+});
+
+test('the values are those of the queue, for the selected provisioners', needsKubernetes, async () => {
+  await eventually('both are known', async () => (await values(NEEDED)).length === 2);
+  for (let count = 0; count < 2; count++) await pendingVersion(server!, { tags: { size: 'large' } });
+  await eventually('both jobs count', async () => (await values(PENDING, 'team=a'))[0]?.[1] === '2');
+  assert.deepEqual(await values(NEEDED), [
+    ['berlin', '2'],
+    ['paris', '0'],
+  ]);
+  assert.deepEqual(await values(NEEDED, 'coder.com/provisioner=paris'), [['paris', '0']]);
+  assert.deepEqual(await values(NEEDED, 'team in (a,b),!other').then((found) => found.length), 2);
+  assert.deepEqual(await values(NEEDED, 'team=c'), []);
+});
+
+test('a namespace without provisioners has no values', needsKubernetes, async () => {
+  const { text } = await get(`${ROOT}/namespaces/default/${NEEDED}`);
+  assert.deepEqual((JSON.parse(text) as { items: object[] }).items, []);
+});
+
+test('rejects an unknown metric, a malformed selector and an unknown path', needsKubernetes, async () => {
+  assert.match((await get(`${ROOT}/namespaces/${namespace}/none`)).text, /NotFound.*no external metric "none"/);
+  const malformed = await get(`${ROOT}/namespaces/${namespace}/${NEEDED}?labelSelector=a%3D%3D%3D`);
+  assert.match(malformed.text, /BadRequest/);
+  assert.match((await get(`${ROOT}/other`)).text, /NotFound/);
+});
+
+test('a person needs the right to list the metric, in this namespace', needsKubernetes, async () => {
+  const path = `${ROOT}/namespaces/${namespace}/${NEEDED}`;
+  assert.match((await get(path, 'operator')).text, /Forbidden/);
+  await cluster.client.create<KubeObject & { rules: object[] }>(ROLES, {
+    metadata: { namespace, name: 'metrics' },
+    rules: [{ apiGroups: ['external.metrics.k8s.io'], resources: [NEEDED], verbs: ['list'] }],
+  });
+  await cluster.client.create<KubeObject & { roleRef: object; subjects: object[] }>(ROLE_BINDINGS, {
+    metadata: { namespace, name: 'metrics' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'metrics' },
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'operator' }],
+  });
+  await eventually('the right counts', async () => (await get(path, 'operator')).ok);
+  assert.match((await get(`${ROOT}/namespaces/default/${NEEDED}`, 'operator')).text, /Forbidden/);
+});
+
+/** Asks the operator itself, without the API server. */
+function ask(headers: Record<string, string>, client?: Certified): Promise<number> {
+  const path = `${ROOT}/namespaces/${namespace}/${NEEDED}`;
+  return new Promise((resolve, reject) => {
+    const req = request({ host: '127.0.0.1', port, path, headers, rejectUnauthorized: false, ...client });
+    req.once('response', (response) => resolve(response.resume().statusCode!));
+    req.once('error', reject);
+    req.end();
+  });
+}
+
+test('trusts the names of the front proxy only, and what they may do', needsKubernetes, async () => {
+  const named = { 'X-Remote-User': 'operator' };
+  const admin = { 'X-Remote-User': 'admin', 'X-Remote-Group': 'system:masters' };
+  const { authority, client } = cluster.frontProxy!;
+  const validMs = 86_400_000;
+  const other = createCertificate({ name: 'front-proxy-ca', validMs }).authority;
+  const statuses = {
+    'no certificate': await ask(admin),
+    'its own certificate': await ask(admin, createCertificate({ name: 'front-proxy-client', validMs })),
+    'another authority': await ask(admin, createCertificate({ name: 'front-proxy-client', validMs, issuer: other })),
+    'another name': await ask(admin, createCertificate({ name: 'someone', validMs, issuer: authority })),
+    'an expired one': await ask(
+      admin,
+      createCertificate({ name: 'front-proxy-client', validMs: -1, issuer: authority }),
+    ),
+    'no person': await ask({}, client),
+    'a person without the right': await ask({ 'X-Remote-User': 'nobody' }, client),
+    'a person with it': await ask(named, client),
+    'an administrator': await ask(admin, client),
+  };
+  assert.deepEqual(Object.values(statuses), [401, 401, 401, 401, 401, 401, 403, 200, 200], JSON.stringify(statuses));
+});
+
+test('leaves the certificate in an APIService of someone else alone', needsKubernetes, async () => {
+  const { client } = cluster;
+  const read = () => client.get<KubeObject & { spec: { caBundle: string } }>(API_SERVICES, '', API_SERVICE);
+  const own = (await read()).spec.caBundle;
+  const change = (inject: string | null) =>
+    client.merge(
+      API_SERVICES,
+      { namespace: '', name: API_SERVICE },
+      { metadata: { annotations: { 'coder.com/inject-ca': inject } }, spec: { caBundle: OTHER } },
+    );
+  const OTHER = Buffer.from(createCertificate({ name: 'other', validMs: 86_400_000 }).cert).toString('base64');
+  await change(null);
+  await new Promise((done) => setTimeout(done, 500));
+  assert.equal((await read()).spec.caBundle, OTHER);
+  await change('true');
+  await eventually('it is its own again', async () => (await read()).spec.caBundle === own);
+});
+
+test(
+  'has no value if a server does not answer, because a lower sum would remove daemons',
+  needsKubernetes,
+  async () => {
+    await server!.stop();
+    server = undefined;
+    await eventually('it says so', async () => {
+      const { ok, text } = await get(`${ROOT}/namespaces/${namespace}/${NEEDED}`);
+      return !ok && /ServiceUnavailable/.test(text);
+    });
+  },
+);

@@ -1,0 +1,212 @@
+// Serves the external metrics API, for a HorizontalPodAutoscaler that scales a CoderProvisioner without spec.autoscaling. The
+// API server forwards requests to the Service of an APIService. It is the only client: it presents the certificate of its front
+// proxy and names the person, who must have the right to list the metric.
+import { readFileSync, unwatchFile, watchFile } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { AppError, errorText, type Logger } from '@platform/kit';
+import { type Certified, createCertificate } from '@platform/kit/certificate';
+import { KubeError } from '../kube/client.ts';
+import { API_SERVICES, CONFIG_MAPS, type KubeObject, SUBJECT_ACCESS_REVIEWS } from '../kube/types.ts';
+import { type Informer, startInformer } from '../machinery/informer.ts';
+import { createQueue } from '../machinery/queue.ts';
+import { ServerProblem } from '../provisioner/server.ts';
+import type { World } from '../world.ts';
+import { type FrontProxy, type FrontProxyConfig, frontProxyOf, type User, userOf } from './front-proxy.ts';
+import { parseSelector } from './label-selector.ts';
+import { GROUP, isMetric, RESOURCES, VERSION, valuesOf } from './metrics.ts';
+
+export interface ExternalMetricsOptions {
+  host: string;
+  port: number;
+  /** Files of the certificate and its key. Without them it makes its own, and stores that in its APIService. */
+  files?: { cert: string; key: string } | undefined;
+}
+
+export interface ExternalMetrics {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+interface ApiService extends KubeObject {
+  spec: { service?: { name: string; namespace: string }; caBundle?: string };
+}
+
+const ROOT = `/apis/${GROUP}/${VERSION}`;
+const API_SERVICE = `${VERSION}.${GROUP}`;
+const FRONT_PROXY = 'extension-apiserver-authentication';
+/** On an APIService whose caBundle the operator writes. Others belong to someone else. */
+const INJECT_CA = 'coder.com/inject-ca';
+/** The key of its own certificate is in memory only, and ends with the process. */
+const VALID_MS = 10 * 365 * 86_400_000;
+/** How often changed files are looked for. Mounted Secrets change without an event of the file system. */
+const LOOK_MS = 10_000;
+
+/** An answer with an error status. */
+class Rejection extends Error {
+  readonly code: number;
+  readonly reason: string;
+  constructor(code: number, reason: string, message: string) {
+    super(message);
+    this.code = code;
+    this.reason = reason;
+  }
+}
+
+/** Starts to serve. @throws AppError if the files cannot be read or the address is taken. */
+export async function serveExternalMetrics(
+  world: World,
+  { host, port, files }: ExternalMetricsOptions,
+  log: Logger,
+): Promise<ExternalMetrics> {
+  const { client } = world;
+  let certified: (Certified & { host?: string }) | undefined = files && readFiles(files);
+  let proxy: FrontProxy | undefined;
+  const server = createServer({ requestCert: true, rejectUnauthorized: false, ca: [] }, (request, response) => {
+    void answer(request, response);
+  });
+  /** Uses the certificate and the authority of the front proxy for new connections, and ends those with the old ones. */
+  const renew = () => {
+    if (!certified) return;
+    server.setSecureContext({ cert: certified.cert, key: certified.key, ca: proxy ? [proxy.ca] : [] });
+    server.closeAllConnections();
+  };
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    let code = 200;
+    let body: object;
+    try {
+      body = await answerTo(world, request, proxy);
+    } catch (err) {
+      const rejection = rejectionOf(err);
+      if (rejection.code >= 500) log.warn('cannot answer for a metric', { url: request.url, err: errorText(err) });
+      code = rejection.code;
+      const { reason, message } = rejection;
+      body = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code };
+    }
+    response.writeHead(code, { 'Content-Type': 'application/json' });
+    response.end(JSON.stringify(body));
+  };
+
+  /** Puts its own certificate into the APIService, and makes one for the Service that is named there. */
+  const injectCa = async () => {
+    const found = apiServices?.get('', API_SERVICE);
+    const service = found?.spec.service;
+    if (!found || !service || found.metadata.annotations?.[INJECT_CA] !== 'true') return undefined;
+    const name = `${service.name}.${service.namespace}.svc`;
+    if (certified?.host !== name) {
+      certified = { ...createCertificate({ name, hosts: [name], validMs: VALID_MS }), host: name };
+      renew();
+    }
+    const caBundle = Buffer.from(certified.cert).toString('base64');
+    if (found.spec.caBundle === caBundle) return undefined;
+    const { resourceVersion } = found.metadata;
+    await client.merge(
+      API_SERVICES,
+      { namespace: '', name: API_SERVICE },
+      { metadata: { resourceVersion }, spec: { caBundle } },
+    );
+    log.info('stored the certificate of the external metrics API in its APIService', { service: name });
+    return undefined;
+  };
+  const injecting = createQueue({ concurrency: 1, work: injectCa, log });
+  const named = (name: string) => ({ fieldSelector: `metadata.name=${name}` });
+  const frontProxies: Informer<FrontProxyConfig> = startInformer<FrontProxyConfig>({
+    client,
+    resource: CONFIG_MAPS,
+    scope: { namespace: 'kube-system', ...named(FRONT_PROXY) },
+    log,
+    onChange: (now) => {
+      proxy = now && frontProxyOf(now);
+      renew();
+    },
+  });
+  const apiServices: Informer<ApiService> | undefined = files
+    ? undefined
+    : startInformer<ApiService>({
+        client,
+        resource: API_SERVICES,
+        scope: named(API_SERVICE),
+        log,
+        onChange: () => injecting.add(API_SERVICE),
+      });
+  const reread = () => {
+    try {
+      certified = readFiles(files!);
+      renew();
+    } catch (err) {
+      log.warn('cannot use the changed certificate of the external metrics API', { err: errorText(err) });
+    }
+  };
+  const watched = files ? Object.values(files) : [];
+  for (const file of watched) watchFile(file, { interval: LOOK_MS, persistent: false }, reread);
+  const close = async () => {
+    for (const file of watched) unwatchFile(file, reread);
+    server.close();
+    server.closeAllConnections();
+    await Promise.all([injecting.stop(), frontProxies.stop(), apiServices?.stop()]);
+  };
+  try {
+    renew();
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, resolve);
+    });
+  } catch (err) {
+    await close();
+    throw new AppError('unavailable', `Could not serve the external metrics API: ${errorText(err)}`, { cause: err });
+  }
+  server.on('error', (err) => log.warn('external metrics API', { err: errorText(err) }));
+  return { port: (server.address() as AddressInfo).port, close };
+}
+
+function readFiles({ cert, key }: { cert: string; key: string }): Certified {
+  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
+}
+
+async function answerTo(world: World, request: IncomingMessage, proxy: FrontProxy | undefined): Promise<object> {
+  const user = proxy && userOf(request, proxy);
+  if (!user)
+    throw new Rejection(401, 'Unauthorized', 'Ask the API server of the cluster, which forwards requests to this one.');
+  if (request.method !== 'GET') throw new Rejection(405, 'MethodNotAllowed', 'Metrics can only be read.');
+  const { pathname, searchParams } = new URL(request.url ?? '/', 'https://operator');
+  if (pathname === ROOT) {
+    await checkAccess(world, user, { nonResourceAttributes: { path: pathname, verb: 'get' } });
+    return RESOURCES;
+  }
+  const [, namespace = '', metric = ''] = new RegExp(`^${ROOT}/namespaces/([^/]+)/([^/]+)$`).exec(pathname) ?? [];
+  if (metric === '') throw new Rejection(404, 'NotFound', `The external metrics API has no path "${pathname}".`);
+  const resourceAttributes = { group: GROUP, version: VERSION, resource: metric, namespace, verb: 'list' };
+  await checkAccess(world, user, { resourceAttributes });
+  if (!isMetric(metric)) {
+    const names = RESOURCES.resources.map(({ name }) => name).join(', ');
+    throw new Rejection(404, 'NotFound', `There is no external metric "${metric}". The metrics are: ${names}.`);
+  }
+  const text = searchParams.get('labelSelector') ?? '';
+  const selector = parseSelector(text);
+  if (!selector) throw new Rejection(400, 'BadRequest', `Invalid label selector "${text}": use a form such as team=a.`);
+  return valuesOf(world, metric, namespace, selector);
+}
+
+interface AccessReview extends KubeObject {
+  spec: User & Attributes;
+  status?: { allowed: boolean; reason?: string };
+}
+
+type Attributes = { resourceAttributes: object } | { nonResourceAttributes: object };
+
+/** Asks the API server whether someone may do this. @throws Rejection if not. */
+async function checkAccess({ client }: World, user: User, attributes: Attributes): Promise<void> {
+  // as the API server itself does: it asks as this group whether the API is there
+  if (user.groups.includes('system:masters')) return;
+  const review: AccessReview = { metadata: { name: '' }, spec: { ...user, ...attributes } };
+  const { status } = await client.create<AccessReview>(SUBJECT_ACCESS_REVIEWS, review);
+  if (!status?.allowed) throw new Rejection(403, 'Forbidden', `"${user.user}" may not read this metric.`);
+}
+
+function rejectionOf(err: unknown): Rejection {
+  if (err instanceof Rejection) return err;
+  if (err instanceof ServerProblem) return new Rejection(503, 'ServiceUnavailable', err.message);
+  const message = err instanceof KubeError ? err.message : 'The operator failed to answer. Its log has the reason.';
+  return new Rejection(500, 'InternalError', message);
+}
