@@ -138,7 +138,9 @@ test('an operator for one namespace has no rights elsewhere', needsHelm, async (
 
 test('the operator may write its certificate only where the chart leaves it to it', needsHelm, async () => {
   const apiService = async (externalMetrics: object) =>
-    (await objects('coder-operator', { operator: { externalMetrics } })).get('APIService v1beta1.external.metrics.k8s.io');
+    (await objects('coder-operator', { operator: { externalMetrics } })).get(
+      'APIService v1beta1.external.metrics.k8s.io',
+    );
   assert.equal(await apiService({}), undefined);
   const own = await apiService({ enabled: true });
   assert.deepEqual([own.metadata.annotations, own.spec.caBundle], [{ 'coder.com/inject-ca': 'true' }, undefined]);
