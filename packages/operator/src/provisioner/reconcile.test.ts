@@ -181,6 +181,18 @@ test('creates the key, its Secret, the permissions and the Deployment', needsKub
   );
 });
 
+test('an account exists as soon as a daemon is wanted', needsKubernetes, async () => {
+  const { client } = cluster;
+  const namespace = await place();
+  await create(namespace, 'none', { replicas: 0 });
+  await reaches(namespace, 'none', { Ready: 'ScaledToZero' });
+  assert.equal(await exists(SERVICE_ACCOUNTS, namespace, 'none-provisioner'), false);
+  assert.ok(await exists(DEPLOYMENTS, namespace, 'none-provisioner'));
+  await client.merge(PROVISIONERS, { namespace, name: 'none' }, { spec: { replicas: 1 } });
+  await reaches(namespace, 'none', { Ready: 'WaitingForDaemons' });
+  assert.ok(await exists(SERVICE_ACCOUNTS, namespace, 'none-provisioner'));
+});
+
 test('a settled provisioner is not written again', needsKubernetes, async () => {
   const namespace = await place();
   await create(namespace, 'quiet', { replicas: 0 });

@@ -4,7 +4,7 @@ import { ApiError, UnreachableError } from '@platform/client';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound, KubeError } from '../kube/client.ts';
 import type { Secret } from '../kube/objects.ts';
-import { POD_DISRUPTION_BUDGETS, SECRETS, SERVICE_ACCOUNTS } from '../kube/types.ts';
+import { POD_DISRUPTION_BUDGETS, SECRETS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
 import type { NewCondition } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
@@ -15,14 +15,7 @@ import { deleteKey } from './delete-key.ts';
 import { finalize } from './finalize.ts';
 import { createKey, factsOf, freeName, keyIsCurrent, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
 import { accountName, deploymentName, FINALIZER, keySecretOf, organizationOf, owned } from './names.ts';
-import {
-  checksumOf,
-  disruptionBudget,
-  keySecret,
-  podChecksum,
-  serviceAccount,
-  workspaceNamespaces,
-} from './objects.ts';
+import { checksumOf, disruptionBudget, keySecret, podChecksum, workspaceNamespaces } from './objects.ts';
 import { existsOn, notePendingKey, pendingKey } from './pending.ts';
 import { podsOf, type Surplus, scale } from './scale.ts';
 import { problemOf, type Server, ServerProblem, type Target } from './server.ts';
@@ -221,12 +214,10 @@ async function deleteUnstored(world: World, provisioner: Provisioner, target: Ta
   await world.report(PROVISIONERS, provisioner, 'Normal', 'KeyDeleted', message);
 }
 
-/** The account of the daemons, what it may do, and the budget for disruptions. */
+/** What the daemons may do, and the budget for disruptions. */
 async function applyAccess(world: World, provisioner: Provisioner): Promise<void> {
   const { client, caches } = world;
   const { namespace = '' } = provisioner.metadata;
-  const account = caches.accounts.get(namespace, accountName(provisioner));
-  caches.accounts.store(await applyChanges(client, SERVICE_ACCOUNTS, serviceAccount(provisioner), account));
   const { enableDeployments, extraRules = [] } = provisioner.spec.workspacePermissions;
   await applyPermissions(world, {
     ownership: owned,
