@@ -1,19 +1,45 @@
-// The operator with many resources, on a real API server and a real server of this project.
+// The operator with many resources, and with many jobs, on a real API server and a real server of this project.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
+import type { ProvisionerDaemon } from '@platform/contract';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
 import { type KubeObject, SECRETS } from '@platform/operator/kube/types';
 import { installOperator, startCluster } from '@platform/operator/testing/cluster';
+import { startKubelet } from '@platform/operator/testing/kubelet';
 import { startTestServer } from '@platform/testkit/server';
+import {
+  commandTemplate,
+  ensureExecutable,
+  eventually,
+  firstUser,
+  postVersion,
+  startCoderServer,
+} from '../e2e/harness.ts';
+import { startOperatorProcess } from '../e2e/operator-process.ts';
 import { pssMegabytes, type Row } from './measure.ts';
 
 const COUNT = Number(process.env['OPERATOR_BENCH_COUNT'] ?? 1_000);
 const STEADY_MS = 15_000;
+const DAEMONS = 20;
+
+const row = (what: string, value: number, unit: string, most: number): Row => ({
+  what,
+  ours: `${Number(value.toFixed(1))}${unit}`,
+  floor: '–',
+  figure: '–',
+  reach: `≤ ${most}${unit}`,
+  met: value <= most,
+});
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
-/** How long many new resources take, and what the operator costs. Needs KUBERNETES: see scripts/build-kubernetes.sh. */
+/** The operator on a real API server and a real server. Needs KUBERNETES: see scripts/build-kubernetes.sh. */
 export async function benchOperator(): Promise<Row[]> {
+  return [...(await benchMany()), await benchScaleOut()];
+}
+
+/** How long many new resources take, and what the operator costs. */
+async function benchMany(): Promise<Row[]> {
   const [cluster, server] = await Promise.all([startCluster({ audit: true }), startTestServer()]);
   let operator: ChildProcess | undefined;
   try {
@@ -44,27 +70,92 @@ export async function benchOperator(): Promise<Row[]> {
       if (performance.now() - began > 300_000) throw new Error('not reconciled after 300 s');
     }
     const seconds = (performance.now() - began) / 1_000;
-    const calls = cluster.auditLog().filter(({ resource }) => resource !== 'leases').length;
+    // the lists and watches of the operator's start are the same for any number of provisioners, and many share one look at
+    // the Secret with the token
+    const calls = cluster
+      .auditLog()
+      .filter(({ verb, resource }) => resource !== 'leases' && verb !== 'list' && verb !== 'watch').length;
     await pause(5_000);
     const before = cluster.auditLog().filter(({ resource }) => resource !== 'leases').length;
     await pause(STEADY_MS);
     const steady = cluster.auditLog().filter(({ resource }) => resource !== 'leases').length - before;
-    const row = (what: string, value: number, unit: string, most: number): Row => ({
-      what,
-      ours: `${Number(value.toFixed(1))}${unit}`,
-      floor: '–',
-      figure: '–',
-      reach: `≤ ${most}${unit}`,
-      met: value <= most,
-    });
     return [
       row(`reconcile ${COUNT} new provisioners`, seconds, ' s', 60),
-      row('requests to the API server for each', calls / COUNT, '', 6),
+      row(
+        'requests to the API server for each, beside lists and watches',
+        Math.round((10 * calls) / COUNT) / 10,
+        '',
+        6,
+      ),
       row(`requests in ${STEADY_MS / 1_000} s without a change`, steady, '', 0),
       row('memory of the operator with them, at rest', pssMegabytes(operator.pid!), ' MB', 150),
     ];
   } finally {
     operator?.kill('SIGKILL');
+    await server.stop();
+    await cluster.stop();
+  }
+}
+
+/** How long it takes until as many daemons are registered as jobs are posted. Each daemon is a process on this machine. */
+async function benchScaleOut(): Promise<Row> {
+  // as in the image
+  const program = [await ensureExecutable()];
+  const [cluster, server] = await Promise.all([
+    startCluster({ controllers: ['deployment-controller', 'replicaset-controller'] }),
+    startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0', CODER_VERBOSE: 'false' } }),
+  ]);
+  const namespace = await cluster.namespace();
+  const kubelet = startKubelet({
+    client: cluster.client,
+    namespace,
+    program,
+    env: {
+      TF_CLI_CONFIG_FILE: process.env['TF_CLI_CONFIG_FILE'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+    },
+  });
+  let operator: ReturnType<typeof startOperatorProcess> | undefined;
+  try {
+    await firstUser(server);
+    await installOperator(cluster);
+    await cluster.client.create<KubeObject & { data: object }>(SECRETS, {
+      metadata: { namespace, name: 'token' },
+      data: { token: Buffer.from(server.token).toString('base64') },
+    });
+    operator = startOperatorProcess(server, ['--kubeconfig', cluster.kubeconfig, '--context', 'operator']);
+    await cluster.client.create(PROVISIONERS, {
+      metadata: { namespace, name: 'elastic' },
+      spec: {
+        url: server.url,
+        image: 'i',
+        tags: { size: 'large' },
+        bootstrap: { credentialsSecretRef: { name: 'token' } },
+        autoscaling: { minReplicas: 0, maxReplicas: DAEMONS },
+      },
+    } as unknown as Provisioner);
+    const ready = async () =>
+      (await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'elastic')).status?.phase === 'Ready';
+    await eventually('it waits for jobs', ready);
+    const began = performance.now();
+    await Promise.all(
+      Array.from({ length: DAEMONS }, () => postVersion(server, commandTemplate('true'), { tags: { size: 'large' } })),
+    );
+    const registered = new Set<string>();
+    let startedMs = 0;
+    while (registered.size < DAEMONS) {
+      if (performance.now() - began > 120_000) throw new Error(`${registered.size} daemons after 120 s`);
+      await pause(100);
+      if (startedMs === 0 && kubelet.running.size === DAEMONS) startedMs = performance.now() - began;
+      const { body } = await server.api<ProvisionerDaemon[]>('GET', '/organizations/default/provisionerdaemons');
+      for (const { id } of body) registered.add(id);
+    }
+    const seconds = (performance.now() - began) / 1_000;
+    const figure = `${(startedMs / 1_000).toFixed(1)} s until their processes started`;
+    return { ...row(`0 → ${DAEMONS} daemons for ${DAEMONS} jobs, from the first post`, seconds, ' s', 5), figure };
+  } finally {
+    await operator?.stop();
+    await kubelet.stop();
     await server.stop();
     await cluster.stop();
   }
