@@ -65,10 +65,12 @@ function follow(provisioner: string) {
   const stream = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, trigger(provisioner));
   const answers: boolean[] = [];
   const ended = new Promise<StatusObject>((resolve) => stream.on('status', resolve));
+  const answered = new Promise<true>((resolve) => stream.once('data', () => resolve(true)));
   stream.on('data', ({ result }: { result: boolean }) => answers.push(result));
   stream.on('error', () => {});
   return {
     answers,
+    answered,
     ended,
     cancel: () => stream.cancel(),
     says: (...expected: boolean[]) =>
@@ -82,8 +84,7 @@ function follow(provisioner: string) {
 const opened = (provisioner: string) =>
   eventually('a stream is open', async () => {
     const stream = follow(provisioner);
-    const answered = eventually('an answer', () => stream.answers.length === 1);
-    return (await Promise.race([stream.ended, answered])) === true ? stream : undefined;
+    return (await Promise.race([stream.ended, stream.answered])) === true ? stream : undefined;
   });
 
 const trigger = (provisioner: string) => ({ name: 'scaled', namespace, scalerMetadata: { provisioner } });
