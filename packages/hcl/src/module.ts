@@ -67,7 +67,7 @@ class Loader {
   readonly tags = new Map<string, string>();
   /** The source texts of tags that are not written as an object. */
   readonly tagObjects: string[] = [];
-  /** All expressions of tags, with what they are in messages. */
+  /** All expressions of tags. `what` names an expression in messages. */
   readonly tagExpressions: { what: string; expr: Expr; file: string; line: number }[] = [];
   readonly locals = new Map<string, Expr>();
   readonly parameters = new Map<string, ParameterBlock>();

@@ -79,7 +79,7 @@ export interface Servers {
    * @throws ServerProblem.
    */
   look(provisioner: string, target: Target): Promise<Server>;
-  /** The same without a change of what wakes the provisioner. @throws ServerProblem. */
+  /** The same, but what wakes the provisioner stays as it is. @throws ServerProblem. */
   read(provisioner: string, target: Target): Promise<Server>;
   /** The target that a provisioner looked at last, whose token may be gone from the cluster since. */
   targetOf(provisioner: string): Target | undefined;
