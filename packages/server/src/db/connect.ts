@@ -162,8 +162,9 @@ const AWAY = new Set([
   '57P01',
   '57P02',
   '57P03',
-  // from the database: this server hung in a transaction
+  // from the database: this server hung in a transaction, or the transaction took too long
   '25P03',
+  '25P04',
 ]);
 /** The database's disk is full. */
 export const DISK_FULL = '53100';

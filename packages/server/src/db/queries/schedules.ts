@@ -4,7 +4,7 @@ import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
 import type { Transition } from './builds.ts';
 import type { JobStatus } from './jobs.ts';
-import { endWhenSilent } from './task-locks.ts';
+import { endShortly } from './task-locks.ts';
 import type { TemplateRow } from './templates.ts';
 import type { WorkspaceRow } from './workspaces.ts';
 
@@ -74,7 +74,7 @@ export async function dueWorkspaces(db: Sql, now: Date, most: number): Promise<D
  */
 export async function lockDueWorkspace(tx: Tx, id: string): Promise<DueWorkspace | undefined> {
   const [row] = await tx<DueWorkspace[]>`
-    SELECT ${endWhenSilent(tx)}, ${COLUMNS(tx)} WHERE w.id = ${id} AND NOT w.deleted FOR UPDATE OF w`;
+    SELECT ${endShortly(tx)}, ${COLUMNS(tx)} WHERE w.id = ${id} AND NOT w.deleted FOR UPDATE OF w`;
   return row;
 }
 

@@ -13,6 +13,17 @@ const HEARTBEAT_MS = 500;
 export const endWhenSilent = (tx: Tx) =>
   tx`set_config('idle_in_transaction_session_timeout', ${String(SILENT_MS)}, true)`;
 
+/** The longest that a short transaction takes, in ms. */
+const SHORT_MS = 3_000;
+
+/**
+ * In a SELECT: the same for a short transaction, which ends in any case after a few seconds. A server can hang between the
+ * messages of one statement, which PostgreSQL does not count as silence. Releases before 17 cannot do this.
+ */
+export const endShortly = (tx: Tx) => tx`${endWhenSilent(tx)},
+  CASE WHEN current_setting('server_version_num')::int >= 170000
+    THEN set_config('transaction_timeout', ${String(SHORT_MS)}, true) END`;
+
 /**
  * Runs `work` while this server holds the deployment's lock of this name. Returns undefined without running it when
  * another server holds the lock. A lost connection releases the lock, and so does a server that hangs. Then the signal is
