@@ -131,6 +131,25 @@ test('applied daemons register with the server and build', needsKubernetes, asyn
   );
   await succeeds(build(await template('regional', 'true', { location: 'berlin' }), 'regional'));
 
+  // another scaler, or a person, wants fewer: the daemon without a build goes
+  const { command, open } = gate('regional');
+  const slow = await createWorkspace(server, await template('gated', command, { location: 'berlin' }), 'slow-regional');
+  const busy = await reaches('berlin', 'one of them builds', ({ status }) =>
+    status?.daemons?.some((daemon) => daemon.status === 'busy'),
+  );
+  const builder = busy.status!.daemons!.find((daemon) => daemon.status === 'busy')!.name;
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'berlin' }, { spec: { replicas: 1 } });
+  const left = await reaches(
+    'berlin',
+    'one daemon is left',
+    ({ status }) => status?.replicas === 1 && status.daemons?.length === 1,
+  );
+  assert.equal(left.status!.daemons![0]!.name, builder);
+  const { metadata } = await cluster.client.get<KubeObject>(PODS, namespace, builder);
+  assert.equal(metadata.annotations?.['controller.kubernetes.io/pod-deletion-cost'], '1');
+  open();
+  await succeeds(buildEnds(server, slow.latest_build.id));
+
   await cluster.client.delete(PROVISIONERS, namespace, 'berlin');
   await eventually('the pods are gone', async () => (await pods()).length === 0);
   const { body: keys } = await server.api<{ name: string }[]>('GET', '/organizations/default/provisionerkeys');

@@ -9,7 +9,7 @@ import { DEPLOYMENTS, JOBS, kubeTime, PODS, SERVICE_ACCOUNTS } from '../kube/typ
 import { applyChanges } from '../machinery/apply.ts';
 import { keyOf } from '../machinery/informer.ts';
 import type { World } from '../world.ts';
-import { decide } from './autoscale.ts';
+import { type Decision, type Demand, decide } from './autoscale.ts';
 import { accountName, deploymentName, owned } from './names.ts';
 import { deployment, job, type Runtime, serviceAccount } from './objects.ts';
 
@@ -71,34 +71,50 @@ export async function scale(world: World, situation: Situation, surplus: Surplus
 
 async function scaleDeployment(world: World, situation: Situation, surplus: Surplus): Promise<Scaled> {
   const { provisioner } = situation;
-  const { minReplicas, maxReplicas, idleSeconds } = provisioner.spec.autoscaling!;
+  const { minReplicas } = provisioner.spec.autoscaling!;
   const { namespace = '' } = provisioner.metadata;
   await removeJobs(world, provisioner);
-  const key = keyOf(provisioner);
   const live = world.caches.deployments.get(namespace, deploymentName(provisioner));
   const { pending, busy } = demandOf(situation);
+  const current = live?.spec.replicas ?? minReplicas;
+  const decision = decideNow(world, provisioner, surplus, { min: minReplicas, pending, busy, current });
+  await applyDeployment(world, situation, decision.replicas);
+  return scaled(world, situation, { pending, decision, changed: live?.spec.replicas !== decision.replicas });
+}
+
+/** Decides how many daemons to run, and notes since when fewer would do. */
+function decideNow(
+  { clock }: World,
+  provisioner: Provisioner,
+  surplus: Surplus,
+  now: Pick<Demand, 'min' | 'pending' | 'busy' | 'current'>,
+): Decision {
+  const { maxReplicas, idleSeconds } = provisioner.spec.autoscaling!;
+  const key = keyOf(provisioner);
   const decision = decide({
-    min: minReplicas,
+    ...now,
     max: maxReplicas,
     idleMs: idleSeconds * 1000,
-    pending,
-    busy,
-    current: live?.spec.replicas ?? minReplicas,
-    now: world.clock.monotonic(),
+    now: clock.monotonic(),
     surplusSince: surplus.get(key),
   });
   if (decision.surplusSince === undefined) surplus.delete(key);
   else surplus.set(key, decision.surplusSince);
-  const shrinks = live !== undefined && decision.replicas < (live.spec.replicas ?? 0);
-  if (shrinks) await protectBuilds(world, situation);
-  await applyDeployment(world, situation, decision.replicas);
+  return decision;
+}
+
+function scaled(
+  world: World,
+  situation: Situation,
+  { pending, decision, changed }: { pending: number; decision: Decision; changed: boolean },
+): Scaled {
   return {
     replicas: decision.replicas,
     againMs: decision.againMs,
     autoscaling: {
       pendingJobs: pending,
       desiredReplicas: decision.desired,
-      ...scaleTime(world, situation, live?.spec.replicas !== decision.replicas),
+      ...scaleTime(world, situation, changed),
     },
   };
 }
@@ -119,11 +135,14 @@ async function applyAccount({ client, caches }: World, provisioner: Provisioner,
   caches.accounts.store(await applyChanges(client, SERVICE_ACCOUNTS, serviceAccount(provisioner), account));
 }
 
-async function applyDeployment(world: World, { provisioner, runtime }: Situation, replicas: number) {
+/** Applies the Deployment with this number of daemons. Kubernetes removes those that are idle first. */
+async function applyDeployment(world: World, situation: Situation, replicas: number) {
   const { client, caches } = world;
+  const { provisioner, runtime } = situation;
   await applyAccount(world, provisioner, replicas);
   const desired = deployment(provisioner, runtime, replicas);
   const live = caches.deployments.get(provisioner.metadata.namespace!, desired.metadata.name);
+  if (replicas < (live?.spec.replicas ?? 0)) await protectBuilds(world, situation);
   caches.deployments.store(await applyChanges(client, DEPLOYMENTS, desired, live));
 }
 
@@ -153,9 +172,7 @@ function jobsOf({ caches }: World, provisioner: Provisioner): Job[] {
 /** One Job for each build. A Job whose daemon never got a build is deleted after the idle time. */
 async function scaleJobs(world: World, situation: Situation, surplus: Surplus): Promise<Scaled> {
   const { provisioner, daemons, runtime } = situation;
-  const { maxReplicas, idleSeconds } = provisioner.spec.autoscaling!;
-  const { client, caches, clock } = world;
-  const key = keyOf(provisioner);
+  const { client, caches } = world;
   await removeDeployment(world, provisioner);
   const busyPods = new Set(daemons.filter(isBusy).map(({ name }) => name));
   const podJob = (pod: Pod) => pod.metadata.labels?.['batch.kubernetes.io/job-name'];
@@ -167,32 +184,14 @@ async function scaleJobs(world: World, situation: Situation, surplus: Surplus): 
   const all = jobsOf(world, provisioner);
   const free = all.filter((each) => !busyJobs.has(each.metadata.name));
   const { pending } = demandOf(situation);
-  const decision = decide({
-    min: 0,
-    max: maxReplicas,
-    idleMs: idleSeconds * 1000,
-    pending,
-    busy: all.length - free.length,
-    current: all.length,
-    now: clock.monotonic(),
-    surplusSince: surplus.get(key),
-  });
-  if (decision.surplusSince === undefined) surplus.delete(key);
-  else surplus.set(key, decision.surplusSince);
+  const busy = all.length - free.length;
+  const decision = decideNow(world, provisioner, surplus, { min: 0, pending, busy, current: all.length });
   await applyAccount(world, provisioner, decision.replicas);
   for (let count = all.length; count < decision.replicas; count++) {
     caches.jobs.store(await client.create(JOBS, job(provisioner, runtime)));
   }
   for (const each of free.slice(0, Math.max(0, all.length - decision.replicas))) await removeJob(world, each);
-  return {
-    replicas: decision.replicas,
-    againMs: decision.againMs,
-    autoscaling: {
-      pendingJobs: pending,
-      desiredReplicas: decision.desired,
-      ...scaleTime(world, situation, all.length !== decision.replicas),
-    },
-  };
+  return scaled(world, situation, { pending, decision, changed: all.length !== decision.replicas });
 }
 
 async function removeDeployment({ client, caches }: World, provisioner: Provisioner): Promise<void> {

@@ -33,7 +33,7 @@ const reaches = (name: string, reasons: Record<string, string>) =>
     const ok = Object.entries(reasons).every(
       ([type, reason]) => conditions.find((each) => each.type === type)?.reason === reason,
     );
-    return ok && found;
+    return ok && found.status?.observedGeneration === found.metadata.generation && found;
   });
 
 test('runs a proxy with a token, and says what its server must have', needsKubernetes, async () => {
