@@ -1,3 +1,5 @@
+import { collectGarbage } from './garbage.ts';
+
 const EVERY_MS = 5;
 
 /** The CPU time of this thread, in ms. */
@@ -11,6 +13,7 @@ const busy = () => {
  * time, because on a busy machine nothing is on time.
  */
 export async function heldUp<T>(run: () => Promise<T>): Promise<{ value: T; longestMs: number }> {
+  collectGarbage();
   let last = busy();
   let longestMs = 0;
   // Node's own monitor misses a loop that is blocked only once.

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { eventually } from '@platform/testkit';
+import { collectGarbage } from '@platform/testkit/garbage';
 import type { WebSocketClose, WebSocketConnection } from '@platform/wire/websocket';
 import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux/frames';
 
@@ -91,13 +90,10 @@ export async function timersOf(
   return taken;
 }
 
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
 /** Bytes that this process holds on its heap and in buffers, after collection. */
 export async function memory(): Promise<number> {
   for (let turn = 0; turn < 3; turn++) {
-    collect();
+    collectGarbage();
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   const { heapUsed, arrayBuffers } = process.memoryUsage();
