@@ -166,7 +166,8 @@ export interface NewSession {
 export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession, db: Db = ctx.sql): Promise<string> {
   const token = newToken();
   const { parent } = session;
-  const expiresAt = ctx.clock.now().getTime() + session.lifetimeMs;
+  const now = ctx.clock.now().getTime();
+  const expiresAt = Math.min(now + session.lifetimeMs, parent?.expiresAt.getTime() ?? Number.POSITIVE_INFINITY);
   await insertApiKey(db, owner, {
     id: token.id,
     hashed_secret: token.hashedSecret,
@@ -174,9 +175,10 @@ export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession,
     login_type: session.loginType,
     scope: session.scope ?? 'all',
     ...(parent ? { parent_id: parent.id } : {}),
-    lifetime_seconds: Math.floor(session.lifetimeMs / 1000),
+    // the parent may have just expired
+    lifetime_seconds: Math.max(0, Math.floor((expiresAt - now) / 1000)),
     ip_address: ctx.ip,
-    expires_at: new Date(Math.min(expiresAt, parent?.expiresAt.getTime() ?? expiresAt)),
+    expires_at: new Date(expiresAt),
   });
   return token.text;
 }

@@ -57,10 +57,10 @@ export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyR
   requirePerson(owner);
   const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
   const own = await ownKey(ctx);
-  const maker = own && isToken(own) ? makerOf(ctx, own) : undefined;
+  const maker = own && isToken(own) ? makerOf(own) : undefined;
   // use extends a session, but not a key that a token created. A session of a provider ends when the provider says so
   const session = maker
-    ? { loginType: 'none' as const, lifetimeMs: Math.min(KEY_LIFETIME_MS, maker.leftMs), parent: maker }
+    ? { loginType: 'none' as const, lifetimeMs: KEY_LIFETIME_MS, parent: maker }
     : { loginType: own?.login_type ?? ('password' as const), lifetimeMs: KEY_LIFETIME_MS };
   return { key: await ctx.sql.begin((tx) => createRecorded(ctx, tx, allowed, session)) };
 }
@@ -87,16 +87,12 @@ const ownKey = async ({ actor, sql }: Ctx): Promise<ApiKeyRow | undefined> =>
 
 const isToken = ({ login_type }: ApiKeyRow): boolean => login_type === 'token' || login_type === 'none';
 
-const makerOf = (ctx: Ctx, key: ApiKeyRow) => ({
-  id: key.id,
-  expiresAt: key.expires_at,
-  leftMs: key.expires_at.getTime() - ctx.clock.now().getTime(),
-});
+const makerOf = (key: ApiKeyRow) => ({ id: key.id, expiresAt: key.expires_at });
 
 /** The token that makes the request, as opposed to a session. Keys that it creates expire with it. */
 async function makerToken(ctx: Ctx): Promise<ReturnType<typeof makerOf> | undefined> {
   const key = await ownKey(ctx);
-  return key && isToken(key) ? makerOf(ctx, key) : undefined;
+  return key && isToken(key) ? makerOf(key) : undefined;
 }
 
 /** Creates a named token. Its lifetime is in nanoseconds; 0 or absent means the default. */
@@ -115,7 +111,7 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
   if (asked > longest) throw invalid(`lifetime must be at most ${formatDuration(longest)}`);
   if (asked !== 0 && asked < 1000) throw invalid('lifetime must be at least one second');
   const maker = await makerToken(ctx);
-  const leftMs = maker?.leftMs ?? Number.POSITIVE_INFINITY;
+  const leftMs = maker ? maker.expiresAt.getTime() - ctx.clock.now().getTime() : Number.POSITIVE_INFINITY;
   if (asked > leftMs)
     throw invalid(
       `lifetime must be at most ${formatDuration(Math.floor(leftMs / 1000) * 1000)}, the remaining lifetime of the token that ` +
@@ -130,7 +126,7 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
     return await ctx.sql.begin(async (tx) => {
       const session = {
         loginType: 'token',
-        lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest, leftMs),
+        lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest),
         parent: maker,
         tokenName: name,
         ...(input.scope ? { scope: input.scope } : {}),
