@@ -1,13 +1,11 @@
-import { getHeapStatistics, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { getHeapStatistics } from 'node:v8';
+import { garbageCollector } from './garbage-collector.ts';
 
 const LOOK_MS = 10_000;
 /** The share of the time in which the event loop did something, below which a process counts as idle. */
 const IDLE_UTILIZATION = 0.05;
 /** A collection takes some tens of milliseconds: it has to be worth it. */
 const LEAST_GROWTH = 12 << 20;
-
-type CollectGarbage = (how: { type: 'major'; execution: 'async'; flavor: 'last-resort' }) => Promise<void>;
 
 /**
  * Gives memory back to the system while a process is idle. V8 keeps the heap that a burst of work has grown, and never
@@ -25,23 +23,11 @@ export function releaseMemoryWhenIdle({ lookMs = LOOK_MS } = {}): () => void {
     const grown = getHeapStatistics().total_heap_size - afterLast;
     if (running || utilization > IDLE_UTILIZATION || grown < LEAST_GROWTH) return;
     running = true;
-    await collector()({ type: 'major', execution: 'async', flavor: 'last-resort' });
+    await garbageCollector()({ type: 'major', execution: 'async', flavor: 'last-resort' });
     afterLast = getHeapStatistics().total_heap_size;
     usage = performance.eventLoopUtilization();
     running = false;
   }, lookMs);
   timer.unref();
   return () => clearInterval(timer);
-}
-
-let known: CollectGarbage | undefined;
-
-function collector(): CollectGarbage {
-  if (!known) {
-    // a new context has the function as a global; this one, and all code in it, does not
-    setFlagsFromString('--expose-gc');
-    known = runInNewContext('gc') as CollectGarbage;
-    setFlagsFromString('--no-expose-gc');
-  }
-  return known;
 }

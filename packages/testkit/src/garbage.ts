@@ -1,6 +1,4 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { garbageCollector } from '@platform/kit/garbage-collector';
 
-setFlagsFromString('--expose-gc');
 /** Collects the garbage of this process now. */
-export const collectGarbage = runInNewContext('gc') as () => void;
+export const collectGarbage = (): void => garbageCollector()();
