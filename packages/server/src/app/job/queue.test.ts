@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { loseAnswers } from '@platform/testkit/lost-answers';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask, verifiedDaemon } from '../../authz/proofs.ts';
 import { acquireJob, ageBackgroundJobs, insertJob } from '../../db/queries/job-queue.ts';
@@ -50,26 +51,15 @@ test('finds the job that it took although the database connection broke before t
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const tags = { ...UNTAGGED, broken: 'yes' };
-  let lost = 0;
-  const breaking = new Proxy(sql, {
-    apply(target, self, args) {
-      const statement = Reflect.apply(target, self, args);
-      const taking = Array.isArray(args[0]) && args[0].join('').includes('acquire_epoch = acquire_epoch + 1');
-      if (!taking || lost > 0) return statement;
-      return Promise.resolve(statement).then((rows: unknown[]) => {
-        if (rows.length === 0) return rows;
-        lost++;
-        throw Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
-      });
-    },
-  });
+  const taking = 'acquire_epoch = acquire_epoch + 1';
+  const { sql: breaking, lost } = loseAnswers(sql, taking, (_, rows) => rows.length > 0 && lost() === 0);
   const queue = createJobQueue({ ...server.services, sql: breaking });
   try {
     const version = await pendingVersion(server, { tags });
     const daemon = worker(organization!.id, tags);
     const job = await queue.next(daemon, AbortSignal.timeout(5_000));
     assert.equal(job.id, version.job.id);
-    assert.equal(lost, 1);
+    assert.equal(lost(), 1);
     await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE id = ${job.id}`;
   } finally {
     queue.close();

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pendingVersion, startTestServer, type TestServer, uploadSource } from '@platform/testkit';
+import { type LostAnswers, loseAnswers } from '@platform/testkit/lost-answers';
 import { eventually } from '@platform/testkit/wait';
 import type { Sql } from '../../db/connect.ts';
 import { joinDaemon } from '../testing/daemons.ts';
@@ -16,28 +17,16 @@ after(() => server.stop());
 
 const join = (name: string) => joinDaemon(server, name, { psk: PSK });
 
-const away = () => Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
-
-/** The server's database, which goes away during a statement that contains `text`. `isLost` says for which of them. */
-function breakDuring(text: string, isLost: (nth: number) => boolean): { lost: () => number } {
-  let nth = 0;
-  let lost = 0;
-  server.services.sql = new Proxy(sql, {
-    apply(target, self, args) {
-      const statement = Reflect.apply(target, self, args);
-      const strings: unknown = args[0];
-      if (!Array.isArray(strings) || !strings.join('').includes(text) || !isLost(++nth)) return statement;
-      lost++;
-      // it takes effect, and its answer is lost
-      return Promise.resolve(statement).then(() => Promise.reject(away()));
-    },
-  });
-  return { lost: () => lost };
+/** The server's database, which goes away during the statement that a message to a daemon needs. */
+function breakMessages(isLost: (nth: number) => boolean): LostAnswers {
+  const broken = loseAnswers(sql, 'SELECT username FROM users', isLost);
+  server.services.sql = broken.sql;
+  return broken;
 }
 
 test('hands over a job although the database goes away between its acquisition and its message', async () => {
   const { session, daemon } = await join('patient');
-  const broken = breakDuring('SELECT username FROM users', (nth) => nth <= 2);
+  const broken = breakMessages((nth) => nth <= 2);
   try {
     const call = daemon.acquireJobWithCancel();
     const version = await pendingVersion(server);
@@ -52,7 +41,7 @@ test('hands over a job although the database goes away between its acquisition a
 
 test('puts a job back whose daemon leaves while the database is away', async () => {
   const { session, daemon } = await join('leaver');
-  const broken = breakDuring('SELECT username FROM users', () => true);
+  const broken = breakMessages(() => true);
   try {
     void daemon
       .acquireJobWithCancel()
