@@ -143,7 +143,7 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
 }
 
 /** The parts of the program, and where each begins. */
-export const PARTS = ['client', 'whole', 'launcher', 'runner'] as const;
+export const PARTS = ['client', 'whole', 'hasher', 'launcher', 'runner'] as const;
 
 /** Writes launch.js, worker.js and a script for each part to a folder. */
 export async function makeParts(into: string): Promise<void> {
@@ -152,6 +152,7 @@ export async function makeParts(into: string): Promise<void> {
   const entries: Record<(typeof PARTS)[number], [entry: string, plugins: Plugin[]]> = {
     client: ['entry.ts', [withoutDaemons, lightSsh2(SSH2_CLIENT), lazyBuiltins]],
     whole: ['entry.ts', [lightSsh2(SSH2), bundledGrpc, lazyBuiltins]],
+    hasher: ['hasher.ts', [lazyBuiltins]],
     launcher: ['../../packages/provisioner/src/isolation/entry.ts', [lazyBuiltins]],
     runner: ['../../packages/provisioner/src/runner/entry.ts', [lazyBuiltins]],
   };

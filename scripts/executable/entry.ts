@@ -1,43 +1,8 @@
 // The entry of the single executable. It provides the assets to the programs and then runs the command.
-import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { getAsset, getAssetKeys, getRawAsset } from 'node:sea';
-import { homeFolder } from '@platform/kit/home';
-
-interface Packed {
-  path: string;
-  mode: number;
-  size: number;
-}
-
-/** Whether no other user can have written to a folder. In /tmp, anybody may have made one of this name. */
-function belongsToUs(folder: string): boolean {
-  const found = lstatSync(folder, { throwIfNoEntry: false });
-  if (!found?.isDirectory()) return false;
-  return process.getuid === undefined || (found.uid === process.getuid() && (found.mode & 0o022) === 0);
-}
-
-/** Unpacks a folder from two assets: an index, and the compressed bytes of all files one after the other. */
-function unpack(name: string, into: string): string {
-  const version = getAsset(`${name}.version`, 'utf8');
-  const mark = join(into, 'version');
-  if (belongsToUs(into) && existsSync(mark) && readFileSync(mark, 'utf8') === version) return into;
-  const fresh = `${into}.${process.pid}`;
-  const index = JSON.parse(getAsset(`${name}.index`, 'utf8')) as Packed[];
-  const bytes = process.getBuiltinModule('node:zlib').zstdDecompressSync(Buffer.from(getRawAsset(`${name}.zst`)));
-  let offset = 0;
-  for (const { path, mode, size } of index) {
-    const file = join(fresh, path);
-    mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
-    writeFileSync(file, bytes.subarray(offset, offset + size), { mode });
-    offset += size;
-  }
-  writeFileSync(join(fresh, 'version'), version);
-  rmSync(into, { recursive: true, force: true });
-  renameSync(fresh, into);
-  return into;
-}
+import './argon2.ts';
+import { cacheFolder, requireFrom, unpack } from './unpack.ts';
 
 const lazily = <K extends keyof typeof globalThis>(name: K, make: () => unknown) =>
   Object.defineProperty(globalThis, name, { configurable: true, get: make });
@@ -54,12 +19,6 @@ lazily('PLATFORM_UNPACK_POSTGRES' as never, () =>
   getAssetKeys().includes('postgres.zst')
     ? (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native')
     : undefined,
-);
-const cacheFolder = () => join(process.env['XDG_CACHE_HOME'] ?? join(homeFolder(), '.cache'), 'coder');
-const requireFrom = (home: string, name: string) => createRequire(join(home, 'index.cjs'))(name);
-lazily(
-  'PLATFORM_LOAD_ARGON2' as never,
-  () => async () => requireFrom(unpack('argon2', join(cacheFolder(), 'argon2')), '@node-rs/argon2'),
 );
 lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
   let home: string;

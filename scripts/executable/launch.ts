@@ -1,11 +1,16 @@
-// The executable's first script. It is small, because Node.js reads it before anything else. The program has four parts:
-// the commands that are clients of a server, the whole program, and two small ones for the processes that daemons start
-// and that stay as long as they do. Each is an asset with a code cache.
+// The executable's first script. It is small, because Node.js reads it before anything else. The parts of the program
+// are the commands that are clients of a server, the whole program, and small ones for the processes that servers and
+// daemons start beside themselves. Each is an asset with a code cache.
 const { getRawAsset } = process.getBuiltinModule('node:sea');
 const { createRequire } = process.getBuiltinModule('node:module');
 const { Script } = process.getBuiltinModule('node:vm');
 
-function runPart(name: 'client' | 'whole' | 'launcher' | 'runner'): void {
+/** The small parts, and the words that start each. */
+const PROGRAMS = { hasher: 'server', launcher: 'provisioner', runner: 'provisioner' };
+const isProgram = (word: string | undefined): word is keyof typeof PROGRAMS =>
+  word !== undefined && Object.hasOwn(PROGRAMS, word);
+
+function runPart(name: 'client' | 'whole' | keyof typeof PROGRAMS): void {
   const cachedData = Buffer.from(getRawAsset(`${name}.cache`));
   const source = Buffer.from(getRawAsset(`${name}.js`)).toString('latin1');
   const script = new Script(source, { filename: `${name}.js`, ...(cachedData.length > 0 ? { cachedData } : {}) });
@@ -18,4 +23,4 @@ function runPart(name: 'client' | 'whole' | 'launcher' | 'runner'): void {
 process.execArgv = [];
 globalThis.PLATFORM_RUN_WHOLE = () => runPart('whole');
 const [group, name] = process.argv.slice(2);
-runPart(group === 'provisioner' && (name === 'launcher' || name === 'runner') ? name : 'client');
+runPart(isProgram(name) && group === PROGRAMS[name] ? name : 'client');

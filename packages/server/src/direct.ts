@@ -1,6 +1,7 @@
 import { type Logger, systemClock } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import { type Ctx, type Services, systemContext } from './app/context.ts';
+import { hashHere } from './app/hashing/argon2.ts';
 import { createVault } from './app/vault.ts';
 import { createWork } from './app/work/start.ts';
 import { loadConfig } from './config/load.ts';
@@ -51,6 +52,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       optionSources: {},
       warnings: [],
       backgroundTasks: () => [],
+      hash: hashHere,
       agentsWait: () => false,
     };
     return await run(systemContext(services, task));

@@ -7,6 +7,8 @@ import { createChangeFeed } from './app/change/feed.ts';
 import type { Services } from './app/context.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { updateCheckTask } from './app/deployment/updates.ts';
+import { hashHere } from './app/hashing/argon2.ts';
+import { createHashingProcess } from './app/hashing/process.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { notificationTasks } from './app/notification/deliver.ts';
 import { failedBuildsTask } from './app/notification/failed-builds.ts';
@@ -19,7 +21,7 @@ import type { Providers } from './app/sign-in/provider.ts';
 import { refreshSignInsTask } from './app/sign-in/refresh.ts';
 import { randomText } from './app/token.ts';
 import { githubEnabled, oidcEnabled } from './app/user/authmethods.ts';
-import { createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
+import { CHECKS_AT_ONCE, createKnownDevices, createSignInLimit } from './app/user/sign-in-limit.ts';
 import { createVault } from './app/vault.ts';
 import { createWork } from './app/work/start.ts';
 import { appOrigins } from './app/workspace-app/address.ts';
@@ -101,6 +103,8 @@ export interface ServerOptions {
   daemonCommand: readonly string[];
   /** The program and arguments that start builds under uids of their own, where the server runs as root. */
   launcherCommand?: readonly string[];
+  /** The program and arguments that hash passwords; see app/hashing/process.ts. Default: this process does. */
+  hashingCommand?: readonly string[];
   /** Finds the executables that workspaces download. */
   findBinary: FindBinary;
   /** Whether such an executable is still being built, so that agents wait for it. */
@@ -203,6 +207,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     );
     const work = createWork(log);
     closer.add('worker threads', () => work.close());
+    const hashing =
+      given.hashingCommand && createHashingProcess({ command: given.hashingCommand, log, atOnce: CHECKS_AT_ONCE });
+    if (hashing) closer.add('password hashing', () => hashing.close());
     const background = createBackgroundDriver({ sql, clock, log });
     const services: Services = {
       backgroundTasks: background.status,
@@ -210,6 +217,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       lists,
       events,
       work,
+      hash: hashing?.hash ?? hashHere,
       config,
       clock,
       log,

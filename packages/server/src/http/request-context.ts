@@ -23,6 +23,7 @@ export class RequestContext implements Ctx {
   readonly optionSources: Ctx['optionSources'];
   readonly warnings: string[];
   readonly backgroundTasks: Ctx['backgroundTasks'];
+  readonly hash: Ctx['hash'];
   readonly agentsWait: Ctx['agentsWait'];
   readonly actor: Actor;
   readonly requestId: string;
@@ -51,6 +52,7 @@ export class RequestContext implements Ctx {
     this.optionSources = services.optionSources;
     this.warnings = services.warnings;
     this.backgroundTasks = services.backgroundTasks;
+    this.hash = services.hash;
     this.agentsWait = services.agentsWait;
     this.actor = actor;
     this.requestId = request.id;

@@ -31,12 +31,19 @@ export function selfCommand(...words: string[]): string[] {
   return [process.execPath, MAIN, ...words];
 }
 
-/** The processes that daemons start and that stay as long as they do. In the executable each is a part of its own. */
-const PROGRAMS = { launcher: '@platform/provisioner/isolation/entry', runner: '@platform/provisioner/runner/entry' };
+/** The processes that servers and daemons start beside themselves. In the executable each is a part of its own. */
+const PROGRAMS = {
+  /** Hashes passwords. */
+  hasher: '@platform/server/app/hashing/entry',
+  /** Starts builds under other uids. */
+  launcher: '@platform/provisioner/isolation/entry',
+  /** Runs Terraform. */
+  runner: '@platform/provisioner/runner/entry',
+};
 
-/** The program and arguments that run the process that starts builds under other uids, or the one that runs Terraform. */
+/** The program and arguments that run one of these processes. */
 export function programCommand(name: keyof typeof PROGRAMS): string[] {
-  if (isSea()) return [process.execPath, 'provisioner', name];
+  if (isSea()) return [process.execPath, name === 'hasher' ? 'server' : 'provisioner', name];
   return [process.execPath, createRequire(import.meta.url).resolve(PROGRAMS[name])];
 }
 

@@ -70,6 +70,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     log,
     daemonCommand: selfCommand('provisioner', 'builtin'),
     launcherCommand: programCommand('launcher'),
+    hashingCommand: programCommand('hasher'),
     findBinary: binaries.find,
     buildsBinaries: binaries.building,
     dashboard,

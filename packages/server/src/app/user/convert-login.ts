@@ -62,7 +62,7 @@ export async function convertLogin(
       detail: `Your login type is "${user.login_type}". Ask an administrator to change it.`,
     });
   }
-  const check = () => verifyPassword(user.hashed_password, input.password);
+  const check = () => verifyPassword(user.hashed_password, input.password, ctx.hash);
   const right = ctx.config.dangerousDisableRateLimits
     ? await check()
     : await limit.attempt({ address: ctx.ip, account: user.email.toLowerCase(), device: undefined }, check);

@@ -26,7 +26,7 @@ export async function loginWithPassword(
   { limit, devices, proof }: SignIn,
 ): Promise<LoginWithPasswordResponse & { proof: string }> {
   const user = await userByEmail(ctx.sql, input.email);
-  const check = () => verifyPassword(user?.hashed_password ?? '', input.password);
+  const check = () => verifyPassword(user?.hashed_password ?? '', input.password, ctx.hash);
   const device = user && devices.verify(user.id, proof);
   const right = ctx.config.dangerousDisableRateLimits
     ? await check()
