@@ -13,6 +13,26 @@ import { coder, ensureExecutable, eventually, PERSON, startCoderServer } from '.
 
 const CHEAP = { memory: 1_024, passes: 1, parallelism: 1, tagLength: 32 };
 
+test('each part of the executable starts from its code cache', async () => {
+  const program = await ensureExecutable();
+  const commands = [
+    'version',
+    'agent',
+    'operator start',
+    'provisioner start',
+    'server',
+    'server migrate',
+    'reset-password',
+  ];
+  for (const words of commands) {
+    const { stderr } = spawnSync(program, [...words.split(' '), '--no-such-flag'], {
+      encoding: 'utf8',
+      env: { NODE_DEBUG: 'coder' },
+    });
+    assert.equal(stderr, 'error: Unknown flag: --no-such-flag\n', words);
+  }
+});
+
 test('the single executable is server, database, daemon, runner, agent and command', { timeout: 300_000 }, async () => {
   // outside the checkout in a folder that everybody can access, like an installed program
   const dir = mkdtempSync(join(tmpdir(), 'platform-installed-'));

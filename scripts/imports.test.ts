@@ -172,7 +172,7 @@ test('the check finds forbidden imports', () => {
   assert.match(server('metrics', "import { x } from '../http/errors.ts';")!, /server\/metrics may not import/);
   assert.match(see('packages/agent/src/a.ts', "import { x } from '../../server/src/main.ts';")[0]!, /another package/);
   assert.equal(
-    see('packages/cli/src/commands/daemons/server.ts', "const s = await import('@platform/server');")[0],
+    see('packages/cli/src/commands/daemons/server/server.ts', "const s = await import('@platform/server');")[0],
     undefined,
   );
 });

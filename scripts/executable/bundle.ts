@@ -106,16 +106,24 @@ const bundledGrpc: Plugin = {
   },
 };
 
-/** Leaves out the commands that are servers. For them, the first part starts the whole program instead. */
-const withoutDaemons: Plugin = {
+/**
+ * Leaves out the commands that are servers, except those of the folder `kept`. Loading one of them runs `other` in
+ * their place, which gets the name of the command's folder.
+ */
+const withoutDaemons = (kept: string | undefined, other: (folder: string) => string): Plugin => ({
   name: 'without-daemons',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /\/daemons\// }, ({ path, importer }) =>
-      importer.endsWith(join('commands', 'index.ts')) ? { path, namespace: 'daemon' } : undefined,
-    );
-    onLoad({ filter: /.*/, namespace: 'daemon' }, () => ({ contents: 'throw globalThis.PLATFORM_RUN_WHOLE;' }));
+    onResolve({ filter: /\/daemons\// }, ({ path, importer }) => {
+      const folder = /\/daemons\/([a-z]+)\//.exec(path)?.[1];
+      if (!importer.endsWith(join('commands', 'index.ts')) || folder === kept) return;
+      return { path: other(folder!), namespace: 'other-part' };
+    });
+    onLoad({ filter: /.*/, namespace: 'other-part' }, ({ path }) => ({
+      contents: `import { OtherPart } from './other-part.ts'; throw new OtherPart('${path}');`,
+      resolveDir: join(here, '../../packages/cli/src'),
+    }));
   },
-};
+});
 
 async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promise<void> {
   const { warnings } = await build({
@@ -142,16 +150,28 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
   if (warnings.length > 0) process.exitCode = 1;
 }
 
-/** The parts of the program, and where each begins. */
-export const PARTS = ['client', 'whole', 'hasher', 'launcher', 'runner'] as const;
+/** The parts for one folder of commands/daemons each, because many processes of these run. */
+const DAEMONS = ['agent', 'operator', 'provisioner'] as const;
+
+/**
+ * The parts of the program. It starts with `client`, the commands that are clients of a server. A command outside of it
+ * runs one of DAEMONS, and what these do not have runs `whole`. The others are the processes that servers and daemons
+ * start beside themselves.
+ */
+export const PARTS = ['client', 'whole', ...DAEMONS, 'hasher', 'launcher', 'runner'] as const;
 
 /** Writes launch.js, worker.js and a script for each part to a folder. */
 export async function makeParts(into: string): Promise<void> {
   await bundle('launch.ts', join(into, 'launch.js'), []);
   await bundle('../../packages/server/src/app/work/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
+  const whole = [lightSsh2(SSH2), bundledGrpc, lazyBuiltins];
+  const partOf = (folder: string) => DAEMONS.find((name) => name === folder) ?? 'whole';
   const entries: Record<(typeof PARTS)[number], [entry: string, plugins: Plugin[]]> = {
-    client: ['entry.ts', [withoutDaemons, lightSsh2(SSH2_CLIENT), lazyBuiltins]],
-    whole: ['entry.ts', [lightSsh2(SSH2), bundledGrpc, lazyBuiltins]],
+    client: ['entry.ts', [withoutDaemons(undefined, partOf), lightSsh2(SSH2_CLIENT), lazyBuiltins]],
+    whole: ['entry.ts', whole],
+    agent: ['entry.ts', [withoutDaemons('agent', () => 'whole'), ...whole]],
+    operator: ['entry.ts', [withoutDaemons('operator', () => 'whole'), ...whole]],
+    provisioner: ['entry.ts', [withoutDaemons('provisioner', () => 'whole'), ...whole]],
     hasher: ['hasher.ts', [lazyBuiltins]],
     launcher: ['../../packages/provisioner/src/isolation/entry.ts', [lazyBuiltins]],
     runner: ['../../packages/provisioner/src/runner/entry.ts', [lazyBuiltins]],

@@ -1,6 +1,5 @@
-// The executable's first script. It is small, because Node.js reads it before anything else. The parts of the program
-// are the commands that are clients of a server, the whole program, and small ones for the processes that servers and
-// daemons start beside themselves. Each is an asset with a code cache.
+// The executable's first script. It is small, because Node.js reads it before anything else. Each part of the program
+// is an asset with a code cache: see bundle.ts.
 const { getRawAsset } = process.getBuiltinModule('node:sea');
 const { createRequire } = process.getBuiltinModule('node:module');
 const { Script } = process.getBuiltinModule('node:vm');
@@ -10,17 +9,18 @@ const PROGRAMS = { hasher: 'server', launcher: 'provisioner', runner: 'provision
 const isProgram = (word: string | undefined): word is keyof typeof PROGRAMS =>
   word !== undefined && Object.hasOwn(PROGRAMS, word);
 
-function runPart(name: 'client' | 'whole' | keyof typeof PROGRAMS): void {
+function runPart(name: string): void {
   const cachedData = Buffer.from(getRawAsset(`${name}.cache`));
   const source = Buffer.from(getRawAsset(`${name}.js`)).toString('latin1');
   const script = new Script(source, { filename: `${name}.js`, ...(cachedData.length > 0 ? { cachedData } : {}) });
-  if (script.cachedDataRejected && process.env['NODE_DEBUG'] === 'coder') console.error('The code cache was rejected.');
+  if (script.cachedDataRejected !== false && process.env['NODE_DEBUG'] === 'coder')
+    console.error(`The part ${name} runs without its code cache.`);
   const { execPath } = process;
   script.runInThisContext()(createRequire(execPath), execPath, '/', { url: `file://${execPath}` });
 }
 
 // Each process of the executable gets its options from the executable. As arguments, they would be the command's.
 process.execArgv = [];
-globalThis.PLATFORM_RUN_WHOLE = () => runPart('whole');
+globalThis.PLATFORM_RUN_PART = runPart;
 const [group, name] = process.argv.slice(2);
 runPart(isProgram(name) && group === PROGRAMS[name] ? name : 'client');

@@ -10,17 +10,10 @@ import { parseArguments, takesValue } from './framework/parse.ts';
 import { serverWarnings } from './framework/server-warnings.ts';
 import { styleOf, widthOf } from './framework/style.ts';
 import { closest, type Found, findCommand } from './framework/tree.ts';
+import { OtherPart } from './other-part.ts';
 
 /** A person waits for the shell, and the shell for this. */
 const COMPLETION_PATIENCE_MS = 2_000;
-
-declare global {
-  /**
-   * Set in the single executable, whose first part holds only the commands that call a server: starts the whole
-   * program. Loading a command outside the first part throws this function.
-   */
-  var PLATFORM_RUN_WHOLE: (() => void) | undefined;
-}
 
 export interface Invocation {
   argv: readonly string[];
@@ -29,7 +22,7 @@ export interface Invocation {
   signal: AbortSignal;
 }
 
-/** Runs one command line and returns its exit code. Writes errors to stderr. Rejects only with PLATFORM_RUN_WHOLE. */
+/** Runs one command line and returns its exit code. Writes errors to stderr. Rejects only with OtherPart. */
 export async function run(invocation: Invocation): Promise<number> {
   const { env, io, signal } = invocation;
   if (env['COMPLETION_MODE'] === '1') return complete(invocation);
@@ -74,7 +67,7 @@ export async function run(invocation: Invocation): Promise<number> {
       await warnings.written();
     }
   } catch (err) {
-    if (err !== undefined && err === globalThis.PLATFORM_RUN_WHOLE) throw err;
+    if (err instanceof OtherPart) throw err;
     return await report(err, invocation);
   }
 }
@@ -95,7 +88,7 @@ async function complete({ argv, env, io, signal }: Invocation): Promise<number> 
   });
   // a shell that shows an error in the middle of a command line helps nobody
   const found = await completions(root, argv, () => ctx.client()).catch((err: unknown) => {
-    if (err !== undefined && err === globalThis.PLATFORM_RUN_WHOLE) throw err;
+    if (err instanceof OtherPart) throw err;
     return [];
   });
   for (const word of found) io.stdout.write(`${word}\n`);

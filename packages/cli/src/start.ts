@@ -1,6 +1,7 @@
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { Readable } from 'node:stream';
+import { OtherPart } from './other-part.ts';
 import { run } from './run.ts';
 
 /** The null device has nothing to read, so that Node need not start the threads that read files. */
@@ -35,7 +36,6 @@ function standardError(): typeof process.stderr {
   return process.stderr;
 }
 
-const { PLATFORM_RUN_WHOLE } = globalThis;
 let stdin: typeof process.stdin | undefined;
 
 run({
@@ -57,7 +57,7 @@ run({
   (code) => process.stdout.write('', () => process.exit(code)),
   (err) => {
     process.off('SIGINT', onInterrupt);
-    if (err !== PLATFORM_RUN_WHOLE) throw err;
-    PLATFORM_RUN_WHOLE!();
+    if (!(err instanceof OtherPart)) throw err;
+    globalThis.PLATFORM_RUN_PART!(err.name);
   },
 );

@@ -137,7 +137,7 @@ const provisioner: Node = {
   summary: 'Run provisioner daemons and inspect their jobs',
   aliases: ['provisioners'],
   children: {
-    start: { summary: 'Run a provisioner daemon', load: () => import('./daemons/provisioner-start.ts') },
+    start: { summary: 'Run a provisioner daemon', load: () => import('./daemons/provisioner/start.ts') },
     list: { summary: 'List provisioner daemons', aliases: ['ls'], load: () => import('./provisioner/list.ts') },
     explain: {
       summary: 'Show which daemons can build a template, and why others cannot',
@@ -148,7 +148,7 @@ const provisioner: Node = {
       children: {
         prune: {
           summary: 'Remove prepared template versions, providers and modules',
-          load: () => import('./daemons/provisioner-cache-prune.ts'),
+          load: () => import('./daemons/provisioner/cache-prune.ts'),
         },
       },
     },
@@ -173,7 +173,7 @@ const provisioner: Node = {
         list: { summary: 'List provisioner jobs', aliases: ['ls'], load: () => import('./provisioner/jobs-list.ts') },
       },
     },
-    builtin: { hidden: true, load: () => import('./daemons/provisioner-builtin.ts') },
+    builtin: { hidden: true, load: () => import('./daemons/provisioner/builtin.ts') },
   },
 };
 
@@ -182,7 +182,7 @@ const operator: Node = {
   children: {
     start: {
       summary: 'Run servers and provisioner daemons as the resources of a Kubernetes cluster describe',
-      load: () => import('./daemons/operator-start.ts'),
+      load: () => import('./daemons/operator/start.ts'),
     },
   },
 };
@@ -327,35 +327,35 @@ const groups: Node = {
 const administration: Nodes = {
   server: {
     summary: 'Run the server',
-    load: () => import('./daemons/server.ts'),
+    load: () => import('./daemons/server/server.ts'),
     children: {
       'create-admin-user': {
         summary: 'Create an owner directly in the database',
-        load: () => import('./daemons/create-admin-user.ts'),
+        load: () => import('./daemons/server/create-admin-user.ts'),
       },
       migrate: {
         summary: "Bring the database to this version's schema and end",
-        load: () => import('./daemons/server-migrate.ts'),
+        load: () => import('./daemons/server/migrate.ts'),
       },
       'regenerate-vapid-keypair': {
         summary: 'Replace the key pair for web push in the database',
-        load: () => import('./daemons/regenerate-vapid-keypair.ts'),
+        load: () => import('./daemons/server/regenerate-vapid-keypair.ts'),
       },
       dbcrypt: {
         summary: 'Manage the encryption of secrets in the database',
         children: {
           rotate: {
             summary: 'Encrypt all secrets with a new key',
-            load: () => import('./daemons/dbcrypt-rotate.ts'),
+            load: () => import('./daemons/server/dbcrypt-rotate.ts'),
           },
           decrypt: {
             summary: 'Store all secrets without encryption',
-            load: () => import('./daemons/dbcrypt-decrypt.ts'),
+            load: () => import('./daemons/server/dbcrypt-decrypt.ts'),
           },
           delete: {
             summary: 'Delete all encrypted secrets',
             aliases: ['rm'],
-            load: () => import('./daemons/dbcrypt-delete.ts'),
+            load: () => import('./daemons/server/dbcrypt-delete.ts'),
           },
         },
       },
@@ -363,7 +363,7 @@ const administration: Nodes = {
   },
   'reset-password': {
     summary: 'Set the password of a user directly in the database',
-    load: () => import('./daemons/reset-password.ts'),
+    load: () => import('./daemons/server/reset-password.ts'),
   },
   users,
   groups,
@@ -415,7 +415,7 @@ const other: Nodes = {
 };
 
 const hidden: Nodes = {
-  agent: { summary: 'Run the agent of a workspace', hidden: true, load: () => import('./daemons/agent.ts') },
+  agent: { summary: 'Run the agent of a workspace', hidden: true, load: () => import('./daemons/agent/agent.ts') },
   gitaskpass: { hidden: true, load: () => import('./git/gitaskpass.ts') },
   gitssh: { hidden: true, load: () => import('./git/gitssh.ts') },
   provisionerd: {
@@ -423,7 +423,7 @@ const hidden: Nodes = {
     children: {
       start: {
         summary: 'Run a provisioner daemon (deprecated, use provisioner start)',
-        load: () => import('./daemons/provisionerd-start.ts'),
+        load: () => import('./daemons/provisioner/provisionerd-start.ts'),
       },
     },
   },

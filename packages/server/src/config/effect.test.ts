@@ -24,7 +24,7 @@ test('a test sets each effective option and observes the effect', () => {
 const SHOWN: ReadonlySet<OptionName> = new Set<OptionName>(['derpForceWebsockets', 'experiments']);
 
 test('lists exactly the options that the program reads as effective or as shown', () => {
-  const text = ['server/src/**/*.ts', 'cli/src/commands/daemons/*.ts']
+  const text = ['server/src/**/*.ts', 'cli/src/commands/daemons/**/*.ts']
     .flatMap((pattern) => texts(pattern, /\.test\.ts$|config\/(values|options|docs|effect)/))
     .join('\n');
   const read = (name: string) =>

@@ -1,10 +1,10 @@
 import { AppError } from '@platform/kit';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
-import { command } from '../../framework/definition.ts';
-import { expandHome } from '../../lib/expand-home.ts';
-import { daemonLogger, logFlags } from './logging.ts';
-import { useAllocator } from './self.ts';
-import { onEverySignal } from './signals.ts';
+import { command } from '../../../framework/definition.ts';
+import { expandHome } from '../../../lib/expand-home.ts';
+import { daemonLogger, logFlags } from '../logging.ts';
+import { useAllocator } from '../self.ts';
+import { onEverySignal } from '../signals.ts';
 
 const flags = {
   namespace: {

@@ -2,9 +2,9 @@ import { text as textOf } from 'node:stream/consumers';
 import { createLogger } from '@platform/kit';
 import { AppError } from '@platform/kit/errors';
 import { POSTGRES_AUTH } from '@platform/kit/postgres-auth';
-import type { Context } from '../../framework/context.ts';
-import { note } from '../../framework/io.ts';
-import { ask } from '../../lib/prompt.ts';
+import type { Context } from '../../../framework/context.ts';
+import { note } from '../../../framework/io.ts';
+import { ask } from '../../../lib/prompt.ts';
 
 /** The flags of commands that change the database without a server. */
 export const databaseFlags = {

@@ -1,7 +1,7 @@
-import { command } from '../../framework/definition.ts';
-import { printDone } from '../../framework/io.ts';
-import { yesFlag } from '../../lib/flags.ts';
-import { confirm } from '../../lib/prompt.ts';
+import { command } from '../../../framework/definition.ts';
+import { printDone } from '../../../framework/io.ts';
+import { yesFlag } from '../../../lib/flags.ts';
+import { confirm } from '../../../lib/prompt.ts';
 import { databaseFlags, databaseOf } from './direct.ts';
 
 export default command(

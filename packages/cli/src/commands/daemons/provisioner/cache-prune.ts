@@ -1,9 +1,9 @@
 import { AppError } from '@platform/kit';
-import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
-import { bytesText, parseBytes } from '../../lib/bytes.ts';
-import { expandHome } from '../../lib/expand-home.ts';
-import { flags as startFlags } from './provisioner-start.ts';
+import { command } from '../../../framework/definition.ts';
+import { print } from '../../../framework/io.ts';
+import { bytesText, parseBytes } from '../../../lib/bytes.ts';
+import { expandHome } from '../../../lib/expand-home.ts';
+import { flags as startFlags } from './start.ts';
 
 const flags = {
   'cache-dir': startFlags['cache-dir'],

@@ -1,11 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import type { OptionName } from '@platform/server';
-import { command, type FlagDef, type FlagDefs } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
-import { daemonLogger } from './logging.ts';
-import { createBinaries, programCommand, selfCommand, useAllocator } from './self.ts';
-import { onEverySignal } from './signals.ts';
+import { command, type FlagDef, type FlagDefs } from '../../../framework/definition.ts';
+import { print } from '../../../framework/io.ts';
+import { daemonLogger } from '../logging.ts';
+import { createBinaries, programCommand, selfCommand, useAllocator } from '../self.ts';
+import { onEverySignal } from '../signals.ts';
 
 const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

@@ -1,6 +1,6 @@
-import { command } from '../../framework/definition.ts';
-import { print, printDone } from '../../framework/io.ts';
-import { ask } from '../../lib/prompt.ts';
+import { command } from '../../../framework/definition.ts';
+import { print, printDone } from '../../../framework/io.ts';
+import { ask } from '../../../lib/prompt.ts';
 import { databaseFlags, databaseOf, newPassword } from './direct.ts';
 
 const flags = {

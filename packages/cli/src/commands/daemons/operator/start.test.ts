@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { invoke } from '../../testing/invoke.ts';
+import { invoke } from '../../../testing/invoke.ts';
 
 test('rejects wrong options before it connects', async () => {
   for (const [option, value, message] of [

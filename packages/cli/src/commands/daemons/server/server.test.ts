@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-const MAIN = join(import.meta.dirname, '../../main.ts');
+const MAIN = join(import.meta.dirname, '../../../main.ts');
 
 test('writes its log in each format to its own file, and rejects an invalid filter', (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'server-log-'));

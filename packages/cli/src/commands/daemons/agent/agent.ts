@@ -1,9 +1,9 @@
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { VERSION } from '@platform/kit/version';
-import { command } from '../../framework/definition.ts';
-import { daemonLogger } from './logging.ts';
-import { selfExecutable } from './self.ts';
-import { onEverySignal } from './signals.ts';
+import { command } from '../../../framework/definition.ts';
+import { daemonLogger } from '../logging.ts';
+import { selfExecutable } from '../self.ts';
+import { onEverySignal } from '../signals.ts';
 
 const flags = {
   'log-human': {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import type { GitSSHKey } from '@platform/contract';
 import { startTestServer, type TestServer } from '@platform/testkit';
-import { invoke } from '../../testing/invoke.ts';
+import { invoke } from '../../../testing/invoke.ts';
 
 const key = () => randomBytes(32).toString('base64');
 const [first, second] = [key(), key()];

@@ -3,19 +3,19 @@ import { AppError } from '@platform/kit';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { VERSION } from '@platform/kit/version';
 import type { StopStep } from '@platform/provisioner';
-import { readConfig } from '../../framework/config-dir.ts';
-import type { Context } from '../../framework/context.ts';
-import { extraHeaders } from '../../framework/create-context.ts';
-import { command, type ValuesOf } from '../../framework/definition.ts';
-import { warn } from '../../framework/io.ts';
-import { expandHome } from '../../lib/expand-home.ts';
-import { orgFlag } from '../../lib/flags.ts';
-import { findOrganization } from '../../lib/organization.ts';
-import { daemonLogger, logFlags } from './logging.ts';
-import { hideSecrets, takeSecrets } from './provisioner-handover.ts';
-import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
-import { programCommand, useAllocator } from './self.ts';
-import { onEverySignal } from './signals.ts';
+import { readConfig } from '../../../framework/config-dir.ts';
+import type { Context } from '../../../framework/context.ts';
+import { extraHeaders } from '../../../framework/create-context.ts';
+import { command, type ValuesOf } from '../../../framework/definition.ts';
+import { warn } from '../../../framework/io.ts';
+import { expandHome } from '../../../lib/expand-home.ts';
+import { orgFlag } from '../../../lib/flags.ts';
+import { findOrganization } from '../../../lib/organization.ts';
+import { daemonLogger, logFlags } from '../logging.ts';
+import { programCommand, useAllocator } from '../self.ts';
+import { onEverySignal } from '../signals.ts';
+import { hideSecrets, takeSecrets } from './handover.ts';
+import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './options.ts';
 
 export const flags = {
   'cache-dir': {
@@ -212,7 +212,7 @@ async function whereAndWho(ctx: Context, given: Given) {
 }
 
 async function startMetrics(address: string, names: readonly string[]) {
-  const { daemonRegistry, serveMetrics } = await import('./provisioner-metrics.ts');
+  const { daemonRegistry, serveMetrics } = await import('./metrics.ts');
   const registry = daemonRegistry(names);
   return { metrics: registry.metrics, ...(await serveMetrics(address, registry.text)) };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
 import { freshDatabase } from '@platform/testkit/postgres';
-import { invoke } from '../../testing/invoke.ts';
+import { invoke } from '../../../testing/invoke.ts';
 
 let server: TestServer;
 before(async () => {

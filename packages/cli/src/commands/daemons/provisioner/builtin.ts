@@ -3,10 +3,10 @@ import { createLogger } from '@platform/kit';
 import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import type { BuiltinDaemonsInput } from '@platform/server';
-import { command } from '../../framework/definition.ts';
-import { outliveOutputs } from './outputs.ts';
-import { programCommand } from './self.ts';
-import { onEverySignal } from './signals.ts';
+import { command } from '../../../framework/definition.ts';
+import { outliveOutputs } from '../outputs.ts';
+import { programCommand } from '../self.ts';
+import { onEverySignal } from '../signals.ts';
 
 /** The process of the server's built-in daemons. BuiltinDaemonsInput describes its standard input. */
 export default command({}, async (ctx) => {

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ALLOCATOR } from '@platform/kit/allocator';
-import { selfCommand, startedAsProgram } from './self.ts';
+import { selfCommand, startedAsProgram } from '../self.ts';
 
 /** The flags that hold secrets, and their environment variables. */
 const SECRETS = {

@@ -1,5 +1,5 @@
-import { command } from '../../framework/definition.ts';
-import { printDone } from '../../framework/io.ts';
+import { command } from '../../../framework/definition.ts';
+import { printDone } from '../../../framework/io.ts';
 import { databaseFlags, databaseOf } from './direct.ts';
 
 export default command(

@@ -1,7 +1,7 @@
-import { command } from '../../framework/definition.ts';
-import { note } from '../../framework/io.ts';
-import { isSecondLife } from './provisioner-handover.ts';
-import start, { flags } from './provisioner-start.ts';
+import { command } from '../../../framework/definition.ts';
+import { note } from '../../../framework/io.ts';
+import { isSecondLife } from './handover.ts';
+import start, { flags } from './start.ts';
 
 /** The old name of `coder provisioner start`. */
 export default command({ flags }, (ctx, given) => {

@@ -7,11 +7,11 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '@platform/testkit/wait';
-import { invoke } from '../../testing/invoke.ts';
-import { daemonLogger } from './logging.ts';
-import { withoutSecrets } from './provisioner-handover.ts';
-import { daemonRegistry, serveMetrics } from './provisioner-metrics.ts';
-import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './provisioner-options.ts';
+import { invoke } from '../../../testing/invoke.ts';
+import { daemonLogger } from '../logging.ts';
+import { withoutSecrets } from './handover.ts';
+import { daemonRegistry, serveMetrics } from './metrics.ts';
+import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './options.ts';
 
 const KEY = 'k'.repeat(43);
 
