@@ -1,5 +1,5 @@
 /**
- * Hashes passwords in a process of Linux's idle class, which leaves its processor at once to whoever wants it. A thread
+ * Hashes passwords in a process of Linux's idle class, which gives up its processor at once when other work comes. A thread
  * of normal class keeps the processor until the kernel's next tick, up to 10 ms, however low its priority, so each
  * request beside a sign-in would wait for that. Where other work keeps all processors busy, a process of this class gets
  * next to nothing: then the server hashes in a thread of its own after a short time. A thread of idle class would not do:
