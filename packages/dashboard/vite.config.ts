@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import tailwindcss from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig } from 'vite';
@@ -16,6 +17,34 @@ const proxied = [
   '^/@[^/]+/[^/]+/apps/',
 ];
 
+const LIST = 'src/pages/workspaces/list/list-page.tsx';
+
+interface Graph {
+  getModuleInfo(id: string): { importedIds: string[] } | null;
+}
+
+/**
+ * Puts all modules that some sources import, directly or not, into one file. A module of several of them belongs to the
+ * first. What is loaded on demand stays apart.
+ */
+function filesOf(sources: Record<string, string[]>) {
+  let files: Map<string, string> | undefined;
+  return (id: string, graph: Graph): string | undefined => {
+    if (!files) {
+      const found = new Map<string, string>();
+      const add = (id: string, name: string) => {
+        if (found.has(id)) return;
+        found.set(id, name);
+        for (const imported of graph.getModuleInfo(id)?.importedIds ?? []) add(imported, name);
+      };
+      for (const [name, roots] of Object.entries(sources))
+        for (const root of roots) add(join(import.meta.dirname, root), name);
+      files = found;
+    }
+    return files.get(id);
+  };
+}
+
 export default defineConfig({
   root: import.meta.dirname,
   plugins: [react(), tailwindcss()],
@@ -31,9 +60,17 @@ export default defineConfig({
     reportCompressedSize: false,
     rolldownOptions: {
       output: {
-        // pages share icons: a file for each of them costs more in requests than the icons themselves
+        // otherwise each set of pages gets a file for what only these share, and the first page has forty
         codeSplitting: {
-          groups: [{ name: 'icons', test: /[\\/]lucide-react[\\/].*[\\/]icons[\\/]/, minShareCount: 2 }],
+          groups: [
+            {
+              debugName: 'frame and list',
+              name: filesOf({ frame: ['src/main.tsx', 'src/layouts/shell.tsx'], list: [LIST] }),
+              priority: 1,
+            },
+            // a file for each icon that pages share costs more in requests than the icons themselves
+            { name: 'icons', test: /[\\/]lucide-react[\\/].*[\\/]icons[\\/]/, minShareCount: 2 },
+          ],
         },
       },
     },

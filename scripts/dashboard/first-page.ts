@@ -41,7 +41,7 @@ export function firstPage(dashboard: string, output: Output): FirstPage {
     for (const imported of chunks.get(file)?.imports ?? []) add(imported);
   };
   for (const source of SOURCES) {
-    const chunk = [...chunks.values()].find(({ facadeModuleId }) => facadeModuleId === join(dashboard, source));
+    const chunk = [...chunks.values()].find(({ moduleIds }) => moduleIds.includes(join(dashboard, source)));
     if (!chunk) throw new Error(`The build of the dashboard has no file for ${source}.`);
     add(chunk.fileName);
   }
