@@ -19,12 +19,13 @@ const MAKERS: Record<string, string[]> = {
   ],
   verifiedDaemon: ['app/provisioner/join.ts'],
   connectedAgent: ['app/agent/find.ts'],
-  // the actor of a token, for which verifiedToken makes a proof
+  // the actor of a token, for which verifiedToken makes a proof. For a restart, the token was verified with the request
   actorOf: [
     'app/allowed.ts',
     'app/provisioner/credential.ts',
     'app/workspace-app/grants.ts',
     'app/workspace-app/sign-in.ts',
+    'app/workspace-build/restart.ts',
   ],
 };
 /** The files that may create the system actor. All others call `systemContext`. */

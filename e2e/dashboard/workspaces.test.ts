@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import type { WorkspaceBuild } from '@platform/contract';
 import type { Page } from 'playwright-core';
 import {
   buildEnds,
@@ -174,6 +178,37 @@ test('shows the end of a workspace in every tab, and its resources before that',
   await dialog.getByRole('button', { name: 'Delete' }).click();
   await page.getByText('doomed was deleted').waitFor();
   await other.page.getByText('doomed was deleted').waitFor();
+});
+
+test('starts a restarted workspace although its page was closed while it stopped', needsBrowser, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'restart-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  // builds run as another user
+  chmodSync(folder, 0o755);
+  const mayStop = join(folder, 'may-stop');
+  const wait = `provisioner "local-exec" {
+    when    = destroy
+    command = "until test -e '${mayStop}'; do sleep 0.1; done"
+  }`;
+  const [[file, text]] = Object.entries(commandTemplate('echo made')) as [[string, string]];
+  const slow = await makeTemplate(site.server, 'slow', {
+    [file]: text.replace('provisioner "local-exec"', `${wait}\n  $&`),
+  });
+  const made = await createWorkspace(site.server, slow, 'again');
+  await buildEnds(site.server, made.latest_build.id);
+  const { page, context } = await site.open(t, '/@admin/again');
+  await page.getByRole('button', { name: 'Restart' }).click();
+  await page.getByText('Restarting', { exact: true }).first().waitFor();
+  await context.close();
+  writeFileSync(mayStop, '');
+  const build = await eventually('the workspace runs again', async () => {
+    const { body } = await site.server.api<Workspace & { latest_build: WorkspaceBuild }>(
+      'GET',
+      `/workspaces/${made.id}`,
+    );
+    return body.latest_build.status === 'running' && body.latest_build;
+  });
+  assert.deepEqual([build.build_number, build.transition, build.reason], [3, 'start', 'dashboard']);
 });
 
 test('changes the schedule and shows the coming week', needsBrowser, async (t) => {

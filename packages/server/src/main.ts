@@ -36,6 +36,7 @@ import { lateAgentsTask } from './background/late-agents.ts';
 import { lostJobsTask } from './background/lost-jobs.ts';
 import { prebuildsTask } from './background/prebuilds.ts';
 import { purgeTasks } from './background/purge.ts';
+import { restartsTask } from './background/restarts.ts';
 import { schedulesTask } from './background/schedules.ts';
 import { unclaimedJobsTask } from './background/unclaimed-jobs.ts';
 import { hostText, listen, parseAddress } from './config/listen.ts';
@@ -395,6 +396,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       failedBuildsTask,
       updateCheckTask,
       schedulesTask,
+      restartsTask,
       prebuildsTask,
     ].flatMap((task) => task(services));
     for (const task of [...tasks, ...daemons.tasks]) background.add(task);

@@ -6,12 +6,14 @@ import {
   PostWorkspaceUsageRequest,
   PutExtendWorkspaceRequest,
   ResolveAutostartResponse,
+  RestartWorkspaceRequest,
   UpdateWorkspaceAutomaticUpdatesRequest,
   UpdateWorkspaceAutostartRequest,
   UpdateWorkspaceDormancy,
   UpdateWorkspaceRequest,
   UpdateWorkspaceTTLRequest,
   Workspace,
+  WorkspaceBuild,
   WorkspaceBuildTimings,
   WorkspaceQuota,
   WorkspacesResponse,
@@ -128,6 +130,16 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     responses: { 200: ResolveAutostartResponse },
+  }),
+  'POST /workspaces/{workspace}/restart': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary:
+      'Stops a workspace, and starts it when the stop has succeeded. A stopped workspace starts at once. The fields are ' +
+      'those of the start. Not part of the original API.',
+    params: Type.Object({ workspace: Type.String() }),
+    body: RestartWorkspaceRequest,
+    responses: { 201: WorkspaceBuild },
   }),
   'GET /workspaces/{workspace}/timings': route({
     tag: 'Workspaces',

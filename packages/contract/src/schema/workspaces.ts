@@ -127,14 +127,21 @@ export type CreateWorkspaceBuildReason = Static<typeof CreateWorkspaceBuildReaso
 /** The limit of a state in a build request. The limit of a request body is 16 MiB. */
 const MOST_STATE_BYTES = 12 * 1024 * 1024;
 
+/** What a person chooses for a start. */
+const startChoice = {
+  log_level: Type.Optional(ProvisionerLogLevel),
+  reason: Type.Optional(CreateWorkspaceBuildReason),
+  rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter, { maxItems: 1_000 })),
+  template_version_id: Type.Optional(Uuid),
+  template_version_preset_id: Type.Optional(Uuid),
+};
+
 export const CreateWorkspaceBuildRequest = named(
   'CreateWorkspaceBuildRequest',
   Type.Object({
+    ...startChoice,
     dry_run: Type.Optional(Type.Boolean()),
-    log_level: Type.Optional(ProvisionerLogLevel),
     orphan: Type.Optional(Type.Boolean()),
-    reason: Type.Optional(CreateWorkspaceBuildReason),
-    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter, { maxItems: 1_000 })),
     // Upstream's API document says a list of numbers. Its clients send base64.
     state: Type.Optional(
       Type.Unsafe<string | number[]>({
@@ -145,12 +152,14 @@ export const CreateWorkspaceBuildRequest = named(
         ],
       }),
     ),
-    template_version_id: Type.Optional(Uuid),
-    template_version_preset_id: Type.Optional(Uuid),
     transition: WorkspaceTransition,
   }),
 );
 export type CreateWorkspaceBuildRequest = Static<typeof CreateWorkspaceBuildRequest>;
+
+/** Not part of upstream's API. */
+export const RestartWorkspaceRequest = named('RestartWorkspaceRequest', Type.Object(startChoice));
+export type RestartWorkspaceRequest = Static<typeof RestartWorkspaceRequest>;
 
 export const CreateWorkspaceRequest = named(
   'CreateWorkspaceRequest',
@@ -541,6 +550,8 @@ export const WorkspaceBuild = named(
     max_deadline: Type.Optional(Timestamp),
     reason: BuildReason,
     resources: Type.Array(WorkspaceResource),
+    /** The stop of a restart: the server starts the workspace when it has succeeded. */
+    restart_pending: Type.Optional(Type.Boolean()),
     status: WorkspaceStatus,
     template_version_id: Uuid,
     template_version_name: Type.String(),
@@ -571,7 +582,7 @@ export const AutomaticBuildError = named(
   'AutomaticBuildError',
   Type.Object({
     message: Type.String(),
-    /** Absent: the next attempt comes with the next time of the schedule. */
+    /** Absent: the next attempt comes with the next time of the schedule, if there is one. */
     next_attempt_at: Type.Optional(Timestamp),
   }),
 );
@@ -581,7 +592,7 @@ export const Workspace = named(
   'Workspace',
   Type.Object({
     allow_renames: Type.Boolean(),
-    /** Why the last automatic start, stop or deletion could not begin. Absent if it could. */
+    /** Why the last automatic start, stop or deletion, or the start of a restart, could not begin. Absent if it could. */
     automatic_build_error: Type.Optional(AutomaticBuildError),
     automatic_updates: AutomaticUpdates,
     autostart_schedule: Type.Optional(Type.String()),

@@ -351,6 +351,8 @@ async function oneWorkspace(id: string, buildId: string): Promise<void> {
   const stop = await records('POST', `${at}/builds`, ['workspace_build', 'stop'], { transition: 'stop' });
   const canceled = await records('PATCH', `/workspacebuilds/${stop.resource_id}/cancel`, ['workspace_build', 'write']);
   assert.equal((canceled.additional_fields as { canceled: boolean }).canceled, true);
+  const again = await records('POST', `${at}/restart`, ['workspace_build', 'stop'], {});
+  await server.api('PATCH', `/workspacebuilds/${again.resource_id}/cancel`);
   const [deleted] = await entriesOf('POST', `${at}/builds`, { transition: 'delete', orphan: true });
   assert.deepEqual([deleted!.action, deleted!.is_deleted, deleted!.resource_link], ['delete', true, '']);
 }

@@ -1,6 +1,6 @@
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
-import { startExisting } from '../../lib/build.ts';
+import { startExisting, usualVersion } from '../../lib/build.ts';
 import { buildFlags, yesFlag } from '../../lib/flags.ts';
 import { followBuild } from '../../lib/job.ts';
 import { buildParameterFlags } from '../../lib/parameters.ts';
@@ -37,10 +37,7 @@ export default command(
       print(ctx.io, `The workspace ${workspace.name} is already running.`);
       return;
     }
-    const versionId =
-      workspace.automatic_updates === 'always' || workspace.template_require_active_version
-        ? workspace.template_active_version_id
-        : build.template_version_id;
+    const versionId = usualVersion(workspace);
     const started = isStarting ? build : await startExisting(client, ctx, workspace, given, { versionId, yes: true });
     if (given['no-wait']) {
       printDone(ctx, `The workspace ${workspace.name} has been queued to start.`);

@@ -1,6 +1,6 @@
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
-import { build, startExisting } from '../../lib/build.ts';
+import { restart, startExisting } from '../../lib/build.ts';
 import { buildFlags } from '../../lib/flags.ts';
 import { followBuild } from '../../lib/job.ts';
 import { buildParameterFlags } from '../../lib/parameters.ts';
@@ -28,11 +28,13 @@ export default command(
       print(ctx.io, `The workspace ${workspace.name} is up to date.`);
       return;
     }
+    const options = { versionId: workspace.template_active_version_id, yes: false };
     // a stopped workspace can also change what cannot change in place
-    if (workspace.latest_build.status === 'running') await build(ctx, client, workspace, 'stop', given);
-    const versionId = workspace.template_active_version_id;
-    const started = await startExisting(client, ctx, workspace, given, { versionId, yes: false });
-    await followBuild(ctx, client, started.id);
+    if (workspace.latest_build.status === 'running') await restart(ctx, client, workspace, given, options);
+    else {
+      const started = await startExisting(client, ctx, workspace, given, options);
+      await followBuild(ctx, client, started.id);
+    }
     printDone(ctx, `\nThe workspace ${workspace.name} has been updated.`);
   },
 );

@@ -3,9 +3,7 @@ import { CircleStop, CircleX, type LucideIcon, Play, Power, RefreshCw, RotateCw,
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useChange } from '../../api/query.ts';
-import { toast } from '../../ui/toast.tsx';
-import { buildEnd } from './build-log-end.ts';
-import { orderBuild, refreshWorkspace } from './queries.ts';
+import { orderBuild, orderRestart, refreshWorkspace } from './queries.ts';
 import type { ActionName } from './status.ts';
 
 const DeleteDialog = lazy(() => import('./delete-dialog.tsx'));
@@ -33,14 +31,9 @@ export async function act(workspace: Workspace, action: Exclude<ActionName, 'del
     case 'retry':
       await orderBuild(id, { transition: build.transition, template_version_id: build.template_version_id });
       return;
-    case 'restart': {
-      const stop = await orderBuild(id, { transition: 'stop' });
-      const ended = await buildEnd(stop.id);
-      if (ended.job.status !== 'succeeded')
-        throw new Error(`${workspace.name} could not be stopped, so it was not started.`);
-      await orderBuild(id, { transition: 'start' });
+    case 'restart':
+      await orderRestart(id);
       return;
-    }
     case 'cancel':
       await call('PATCH /workspacebuilds/{workspacebuild}/cancel', { params: { workspacebuild: build.id } });
       break;
@@ -66,12 +59,6 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
   const change = useChange(
     ({ workspace, action }: { workspace: Workspace; action: Exclude<ActionName, 'delete' | 'update'> }) => {
       setPending(action);
-      if (action === 'restart')
-        toast({
-          tone: 'neutral',
-          title: `Restarting ${workspace.name}.`,
-          detail: 'Keep this page open until it starts.',
-        });
       return act(workspace, action);
     },
     { onSettled: () => setPending(undefined) },

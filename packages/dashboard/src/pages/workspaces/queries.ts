@@ -80,8 +80,19 @@ export async function orderBuild(workspaceId: string, body: BuildBody): Promise<
     params: { workspace: workspaceId },
     body: { reason: 'dashboard', ...body },
   });
-  patchCached(workspaceId, (workspace) => ({ ...workspace, latest_build: build }));
-  void refreshWorkspace(workspaceId);
+  return showBuild(build);
+}
+
+/** Orders a stop and the start after it, which the server begins, and shows the stop at once. */
+export async function orderRestart(workspaceId: string): Promise<WorkspaceBuild> {
+  const params = { workspace: workspaceId };
+  return showBuild(await call('POST /workspaces/{workspace}/restart', { params, body: { reason: 'dashboard' } }));
+}
+
+function showBuild(build: WorkspaceBuild): WorkspaceBuild {
+  const { workspace_id: id } = build;
+  patchCached(id, (workspace) => ({ ...workspace, latest_build: build }));
+  void refreshWorkspace(id);
   return build;
 }
 

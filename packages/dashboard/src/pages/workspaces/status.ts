@@ -25,6 +25,7 @@ export const buildLook = (build: Pick<WorkspaceBuild, 'status'>): StateLook => B
 export function workspaceLook(workspace: Workspace): StateLook {
   const { latest_build: build } = workspace;
   if (workspace.dormant_at && !isActive(build.status)) return { tone: 'warn', text: 'Dormant' };
+  if (build.restart_pending && build.status !== 'pending') return { tone: 'busy', text: 'Restarting' };
   if (build.status === 'running' && agentsOf(build).some(isStarting)) return { tone: 'busy', text: 'Starting' };
   if (build.status === 'running' && !workspace.health.healthy) return { tone: 'warn', text: 'Unhealthy' };
   return buildLook(build);

@@ -23,7 +23,7 @@ const TYPES: readonly (readonly [path: RegExp, type: string])[] = [
   [/^\/(?:users|external-auth)/, 'user'],
   [/^\/templateversions/, 'template_version'],
   [/^\/templates/, 'template'],
-  [/^\/(?:workspaces\/\{workspace\}\/builds|workspacebuilds)/, 'workspace_build'],
+  [/^\/(?:workspaces\/\{workspace\}\/(?:builds|restart)|workspacebuilds)/, 'workspace_build'],
   [/^\/workspaces/, 'workspace'],
   [/^\/workspaceagents/, 'workspace_agent'],
   [/^\/applications/, 'workspace_app'],

@@ -25,6 +25,7 @@ import type { Ctx, Services } from '../context.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { notify } from '../notification/enqueue.ts';
 import { withAnswers } from '../work/answers.ts';
+import { attemptError } from '../workspace-build/attempt.ts';
 import { valuesBefore } from '../workspace-build/create.ts';
 import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
 import { prepareBuild } from '../workspace-build/prepare.ts';
@@ -87,12 +88,7 @@ async function take(ctx: Ctx, organizationId: string, step: Step): Promise<boole
     if (isUnreachable(err) || ctx.signal.aborted) throw err;
     ctx.log.warn('could not begin a build of a pool', { ...step, err });
     if (step.kind === 'create') {
-      const error =
-        err instanceof AppError
-          ? [err.message, err.detail, ...(err.validations ?? []).map(({ field, detail }) => `${field}: ${detail}`)]
-              .filter(Boolean)
-              .join(' ')
-          : 'The server failed to begin the build. Its log says why.';
+      const error = attemptError(err);
       const retryAt = new Date(ctx.clock.now().getTime() + poolRules(ctx).backoffMs);
       await storePoolAttempt(ctx.sql, systemTask(ctx), step.presetId, { error, retryAt });
     }

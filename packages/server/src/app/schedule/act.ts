@@ -3,7 +3,6 @@
  * the lock of the workspace's row, which decides again from the locked row. So it is done once whatever other servers do,
  * and not lost if this server dies in between.
  */
-import { AppError } from '@platform/kit';
 import { allow } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isUnreachable, type Tx } from '../../db/connect.ts';
@@ -16,6 +15,7 @@ import type { Ctx } from '../context.ts';
 import { notifyAttemptFailed, notifyAutoUpdated, notifyDormant } from '../notification/schedules.ts';
 import { type Answers, withAnswers } from '../work/answers.ts';
 import { workspaceObject } from '../workspace/find.ts';
+import { attemptError } from '../workspace-build/attempt.ts';
 import { usualVersion, valuesBefore } from '../workspace-build/create.ts';
 import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
 import { prepareBuild } from '../workspace-build/prepare.ts';
@@ -88,10 +88,7 @@ async function makeDormant(ctx: Ctx, tx: Tx, row: DueWorkspace): Promise<void> {
 
 /** Stores why a build could not begin and when the next attempt comes. The owner gets one message. */
 async function recordFailure(ctx: Ctx, id: string, err: unknown): Promise<void> {
-  const error =
-    err instanceof AppError
-      ? [err.message, err.detail].filter(Boolean).join(' ')
-      : 'The server failed to begin the build. Its log says why.';
+  const error = attemptError(err);
   await ctx.sql.begin(async (tx) => {
     const row = await lockDueWorkspace(tx, id);
     const { action } = row ? decide(row, ctx.clock.now()) : {};

@@ -14,6 +14,9 @@ const WORDS = {
   delete: ['deleting', 'deleted'],
 } as const;
 
+/** The statuses of a stop after which the start of its restart can come. */
+const RESTARTS: ReadonlySet<ProvisionerJob['status']> = new Set(['pending', 'running', 'succeeded']);
+
 /** A workspace's status, from the transition and the job status of its latest build. */
 export function workspaceStatus(
   job: ProvisionerJob['status'],
@@ -85,6 +88,7 @@ function toBuild(row: BuildRow, job: ProvisionerJob, resources: WorkspaceResourc
     template_version_preset_id: row.template_version_preset_id,
     ...(row.has_ai_task === null ? {} : { has_ai_task: row.has_ai_task }),
     ...(row.warning ? { warning: row.warning } : {}),
+    ...(row.restarts && RESTARTS.has(job.status) ? { restart_pending: true } : {}),
     ...(row.ai_task_sidebar_app_id ? { ai_task_sidebar_app_id: row.ai_task_sidebar_app_id } : {}),
   };
 }

@@ -19,11 +19,17 @@ import { templateObject } from '../template/find.ts';
 import { withAnswers } from '../work/answers.ts';
 import { findWorkspace } from '../workspace/find.ts';
 import { toBuildAlone } from './convert.ts';
-import { insertBuild, orderBuild } from './insert.ts';
+import { alreadyActive, insertBuild, orderBuild } from './insert.ts';
 import type { NameValue } from './parameters.ts';
 import { prepareBuild } from './prepare.ts';
 
 const ACTIVE: ReadonlySet<JobStatus> = new Set(['pending', 'running', 'canceling']);
+
+/** Whether a build waits or runs. */
+export const isActive = (build: Pick<BuildRow, 'job_status'>): boolean => ACTIVE.has(build.job_status);
+
+export const claimedMeanwhile = () =>
+  new AppError('conflict', 'Someone claimed this workspace just now. Reload it and try again.');
 
 /** Starts, stops or deletes a workspace. */
 export async function createBuild(
@@ -36,8 +42,7 @@ export async function createBuild(
   const order = orderBuild(ctx, input.transition, workspace);
   const row = await withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
-      if (!(await lockWorkspace(tx, workspace)))
-        throw new AppError('conflict', 'Someone claimed this workspace just now. Reload it and try again.');
+      if (!(await lockWorkspace(tx, workspace))) throw claimedMeanwhile();
       const last = await latestBuild(tx, workspace.id);
       if (input.orphan && input.transition !== 'delete') {
         throw new AppError('invalid', 'Orphan is only permitted when deleting a workspace.');
@@ -57,11 +62,11 @@ export async function createBuild(
         given: input.rich_parameter_values ?? [],
         last: last && (await valuesBefore(tx, last, input.transition)),
       });
-      if (last && ACTIVE.has(last.job_status)) {
+      if (last && isActive(last)) {
         const { version, parameters } = prepared;
         if (!state && !input.orphan && (await isSameBuild(tx, last, input.transition, version.id, parameters)))
           return last;
-        throw new AppError('conflict', 'A workspace build is already active.');
+        throw alreadyActive();
       }
       const id = await insertBuild(ctx, tx, answers, order, {
         ...prepared,
@@ -121,7 +126,7 @@ function givenState(state: string | number[]): TerraformState {
   return pushedState(typeof state === 'string' ? Buffer.from(state, 'base64') : Buffer.from(state));
 }
 
-function requireDebug(ctx: Ctx): void {
+export function requireDebug(ctx: Ctx): void {
   if (!may(ctx.actor, 'read', { type: 'deployment_config' }) || !ctx.config.enableTerraformDebugMode) {
     throw new AppError('invalid', 'Terraform debug mode is disabled in the deployment configuration.');
   }

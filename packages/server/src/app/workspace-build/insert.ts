@@ -43,6 +43,8 @@ export interface NewBuild extends PreparedBuild {
   claims?: boolean;
 }
 
+export const alreadyActive = () => new AppError('conflict', 'A workspace build is already active.');
+
 /** Authorizes a transition of a workspace. */
 export function orderBuild(ctx: Ctx, transition: Transition, workspace: BuiltWorkspace): BuildOrder {
   const object = workspaceObject(workspace);
@@ -56,7 +58,38 @@ export function orderBuild(ctx: Ctx, transition: Transition, workspace: BuiltWor
   }
 }
 
-async function tagsOf(tx: Tx, answers: Answers, { workspace, transition }: BuildOrder, build: NewBuild): Promise<Tags> {
+/** The person in whose name a build is: the actor, or the owner for builds that the server makes by itself. */
+export const initiatorOf = ({ actor }: Pick<Ctx, 'actor'>, { owner_id: ownerId }: Pick<BuiltWorkspace, 'owner_id'>) =>
+  actor.kind === 'user' ? actor.id : ownerId;
+
+/** What decides whether a build can be inserted. */
+type CheckedBuild = Pick<NewBuild, 'version' | 'parameters' | 'orphan' | 'last'>;
+
+/**
+ * Checks what a build needs before it can be inserted: the owner's external accounts, and tags of its template that can be
+ * evaluated. Returns the tags of its job.
+ */
+export async function checkBuild(
+  ctx: Ctx,
+  tx: Tx,
+  answers: Answers,
+  order: BuildOrder,
+  build: CheckedBuild,
+): Promise<Tags> {
+  const { owner_id: ownerId } = order.workspace;
+  // a prebuilt workspace has nobody yet who could connect an account
+  if (order.transition === 'start' && ownerId !== PREBUILDS_USER_ID) {
+    await checkExternalAuth(ctx, tx, build.version.id, ownerId);
+  }
+  return tagsOf(tx, answers, order, build);
+}
+
+async function tagsOf(
+  tx: Tx,
+  answers: Answers,
+  { workspace, transition }: BuildOrder,
+  build: CheckedBuild,
+): Promise<Tags> {
   const { version, parameters } = build;
   try {
     const { id, name } = workspace;
@@ -87,12 +120,10 @@ export async function insertBuild(
 ): Promise<string> {
   const { transition, workspace } = order;
   const { version, parameters, presetId, last, state, orphan, reason, claims } = build;
-  // a prebuilt workspace has nobody yet who could connect an account
   const unclaimed = workspace.owner_id === PREBUILDS_USER_ID;
-  if (transition === 'start' && !unclaimed) await checkExternalAuth(ctx, tx, version.id, workspace.owner_id);
+  const tags = await checkBuild(ctx, tx, answers, order, build);
   const buildId = crypto.randomUUID();
-  const initiatorId = ctx.actor.kind === 'user' ? ctx.actor.id : workspace.owner_id;
-  const tags = await tagsOf(tx, answers, order, build);
+  const initiatorId = initiatorOf(ctx, workspace);
   const job = await insertJob(tx, order, {
     id: crypto.randomUUID(),
     initiator_id: initiatorId,
@@ -110,7 +141,7 @@ export async function insertBuild(
   });
   const row = { id: buildId, templateVersionId: version.id, presetId, initiatorId, jobId: job.id, reason, state, last };
   const made = await insertBuildRow(tx, order, row).catch((err) => {
-    if (isPgError(err, UNIQUE_VIOLATION)) throw new AppError('conflict', 'A workspace build is already active.');
+    if (isPgError(err, UNIQUE_VIOLATION)) throw alreadyActive();
     throw err;
   });
   if (parameters.length > 0) await insertBuildParameters(tx, made, parameters);

@@ -37,6 +37,8 @@ export interface BuildRow {
   template_version_name: string;
   initiator_name: string;
   job_status: JobStatus;
+  /** Whether a start follows if it succeeds: it is the stop of a restart. */
+  restarts: boolean;
 }
 
 const COLUMNS = (db: Db) => db`
@@ -44,7 +46,8 @@ const COLUMNS = (db: Db) => db`
   b.job_id, b.reason, b.deadline, b.max_deadline, b.daily_cost, b.has_ai_task, b.ai_task_sidebar_app_id, b.warning,
   b.created_at, b.updated_at, w.name AS workspace_name, w.owner_id, u.username AS owner_name,
   u.avatar_url AS owner_avatar_url, w.organization_id, w.template_id, w.dormant_at, tv.name AS template_version_name,
-  i.username AS initiator_name, j.job_status
+  i.username AS initiator_name, j.job_status,
+  EXISTS (SELECT FROM workspace_restarts s WHERE s.stop_build_id = b.id) AS restarts
   FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
   JOIN template_versions tv ON tv.id = b.template_version_id JOIN users i ON i.id = b.initiator_id
   JOIN provisioner_jobs j ON j.id = b.job_id`;

@@ -8,6 +8,7 @@ import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/
 import { workspaceSource } from '../../app/workspace/watch.ts';
 import { createBuild } from '../../app/workspace-build/create.ts';
 import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/workspace-build/read.ts';
+import { restartWorkspace } from '../../app/workspace-build/restart.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsEvents, followAsMessages } from '../follow.ts';
 
@@ -39,6 +40,7 @@ export const workspaceHandlers = defineHandlers({
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
   'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),
+  'POST /workspaces/{workspace}/restart': (ctx, { params, body }) => restartWorkspace(ctx, params.workspace, body),
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
     await findWorkspace(ctx, 'read', params.workspace, { deleted: true });
     await followAsEvents(ctx, http.reply, workspaceSource(ctx, params.workspace));

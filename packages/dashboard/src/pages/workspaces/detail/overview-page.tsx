@@ -49,7 +49,9 @@ export default function OverviewPage() {
             title={
               workspace.automatic_build_error.next_attempt_at
                 ? `An automatic build could not begin. The next attempt comes ${formatRelative(workspace.automatic_build_error.next_attempt_at)}`
-                : 'The last automatic build could not begin. The next attempt comes with the schedule'
+                : workspace.next_start_at
+                  ? 'The last automatic build could not begin. The next attempt comes with the schedule'
+                  : 'The last automatic build could not begin'
             }
             detail={workspace.automatic_build_error.message}
           />
