@@ -10,7 +10,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { createLogger, homeFolder, silentLogger } from '@platform/kit';
 import { findTerraform } from '@platform/provisioner';
 import { createDashboard } from '@platform/server';
-import { startTestPostgres } from '@platform/testkit/postgres';
+import { speedUp, startTestPostgres } from '@platform/testkit/postgres';
 import { runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
@@ -59,7 +59,7 @@ if (only.length === 0) {
 }
 
 const postgres = await startTestPostgres();
-process.env['TEST_PG_URL'] = postgres.url;
+Object.assign(process.env, await speedUp(postgres));
 // terraform neither checks for updates nor reads this machine's settings
 const emptyConfig = join(temporary, 'terraformrc');
 writeFileSync(emptyConfig, '');

@@ -63,7 +63,7 @@ const selfCommand = (name: string) => [
  * them.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
-  const database = await freshDatabase();
+  const database = await freshDatabase({ forServer: true });
   const configDir = mkdtempSync(join(tmpdir(), 'platform-server-'));
   const clean = async () => {
     rmSync(configDir, { recursive: true, force: true });
