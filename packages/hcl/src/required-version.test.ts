@@ -42,6 +42,7 @@ test('leaves out what cannot be read, in little time', () => {
     ...many,
     'main.tf': calls('first', './m0') + calls('away', '../../etc') + calls('odd', 'module'),
     'bad.tf': 'terraform {',
+    'null.tf.json': 'null',
     'bad.tf.json': '{"terraform": 3, "module": [null, {"x": null}, 7, "y"]}',
     'large.tf': `${requires('>= 9')}# ${'x'.repeat(70_000)}`,
     '.terraform/modules/modules.json': '{"Modules": 7}',
@@ -51,5 +52,7 @@ test('leaves out what cannot be read, in little time', () => {
     Array.from({ length: 40 }, (_, i) => [`f${i}.tf`, `${requires(`>= 1.${i}`)}# ${'x'.repeat(60_000)}`]),
   );
   assert.ok(requiredVersions(wide).length < 20);
+  const crowded = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`f${i}.tf`, '']));
+  assert.deepEqual(requiredVersions({ ...crowded, 'z.tf': requires('>= 1.2') }), ['>= 1.2']);
   assert.ok(performance.now() - started < 5_000);
 });

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { Expr } from './ast.ts';
-import { sourceNames } from './module.ts';
+import { field, listOf, record, sourceNames } from './module.ts';
 import { parseHcl } from './parser.ts';
 import { fetchedFolders } from './program/configuration.ts';
 
@@ -24,17 +24,14 @@ interface Found {
 export function requiredVersions(files: Readonly<Record<string, string | Uint8Array>>): string[] {
   const manifest = files[MANIFEST];
   const fetched = fetchedFolders(manifest === undefined ? undefined : decode(manifest));
-  const byFolder = new Map<string, string[]>();
-  for (const path of Object.keys(files)) {
-    const folder = posix.dirname(path);
-    byFolder.set(folder, [...(byFolder.get(folder) ?? []), posix.basename(path)]);
-  }
+  const byFolder = Map.groupBy(Object.keys(files), (path) => posix.dirname(path));
   const constraints = new Set<string>();
   const seen = new Set(['.']);
   const open: { folder: string; key: string }[] = [{ folder: '.', key: '' }];
   let bytes = 0;
   for (const { folder, key } of open) {
-    for (const name of sourceNames(byFolder.get(folder) ?? [])) {
+    const names = (byFolder.get(folder) ?? []).map((path) => posix.basename(path));
+    for (const name of sourceNames(names)) {
       const path = posix.join(folder, name);
       const content = files[path]!;
       if (content.length > MOST_BYTES || bytes + content.length > MOST_TOTAL_BYTES) continue;
@@ -85,22 +82,20 @@ function textOf(expr: Expr | undefined): string | undefined {
 }
 
 function ofJson(text: string): Found {
+  let data: unknown;
   try {
-    const { terraform, module } = JSON.parse(text) as { terraform?: unknown; module?: unknown };
-    const of = (value: unknown, attribute: string) => (value as Record<string, unknown> | undefined)?.[attribute];
-    const isText = (value: unknown) => typeof value === 'string';
-    return {
-      constraints: [terraform]
-        .flat()
-        .map((block) => of(block, 'required_version'))
-        .filter(isText),
-      sources: [module]
-        .flat()
-        .flatMap((calls) => Object.entries(calls ?? {}))
-        .map(([name, call]): [string, unknown] => [name, of([call].flat()[0], 'source')])
-        .filter((entry): entry is [string, string] => isText(entry[1])),
-    };
+    data = JSON.parse(text);
   } catch {
     return { constraints: [], sources: [] };
   }
+  const isText = (value: unknown) => typeof value === 'string';
+  const calls = listOf(field(data, 'module')).flatMap((block) => Object.entries(record(block)));
+  return {
+    constraints: listOf(field(data, 'terraform'))
+      .map((block) => field(block, 'required_version'))
+      .filter(isText),
+    sources: calls
+      .map(([name, call]): [string, unknown] => [name, field(listOf(call)[0], 'source')])
+      .filter((entry): entry is [string, string] => isText(entry[1])),
+  };
 }
