@@ -18,7 +18,7 @@ export { type Chosen, type GivenVariable, PlannedValues, variableValue } from '.
 export type * from './preview/types.ts';
 export { Template } from './program/configuration.ts';
 export { bodyReferences, references } from './references.ts';
-export { type ProviderConstraint, requiredProviders } from './required-providers.ts';
+export { MOST_PROVIDERS_BYTES, type ProviderConstraint, requiredProviders } from './required-providers.ts';
 export { requiredVersions } from './required-version.ts';
 export {
   Dict,

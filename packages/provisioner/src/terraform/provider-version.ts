@@ -1,15 +1,12 @@
 import { constants } from 'node:fs';
 import { join } from 'node:path';
-import { requiredProviders } from '@platform/hcl';
+import { MOST_PROVIDERS_BYTES, requiredProviders } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import { parseVersion } from '@platform/kit/version';
 import { allowedVersions, versionNumber } from '@platform/kit/version-constraint';
 import { ADDRESSES, PROVIDER_VERSION } from '@platform/terraform-provider';
 import { listReadable, openReadable } from '../isolation/tree.ts';
 import { moduleFolders } from './modules.ts';
-
-/** Larger files are not read. */
-const MOST_BYTES = 1 << 20;
 
 /**
  * Checks the version of our provider against the constraints of a template and its modules, because Terraform does not
@@ -52,7 +49,7 @@ async function sources(folder: string, uid: number | undefined): Promise<Record<
       if (!/\.tf(\.json)?$/.test(name)) continue;
       const { handle, info } = await openReadable(join(folder, name), uid, constants.O_NONBLOCK);
       try {
-        if (!info.isFile() || info.size > MOST_BYTES) continue;
+        if (!info.isFile() || info.size > MOST_PROVIDERS_BYTES) continue;
         // Not to the end: a file of /proc has the size 0 and can block its reader for ever.
         const { buffer, bytesRead } = await handle.read(Buffer.alloc(info.size), 0, info.size, 0);
         files[name] = buffer.toString('utf8', 0, bytesRead);
