@@ -81,8 +81,7 @@ async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJ
   const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
   const apiVersion = await workerApiVersion(tx, job);
   const archive = await fileData(tx, job.file_id);
-  const fetched = modules.fileId ? await fileData(tx, modules.fileId) : undefined;
-  const required = await requirementOf([archive, fetched].filter((data) => data !== undefined));
+  const required = await requirementOf([archive, modules.archive].filter((data) => data !== undefined));
   await insertTerraformValues(tx, versionOfJob(job), {
     cached_plan: plan,
     module_files_id: modules.fileId ?? null,

@@ -17,6 +17,8 @@ export const MOST_MODULE_BYTES = 100 * 1024 * 1024;
 export interface ModuleFiles {
   /** Undefined when the server does not have the files. */
   fileId: string | undefined;
+  /** The tar. Undefined when the server does not have the files. */
+  archive: Buffer | undefined;
   /** Whether Terraform fetched modules whose files the server does not have. */
   missing: boolean;
   /** The secrets that the modules name, or may name. */
@@ -26,7 +28,13 @@ export interface ModuleFiles {
 }
 
 /** Modules that the server cannot search may name every secret. */
-const NOT_KEPT: ModuleFiles = { fileId: undefined, missing: true, secrets: ALL_OWNER_SECRETS, parameters: true };
+const NOT_KEPT: ModuleFiles = {
+  fileId: undefined,
+  archive: undefined,
+  missing: true,
+  secrets: ALL_OWNER_SECRETS,
+  parameters: true,
+};
 
 const SERVER = { actor: { kind: 'system', name: 'module files' } } as const;
 
@@ -57,11 +65,12 @@ export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport)
   const data = fileId ? await fileData(tx, fileId) : undefined;
   if (fileId && data) return kept(fileId, data);
   if (announced || [...done.startModules, ...done.stopModules].some(isFetched)) return NOT_KEPT;
-  return { fileId: undefined, missing: false, secrets: NO_OWNER_SECRETS, parameters: false };
+  return { fileId: undefined, archive: undefined, missing: false, secrets: NO_OWNER_SECRETS, parameters: false };
 }
 
 const kept = (fileId: string, archive: Uint8Array): ModuleFiles => ({
   fileId,
+  archive: Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength),
   missing: false,
   secrets: ownerSecretsNamedIn(archive),
   parameters: mentionsParameters(archive),
