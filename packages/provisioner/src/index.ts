@@ -12,4 +12,5 @@ export type { DaemonMetrics, JobKind } from './daemon/metrics.ts';
 export { pruneDaemonCache } from './daemon/prune-cache.ts';
 export { becomeDaemon } from './isolation/become.ts';
 export { findTerraform } from './terraform/binary.ts';
+export { type NamedEngine, parseNamedEngine } from './terraform/named-engine.ts';
 export type { TerraformBinary } from './terraform/version.ts';

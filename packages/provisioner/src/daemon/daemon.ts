@@ -13,6 +13,7 @@ import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
 import { findEngines } from '../terraform/engine.ts';
 import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
+import type { NamedEngine } from '../terraform/named-engine.ts';
 import { VersionCache } from '../terraform/prepare.ts';
 import type { TerraformBinary } from '../terraform/version.ts';
 import { DiskPause } from './disk-pause.ts';
@@ -60,6 +61,8 @@ export interface DaemonOptions {
   cacheDir: string;
   /** Terraform executables to use instead of the one on PATH. A job has the first that its template allows. */
   terraformBinaries?: readonly string[] | undefined;
+  /** Terraform programs to download, by version, URL and SHA-256. They come after `terraformBinaries`. */
+  namedEngines?: readonly NamedEngine[] | undefined;
   /** A mirror of the publisher's downloads. */
   terraformBaseUrl?: string | undefined;
   /** Whether the daemon attaches its own coder provider. False: templates use the registry's. Default true. */
@@ -112,17 +115,22 @@ export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon 
   return new Daemon(options);
 }
 
-/** Creates the parts that the daemons of this process share. @throws AppError without terraform. */
-export async function createShared(options: Omit<DaemonOptions, 'name' | 'workDir'>): Promise<Shared> {
+/**
+ * Creates the parts that the daemons of this process share. `signal` cancels downloads of terraform.
+ * @throws AppError without terraform.
+ */
+export async function createShared(
+  options: Omit<DaemonOptions, 'name' | 'workDir'>,
+  signal?: AbortSignal,
+): Promise<Shared> {
   const { cacheDir, log, clock } = options;
   const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
   const launcher = options.launcherPath ? new Launcher(options.launcherPath) : undefined;
   await mkdir(cacheDir, { recursive: true, mode: folderMode(launcher) });
-  const engines = await findEngines(options.terraformBinaries ?? [], {
-    env,
-    log,
-    install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock },
-  });
+  const engines = await findEngines(
+    { paths: options.terraformBinaries ?? [], named: options.namedEngines ?? [] },
+    { env, log, install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock, signal } },
+  );
   return {
     engines,
     env,
@@ -210,7 +218,8 @@ class Daemon implements ProvisionerDaemon {
 
   async #run(): Promise<void> {
     const { options, shared } = { options: this.#options, shared: this.#options.shared };
-    const { engines, versions, runner, launcher, env, diskPause } = shared ?? (await createShared(options));
+    const { engines, versions, runner, launcher, env, diskPause } =
+      shared ?? (await createShared(options, this.#draining.signal));
     await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
     const tools: Tools = {
       engines,

@@ -1,15 +1,13 @@
-import { createHash } from 'node:crypto';
-import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
 import { unzipSync } from 'fflate';
+import { download } from './download.ts';
 import { lockFile } from './lock.ts';
 import { INSTALLED_VERSION, type SumTable, TERRAFORM_SUMS } from './sums.ts';
 import { type TerraformBinary, terraformVersion } from './version.ts';
 
 export const DEFAULT_BASE_URL = 'https://releases.hashicorp.com';
-const MAX_ARCHIVE = 256 << 20;
-const DOWNLOAD_TIMEOUT_MS = 10 * 60_000;
 
 export interface InstallOptions {
   cacheDir: string;
@@ -50,17 +48,14 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
     const base = (options.baseUrl ?? DEFAULT_BASE_URL).replace(/\/+$/, '');
     const url = `${base}/terraform/${version}/terraform_${version}_${platform}.zip`;
     options.log.info('installing terraform', { version, platform });
-    const archive = await download(url, options.signal);
-    const actual = createHash('sha256').update(archive).digest('hex');
-    if (actual !== sum)
-      throw new AppError(
-        'unavailable',
-        `Cannot install terraform ${version}: the SHA-256 of ${url} is ${actual}, not ${sum}.`,
-      );
-    const program = unpack(archive);
     const partial = `${target}.${process.pid}.partial`;
     try {
-      await writeFile(partial, program, { mode: 0o700 });
+      await rm(partial, { force: true }); // of a dead process with this id
+      await download({ url, sha256: sum, signal: options.signal }, partial).catch((err) => {
+        options.signal?.throwIfAborted();
+        throw new AppError('unavailable', `Cannot install terraform ${version}: ${errorText(err)}`, { cause: err });
+      });
+      await writeFile(partial, unpack(await readFile(partial)));
       await chmod(partial, 0o755);
       await rename(partial, target);
     } finally {
@@ -80,24 +75,6 @@ async function installedVersion(path: string, env: NodeJS.ProcessEnv): Promise<s
     return (await terraformVersion(path, env)).version;
   } catch {
     return undefined; // absent or damaged
-  }
-}
-
-async function download(url: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
-  const timeout = AbortSignal.timeout(DOWNLOAD_TIMEOUT_MS);
-  try {
-    const response = await fetch(url, { signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
-    if (!response.ok || !response.body) throw new Error(`status ${response.status}`);
-    const parts: Uint8Array[] = [];
-    let size = 0;
-    for await (const part of response.body as AsyncIterable<Uint8Array>) {
-      size += part.length;
-      if (size > MAX_ARCHIVE) throw new Error(`more than ${MAX_ARCHIVE} bytes`);
-      parts.push(part);
-    }
-    return Buffer.concat(parts);
-  } catch (err) {
-    throw new AppError('unavailable', `Could not download ${url}: ${errorText(err)}`, { cause: err });
   }
 }
 

@@ -3,24 +3,26 @@
 import { chmod, lstat, readdir, readlink, rm, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { installedPackages } from './frozen.ts';
+import { cachedEngines, removeEngine } from './named-engine.ts';
 
 /** Something that another process of the machine may be making or linking right now. */
 const FRESH_MS = 10 * 60_000;
 
 export interface PrunePolicy {
-  /** Removes versions, packages and modules that nobody used for this time, in ms. */
+  /** Removes engines, versions, packages and modules that nobody used for this time, in ms. */
   unusedMs?: number | undefined;
-  /** Removes the versions that were used longest ago until the cache has at most this many bytes. */
+  /** Removes the versions and engines that were used longest ago until the cache has at most this many bytes. */
   mostBytes?: number | undefined;
   /** Removes the versions that were used longest ago until this many are left. */
   mostVersions?: number | undefined;
-  /** Keeps versions that were used within this time, in ms. Default: 10 minutes. */
+  /** Keeps versions and engines that were used within this time, in ms. Default: 10 minutes. */
   keepMs?: number | undefined;
   /** Only reports. */
   dryRun?: boolean | undefined;
 }
 
 export interface Pruned {
+  engines: number;
   versions: number;
   packages: number;
   modules: number;
@@ -31,12 +33,14 @@ export interface Pruned {
 }
 
 interface Part {
-  kind: 'versions' | 'packages' | 'modules';
+  kind: 'engines' | 'versions' | 'packages' | 'modules';
   path: string;
   bytes: number;
   usedAt: number;
   /** The packages and modules that a version links to. */
   links: string[];
+  /** Whether a living daemon uses it. Absent for a part that is held by links. */
+  held?: boolean;
 }
 
 /** Prunes the cache in `cacheDir`. `sessions`: folders of daemons' sessions, whose versions stay. */
@@ -47,15 +51,16 @@ export async function pruneCache(
   now: number,
 ): Promise<Pruned> {
   const versions = await versionsOf(join(cacheDir, 'versions'));
+  const engines = await enginesOf(cacheDir);
   const stores = [...(await packagesOf(join(cacheDir, 'plugins'))), ...(await modulesOf(join(cacheDir, 'modules')))];
   const held = new Set(await heldVersions(sessions));
   const keepMs = policy.keepMs ?? FRESH_MS;
-  const removable = versions
-    .filter(({ path, usedAt }) => !held.has(path) && now - usedAt >= keepMs)
+  const removable = [...versions, ...engines]
+    .filter((part) => !part.held && !held.has(part.path) && now - part.usedAt >= keepMs)
     .sort((a, b) => a.usedAt - b.usedAt);
   const gone = new Set<Part>();
   const unusedFor = policy.unusedMs ?? Number.POSITIVE_INFINITY;
-  for (const version of removable) if (now - version.usedAt >= unusedFor) gone.add(version);
+  for (const part of removable) if (now - part.usedAt >= unusedFor) gone.add(part);
   /** Packages and modules that no version links to any more. */
   const unlinked = () => {
     const used = new Set(versions.filter((version) => !gone.has(version)).flatMap(({ links }) => links));
@@ -66,19 +71,18 @@ export async function pruneCache(
     });
   };
   const sum = (parts: Iterable<Part>) => [...parts].reduce((total, { bytes }) => total + bytes, 0);
-  const all = sum(versions) + sum(stores);
-  const over = () =>
-    (policy.mostBytes !== undefined && all - sum(gone) - sum(unlinked()) > policy.mostBytes) ||
-    (policy.mostVersions !== undefined && versions.length - gone.size > policy.mostVersions);
-  for (const version of removable) {
-    if (!over()) break;
-    gone.add(version);
-  }
+  const all = sum(versions) + sum(engines) + sum(stores);
+  const tooLarge = () => policy.mostBytes !== undefined && all - sum(gone) - sum(unlinked()) > policy.mostBytes;
+  const tooMany = () =>
+    policy.mostVersions !== undefined && versions.filter((one) => !gone.has(one)).length > policy.mostVersions;
+  for (const part of removable) if (tooLarge() || (part.kind === 'versions' && tooMany())) gone.add(part);
   const parts = [...gone, ...unlinked()];
-  if (!policy.dryRun) for (const { path } of parts) await removeTree(path);
+  if (!policy.dryRun)
+    for (const { kind, path } of parts) await (kind === 'engines' ? removeEngine(path) : removeTree(path));
   const count = (kind: Part['kind']) => parts.filter((part) => part.kind === kind).length;
   const freed = sum(parts);
   return {
+    engines: count('engines'),
     versions: count('versions'),
     packages: count('packages'),
     modules: count('modules'),
@@ -93,6 +97,13 @@ export async function removeUnlinkedDownloads(cacheDir: string): Promise<void> {
   const plugins = join(cacheDir, 'plugins');
   for (const { path } of await packagesOf(plugins))
     if (!used.has(path) && !path.startsWith(join(plugins, 'by-content'))) await removeTree(path);
+}
+
+async function enginesOf(cacheDir: string): Promise<Part[]> {
+  const found: Part[] = [];
+  for (const one of await cachedEngines(cacheDir))
+    found.push({ kind: 'engines', ...one, bytes: await sizeOf(one.path), links: [] });
+  return found;
 }
 
 async function versionsOf(dir: string): Promise<Part[]> {

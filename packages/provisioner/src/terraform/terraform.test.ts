@@ -136,7 +136,7 @@ test('installs terraform once, and only if its checksum is in our table', async 
     await assert.rejects(installTerraform(options), /Could not download/);
     content = Buffer.from(zip);
     content[content.length - 1]! ^= 1;
-    await assert.rejects(installTerraform(options), /Cannot install terraform 9\.9\.9: the SHA-256 of /);
+    await assert.rejects(installTerraform(options), /Cannot install terraform 9\.9\.9: The SHA-256 of /);
     assert.equal(existsSync(join(cacheDir, 'terraform')), false);
     content = zip;
     // a shim on PATH that cannot run

@@ -27,6 +27,8 @@ export interface BuiltinDaemonsInput {
   namePrefix: string;
   cacheDir: string;
   terraformBinaries: string[];
+  /** As `VERSION=URL#sha256:HEX`. */
+  terraformDownloads: string[];
   terraformProvider: string;
   terraformBaseUrl: string;
   installationSecret: string;
@@ -103,6 +105,7 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
     cacheDir: isRoot ? place.daemons : config.cacheDirectory,
     terraformBinaries: config.terraformBinary,
+    terraformDownloads: config.terraformDownload,
     terraformProvider: config.terraformProvider,
     terraformBaseUrl: config.terraformDownloadUrl,
     installationSecret: given.installationSecret,

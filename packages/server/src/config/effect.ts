@@ -149,6 +149,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'swaggerEnable',
   'termsOfServiceUrl',
   'terraformBinary',
+  'terraformDownload',
   'terraformDownloadUrl',
   'terraformProvider',
   'tlsAddress',

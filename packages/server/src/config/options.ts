@@ -185,6 +185,15 @@ export const options = withNotes({
       'The paths of terraform or tofu programs for the built-in daemons. A job uses the first whose version its template allows. Default: terraform on PATH if its version is supported, otherwise a downloaded one.',
     group: 'Provisioning',
   },
+  terraformDownload: {
+    type: 'string[]',
+    flag: 'terraform-download',
+    env: 'CODER_TERRAFORM_DOWNLOAD',
+    yaml: 'provisioning.terraformDownload',
+    description:
+      'The terraform or tofu programs that the built-in daemons download at their start, as VERSION=URL#sha256:HEX. The URL is that of a program, or of a zip archive with one. HEX is the SHA-256 of that file. A job uses them after those of --terraform-binary.',
+    group: 'Provisioning',
+  },
   terraformProvider: {
     type: 'string',
     flag: 'terraform-provider',

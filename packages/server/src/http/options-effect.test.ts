@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -373,5 +374,21 @@ test('CODER_TERRAFORM_BINARY changes: which Terraform the built-in daemons run',
     await eventually('it runs', () => existsSync(join(dir, 'ran')), 20_000);
   } finally {
     await server.stop();
+  }
+});
+
+test('CODER_TERRAFORM_DOWNLOAD changes: which Terraform the built-in daemons download', async () => {
+  const sum = createHash('sha256').update('another program').digest('hex');
+  const env = {
+    CODER_PROVISIONER_DAEMONS: '1',
+    CODER_TERRAFORM_DOWNLOAD: `1.11.4=${mirrorUrl}/named/terraform.zip#sha256:${sum}`,
+  };
+  const server = await startTestServer({ env });
+  try {
+    const [path] = await eventually('a download begins', () => (requested.length > 0 ? requested : undefined), 20_000);
+    assert.equal(path, '/named/terraform.zip');
+  } finally {
+    await server.stop();
+    requested.length = 0;
   }
 });

@@ -13,7 +13,7 @@ export default command({}, async (ctx) => {
   forgetAllocator();
   outliveOutputs();
   const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
-  const { becomeDaemon, runBuiltinDaemons } = await import('@platform/provisioner');
+  const { becomeDaemon, parseNamedEngine, runBuiltinDaemons } = await import('@platform/provisioner');
   if (input.isolation) becomeDaemon(input.isolation.uids);
   const daemons = await runBuiltinDaemons({
     serverUrl: input.serverUrl,
@@ -26,6 +26,7 @@ export default command({}, async (ctx) => {
     cacheDir: input.cacheDir,
     launcherPath: input.isolation?.launcherPath,
     terraformBinaries: input.terraformBinaries,
+    namedEngines: input.terraformDownloads.map(parseNamedEngine),
     attachProvider: input.terraformProvider !== 'registry',
     terraformBaseUrl: input.terraformBaseUrl || undefined,
     runnerCommand: programCommand('runner'),

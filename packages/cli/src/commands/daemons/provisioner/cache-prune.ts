@@ -14,14 +14,14 @@ const flags = {
   size: {
     type: 'string',
     description:
-      'Remove the versions that were used longest ago until the cache has at most this size, such as 500MiB or 20GiB.',
+      'Remove the versions and engines that were used longest ago until the cache has at most this size, such as 500MiB or 20GiB.',
   },
   'dry-run': { type: 'bool', short: 'n', description: 'Print the changes without making them.' },
 } as const;
 
 const help =
-  'Removes prepared template versions, and the providers and modules that only they use. Keeps what a running build uses. ' +
-  'A later build gets what was removed from the server again, or from its registry.';
+  'Removes prepared template versions, the providers and modules that only they use, and downloaded engines. Keeps what a ' +
+  'running build or a running daemon uses. A later build or daemon gets what was removed again, from the server or its source.';
 
 const examples = [
   { does: 'Remove what no build used for a week', run: 'coder provisioner cache prune --age 168h' },
@@ -40,8 +40,8 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
     mostBytes: given.size ? parseBytes('--size', given.size) : undefined,
     dryRun: given['dry-run'],
   });
-  const { versions, packages, modules, freed, left } = pruned;
-  const what = `${versions} prepared versions, ${packages} providers and ${modules} sets of modules`;
+  const { engines, versions, packages, modules, freed, left } = pruned;
+  const what = `${versions} prepared versions, ${packages} providers, ${modules} sets of modules and ${engines} engines`;
   const verb = given['dry-run'] ? 'Would remove' : 'Removed';
   print(
     ctx.io,

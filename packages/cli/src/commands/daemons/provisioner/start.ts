@@ -68,6 +68,13 @@ export const flags = {
       'Path of a terraform or tofu program. May be repeated: a job uses the first whose version its template allows. ' +
       'Default: the terraform on PATH, or else a downloaded one.',
   },
+  'terraform-download': {
+    type: 'string[]',
+    env: 'CODER_PROVISIONER_TERRAFORM_DOWNLOAD',
+    description:
+      'Terraform or tofu to download at the start, as VERSION=URL#sha256:HEX. The URL is that of a program, or of a zip ' +
+      'archive with one. HEX is the SHA-256 of that file. May be repeated: jobs use these after those of --terraform-binary.',
+  },
   'terraform-provider': {
     type: 'string',
     env: 'CODER_TERRAFORM_PROVIDER',
@@ -148,7 +155,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
   if (metrics) log.info('serving metrics', { address: metrics.address });
   onEverySignal(['SIGINT'], () => process.exit(130)); // while it finds or downloads terraform
-  const { runDaemonGroup } = await import('@platform/provisioner');
+  const { parseNamedEngine, runDaemonGroup } = await import('@platform/provisioner');
   const group = await runDaemonGroup({
     members: names.map((name) => ({ name, workDir: join(cache, `provisioner-${name}`, 'work') })),
     serverUrl: url.replace(/\/+$/, ''),
@@ -158,6 +165,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
     headers,
     cacheDir: join(cache, 'tf'),
     terraformBinaries: given['terraform-binary'],
+    namedEngines: given['terraform-download']?.map(parseNamedEngine),
     attachProvider: given['terraform-provider'] !== 'registry',
     once: given.once,
     runnerCommand: programCommand('runner'),
