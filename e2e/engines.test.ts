@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { ProvisionerDaemon } from '@platform/contract';
+import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
 import { isAtLeast } from '@platform/kit/version';
 import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import {
   buildEnds,
   createWorkspace,
+  eventually,
   firstUser,
   makeTemplate,
+  postVersion,
   type ServerProcess,
   startCoderServer,
 } from './harness.ts';
@@ -147,3 +150,44 @@ test('a daemon runs each job with an engine that its template allows', {
     });
   }
 });
+
+for (const [first, constraint, second] of [
+  ['terraform-1.1.9', '>= 1.12', 'terraform-1.15.0'],
+  ['terraform-1.15.0', '< 1.2', 'terraform-1.1.9'],
+] as const)
+  test(`an import on ${first} moves to a daemon with ${second} when a fetched module requires that`, {
+    timeout: 120_000,
+    skip: folder ? false : 'TERRAFORMS is not set: see scripts/build-terraforms.sh',
+  }, async (t) => {
+    const module = mkdtempSync(join(tmpdir(), 'module-'));
+    t.after(() => rmSync(module, { recursive: true }));
+    writeFileSync(join(module, 'main.tf'), `terraform {\n  required_version = "${constraint}"\n}\n`);
+    const tags = { moves: first.replaceAll('.', '-') };
+    const start = async (file: string) => {
+      const name = `${file}-after-${first}`.replaceAll('.', '-');
+      const key = await makeKey(server, name, tags);
+      const args = ['--terraform-binary', join(folder!, file)];
+      const started = await startDaemon(server, { name, args, env: { CODER_PROVISIONER_DAEMON_KEY: key } });
+      t.after(() => started.kill());
+    };
+    await start(first);
+    const { id: versionId } = await postVersion(
+      server,
+      { 'main.tf': `module "far" {\n  source = "${module}"\n}\n` },
+      { tags },
+    );
+    const look = async () =>
+      (await server.api<{ job: ProvisionerJob }>('GET', `/templateversions/${versionId}`)).body.job;
+    const reason = await eventually('it waits for another daemon', async () => {
+      const { status, pending_reason: reason, error } = await look();
+      assert.notEqual(status, 'failed', error ?? '');
+      return reason?.reason === 'no_matching_provisioners' && reason.message;
+    });
+    assert.ok(reason.includes(`The template requires Terraform ${constraint}.`), reason);
+    await start(second);
+    const job = await eventually('it ends', async () => {
+      const found = await look();
+      return found.completed_at === undefined ? undefined : found;
+    });
+    assert.equal(job.status, 'succeeded', job.error ?? '');
+  });

@@ -19,7 +19,7 @@ export type * from './preview/types.ts';
 export { Template } from './program/configuration.ts';
 export { bodyReferences, references } from './references.ts';
 export { MOST_PROVIDERS_BYTES, type ProviderConstraint, requiredProviders } from './required-providers.ts';
-export { requiredVersions } from './required-version.ts';
+export { requiredVersions, type VersionRequirement, versionRequirements } from './required-version.ts';
 export {
   Dict,
   EvaluationError,

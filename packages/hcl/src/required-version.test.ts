@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { requiredVersions } from './index.ts';
+import { requiredVersions, versionRequirements } from './index.ts';
 
 const requires = (version: string) => `terraform {\n  required_version = "${version}"\n}\n`;
 const calls = (name: string, source: string) => `module "${name}" {\n  source = "${source}"\n}\n`;
@@ -29,8 +29,28 @@ test('finds what a template and the modules that it calls require, each once', (
     '.terraform/modules/far/modules/inner/main.tf': requires('>= 1.5'),
   };
   assert.deepEqual(requiredVersions(files).sort(), ['< 2', '>= 1.1', '>= 1.2', '>= 1.3', '>= 1.4', '>= 1.5']);
-  const { '.terraform/modules/modules.json': _, ...unfetched } = files;
+  const unfetched = Object.fromEntries(Object.entries(files).filter(([path]) => !path.startsWith('.terraform/')));
   assert.deepEqual(requiredVersions(unfetched).sort(), ['< 2', '>= 1.1', '>= 1.2', '>= 1.3']);
+});
+
+test('names the module of each constraint, also without a manifest', () => {
+  const files = {
+    'main.tf':
+      requires('>= 1.1') +
+      calls('near', './near') +
+      calls('git', 'git::https://example.com/x.git//parts/one?ref=v1') +
+      calls('plain', 'example.com/a/plain/coder'),
+    'near/main.tf': requires('>= 1.2') + calls('inner', 'example.com/a/inner/coder'),
+    '.terraform/modules/git/main.tf': requires('>= 9'),
+    '.terraform/modules/git/parts/one/main.tf': requires('>= 1.3') + calls('two', '../two'),
+    '.terraform/modules/git/parts/two/main.tf': requires('>= 1.4'),
+    '.terraform/modules/plain/main.tf': requires('>= 1.5'),
+    '.terraform/modules/near.inner/main.tf': requires('>= 1.5'),
+  };
+  assert.deepEqual(
+    versionRequirements(files).map(({ module, constraint }) => `${module} ${constraint}`),
+    [' >= 1.1', 'near >= 1.2', 'git >= 1.3', 'plain >= 1.5', 'near.inner >= 1.5', 'git.two >= 1.4'],
+  );
 });
 
 test('leaves out what cannot be read, in little time', () => {

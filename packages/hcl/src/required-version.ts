@@ -16,16 +16,30 @@ interface Found {
   sources: [name: string, source: string][];
 }
 
+/** A constraint `required_version` of a module. */
+export interface VersionRequirement {
+  /** The names of the module calls that lead to it, joined by dots. Empty: the template itself. */
+  module: string;
+  constraint: string;
+}
+
+type Files = Readonly<Record<string, string | Uint8Array>>;
+
+/** The constraints of `versionRequirements`, each once. */
+export const requiredVersions = (files: Files): string[] => [
+  ...new Set(versionRequirements(files).map(({ constraint }) => constraint)),
+];
+
 /**
- * The constraints `required_version` in the `terraform` blocks of a template and of the modules that it calls, each
- * once. `files`: by path from the template's root, those of fetched modules included. Leaves out what cannot be read:
- * Terraform reports it later.
+ * The constraints `required_version` in the `terraform` blocks of a template and of the modules that it calls, once for
+ * each folder. `files`: by path from the template's root, those of fetched modules included. Leaves out what cannot be
+ * read: Terraform reports it later.
  */
-export function requiredVersions(files: Readonly<Record<string, string | Uint8Array>>): string[] {
+export function versionRequirements(files: Files): VersionRequirement[] {
   const manifest = files[MANIFEST];
   const fetched = fetchedFolders(manifest === undefined ? undefined : decode(manifest));
   const byFolder = Map.groupBy(Object.keys(files), (path) => posix.dirname(path));
-  const constraints = new Set<string>();
+  const requirements: VersionRequirement[] = [];
   const seen = new Set(['.']);
   const open: { folder: string; key: string }[] = [{ folder: '.', key: '' }];
   let bytes = 0;
@@ -39,11 +53,12 @@ export function requiredVersions(files: Readonly<Record<string, string | Uint8Ar
       if (!/required_version|module/.test(text)) continue;
       bytes += content.length;
       const found = name.endsWith('.json') ? ofJson(text) : ofNative(text, path);
-      for (const constraint of found.constraints) constraints.add(constraint);
+      for (const constraint of found.constraints) requirements.push({ module: key, constraint });
       for (const [call, source] of found.sources) {
         const inner = key === '' ? call : `${key}.${call}`;
         const local = /^\.\.?\//.test(source) ? posix.join(folder, source) : undefined;
-        const next = posix.normalize(fetched.get(inner) ?? local ?? '').replace(/\/$/, '');
+        const folderOf = fetched.get(inner) ?? local ?? unlisted(inner, source);
+        const next = posix.normalize(folderOf).replace(/\/$/, '');
         if (!byFolder.has(next) || seen.has(next) || seen.size === MOST_FOLDERS) continue;
         seen.add(next);
         // iterating over an array includes the items added meanwhile
@@ -51,7 +66,13 @@ export function requiredVersions(files: Readonly<Record<string, string | Uint8Ar
       }
     }
   }
-  return [...constraints];
+  return requirements;
+}
+
+/** Where Terraform puts a module. From 1.15 on it writes no manifest if a version does not match. */
+function unlisted(key: string, source: string): string {
+  const [, inside = ''] = /[^:/]\/\/([^?]+)/.exec(source) ?? [];
+  return posix.join('.terraform/modules', key, inside);
 }
 
 const MANIFEST = '.terraform/modules/modules.json';

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { silentLogger } from '@platform/kit';
+import { eventually } from '@platform/testkit';
 import { ParameterFormType } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import { findTerraform } from '../terraform/binary.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;
@@ -361,4 +364,75 @@ exit $status
   const { completed, failed } = await other.server.verdict(other.server.post(importJob(await withModule('small'))));
   assert.ok(completed, failed?.error ?? '');
   assert.equal(existsSync(moved), false);
+});
+
+/** A program like Terraform 1.9.8, whose init rejects every module, as if they required a newer version. */
+async function olderEngine(dir: string): Promise<string> {
+  const path = join(dir, 'older');
+  const script = `#!/bin/sh
+case "$*" in
+version*-json) echo '{"terraform_version":"1.9.8"}' ;;
+version*) echo 'Terraform v1.9.8' ;;
+init*)
+  terraform get >/dev/null || exit 2
+  echo 'Error: Unsupported Terraform Core version' >&2
+  exit 1
+  ;;
+*) exit 9 ;;
+esac
+`;
+  await writeFile(path, script, { mode: 0o755 });
+  return path;
+}
+
+/** A template with a module that requires Terraform 1.10, which only init fetches. */
+async function withStricterModule(dir: string): Promise<Uint8Array> {
+  const source = await mkdtemp(join(dir, 'module-'));
+  await writeFile(join(source, 'main.tf'), 'terraform {\n  required_version = ">= 1.10"\n}\n');
+  return tarOf({ 'main.tf': `${CODER}module "x" {\n  source = "${source}"\n}\n` });
+}
+
+test('an import changes to the engine that a fetched module requires', async (t) => {
+  const other = await harness();
+  t.after(() => other.close());
+  const { path: newer, version } = await findTerraform({ env: process.env, log: silentLogger });
+  other.start({ terraformBinaries: [await olderEngine(other.dir), newer] });
+  const { completed, failed } = await other.server.verdict(
+    other.server.post(importJob(await withStricterModule(other.dir))),
+  );
+  assert.ok(completed, failed?.error ?? '');
+  assert.ok(
+    other.server.text.includes(
+      `Module "x" requires Terraform >= 1.10. The job continues with terraform ${version} instead of terraform 1.9.8.`,
+    ),
+    other.server.text,
+  );
+  assert.deepEqual(other.server.requiredEngines, []);
+});
+
+for (const ours of [true, false])
+  test(`an import that no engine of the daemon can run fails with the module's name, with ${ours ? 'our' : 'an upstream'} server`, async (t) => {
+    const other = await harness({ ours });
+    t.after(() => other.close());
+    other.start({ terraformBinaries: [await olderEngine(other.dir)] });
+    const { failed } = await other.server.verdict(other.server.post(importJob(await withStricterModule(other.dir))));
+    assert.match(
+      failed!.error,
+      /initialize terraform: Module "x" requires Terraform >= 1\.10\. This daemon has terraform 1\.9\.8\.$/,
+    );
+    assert.deepEqual(other.server.requiredEngines, ours ? ['>= 1.10'] : []);
+  });
+
+test('a daemon gives up an import that the server puts back for another engine, and takes the next job', async (t) => {
+  const other = await harness();
+  t.after(() => other.close());
+  other.server.putBack = true;
+  other.start({ terraformBinaries: [await olderEngine(other.dir)] });
+  other.server.post(importJob(await withStricterModule(other.dir)));
+  await eventually('the server gets the requirement', () => other.server.requiredEngines.length === 1);
+  other.server.putBack = false;
+  const { failed } = await other.server.verdict(other.server.post(importJob(await withStricterModule(other.dir))));
+  assert.ok(failed);
+  assert.equal(other.server.failed.length, 1);
+  await eventually('both sessions are gone', async () => (await readdir(other.options.workDir)).length === 0);
 });

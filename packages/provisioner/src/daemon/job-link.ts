@@ -9,6 +9,7 @@ import {
   FrozenFileRequestSchema,
   FrozenRequestSchema,
   KeepFrozenRequestSchema,
+  RequireEngineRequestSchema,
   ResumeRequestSchema,
 } from '@platform/wire/proto/platform_provisioner';
 import {
@@ -54,6 +55,7 @@ export class JobLink implements JobPort {
   #lastUpdate = 0;
   readonly checkpoint?: (checkpoint: Checkpoint) => Promise<void>;
   readonly frozen?: FrozenPort;
+  readonly requireEngine?: (constraints: readonly string[]) => Promise<void>;
 
   /** `acquiredOn`: the connection that delivered the job. Absent for an adopted job, which must be resumed first. */
   constructor(options: {
@@ -73,6 +75,7 @@ export class JobLink implements JobPort {
     if (options.epoch > 0n) {
       this.checkpoint = (checkpoint) => this.#checkpoint(checkpoint);
       this.frozen = this.#frozen();
+      this.requireEngine = (constraints) => this.#requireEngine(constraints);
     }
   }
 
@@ -190,6 +193,16 @@ export class JobLink implements JobPort {
       return control.checkpoint(request, this.#callOptions());
     });
     if (!accepted) this.lose('the server rejected a checkpoint');
+  }
+
+  async #requireEngine(constraints: readonly string[]): Promise<void> {
+    const requiredVersion = constraints.join(', ');
+    const request = create(RequireEngineRequestSchema, { jobId: this.#jobId, epoch: this.#epoch, requiredVersion });
+    const { putBack } = await this.#call(async ({ control }) => {
+      if (!control) return { putBack: false };
+      return control.requireEngine(request, this.#callOptions());
+    });
+    if (putBack) this.lose('it went back to the queue, because it requires another version of Terraform');
   }
 
   #frozen(): FrozenPort {

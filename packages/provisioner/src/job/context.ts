@@ -35,7 +35,7 @@ export interface Tools {
 /** One running job. */
 export interface JobContext extends Tools {
   job: AcquiredJob;
-  /** The one of the engines that the template's `required_version` allows. */
+  /** The one of the engines that the template's `required_version` allows. A module that init fetches can change it. */
   terraform: TerraformBinary;
   session: Session;
   port: JobPort;

@@ -41,6 +41,11 @@ export interface JobPort {
   checkpoint?(checkpoint: Checkpoint): Promise<void>;
   /** The frozen version of the job's template version. Absent with an upstream server. */
   frozen?: FrozenPort;
+  /**
+   * Asks the server to put the job back into the queue, for a daemon with a version of Terraform that these constraints
+   * allow. If it does, this daemon no longer owns the job. Absent with an upstream server.
+   */
+  requireEngine?(constraints: readonly string[]): Promise<void>;
 }
 
 export interface FrozenPort extends Omit<FrozenSource, 'id'> {

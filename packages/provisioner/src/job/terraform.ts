@@ -17,6 +17,7 @@ import type { Prepared } from '../terraform/prepare.ts';
 import { Progress, type TimingStage } from '../terraform/progress.ts';
 import { exitText, followRun, type RunResult, readExit, readStarted, runFiles, socketDir } from '../terraform/run.ts';
 import { sender } from '../terraform/signal.ts';
+import { changeEngine } from './change-engine.ts';
 import type { JobContext } from './context.ts';
 import type { Delivered, LogShipper } from './log-shipper.ts';
 import { usesPlugins } from './uses-plugins.ts';
@@ -47,6 +48,11 @@ export interface ShownPlan {
 export interface Beside {
   /** Resolves when terraform has ended in all of them. */
   ended: Promise<unknown>;
+}
+
+interface PrepareCall {
+  linked?: boolean;
+  beside?: () => Promise<Beside | undefined>;
 }
 
 /** Runs terraform's commands for one job through the runner, and adds their log to the job's log. */
@@ -90,11 +96,25 @@ export class JobTerraform {
 
   /**
    * Prepares the session's directory, from the cache or with `terraform init` and `graph`. `beside` is called when the
-   * directory is initialized, to start more commands while `graph` runs.
+   * directory is initialized, to start more commands while `graph` runs. Changes the job's engine if a fetched module
+   * requires that.
    */
-  async prepare(
+  async prepare(providerEnv: Env, options: PrepareCall = {}): Promise<Prepared> {
+    for (let left = this.#ctx.engines.length; ; left--) {
+      const initialized = { done: false };
+      try {
+        return await this.#prepare(providerEnv, options, initialized);
+      } catch (err) {
+        if (initialized.done || left === 0) throw err;
+        await changeEngine(this.#ctx, this.#shipper, err);
+      }
+    }
+  }
+
+  async #prepare(
     providerEnv: Env,
-    { linked = false, beside }: { linked?: boolean; beside?: () => Promise<Beside | undefined> } = {},
+    { linked = false, beside }: PrepareCall,
+    initialized: { done: boolean },
   ): Promise<Prepared> {
     const { job, session, versions, terraform, attachProvider, signal, launcher, port } = this.#ctx;
     if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
@@ -115,6 +135,7 @@ export class JobTerraform {
       frozen: frozenId && port.frozen ? { ...port.frozen, id: frozenId } : undefined,
       onLog: (line) => this.#shipper.line(line),
       graph: async () => {
+        initialized.done = true;
         this.progress.add('init', init, Date.now());
         graphSpan = span('building terraform dependency graph');
         const others = await beside?.();

@@ -2,11 +2,11 @@
 
 import { Readable } from 'node:stream';
 import { requiredVersions } from '@platform/hcl';
-import { allowedVersions, isAllowed } from '@platform/kit/version-constraint';
 import tar from 'tar-stream';
 import { type FindOptions, findTerraform } from './binary.ts';
 import type { InstallOptions } from './install.ts';
 import { type NamedEngine, namedEngine } from './named-engine.ts';
+import { firstAllowed } from './requirements.ts';
 import type { TerraformBinary } from './version.ts';
 
 export interface EngineChoice {
@@ -43,8 +43,7 @@ export async function engineFor(
 ): Promise<TerraformBinary> {
   const [first] = engines;
   if (engines.length === 1) return first!;
-  const ranges = allowedVersions(required ? [required] : await constraintsIn(archive));
-  return engines.find(({ version }) => isAllowed(version, ranges)) ?? first!;
+  return firstAllowed(engines, required ? [required] : await constraintsIn(archive)) ?? first!;
 }
 
 async function constraintsIn(archive: Uint8Array): Promise<string[]> {

@@ -1,12 +1,11 @@
-import { constants } from 'node:fs';
 import { join } from 'node:path';
-import { MOST_PROVIDERS_BYTES, requiredProviders } from '@platform/hcl';
+import { requiredProviders } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import { parseVersion } from '@platform/kit/version';
 import { allowedVersions, versionNumber } from '@platform/kit/version-constraint';
 import { ADDRESSES, PROVIDER_VERSION } from '@platform/terraform-provider';
-import { listReadable, openReadable } from '../isolation/tree.ts';
 import { moduleFolders } from './modules.ts';
+import { sourceFiles } from './source-files.ts';
 
 /**
  * Checks the version of our provider against the constraints of a template and its modules, because Terraform does not
@@ -27,7 +26,7 @@ export function isServed(constraints: readonly string[]): boolean {
 export async function askedVersions(dir: string, uid: number | undefined): Promise<string[]> {
   const asked: string[] = [];
   for (const folder of await moduleFolders(dir))
-    for (const { name, source, version } of requiredProviders(await sources(join(dir, folder), uid)))
+    for (const { name, source, version } of requiredProviders(await sourceFiles(join(dir, folder), uid)))
       if (isOurs(name, source)) asked.push(version);
   return asked;
 }
@@ -39,28 +38,6 @@ function isOurs(name: string, source = name): boolean {
     const [ownHost, ownNamespace, ownType] = address.split('/');
     return type === ownType && namespace === ownNamespace && (host === undefined || host === ownHost);
   });
-}
-
-/** The Terraform files of one module, by name. */
-async function sources(folder: string, uid: number | undefined): Promise<Record<string, string>> {
-  const files: Record<string, string> = {};
-  try {
-    for (const { name } of await listReadable(folder, uid)) {
-      if (!/\.tf(\.json)?$/.test(name)) continue;
-      const { handle, info } = await openReadable(join(folder, name), uid, constants.O_NONBLOCK);
-      try {
-        if (!info.isFile() || info.size > MOST_PROVIDERS_BYTES) continue;
-        // Not to the end: a file of /proc has the size 0 and can block its reader for ever.
-        const { buffer, bytesRead } = await handle.read(Buffer.alloc(info.size), 0, info.size, 0);
-        files[name] = buffer.toString('utf8', 0, bytesRead);
-      } finally {
-        await handle.close();
-      }
-    }
-  } catch (err) {
-    if (!(err instanceof AppError) && (err as NodeJS.ErrnoException).code === undefined) throw err;
-  }
-  return files;
 }
 
 /** @throws AppError `invalid` if no release up to ours satisfies the constraints. */

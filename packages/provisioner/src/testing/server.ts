@@ -22,6 +22,7 @@ import {
   JobControl,
   type JobNotice_Kind,
   type KeepFrozenRequest,
+  type RequireEngineRequest,
 } from '@platform/wire/proto/platform_provisioner';
 import {
   type AcquiredJob,
@@ -53,6 +54,9 @@ export class ScriptedServer {
   readonly checkpoints: CheckpointRequest[] = [];
   readonly delivered: DeliverStateRequest[] = [];
   readonly frozen: FrozenVersion[] = [];
+  readonly requiredEngines: string[] = [];
+  /** Whether jobs that require another engine go back to the queue. */
+  putBack = false;
   readonly resumed: { jobId: string; epoch: bigint }[] = [];
   readonly completed: CompletedJob[] = [];
   readonly failed: FailedJob[] = [];
@@ -278,6 +282,10 @@ export class ScriptedServer {
       keepFrozen: ({ version }: KeepFrozenRequest) => {
         this.frozen.push(version!);
         return { missing: [] };
+      },
+      requireEngine: ({ requiredVersion }: RequireEngineRequest) => {
+        this.requiredEngines.push(requiredVersion);
+        return { putBack: this.putBack };
       },
       deliverState: (request: DeliverStateRequest) => {
         this.delivered.push(request);

@@ -13,9 +13,11 @@ import {
 } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
 import { enginesOf } from '../app/job/engines.ts';
+import { putBackForEngine } from '../app/job/post.ts';
 import { forgetDaemonGroups } from '../app/job/waiting.ts';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
+import { ownershipOf } from '../db/queries/job-ownership.ts';
 import { acquireJob } from '../db/queries/job-queue.ts';
 
 let server: TestServer;
@@ -288,4 +290,49 @@ module "far" {
   });
   assert.match(dryRun.body.pending_reason?.message ?? '', /requires Terraform >= 1\.5, != 1\.6\.0, >= 1\.9\./);
   assert.ok(template.id && older.id);
+});
+
+test('an import whose fetched module requires another version goes back to the queue for it, at most three times', async () => {
+  const tags = tagged({ stricter: 'yes' });
+  const { sql } = server.services;
+  const older = await daemon('stricter-older', tags, 'terraform 1.9.8');
+  const newer = await daemon('stricter-newer', tags, 'terraform 1.12.2');
+  forgetDaemonGroups(server.services);
+  const take = (row: { id: string; organization_id: string }, engines: string) =>
+    acquireJob(sql, {
+      worker: verifiedDaemon({
+        id: row.id,
+        organizationId: row.organization_id,
+        provisioners: ['terraform'],
+        tags,
+        engineVersions: enginesOf({ 'platform-engines': engines }).engine_versions,
+      }),
+      leaseMs: 60_000,
+    });
+  const ownedBy = (row: { id: string }, epoch: number) =>
+    ownershipOf(verifiedDaemon({ id: row.id }), version.job.id, epoch);
+  const version = await pendingVersion(server, { tags: { stricter: 'yes' } });
+  assert.equal((await take(older, 'terraform 1.9.8'))?.acquire_epoch, 1);
+  const { services } = server;
+  const own = ownedBy(older, 1);
+  await assert.rejects(putBackForEngine(services, own, '>= 1,'.repeat(1_000)), /more than 4096 characters/);
+  assert.equal(await putBackForEngine(services, own, '>= 2, < 1'), false, 'no version satisfies it');
+  assert.equal(await putBackForEngine(services, ownedBy(newer, 1), '>= 1.10'), false, 'the job of another daemon');
+  assert.equal(await putBackForEngine(services, own, '>= 1.13'), true);
+  assert.equal(await putBackForEngine(services, own, '>= 1.13'), false, 'it has no owner now');
+  const reason = (await becomes(version, 'no_matching_provisioners'))!;
+  assert.match(reason.message, /The template requires Terraform >= 1\.13\. .* stricter-newer has terraform 1\.12\.2/);
+  assert.equal(await take(older, 'terraform 1.9.8'), undefined);
+  assert.equal(await take(newer, 'terraform 1.12.2'), undefined);
+  assert.equal((await take(newer, 'terraform 1.13.1'))?.acquire_epoch, 2);
+  assert.equal(await putBackForEngine(services, ownedBy(newer, 2), '>= 1.14'), true);
+  assert.equal((await take(newer, 'terraform 1.14.0'))?.acquire_epoch, 3);
+  assert.equal(await putBackForEngine(services, ownedBy(newer, 3), '>= 1.15'), false, 'the third time');
+  const { body: logs } = await server.api<{ output: string }[]>('GET', `/templateversions/${version.id}/logs`);
+  assert.deepEqual(
+    logs.map(({ output }) => output),
+    ['>= 1.13', '>= 1.14'].map(
+      (wanted) => `The job goes back to the queue, for a provisioner daemon with Terraform ${wanted}.`,
+    ),
+  );
 });

@@ -551,6 +551,52 @@ export declare type FrozenFilePiece = Message<"platform.provisioner.v1.FrozenFil
 export declare const FrozenFilePieceSchema: GenMessage<FrozenFilePiece>;
 
 /**
+ * @generated from message platform.provisioner.v1.RequireEngineRequest
+ */
+export declare type RequireEngineRequest = Message<"platform.provisioner.v1.RequireEngineRequest"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: int64 epoch = 2;
+   */
+  epoch: bigint;
+
+  /**
+   * all constraints of the template and its modules, separated by commas
+   *
+   * @generated from field: string required_version = 3;
+   */
+  requiredVersion: string;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.RequireEngineRequest.
+ * Use `create(RequireEngineRequestSchema)` to create a new message.
+ */
+export declare const RequireEngineRequestSchema: GenMessage<RequireEngineRequest>;
+
+/**
+ * @generated from message platform.provisioner.v1.RequireEngineResponse
+ */
+export declare type RequireEngineResponse = Message<"platform.provisioner.v1.RequireEngineResponse"> & {
+  /**
+   * false: the daemon still owns the job, and fails it
+   *
+   * @generated from field: bool put_back = 1;
+   */
+  putBack: boolean;
+};
+
+/**
+ * Describes the message platform.provisioner.v1.RequireEngineResponse.
+ * Use `create(RequireEngineResponseSchema)` to create a new message.
+ */
+export declare const RequireEngineResponseSchema: GenMessage<RequireEngineResponse>;
+
+/**
  * @generated from service platform.provisioner.v1.JobControl
  */
 export declare const JobControl: GenService<{
@@ -634,6 +680,17 @@ export declare const JobControl: GenService<{
     methodKind: "server_streaming";
     input: typeof FrozenFileRequestSchema;
     output: typeof FrozenFilePieceSchema;
+  },
+  /**
+   * Puts an import or a dry run back into the queue, because a module that init fetched requires a version of Terraform
+   * that the daemon does not have.
+   *
+   * @generated from rpc platform.provisioner.v1.JobControl.RequireEngine
+   */
+  requireEngine: {
+    methodKind: "unary";
+    input: typeof RequireEngineRequestSchema;
+    output: typeof RequireEngineResponseSchema;
   },
 }>;
 

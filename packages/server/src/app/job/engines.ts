@@ -56,7 +56,7 @@ export async function requirementOf(archives: readonly Buffer[]): Promise<Requir
 const isRead = (path: string) => /\.tf(\.json)?$/.test(path) || path === '.terraform/modules/modules.json';
 
 /** As PostgreSQL writes it. */
-const rangeText = (ranges: VersionRange[]): string =>
+export const rangeText = (ranges: VersionRange[]): string =>
   `{${ranges.map(([from, below]) => `[${from},${below})`).join(',')}}`;
 
 /**

@@ -1,8 +1,12 @@
+import { AppError } from '@platform/kit';
+import { allowedVersions } from '@platform/kit/version-constraint';
 import type { Db } from '../../db/connect.ts';
-import { type Ownership, releaseJob } from '../../db/queries/job-ownership.ts';
+import { noteInJobLog } from '../../db/queries/job-logs.ts';
+import { type Ownership, releaseForEngine, releaseJob } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
+import { rangeText } from './engines.ts';
 
 /** Announces a pending job, so that a daemon takes it. */
 export function announcePending(
@@ -13,6 +17,31 @@ export function announcePending(
   const { id, organization_id, tags, terraform_range } = job;
   const engine = terraform_range === null ? {} : { terraform_range };
   return events.publish(db, 'job_posted', { job_id: id, organization_id, tags, ...engine });
+}
+
+/** The most characters of a requirement that a daemon may send. */
+const MOST_REQUIREMENT = 4_096;
+
+/**
+ * Puts back an import or a dry run for a daemon with another version of Terraform, because a module that this daemon
+ * fetched requires that. `constraints`: all of the template and its modules. False if the daemon keeps the job, and fails
+ * it: no version satisfies the constraints, or the job was tried too often.
+ */
+export async function putBackForEngine(services: Services, own: Ownership, constraints: string): Promise<boolean> {
+  if (constraints.length > MOST_REQUIREMENT)
+    throw new AppError('too_large', `The required version has more than ${MOST_REQUIREMENT} characters.`);
+  const ranges = allowedVersions([constraints]);
+  if (ranges.length === 0) return false;
+  const required = { text: constraints, range: rangeText(ranges) };
+  return services.sql.begin(async (tx) => {
+    const job = await releaseForEngine(tx, own, required);
+    if (!job) return false;
+    const text = `The job goes back to the queue, for a provisioner daemon with Terraform ${constraints}.`;
+    await noteInJobLog(tx, job, 'info', text);
+    await services.events.publish(tx, 'job_changed', { job_id: job.id, logs: true });
+    await announcePending(services, tx, job);
+    return true;
+  });
 }
 
 /**

@@ -84,6 +84,27 @@ export async function releaseJob(db: Db, own: Ownership): Promise<JobRow | undef
   return row;
 }
 
+/** How often an import or a dry run is started before it fails. */
+const MOST_TRIES = 3;
+
+/**
+ * Puts back an import or a dry run whose template turned out to require these versions of Terraform. Undefined for any
+ * other job, for a canceled one, at the last try, and if this daemon does not own it.
+ */
+export async function releaseForEngine(
+  db: Db,
+  own: Ownership,
+  required: { text: string; range: string },
+): Promise<Owned<JobRow> | undefined> {
+  const [row] = await db<Owned<JobRow>[]>`
+    UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL, lease_expires_at = NULL, updated_at = now(),
+      required_version = ${required.text}, terraform_range = ${required.range}::int8multirange
+    WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+      AND canceled_at IS NULL AND type <> 'workspace_build' AND acquire_epoch < ${MOST_TRIES}
+    RETURNING *`;
+  return row;
+}
+
 /** Ends a job that needs no daemon, in the transaction that added it. */
 export async function finishAtOnce(tx: Tx, job: Owned<JobRow>): Promise<JobRow> {
   const [row] = await tx<JobRow[]>`
@@ -127,8 +148,6 @@ export async function restartLeases(db: Db, _task: SystemTask, leaseMs: number):
   await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
     WHERE started_at IS NOT NULL AND completed_at IS NULL`;
 }
-
-const MOST_TRIES = 3;
 
 /**
  * Ends or puts back jobs whose lease ran out, in one statement without a limit. Builds fail with the reason and are

@@ -3,6 +3,7 @@ import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
 import { DeliverStateResponse_Outcome } from '@platform/wire/proto/platform_provisioner';
 import { checkpoint, deliverState } from '../../app/job/checkpoint.ts';
 import { completeJob, failJob, notOwned } from '../../app/job/complete.ts';
+import { putBackForEngine } from '../../app/job/post.ts';
 import { updateJob } from '../../app/job/update.ts';
 import { commitQuota } from '../../app/quota/commit.ts';
 import { touchJob } from '../../db/queries/job-ownership.ts';
@@ -60,6 +61,12 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
       const own = jobs.ownership(request.jobId, Number(request.epoch));
       const accepted = await checkpoint(services, own, request, metrics);
       return { accepted };
+    },
+    async requireEngine(request: { jobId: string; requiredVersion: string }, call: DrpcContext) {
+      const job = await jobs.confirm(request.jobId, call.metadata);
+      const putBack = await putBackForEngine(services, job.own, request.requiredVersion);
+      if (putBack) await jobs.finish(job, async () => revocation.jobEnded());
+      return { putBack };
     },
     async deliverState(request: { jobId: string; state: Uint8Array }) {
       const job = await jobById(sql, request.jobId);
