@@ -25,7 +25,8 @@ const daemons: DaemonProcess[] = [];
 
 before(async () => {
   sources = await startModuleSources();
-  mirror = await startProviderMirror();
+  // more than the server stores in one file
+  mirror = await startProviderMirror(110 << 20);
   appendFileSync(sources.env['TF_CLI_CONFIG_FILE']!, mirror.config);
   server = await startCoderServer({ env: { ...sources.env, ...mirror.env, CODER_PROVISIONER_DAEMONS: '1' } });
   await firstUser(server);
@@ -106,7 +107,7 @@ test('daemons build without the registries that the import used', { timeout: 120
   // a build has just used the version
   assert.match(
     planned.stdout,
-    /^Would remove 0 prepared versions, 0 providers and 0 sets of modules: 0 B\. [\d.]+ MiB/,
+    /^Would remove 0 prepared versions, 0 providers, 0 sets of modules and 0 engines: 0 B\. [\d.]+ MiB/,
   );
   const unset = await prune();
   assert.match(unset.stderr, /Missing what to remove\. Set --age/);

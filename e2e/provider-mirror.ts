@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { platformKey } from '@platform/provisioner/terraform/install';
 import { zipSync } from 'fflate';
 
-/** Beside the program, so that the package has more bytes than a message. It does not compress. */
+/** The bytes beside the program, so that the package has more bytes than a message. They do not compress. */
 const FILLER = 9 << 20;
 const SERVER = join(dirname(import.meta.dirname), 'packages/terraform-provider/src/server.ts');
 
@@ -47,7 +47,7 @@ export interface ProviderMirror {
   close(): Promise<void>;
 }
 
-export async function startProviderMirror(): Promise<ProviderMirror> {
+export async function startProviderMirror(filler = FILLER): Promise<ProviderMirror> {
   const dir = mkdtempSync(join(tmpdir(), 'mirror-'));
   // builds under uids of their own read the certificate
   chmodSync(dir, 0o755);
@@ -60,7 +60,7 @@ export async function startProviderMirror(): Promise<ProviderMirror> {
       // Node.js rejects the name as that of a script
       'terraform-provider-thing_v1.0.0': [Buffer.from(START), { os: 3, attrs: 0o100755 << 16 }],
       'main.mjs': Buffer.from(PROGRAM),
-      filler: [randomBytes(FILLER), { level: 0 }],
+      filler: [randomBytes(filler), { level: 0 }],
     },
     { level: 0 },
   );

@@ -216,7 +216,8 @@ export class JobLink implements JobPort {
       keep: (version) =>
         ours(async (control) => {
           const request = create(KeepFrozenRequestSchema, { ...job, version });
-          return (await control.keepFrozen(request, this.#callOptions())).missing;
+          const { missing, mostPackageBytes } = await control.keepFrozen(request, this.#callOptions());
+          return { missing, mostBytes: Number(mostPackageBytes) };
         }),
       get: () =>
         ours(async (control) => {

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { AppError, errorText } from '@platform/kit';
 import { DataUploadType, LogLevel, type Module } from '@platform/wire/proto/provisioner';
 import { type FrozenPackage, freeze, installedPackages } from '../terraform/frozen.ts';
@@ -7,8 +9,10 @@ import { packPackage } from '../terraform/packages.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import type { Stages } from './stages.ts';
 
-/** The largest file that the server stores. */
-const MOST_PACKAGE = 100 << 20;
+/** The largest file that a server stores. An older server takes archives of one file only. */
+const MOST_FILE = 100 << 20;
+/** A part of an archive, in bytes. The server has it in memory. */
+const PART = 8 << 20;
 
 /** Modules inside the template have relative sources. Terraform fetches all others. */
 const isFetched = ({ source }: Module): boolean => !/^\.\.?[\\/]/.test(source);
@@ -33,9 +37,13 @@ export async function freezeVersion(
       modulesHash: files?.hash ?? new Uint8Array(),
     });
     if (!version) return;
-    const missing = new Set(await frozen.keep(version));
-    for (const one of version.packages)
-      if (missing.has(one.checksum)) one.fileHash = await uploadPackage(stages, prepared.entry, one);
+    const { missing, mostBytes } = await frozen.keep(version);
+    const limits = mostBytes > 0 ? { most: mostBytes, part: PART } : { most: MOST_FILE, part: MOST_FILE };
+    for (const one of version.packages.filter(({ checksum }) => missing.includes(checksum))) {
+      const [first = new Uint8Array(), ...more] = await uploadPackage(stages, prepared.entry, one, limits);
+      one.fileHash = first;
+      one.moreHashes = more;
+    }
     if (version.packages.some(({ fileHash }) => fileHash.length > 0)) await frozen.keep(version);
     await ctx.versions.setFrozen(prepared, version.id);
   } catch (err) {
@@ -45,21 +53,51 @@ export async function freezeVersion(
   }
 }
 
-/** Uploads a package and returns the SHA-256 of its archive. Empty if the archive is too large. */
-async function uploadPackage({ ctx, shipper }: Stages, entry: string, one: FrozenPackage): Promise<Uint8Array> {
-  const { address, version } = one;
+/** Uploads a package in parts and returns the SHA-256 of each. Empty if its archive is larger than `most`. */
+async function uploadPackage(
+  { ctx, shipper }: Stages,
+  entry: string,
+  { address, version }: FrozenPackage,
+  { most, part }: { most: number; part: number },
+): Promise<Uint8Array[]> {
   const found = (await installedPackages(entry)).find(
     (other) => other.address === address && other.version === version,
   );
   if (!found) throw new AppError('internal', `The provider ${address} is gone from the cache.`);
-  const data = await packPackage(found.path, MOST_PACKAGE);
-  if (!data) {
-    const limit = `more than ${MOST_PACKAGE >> 20} MiB compressed`;
-    const text = `The provider ${address} ${version} has ${limit}, so the server does not store it.`;
-    shipper.say(LogLevel.INFO, `${text} Daemons that do not have it fetch this version of it from its registry.`);
-    return new Uint8Array();
+  const archive = join(ctx.session.dir, `package-${crypto.randomUUID()}`);
+  try {
+    const size = await packPackage(found.path, archive, most);
+    if (size === undefined) {
+      const limit = `more than ${most >> 20} MiB compressed`;
+      const text = `The provider ${address} ${version} has ${limit}, so the server does not store it.`;
+      shipper.say(LogLevel.INFO, `${text} Daemons that do not have it fetch this version of it from its registry.`);
+      return [];
+    }
+    const hashes: Uint8Array[] = [];
+    for (let at = 0; at < size; at += part) {
+      ctx.signal.throwIfAborted();
+      const data = await readPart(archive, at, Math.min(part, size - at));
+      const hash = createHash('sha256').update(data).digest();
+      await ctx.port.upload({ type: DataUploadType.UPLOAD_TYPE_MODULE_FILES, data, hash });
+      hashes.push(hash);
+    }
+    return hashes;
+  } finally {
+    await rm(archive, { force: true });
   }
-  const hash = createHash('sha256').update(data).digest();
-  await ctx.port.upload({ type: DataUploadType.UPLOAD_TYPE_MODULE_FILES, data, hash });
-  return hash;
+}
+
+async function readPart(path: string, at: number, length: number): Promise<Buffer> {
+  const file = await open(path);
+  try {
+    const data = Buffer.allocUnsafeSlow(length);
+    for (let done = 0; done < length; ) {
+      const { bytesRead } = await file.read(data, done, length - done, at + done);
+      if (bytesRead === 0) throw new AppError('internal', `${path} ends early.`);
+      done += bytesRead;
+    }
+    return data;
+  } finally {
+    await file.close();
+  }
 }

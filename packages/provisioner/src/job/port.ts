@@ -49,6 +49,9 @@ export interface JobPort {
 }
 
 export interface FrozenPort extends Omit<FrozenSource, 'id'> {
-  /** Stores what an import has fixed. Returns the checksums of the packages whose files the server lacks. */
-  keep(version: FrozenVersion): Promise<string[]>;
+  /**
+   * Stores what an import has fixed. Returns the checksums of the packages whose files the server lacks, and the most
+   * bytes of an archive in several files. 0: the server takes an archive of one file only.
+   */
+  keep(version: FrozenVersion): Promise<{ missing: string[]; mostBytes: number }>;
 }

@@ -19,8 +19,10 @@ export interface FrozenPackage {
   version: string;
   /** `h1:…`, as in the lock file. */
   checksum: string;
-  /** The SHA-256 of the archive on the server. Empty if the server does not have it. */
+  /** The SHA-256 of the archive on the server, or of its first part. Empty if the server does not have it. */
   fileHash: Uint8Array;
+  /** The SHA-256 of the archive's other parts, in order. */
+  moreHashes: Uint8Array[];
 }
 
 export interface FrozenVersion {
@@ -68,7 +70,7 @@ export async function freeze(
   const lockFile = await readFile(join(dir, LOCK_FILE)).catch(() => new Uint8Array());
   const packages: FrozenPackage[] = [];
   for (const { address, version, path } of await installedPackages(dir))
-    packages.push({ address, version, checksum: await checksumOf(path), fileHash: new Uint8Array() });
+    packages.push({ address, version, checksum: await checksumOf(path), fileHash: new Uint8Array(), moreHashes: [] });
   if (packages.length === 0 && how.modulesHash.length === 0) return undefined;
   const { attached, engine, modulesHash: moduleFilesHash } = how;
   const sum = createHash('sha256').update(JSON.stringify([attached, engine, platformKey()]));
@@ -132,12 +134,29 @@ export async function restore(
 }
 
 async function download(
-  { address, checksum, fileHash }: FrozenPackage,
+  { address, checksum, fileHash, moreHashes }: FrozenPackage,
   name: string,
   { source, store }: { source: FrozenSource; store: PackageStore },
 ): Promise<string> {
   if (fileHash.length === 0) throw new AppError('not_found', `The server does not store the package of ${address}.`);
-  return source.file(fileHash, (pieces) => store.unpack(pieces, checksum, name));
+  if (moreHashes.length === 0) return source.file(fileHash, (pieces) => store.unpack(pieces, checksum, name));
+  return store.unpack(partsOf(source, [fileHash, ...moreHashes]), checksum, name);
+}
+
+/** The parts of an archive, one after the other in memory. */
+async function* partsOf(source: FrozenSource, hashes: Uint8Array[]): AsyncGenerator<Uint8Array> {
+  for (const hash of hashes) yield await source.file(hash, (pieces) => verified(pieces, hash, 'part of the package'));
+}
+
+/** The content of a file, if it has this SHA-256. */
+async function verified(pieces: AsyncIterable<Uint8Array>, hash: Uint8Array, what: string): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const piece of pieces) parts.push(piece);
+  const data = Buffer.concat(parts);
+  const actual = createHash('sha256').update(data).digest('hex');
+  const expected = Buffer.from(hash).toString('hex');
+  if (actual !== expected) throw new AppError('invalid', `The ${what} has the SHA-256 ${actual}, not ${expected}.`);
+  return data;
 }
 
 /** The folder of the modules, which all versions with the same modules share. */
@@ -150,14 +169,7 @@ async function modules(
   const inside = join(place, '.terraform', 'modules');
   const known = await stat(inside).catch(() => undefined);
   if (known) return inside;
-  const archive = await source.file(hash, async (pieces) => {
-    const parts: Uint8Array[] = [];
-    for await (const piece of pieces) parts.push(piece);
-    const data = Buffer.concat(parts);
-    const actual = createHash('sha256').update(data).digest('hex');
-    if (actual !== hex) throw new AppError('invalid', `The modules have the SHA-256 ${actual}, not ${hex}.`);
-    return data;
-  });
+  const archive = await source.file(hash, (pieces) => verified(pieces, hash, 'archive of the modules'));
   await mkdir(modulesStore, { recursive: true, mode: 0o711 });
   const partial = join(modulesStore, `.${crypto.randomUUID()}`);
   try {

@@ -31,14 +31,17 @@ test('stores a package with the checksum that Terraform computes', async () => {
   const list = `${sha256('text').digest('hex')}  docs/README.md\n${sha256('program').digest('hex')}  terraform-provider-x\n`;
   assert.equal(checksum, `h1:${sha256(list).digest('base64')}`);
   assert.equal(await store.find(checksum, NAME), undefined);
-  const archive = await packPackage(dir, 1 << 20);
-  const kept = await store.unpack(piecesOf(archive!), checksum, NAME);
+  const path = join(root, 'archive');
+  const size = await packPackage(dir, path, 1 << 20);
+  const archive = await readFile(path);
+  assert.equal(archive.length, size);
+  const kept = await store.unpack(piecesOf(archive), checksum, NAME);
   assert.equal(await store.find(checksum, NAME), kept);
   assert.equal(await checksumOf(kept), checksum);
   assert.equal(await readFile(join(kept, 'docs/README.md'), 'utf8'), 'text');
   assert.equal((await stat(join(kept, 'terraform-provider-x'))).mode & 0o111, 0o111);
   // a second daemon that stores the same gets the same folder
-  assert.equal(await store.unpack(piecesOf(archive!), checksum, NAME), kept);
+  assert.equal(await store.unpack(piecesOf(archive), checksum, NAME), kept);
 });
 
 test('rejects a package with another content, and leaves nothing of it', async () => {
@@ -59,8 +62,9 @@ test('packs no package whose archive is larger than the limit', { timeout: 20_00
   const dir = join(root, 'large');
   await mkdir(dir);
   await writeFile(join(dir, 'program'), randomBytes(3 << 20));
-  assert.equal(await packPackage(dir, 1 << 20), undefined);
-  assert.ok((await packPackage(dir, 4 << 20))!.length > 3 << 20);
+  assert.equal(await packPackage(dir, join(root, 'too-large'), 1 << 20), undefined);
+  assert.ok((await packPackage(dir, join(root, 'fits'), 4 << 20))! > 3 << 20);
+  await assert.rejects(packPackage(join(root, 'absent'), join(root, 'nothing'), 1 << 20), /ENOENT/);
 });
 
 test('keeps the versions and the signed checksums of a lock file for another platform', () => {

@@ -48,32 +48,37 @@ export async function checksumOf(dir: string): Promise<string> {
   return packageChecksum(sums);
 }
 
-/** A folder of the daemon's own as a compressed archive. Undefined if that has more bytes than `most`. */
-export async function packPackage(dir: string, most: number): Promise<Buffer | undefined> {
+/**
+ * Writes a folder of the daemon's own as a compressed archive into a new file, and returns its size in bytes. Undefined
+ * if that is more than `most`.
+ */
+export async function packPackage(dir: string, to: string, most: number): Promise<number | undefined> {
   const pack = tar.pack();
-  const compressed = pack.pipe(createZstdCompress());
-  const parts: Buffer[] = [];
   let size = 0;
-  const collected = (async () => {
-    for await (const part of compressed as AsyncIterable<Buffer>) {
+  const limited = async function* (compressed: AsyncIterable<Buffer>) {
+    for await (const part of compressed) {
       size += part.length;
-      if (size > most) break;
-      parts.push(part);
+      if (size > most) throw new AppError('too_large', `The archive has more than ${most} bytes.`);
+      yield part;
     }
-  })();
-  const add = async (path: string) => {
-    const { size: bytes } = await stat(join(dir, path));
-    const entry = pack.entry({ name: path, size: bytes, mode: 0o755, mtime: new Date(0) });
-    await pipeline(createReadStream(join(dir, path), { highWaterMark: 1 << 20 }), entry);
   };
+  const collected = pipeline(pack, createZstdCompress(), limited, createWriteStream(to, { flags: 'wx', mode: 0o600 }));
   const written = (async () => {
-    for (const path of await filesOf(dir)) await add(path);
+    for (const path of await filesOf(dir)) {
+      const { size: bytes } = await stat(join(dir, path));
+      const entry = pack.entry({ name: path, size: bytes, mode: 0o755, mtime: new Date(0) });
+      await pipeline(createReadStream(join(dir, path), { highWaterMark: 1 << 20 }), entry);
+    }
     pack.finalize();
   })();
   written.catch(() => {}); // an archive that is too large ends early
+  collected.catch(() => {});
   try {
     await Promise.race([collected, written.then(() => collected)]);
-    return size > most ? undefined : Buffer.concat(parts);
+    return size;
+  } catch (err) {
+    if (size > most) return undefined;
+    throw err;
   } finally {
     pack.destroy();
   }

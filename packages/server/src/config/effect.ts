@@ -132,6 +132,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'provisionerDrainTimeout',
   'provisionerForceCancelInterval',
   'provisionerLease',
+  'provisionerPackageLimit',
   'provisionerPendingLimit',
   'proxyTrustedHeaders',
   'proxyTrustedOrigins',

@@ -156,6 +156,16 @@ export const options = withNotes({
     description: 'The time that a daemon with a job may be silent. After that, the server treats its job as lost.',
     group: 'Provisioning',
   },
+  provisionerPackageLimit: {
+    type: 'int',
+    flag: 'provisioner-package-limit',
+    env: 'CODER_PROVISIONER_PACKAGE_LIMIT',
+    yaml: 'provisioning.packageLimit',
+    default: '512',
+    description:
+      'The most MiB of a compressed provider package that the server stores with a template version. New daemons get larger ones from their registry. 0: the server stores none.',
+    group: 'Provisioning',
+  },
   provisionerDrainTimeout: {
     type: 'duration',
     flag: 'provisioner-drain-timeout',

@@ -7,12 +7,14 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
 import type { APIKey, AppearanceConfig, AuthMethods, HealthcheckReport, SSHConfigResponse } from '@platform/contract';
 import {
   ADMIN,
   createTestTemplate,
   eventually,
   failTaken,
+  finishImport,
   insertPerson,
   logIn,
   pendingVersion,
@@ -21,6 +23,9 @@ import {
   takeJob,
 } from '@platform/testkit';
 import { startTestWorkspace } from '@platform/testkit/workspace';
+import { FrozenVersionSchema } from '@platform/wire/proto/platform_provisioner';
+import { keepFrozen } from '../app/job/frozen.ts';
+import { storeModuleArchive } from '../app/job/module-files.ts';
 import { endUnclaimedJobs } from '../background/unclaimed-jobs.ts';
 import { startTestApp } from './apps/testing/app.ts';
 import { ask } from './apps/testing/ask.ts';
@@ -306,6 +311,28 @@ const cases: Case[] = [
       [1, 0],
       [0, 1],
     ],
+  },
+  {
+    what: 'the server stores a package of 2 MiB',
+    with: { CODER_PROVISIONER_PACKAGE_LIMIT: '1' },
+    observe: async (server) => {
+      const data = Buffer.alloc(2 << 20);
+      const fileHash = createHash('sha256').update(data).digest();
+      await storeModuleArchive(server.services.sql, data, fileHash.toString('hex'));
+      await pendingVersion(server);
+      const job = await takeJob(server);
+      const checksum = `h1:${fileHash.toString('base64')}`;
+      const version = create(FrozenVersionSchema, {
+        id: 'a'.repeat(64),
+        packages: [{ address: 'host/acme/thing', version: '1.0.0', checksum, fileHash }],
+      });
+      const kept = keepFrozen(server.services, job, version).then(
+        () => true,
+        () => false,
+      );
+      return kept.finally(() => finishImport(server, job));
+    },
+    expected: [true, false],
   },
   {
     what: "the session's cookie is for HTTPS alone",

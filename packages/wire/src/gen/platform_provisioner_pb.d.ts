@@ -365,7 +365,7 @@ export declare type ProviderPackage = Message<"platform.provisioner.v1.ProviderP
   checksum: string;
 
   /**
-   * SHA-256 of the stored archive; empty if the server does not have it
+   * SHA-256 of the stored archive, or of its first part; empty if the server does not have it
    *
    * @generated from field: bytes file_hash = 4;
    */
@@ -375,6 +375,13 @@ export declare type ProviderPackage = Message<"platform.provisioner.v1.ProviderP
    * @generated from field: int64 file_size = 5;
    */
   fileSize: bigint;
+
+  /**
+   * of the other parts of an archive that is stored in several files, in order
+   *
+   * @generated from field: repeated bytes more_hashes = 6;
+   */
+  moreHashes: Uint8Array[];
 };
 
 /**
@@ -479,6 +486,13 @@ export declare type KeepFrozenResponse = Message<"platform.provisioner.v1.KeepFr
    * @generated from field: repeated string missing = 1;
    */
   missing: string[];
+
+  /**
+   * of an archive, in all parts; 0: the server takes archives of one part only
+   *
+   * @generated from field: int64 most_package_bytes = 2;
+   */
+  mostPackageBytes: bigint;
 };
 
 /**

@@ -75,3 +75,43 @@ test('keeps what an import has fixed, asks for a package once, and gives it to t
   await deleteUnreferencedFiles(sql, task, { hours: 1, most: 100 });
   assert.deepEqual(await bytesOf(frozenFile(services, plan, hash.toString('hex'))), archive);
 });
+
+test('keeps a large package in several files, and gives them in their order', async () => {
+  const { services } = server;
+  const { sql } = services;
+  const parts = ['first', 'second', 'third'].map((text) => Buffer.from(text));
+  const hashes = parts.map((part) => createHash('sha256').update(part).digest());
+  const checksum = `h1:${Buffer.alloc(32, 2).toString('base64')}`;
+  const [fileHash, ...moreHashes] = hashes;
+  const inParts = (more: Buffer[] = moreHashes) =>
+    frozen(undefined, {
+      packages: [{ address: 'host/acme/large', version: '1.0.0', checksum, fileHash: fileHash!, moreHashes: more }],
+    });
+  await pendingVersion(server);
+  const job = await takeJob(server);
+  for (const [i, part] of parts.entries()) {
+    assert.deepEqual(await keepFrozen(services, job, inParts()), [checksum], `${i} parts are uploaded`);
+    await storeModuleArchive(sql, part, hashes[i]!.toString('hex'));
+  }
+  assert.deepEqual(await keepFrozen(services, job, inParts()), []);
+  await assert.rejects(
+    keepFrozen(services, job, inParts(Array<Buffer>(1_000).fill(hashes[1]!))),
+    /has more than 1000 parts/,
+  );
+  await finishImport(server, job);
+
+  // another version with the same package, whose daemon uploads nothing
+  await pendingVersion(server);
+  const next = await takeJob(server);
+  const known = frozen(undefined, { packages: [{ address: 'host/acme/large', version: '1.0.0', checksum }] });
+  assert.deepEqual(await keepFrozen(services, next, known), []);
+  await sql`UPDATE files SET created_at = now() - interval '1 year'`;
+  const task = systemTask(systemContext(services, 'purge'));
+  await deleteUnreferencedFiles(sql, task, { hours: 1, most: 100 });
+  const [stored] = (await frozenOf(services, next)).packages!;
+  assert.deepEqual([stored!.fileHash, ...stored!.moreHashes], hashes);
+  assert.equal(stored!.fileSize, 16n);
+  for (const [i, hash] of hashes.entries())
+    assert.deepEqual(await bytesOf(frozenFile(services, next, hash.toString('hex'))), parts[i]);
+  await finishImport(server, next);
+});

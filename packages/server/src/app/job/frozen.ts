@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
-import type { FrozenVersion } from '@platform/wire/proto/platform_provisioner';
-import { fileByHash, filePieces } from '../../db/queries/files.ts';
+import type { FrozenVersion, ProviderPackage } from '@platform/wire/proto/platform_provisioner';
+import { filePieces, filesByHash } from '../../db/queries/files.ts';
 import {
   frozenModules,
   frozenPackages,
@@ -18,6 +18,7 @@ import { notOwned } from './complete.ts';
 
 const MOST_LOCK_BYTES = 1024 * 1024;
 const MOST_PACKAGES = 200;
+const MOST_PARTS = 1_000;
 
 async function versionOf(services: Services, own: Ownership): Promise<JobVersion> {
   const version = await versionOfOwnJob(services.sql, own);
@@ -41,16 +42,42 @@ export async function keepFrozen(services: Services, own: Ownership, sent: Froze
     sent.packages.map(({ checksum }) => checksum),
   );
   const packages: PackageRow[] = [];
-  for (const { address, version: number, checksum, fileHash } of sent.packages) {
-    const uploaded =
-      fileHash.length > 0 ? await fileByHash(sql, Buffer.from(fileHash).toString('hex'), NIL_UUID) : null;
-    const file_id = uploaded ?? known.find((one) => one.checksum === checksum)?.file_id ?? null;
-    packages.push({ address, version: number, checksum, file_id });
+  for (const one of sent.packages) {
+    const { address, version: number, checksum } = one;
+    const files =
+      (await uploadedFiles(services, one)) ?? known.find((other) => other.checksum === checksum)?.files ?? [];
+    packages.push({ address, version: number, checksum, files });
   }
   const { id, platform, engine, attached } = sent;
   const lock_file = Buffer.from(sent.lockFile).toString('utf8');
   await sql.begin((tx) => storeFrozen(tx, version, { id, platform, engine, attached, lock_file }, packages));
-  return packages.filter(({ file_id }) => file_id === null).map(({ checksum }) => checksum);
+  return packages.filter(({ files }) => files.length === 0).map(({ checksum }) => checksum);
+}
+
+/** The limit for the archive of a package, in bytes. */
+export const mostPackageBytes = ({ config }: Pick<Services, 'config'>): number =>
+  config.provisionerPackageLimit * 1024 * 1024;
+
+/** The files of an archive that the daemon has uploaded. Undefined if it names none, or one that the server lacks. */
+async function uploadedFiles(
+  services: Services,
+  { address, fileHash, moreHashes }: ProviderPackage,
+): Promise<string[] | undefined> {
+  if (fileHash.length === 0) return undefined;
+  const hashes = [fileHash, ...moreHashes].map((hash) => Buffer.from(hash).toString('hex'));
+  if (hashes.length > MOST_PARTS)
+    throw new AppError('too_large', `The package of ${address} has more than ${MOST_PARTS} parts.`);
+  const found = await filesByHash(services.sql, hashes, NIL_UUID);
+  const files = hashes.map((hash) => found.find((file) => file.hash === hash));
+  if (files.includes(undefined)) return undefined;
+  const bytes = files.reduce((sum, file) => sum + file!.size, 0);
+  const most = mostPackageBytes(services);
+  if (bytes > most)
+    throw new AppError(
+      'too_large',
+      `The package of ${address} has ${bytes} bytes, and the server stores ${most} at most.`,
+    );
+  return files.map((file) => file!.id);
 }
 
 function check({ id, lockFile, packages }: FrozenVersion): void {
@@ -77,11 +104,10 @@ export async function frozenOf(services: Services, own: Ownership) {
     attached: frozen.attached,
     lockFile: Buffer.from(frozen.lock_file),
     moduleFilesHash: Buffer.from(modules?.hash ?? '', 'hex'),
-    packages: packages.map(({ file, ...one }) => ({
-      ...one,
-      fileHash: Buffer.from(file?.hash ?? '', 'hex'),
-      fileSize: BigInt(file?.size ?? 0),
-    })),
+    packages: packages.map(({ files, ...one }) => {
+      const [fileHash = Buffer.alloc(0), ...moreHashes] = files.map(({ hash }) => Buffer.from(hash, 'hex'));
+      return { ...one, fileHash, moreHashes, fileSize: BigInt(files.reduce((sum, { size }) => sum + size, 0)) };
+    }),
   };
 }
 
@@ -90,7 +116,7 @@ export async function* frozenFile(services: Services, own: Ownership, hash: stri
   const { sql } = services;
   const { version_id: versionId } = await versionOf(services, own);
   const [modules, packages] = await Promise.all([frozenModules(sql, versionId), frozenPackages(sql, versionId)]);
-  const file = [modules, ...packages.map((one) => one.file)].find((one) => one?.hash === hash);
+  const file = [modules, ...packages.flatMap((one) => one.files)].find((one) => one?.hash === hash);
   if (!file) throw new AppError('not_found', `The template version has no file with the SHA-256 ${hash}.`);
   yield* filePieces(sql, file.id);
 }

@@ -111,6 +111,16 @@ export async function fileByHash(db: Db, hash: string, createdBy: string): Promi
   return row?.id;
 }
 
+/** A person's files with these contents. */
+export async function filesByHash(
+  db: Db,
+  hashes: readonly string[],
+  createdBy: string,
+): Promise<{ id: string; hash: string; size: number }[]> {
+  return db<{ id: string; hash: string; size: number }[]>`
+    SELECT id, hash, octet_length(data) AS size FROM files WHERE hash = ANY(${[...hashes]}) AND created_by = ${createdBy}`;
+}
+
 /** The id of the same file if it is already stored. It counts as uploaded now, so that no purge deletes it soon. */
 async function uploadedAgain(db: Db, { hash, created_by }: OwnedFile): Promise<string | undefined> {
   const [known] = await db<{ id: string; fresh: boolean }[]>`SELECT id, created_at > now() - interval '1 hour' AS fresh
@@ -170,6 +180,7 @@ export async function deleteUnreferencedFiles(
       AND NOT EXISTS (SELECT FROM provisioner_jobs j WHERE j.file_id = f.id)
       AND NOT EXISTS (SELECT FROM template_version_terraform_values v WHERE v.module_files_id = f.id)
       AND NOT EXISTS (SELECT FROM template_version_packages p WHERE p.file_id = f.id)
+      AND NOT EXISTS (SELECT FROM template_version_package_parts p WHERE p.file_id = f.id)
     ORDER BY f.created_at LIMIT ${most} FOR UPDATE OF f SKIP LOCKED))`;
   return count;
 }

@@ -16,7 +16,8 @@ export interface PackageRow {
   address: string;
   version: string;
   checksum: string;
-  file_id: string | null;
+  /** The files of its archive, in order. Empty if the server does not have it. */
+  files: string[];
 }
 
 export type JobVersion = Owned<{ version_id: string; organization_id: string; type: JobType }>;
@@ -61,30 +62,33 @@ export async function frozenModules(db: Db, versionId: string): Promise<FrozenFi
   return row;
 }
 
-/** The packages of a version with their stored files. */
+/** The packages of a version with their stored files, in order. */
 export async function frozenPackages(
   db: Db,
   versionId: string,
-): Promise<(Omit<PackageRow, 'file_id'> & { file: FrozenFile | null })[]> {
-  const rows = await db<(PackageRow & { hash: string | null; size: number | null })[]>`
-    SELECT p.address, p.version, p.checksum, p.file_id, f.hash, octet_length(f.data) AS size
-    FROM template_version_packages p LEFT JOIN files f ON f.id = p.file_id
-    WHERE p.template_version_id = ${versionId} ORDER BY p.address`;
-  return rows.map(({ file_id: id, hash, size, ...rest }) => ({
-    ...rest,
-    file: id ? { id, hash: hash!, size: size! } : null,
-  }));
+): Promise<(Omit<PackageRow, 'files'> & { files: FrozenFile[] })[]> {
+  return db<(Omit<PackageRow, 'files'> & { files: FrozenFile[] })[]>`
+    SELECT p.address, p.version, p.checksum, coalesce((
+      SELECT jsonb_agg(jsonb_build_object('id', f.id, 'hash', f.hash, 'size', octet_length(f.data)) ORDER BY part.place)
+      FROM (${partsOf(db)}) part JOIN files f ON f.id = part.file_id), '[]') AS files
+    FROM template_version_packages p WHERE p.template_version_id = ${versionId} ORDER BY p.address`;
 }
+
+/** The files of a package `p`. */
+const partsOf = (db: Db) => db`SELECT 0 AS place, p.file_id WHERE p.file_id IS NOT NULL
+  UNION ALL SELECT more.place, more.file_id FROM template_version_package_parts more
+  WHERE more.template_version_id = p.template_version_id AND more.address = p.address`;
 
 /** The files of packages with these checksums that other versions of the organization have. */
 export async function knownPackages(
   db: Db,
   organizationId: string,
   checksums: string[],
-): Promise<{ checksum: string; file_id: string }[]> {
-  return db<{ checksum: string; file_id: string }[]>`
-    SELECT DISTINCT ON (p.checksum) p.checksum, p.file_id FROM template_version_packages p
-    JOIN template_versions v ON v.id = p.template_version_id
+): Promise<Pick<PackageRow, 'checksum' | 'files'>[]> {
+  return db<Pick<PackageRow, 'checksum' | 'files'>[]>`
+    SELECT DISTINCT ON (p.checksum) p.checksum,
+      ARRAY(SELECT part.file_id FROM (${partsOf(db)}) part ORDER BY part.place) AS files
+    FROM template_version_packages p JOIN template_versions v ON v.id = p.template_version_id
     WHERE p.checksum = ANY(${checksums}) AND p.file_id IS NOT NULL AND v.organization_id = ${organizationId}`;
 }
 
@@ -97,6 +101,11 @@ export async function storeFrozen(
 ): Promise<void> {
   await tx`DELETE FROM template_version_frozen WHERE template_version_id = ${version_id}`;
   await tx`INSERT INTO template_version_frozen ${tx({ ...frozen, template_version_id: version_id })}`;
-  for (const one of packages)
-    await tx`INSERT INTO template_version_packages ${tx({ ...one, template_version_id: version_id })}`;
+  for (const { files, ...one } of packages) {
+    const [first = null, ...more] = files;
+    await tx`INSERT INTO template_version_packages ${tx({ ...one, file_id: first, template_version_id: version_id })}`;
+    await tx`INSERT INTO template_version_package_parts
+      SELECT ${version_id}::uuid, ${one.address}, part.place, part.file_id
+      FROM unnest(${more}::uuid[]) WITH ORDINALITY AS part (file_id, place)`;
+  }
 }

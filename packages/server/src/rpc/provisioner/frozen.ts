@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 import type { FrozenFileRequest, FrozenRequest, KeepFrozenRequest } from '@platform/wire/proto/platform_provisioner';
-import { frozenFile, frozenOf, keepFrozen } from '../../app/job/frozen.ts';
+import { frozenFile, frozenOf, keepFrozen, mostPackageBytes } from '../../app/job/frozen.ts';
 import { patient } from '../patience.ts';
 import type { DaemonContext } from './context.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
@@ -11,7 +11,9 @@ export function frozenCalls({ services, log }: DaemonContext, jobs: OwnedJobs) {
   const unary = {
     async keepFrozen(request: KeepFrozenRequest) {
       if (!request.version) throw new AppError('invalid', 'The request has no frozen version.');
-      return { missing: await keepFrozen(services, own(request), request.version) };
+      const missing = await keepFrozen(services, own(request), request.version);
+      // 0 means that the server knows no limit
+      return { missing, mostPackageBytes: BigInt(Math.max(1, mostPackageBytes(services))) };
     },
     frozen: (request: FrozenRequest) => frozenOf(services, own(request)),
   };
