@@ -60,7 +60,7 @@ export default defineConfig({
     reportCompressedSize: false,
     rolldownOptions: {
       output: {
-        // otherwise each set of pages gets a file for what only these share, and the first page has forty
+        // otherwise each set of pages gets a file of the modules that it shares, and the first page loads forty files
         codeSplitting: {
           groups: [
             {
