@@ -1,12 +1,13 @@
 #!/bin/sh
-# Builds Kubernetes' API server, controller manager and kubectl (Apache-2.0) from their Go module, which takes about ten minutes
-# the first time, and prints their folder. If KUBERNETES is set to that folder, the tests of the operator run against them.
+# Builds Kubernetes' API server, controller manager, scheduler and kubectl (Apache-2.0) from their Go module, which takes about
+# ten minutes the first time, and prints their folder. If KUBERNETES is set to that folder, the tests of the operator run against
+# them.
 set -eu
 version=v1.34.2
 module=k8s.io/kubernetes
 staging=v0.${version#v1.}
 out=${XDG_CACHE_HOME:-$HOME/.cache}/kubernetes/$version
-for command in kube-apiserver kube-controller-manager kubectl; do
+for command in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
   [ -x "$out/$command" ] && continue
   command -v go >/dev/null || { echo "Cannot build Kubernetes: install Go (go.dev/doc/install)." >&2; exit 1; }
   mkdir -p "$out"

@@ -14,6 +14,7 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { V1NodeStatus, V1Taint } from '@kubernetes/client-node';
 import { type Authority, type Certified, createCertificate } from '@platform/kit/certificate';
 import { eventually } from '@platform/testkit/wait';
 import { parse } from 'yaml';
@@ -21,7 +22,15 @@ import { CUSTOM_RESOURCES } from '../crd/index.ts';
 import { manifestOf } from '../crd/manifest.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { type Connection, kubeconfigConnection } from '../kube/connection.ts';
-import { HTTP_ROUTES, type KubeObject, REFERENCE_GRANTS, type Resource } from '../kube/types.ts';
+import type { Service } from '../kube/objects.ts';
+import {
+  API_SERVICES,
+  HTTP_ROUTES,
+  type KubeObject,
+  REFERENCE_GRANTS,
+  type Resource,
+  SERVICES,
+} from '../kube/types.ts';
 
 const folder = process.env['KUBERNETES'] ?? '';
 
@@ -31,6 +40,7 @@ export const needsKubernetes = {
 };
 
 export const NAMESPACES: Resource = { group: '', version: 'v1', kind: 'Namespace', plural: 'namespaces' };
+const NODES: Resource = { group: '', version: 'v1', kind: 'Node', plural: 'nodes' };
 export const CRDS: Resource = {
   group: 'apiextensions.k8s.io',
   version: 'v1',
@@ -76,11 +86,13 @@ const AUDIT_POLICY = {
 };
 
 /**
- * Starts etcd, the API server and, on request, these controllers of the controller manager, a record of the operator's
- * requests and a front proxy, which forwards requests to the Services of APIServices.
+ * Starts etcd, the API server and, on request, these controllers of the controller manager with these arguments, the scheduler,
+ * a record of the operator's requests and a front proxy, which forwards requests to the Services of APIServices.
  */
 export async function startCluster({
   controllers = [] as string[],
+  controllerArgs = [] as string[],
+  scheduler = false,
   audit = false,
   forwards = false,
 } = {}): Promise<Cluster> {
@@ -174,6 +186,14 @@ export async function startCluster({
       `--controllers=${controllers.join(',')}`,
       '--leader-elect=false',
       '--secure-port=0',
+      ...controllerArgs,
+    ]);
+  }
+  if (scheduler) {
+    start('scheduler', join(folder, 'kube-scheduler'), [
+      `--kubeconfig=${at('kubeconfig')}`,
+      '--leader-elect=false',
+      '--secure-port=0',
     ]);
   }
   return {
@@ -261,6 +281,52 @@ export async function permitExternalMetrics(cluster: Cluster): Promise<void> {
     },
     subjects: [OPERATOR],
   });
+}
+
+/** Registers the operator on this port of this machine as the server of the external metrics API, and waits for it. */
+export async function registerExternalMetrics({ client }: Cluster, namespace: string, port: number): Promise<void> {
+  await client.create<Service>(SERVICES, {
+    metadata: { namespace, name: 'metrics' },
+    spec: { type: 'ExternalName', externalName: 'localhost' },
+  });
+  await client.create(API_SERVICES, {
+    metadata: { name: EXTERNAL_METRICS, annotations: { 'coder.com/inject-ca': 'true' } },
+    spec: {
+      group: 'external.metrics.k8s.io',
+      version: 'v1beta1',
+      groupPriorityMinimum: 100,
+      versionPriority: 100,
+      service: { name: 'metrics', namespace, port },
+    },
+  } as KubeObject);
+  await eventually('the external metrics API is available', async () => {
+    const { status } = await client.get<KubeObject & { status?: { conditions?: { type: string; status: string }[] } }>(
+      API_SERVICES,
+      '',
+      EXTERNAL_METRICS,
+    );
+    return status?.conditions?.some(({ type, status: is }) => type === 'Available' && is === 'True');
+  });
+}
+
+const EXTERNAL_METRICS = 'v1beta1.external.metrics.k8s.io';
+
+export interface NodeOptions {
+  labels?: Record<string, string>;
+  taints?: V1Taint[];
+  cpu?: string;
+}
+
+/** Creates a node that is ready. Nothing runs its pods, unless a test does. */
+export async function createNode({ client }: Cluster, name: string, options: NodeOptions = {}): Promise<void> {
+  const { labels = {}, taints = [], cpu = '32' } = options;
+  const room = { cpu, memory: '64Gi', pods: '110' };
+  await client.create<KubeObject & { status: V1NodeStatus }>(NODES, {
+    metadata: { name, labels: { 'kubernetes.io/hostname': name, ...labels } },
+    status: { capacity: room, allocatable: room, conditions: [{ type: 'Ready', status: 'True' }] },
+  });
+  // the API server adds the taint of a node that is not ready, and no controller removes it here
+  await client.merge(NODES, { namespace: '', name }, { spec: { taints } });
 }
 
 /** Creates the operator's resources and its rights in a cluster, and waits until the API server has them. */

@@ -1,5 +1,6 @@
-// Plays the node of a cluster: it assigns each pod to itself and runs the first container's command as a local process, with
-// the environment that the pod describes. A deleted pod gets SIGTERM and its grace period, as from a real kubelet.
+// Plays the nodes of a cluster: it assigns each pod to itself, unless a scheduler does, and runs the first container's command
+// as a local process, with the environment that the pod describes. A deleted pod gets SIGTERM and its grace period, as from a
+// real kubelet.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -35,13 +36,16 @@ export interface KubeletOptions {
   /** The command line that stands for the program in the image. */
   program: readonly string[];
   env?: NodeJS.ProcessEnv;
+  /** Whether a scheduler assigns the pods to nodes. Then it waits for that, and plays each node. */
+  scheduled?: boolean;
   /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready at once. */
   probed?: string;
 }
 
 const CONDITIONS = ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'];
 
-export function startKubelet({ client, namespace, program, env = {}, probed }: KubeletOptions): Kubelet {
+export function startKubelet(options: KubeletOptions): Kubelet {
+  const { client, namespace, program, env = {}, scheduled = false, probed } = options;
   const running = new Map<string, Running>();
   const taken = new Set<string>();
   const work = new Set<Promise<void>>();
@@ -73,11 +77,14 @@ export function startKubelet({ client, namespace, program, env = {}, probed }: K
     if (valueFrom?.fieldRef?.fieldPath === 'metadata.name') return pod.metadata.name;
     return value ?? '';
   };
-  const run = async (pod: Pod) => {
-    const { name } = pod.metadata;
+  const bind = (name: string) => {
     const binding = { metadata: { name, namespace }, target: { kind: 'Node', name: 'test' } };
     const resource = { group: '', version: 'v1', kind: 'Binding', plural: `pods/${name}/binding` };
-    await client.create<KubeObject>(resource, binding);
+    return client.create<KubeObject>(resource, binding);
+  };
+  const run = async (pod: Pod) => {
+    const { name } = pod.metadata;
+    if (!scheduled) await bind(name);
     const container = pod.spec.containers[0]!;
     const variables = await Promise.all(
       (container.env ?? []).map(async (each) => [each.name, await textOf(pod, each)] as const),
@@ -115,7 +122,11 @@ export function startKubelet({ client, namespace, program, env = {}, probed }: K
       await new Promise((done) => setTimeout(done, 100));
     }
   };
-  const removePod = (name: string) => client.delete(PODS, namespace, name, 0).catch(ignoreGone);
+  const removePod = (name: string): Promise<void> => client.delete(PODS, namespace, name, 0).catch(ignoreGone);
+  const follow = (done: Promise<void>) => {
+    work.add(done);
+    void done.finally(() => work.delete(done));
+  };
   const informer = startInformer<Pod>({
     client,
     resource: PODS,
@@ -132,19 +143,20 @@ export function startKubelet({ client, namespace, program, env = {}, probed }: K
       };
       const entry = running.get(name);
       if (deletionTimestamp) {
+        if (!taken.has(keyOf(pod))) return follow(removePod(name));
         if (!entry || entry.stopping) return;
         entry.stopping = true;
         entry.child.kill('SIGTERM');
         setTimeout(() => entry.child.kill('SIGKILL'), deletionGracePeriodSeconds * 1000).unref();
         return;
       }
-      if (taken.has(keyOf(pod))) return;
+      if (taken.has(keyOf(pod)) || (scheduled && !pod.spec.nodeName)) return;
       taken.add(keyOf(pod));
-      const done = run(pod).catch((err) => {
-        if (!isNotFound(err) && !isConflict(err)) throw err;
-      });
-      work.add(done);
-      void done.finally(() => work.delete(done));
+      follow(
+        run(pod).catch((err) => {
+          if (!isNotFound(err) && !isConflict(err)) throw err;
+        }),
+      );
     },
   });
   return {
