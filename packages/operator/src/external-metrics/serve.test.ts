@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { request } from 'node:https';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { type RequestOptions, request } from 'node:https';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
+import type { TLSSocket } from 'node:tls';
+import { createLogger } from '@platform/kit';
 import { type Certified, createCertificate } from '@platform/kit/certificate';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
-import type { Secret, Service } from '../kube/objects.ts';
-import { API_SERVICES, type KubeObject, ROLE_BINDINGS, ROLES, SECRETS, SERVICES } from '../kube/types.ts';
+import { createKubeClient } from '../kube/client.ts';
+import type { Secret } from '../kube/objects.ts';
+import { API_SERVICES, type KubeObject, ROLE_BINDINGS, ROLES, SECRETS } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
 import {
   type Cluster,
@@ -17,8 +21,11 @@ import {
   installOperator,
   needsKubernetes,
   permitExternalMetrics,
+  registerExternalMetrics,
   startCluster,
 } from '../testing/cluster.ts';
+import type { World } from '../world.ts';
+import { serveExternalMetrics } from './serve.ts';
 
 const ROOT = '/apis/external.metrics.k8s.io/v1beta1';
 const API_SERVICE = 'v1beta1.external.metrics.k8s.io';
@@ -30,6 +37,8 @@ let server: TestServer | undefined;
 let operator: Operator;
 let namespace: string;
 let port: number;
+const warnings: string[] = [];
+const log = createLogger({ level: 'warn', sinks: [{ format: 'human', write: (line) => warnings.push(line) }] });
 before(async () => {
   if (needsKubernetes.skip) return;
   [cluster, server] = await Promise.all([startCluster({ forwards: true }), startTestServer()]);
@@ -47,32 +56,10 @@ before(async () => {
   operator = startOperator({
     connection: cluster.connection,
     pollMs: 50,
-    log: silentLogger,
+    log,
     externalMetrics: { host: '127.0.0.1', port },
   });
-  // the Service's name is this machine
-  await client.create<Service>(SERVICES, {
-    metadata: { namespace, name: 'metrics' },
-    spec: { type: 'ExternalName', externalName: 'localhost' },
-  });
-  await client.create(API_SERVICES, {
-    metadata: { name: API_SERVICE, annotations: { 'coder.com/inject-ca': 'true' } },
-    spec: {
-      group: 'external.metrics.k8s.io',
-      version: 'v1beta1',
-      groupPriorityMinimum: 100,
-      versionPriority: 100,
-      service: { name: 'metrics', namespace, port },
-    },
-  } as KubeObject);
-  await eventually('the API is available', async () => {
-    const { status } = await client.get<KubeObject & { status?: { conditions?: { type: string; status: string }[] } }>(
-      API_SERVICES,
-      '',
-      API_SERVICE,
-    );
-    return status?.conditions?.some(({ type, status: is }) => type === 'Available' && is === 'True');
-  });
+  await registerExternalMetrics(cluster, namespace, port);
 });
 after(async () => {
   await operator?.stop();
@@ -175,36 +162,44 @@ test('a person needs the right to list the metric, in this namespace', needsKube
   assert.match((await get(`${ROOT}/namespaces/default/${NEEDED}`, 'operator')).text, /Forbidden/);
 });
 
-/** Asks the operator itself, without the API server. */
-function ask(headers: Record<string, string>, client?: Certified): Promise<number> {
-  const path = `${ROOT}/namespaces/${namespace}/${NEEDED}`;
+const ADMIN = { 'X-Remote-User': 'admin', 'X-Remote-Group': 'system:masters' };
+
+/** Asks the operator itself, without the API server. Returns the status, and the certificate that it presents. */
+function exchange(options: RequestOptions): Promise<{ status: number; certificate: string }> {
   return new Promise((resolve, reject) => {
-    const req = request({ host: '127.0.0.1', port, path, headers, rejectUnauthorized: false, ...client });
-    req.once('response', (response) => resolve(response.resume().statusCode!));
+    const req = request({ host: '127.0.0.1', rejectUnauthorized: false, agent: false, ...options });
+    req.once('response', (response) => {
+      const { subject } = (response.socket as TLSSocket).getPeerCertificate();
+      resolve({ status: response.resume().statusCode!, certificate: String(subject.CN) });
+    });
     req.once('error', reject);
     req.end();
   });
 }
 
+async function ask(headers: Record<string, string>, client?: Certified): Promise<number> {
+  const path = `${ROOT}/namespaces/${namespace}/${NEEDED}`;
+  return (await exchange({ port, path, headers, ...client })).status;
+}
+
 test('trusts the names of the front proxy only, and what they may do', needsKubernetes, async () => {
   const named = { 'X-Remote-User': 'operator' };
-  const admin = { 'X-Remote-User': 'admin', 'X-Remote-Group': 'system:masters' };
   const { authority, client } = cluster.frontProxy!;
   const validMs = 86_400_000;
   const other = createCertificate({ name: 'front-proxy-ca', validMs }).authority;
   const statuses = {
-    'no certificate': await ask(admin),
-    'its own certificate': await ask(admin, createCertificate({ name: 'front-proxy-client', validMs })),
-    'another authority': await ask(admin, createCertificate({ name: 'front-proxy-client', validMs, issuer: other })),
-    'another name': await ask(admin, createCertificate({ name: 'someone', validMs, issuer: authority })),
+    'no certificate': await ask(ADMIN),
+    'its own certificate': await ask(ADMIN, createCertificate({ name: 'front-proxy-client', validMs })),
+    'another authority': await ask(ADMIN, createCertificate({ name: 'front-proxy-client', validMs, issuer: other })),
+    'another name': await ask(ADMIN, createCertificate({ name: 'someone', validMs, issuer: authority })),
     'an expired one': await ask(
-      admin,
+      ADMIN,
       createCertificate({ name: 'front-proxy-client', validMs: -1, issuer: authority }),
     ),
     'no person': await ask({}, client),
     'a person without the right': await ask({ 'X-Remote-User': 'nobody' }, client),
     'a person with it': await ask(named, client),
-    'an administrator': await ask(admin, client),
+    'an administrator': await ask(ADMIN, client),
   };
   assert.deepEqual(Object.values(statuses), [401, 401, 401, 401, 401, 401, 403, 200, 200], JSON.stringify(statuses));
 });
@@ -221,10 +216,59 @@ test('leaves the certificate in an APIService of someone else alone', needsKuber
     );
   const OTHER = Buffer.from(createCertificate({ name: 'other', validMs: 86_400_000 }).cert).toString('base64');
   await change(null);
-  await new Promise((done) => setTimeout(done, 500));
+  await eventually('it has seen that', () => warnings.some((line) => line.includes('left an APIService unchanged')));
   assert.equal((await read()).spec.caBundle, OTHER);
   await change('true');
   await eventually('it is its own again', async () => (await read()).spec.caBundle === own);
+});
+
+/** Certificates in files, as a kubelet mounts a Secret: the names are links into a folder, which is replaced by one rename. */
+function mountedSecret(first: Certified) {
+  const folder = mkdtempSync(join(tmpdir(), 'secret-'));
+  let count = 0;
+  const write = ({ cert, key }: Certified) => {
+    const data = `..data-${++count}`;
+    mkdirSync(join(folder, data));
+    writeFileSync(join(folder, data, 'tls.crt'), cert);
+    writeFileSync(join(folder, data, 'tls.key'), key);
+    symlinkSync(data, join(folder, '..next'));
+    renameSync(join(folder, '..next'), join(folder, '..data'));
+  };
+  write(first);
+  for (const name of ['tls.crt', 'tls.key']) symlinkSync(join('..data', name), join(folder, name));
+  const files = { cert: join(folder, 'tls.crt'), key: join(folder, 'tls.key') };
+  return { files, write, remove: () => rmSync(folder, { recursive: true }) };
+}
+
+test('a renewed certificate is served without a restart, and a wrong one is not', needsKubernetes, async () => {
+  const made = (name: string) => createCertificate({ name, validMs: 86_400_000 });
+  const [first, second, third] = [made('first'), made('second'), made('third')];
+  const secret = mountedSecret(first);
+  const lines: string[] = [];
+  const metrics = await serveExternalMetrics(
+    { client: createKubeClient(cluster.connection) } as World,
+    { host: '127.0.0.1', port: 0, files: secret.files, lookMs: 20 },
+    createLogger({ sinks: [{ format: 'human', write: (line) => lines.push(line) }] }),
+  );
+  const look = () => exchange({ port: metrics.port, path: ROOT, headers: ADMIN, ...cluster.frontProxy!.client });
+  const serves = (certificate: string) =>
+    eventually(`it serves the ${certificate} certificate`, async () => (await look()).certificate === certificate);
+  try {
+    await eventually('it knows the front proxy', async () => (await look()).status === 200);
+    assert.equal((await look()).certificate, 'first');
+    secret.write(second);
+    await serves('second');
+    secret.write({ cert: third.cert, key: second.key });
+    await eventually('it rejects the pair', () => lines.some((line) => /keeping the last certificate/.test(line)));
+    assert.deepEqual(await look(), { status: 200, certificate: 'second' });
+    secret.write(third);
+    await serves('third');
+    assert.equal((await look()).status, 200);
+    assert.ok(!lines.some((line) => line.includes('PRIVATE')));
+  } finally {
+    await metrics.close();
+    secret.remove();
+  }
 });
 
 test(

@@ -1,7 +1,6 @@
 // Serves the external metrics API, for a HorizontalPodAutoscaler that scales a CoderProvisioner without spec.autoscaling. The
 // API server forwards requests to the Service of an APIService. It is the only client: it presents the certificate of its front
 // proxy and names the person, who must have the right to list the metric.
-import { readFileSync, unwatchFile, watchFile } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -13,6 +12,7 @@ import { type Informer, startInformer } from '../machinery/informer.ts';
 import { createQueue } from '../machinery/queue.ts';
 import { ServerProblem } from '../provisioner/server.ts';
 import type { World } from '../world.ts';
+import { type CertificateFiles, watchCertificate } from './certificate-files.ts';
 import { type FrontProxy, type FrontProxyConfig, frontProxyOf, type User, userOf } from './front-proxy.ts';
 import { parseSelector } from './label-selector.ts';
 import { GROUP, isMetric, RESOURCES, VERSION, valuesOf } from './metrics.ts';
@@ -21,7 +21,9 @@ export interface ExternalMetricsOptions {
   host: string;
   port: number;
   /** Files of the certificate and its key. Without them it makes its own, and stores that in its APIService. */
-  files?: { cert: string; key: string } | undefined;
+  files?: CertificateFiles | undefined;
+  /** How often to look for changed files, in ms. */
+  lookMs?: number;
 }
 
 export interface ExternalMetrics {
@@ -40,7 +42,6 @@ const FRONT_PROXY = 'extension-apiserver-authentication';
 const INJECT_CA = 'coder.com/inject-ca';
 /** The key of its own certificate is in memory only, and ends with the process. */
 const VALID_MS = 10 * 365 * 86_400_000;
-/** How often changed files are looked for. Mounted Secrets change without an event of the file system. */
 const LOOK_MS = 10_000;
 
 /** An answer with an error status. */
@@ -57,20 +58,20 @@ class Rejection extends Error {
 /** Starts to serve. @throws AppError if the files cannot be read or the address is taken. */
 export async function serveExternalMetrics(
   world: World,
-  { host, port, files }: ExternalMetricsOptions,
+  { host, port, files, lookMs = LOOK_MS }: ExternalMetricsOptions,
   log: Logger,
 ): Promise<ExternalMetrics> {
   const { client } = world;
-  let certified: (Certified & { host?: string }) | undefined = files && readFiles(files);
+  let certified: (Certified & { host?: string }) | undefined;
   let proxy: FrontProxy | undefined;
   const server = createServer({ requestCert: true, rejectUnauthorized: false, ca: [] }, (request, response) => {
     void answer(request, response);
   });
-  /** Uses the certificate and the authority of the front proxy for new connections, and ends those with the old ones. */
+  /** Uses the certificate and the authority of the front proxy for new connections. Requests in progress continue. */
   const renew = () => {
     if (!certified) return;
     server.setSecureContext({ cert: certified.cert, key: certified.key, ca: proxy ? [proxy.ca] : [] });
-    server.closeAllConnections();
+    server.closeIdleConnections();
   };
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     let code = 200;
@@ -88,11 +89,19 @@ export async function serveExternalMetrics(
     response.end(JSON.stringify(body));
   };
 
+  let isForeign = false;
   /** Puts its own certificate into the APIService, and makes one for the Service that is named there. */
   const injectCa = async () => {
     const found = apiServices?.get('', API_SERVICE);
     const service = found?.spec.service;
-    if (!found || !service || found.metadata.annotations?.[INJECT_CA] !== 'true') return undefined;
+    if (!found || !service) return undefined;
+    const wasForeign = isForeign;
+    isForeign = found.metadata.annotations?.[INJECT_CA] !== 'true';
+    if (isForeign) {
+      if (!wasForeign)
+        log.warn(`left an APIService unchanged: it lacks the annotation ${INJECT_CA}=true`, { name: API_SERVICE });
+      return undefined;
+    }
     const name = `${service.name}.${service.namespace}.svc`;
     if (certified?.host !== name) {
       certified = { ...createCertificate({ name, hosts: [name], validMs: VALID_MS }), host: name };
@@ -109,6 +118,18 @@ export async function serveExternalMetrics(
     log.info('stored the certificate of the external metrics API in its APIService', { service: name });
     return undefined;
   };
+  const watched =
+    files &&
+    watchCertificate(files, {
+      lookMs,
+      log,
+      onChange: (now) => {
+        certified = now;
+        renew();
+        log.info('serving the external metrics API with a changed certificate');
+      },
+    });
+  certified = watched?.certified;
   const injecting = createQueue({ concurrency: 1, work: injectCa, log });
   const named = (name: string) => ({ fieldSelector: `metadata.name=${name}` });
   const frontProxies: Informer<FrontProxyConfig> = startInformer<FrontProxyConfig>({
@@ -117,8 +138,11 @@ export async function serveExternalMetrics(
     scope: { namespace: 'kube-system', ...named(FRONT_PROXY) },
     log,
     onChange: (now) => {
+      const last = proxy?.ca;
       proxy = now && frontProxyOf(now);
       renew();
+      // an authority that was withdrawn may not vouch for anyone on an open connection
+      if (proxy?.ca !== last) server.closeAllConnections();
     },
   });
   const apiServices: Informer<ApiService> | undefined = files
@@ -130,18 +154,8 @@ export async function serveExternalMetrics(
         log,
         onChange: () => injecting.add(API_SERVICE),
       });
-  const reread = () => {
-    try {
-      certified = readFiles(files!);
-      renew();
-    } catch (err) {
-      log.warn('cannot use the changed certificate of the external metrics API', { err: errorText(err) });
-    }
-  };
-  const watched = files ? Object.values(files) : [];
-  for (const file of watched) watchFile(file, { interval: LOOK_MS, persistent: false }, reread);
   const close = async () => {
-    for (const file of watched) unwatchFile(file, reread);
+    watched?.stop();
     server.close();
     server.closeAllConnections();
     await Promise.all([injecting.stop(), frontProxies.stop(), apiServices?.stop()]);
@@ -158,10 +172,6 @@ export async function serveExternalMetrics(
   }
   server.on('error', (err) => log.warn('external metrics API', { err: errorText(err) }));
   return { port: (server.address() as AddressInfo).port, close };
-}
-
-function readFiles({ cert, key }: { cert: string; key: string }): Certified {
-  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }
 
 async function answerTo(world: World, request: IncomingMessage, proxy: FrontProxy | undefined): Promise<object> {
