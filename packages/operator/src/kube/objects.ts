@@ -25,7 +25,7 @@ export interface Job extends KubeObject {
 }
 
 export interface Pod extends KubeObject {
-  status?: { phase?: string };
+  status?: { phase?: string; conditions?: { type: string; status: string; reason?: string; message?: string }[] };
 }
 
 export interface Service extends KubeObject {
@@ -55,6 +55,22 @@ export function endOfJob({ status }: Job): { type: 'Complete' | 'Failed'; at: st
     ({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True',
   );
   return end && { type: end.type as 'Complete' | 'Failed', at: end.lastTransitionTime };
+}
+
+/** Why pods have no node, by the reason and in the words of the scheduler. Undefined if each has one. */
+export function schedulingProblem(pods: readonly Pod[]): { reason: string; message: string } | undefined {
+  const waiting = pods
+    .filter(({ metadata }) => !metadata.deletionTimestamp)
+    .sort((a, b) => a.metadata.name.localeCompare(b.metadata.name))
+    .flatMap(({ status }) =>
+      status?.conditions?.filter(({ type, status: is }) => type === 'PodScheduled' && is === 'False'),
+    )
+    .filter((found) => found !== undefined);
+  const [first] = waiting;
+  if (!first) return undefined;
+  const { reason = 'Unschedulable', message = 'The scheduler gives no reason.' } = first;
+  const count = waiting.length === 1 ? '1 pod' : `${waiting.length} pods`;
+  return { reason, message: `${count} cannot be scheduled: ${message}` };
 }
 
 /** Whether the pods of a Deployment are ready and have its current template. */

@@ -3,7 +3,7 @@
 import { ApiError, UnreachableError } from '@platform/client';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound, KubeError } from '../kube/client.ts';
-import type { Secret } from '../kube/objects.ts';
+import { type Secret, schedulingProblem } from '../kube/objects.ts';
 import { POD_DISRUPTION_BUDGETS, SECRETS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
 import type { NewCondition } from '../machinery/conditions.ts';
@@ -19,7 +19,7 @@ import { checksumOf, disruptionBudget, keySecret, podChecksum, workspaceNamespac
 import { existsOn, notePendingKey, pendingKey } from './pending.ts';
 import { podsOf, type Surplus, scale } from './scale.ts';
 import { problemOf, type Server, ServerProblem, type Target } from './server.ts';
-import { daemonsInStatus, problemConditions, readyCondition } from './status.ts';
+import { daemonsInStatus, type PodProblem, problemConditions, readyCondition, withProblem } from './status.ts';
 import { type Resolved, resolveTarget } from './target.ts';
 
 /** When to look again at what the operator does not watch, such as a missing Secret with credentials. */
@@ -90,7 +90,8 @@ async function bringUp(world: World, given: Provisioner, key: string, surplus: S
   const pods = podsOf(world, provisioner);
   const own = new Set(pods.map((pod) => pod.metadata.name));
   const registered = daemons.filter(({ name }) => own.has(name)).length;
-  const ready = readyCondition(registered, scaled.replicas);
+  const problem = schedulingProblem(pods);
+  const ready = readyCondition(registered, scaled.replicas, problem);
   await writeStatus(
     world,
     statusOf(world, provisioner),
@@ -118,7 +119,7 @@ async function bringUp(world: World, given: Provisioner, key: string, surplus: S
       condition('OperatorAccessReady', true, 'TokenAccepted'),
       condition('ProvisionerKeyReady', true, 'KeyExists'),
       condition('ProvisionerKeySecretReady', true, 'SecretExists'),
-      deploymentCondition(world, provisioner),
+      deploymentCondition(world, provisioner, problem),
       ready,
     ],
   );
@@ -132,19 +133,16 @@ const statusOf = ({ caches }: World, object: Provisioner) => ({
   object,
 });
 
-function deploymentCondition({ caches }: World, provisioner: Provisioner): NewCondition {
+function deploymentCondition({ caches }: World, provisioner: Provisioner, problem: PodProblem): NewCondition {
   if (provisioner.spec.autoscaling?.mode === 'Job')
     return condition('DeploymentReady', true, 'NotNeeded', 'Each build has a Job of its own.');
   const live = caches.deployments.get(provisioner.metadata.namespace!, deploymentName(provisioner));
   const { replicas = 1 } = live?.spec ?? {};
   const { readyReplicas = 0, observedGeneration = 0 } = live?.status ?? {};
   const ok = observedGeneration >= (live?.metadata.generation ?? 0) && readyReplicas >= replicas;
-  return condition(
-    'DeploymentReady',
-    ok,
-    ok ? 'PodsReady' : 'PodsNotReady',
-    `${readyReplicas} of ${replicas} pods are ready.`,
-  );
+  const message = `${readyReplicas} of ${replicas} pods are ready.`;
+  if (ok) return condition('DeploymentReady', true, 'PodsReady', message);
+  return condition('DeploymentReady', false, problem?.reason ?? 'PodsNotReady', withProblem(message, problem));
 }
 
 /** The state of the server. A rejected token is read again, because someone may have replaced it. */
