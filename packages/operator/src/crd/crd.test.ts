@@ -114,8 +114,10 @@ test('a name must fit into a label', needsKubernetes, async () => {
   await assert.rejects(cluster.client.create(PROVISIONERS, provisioner(OWN, 'a'.repeat(64))), /at most 50 characters/);
 });
 
-test('the scale subresource sets the number of daemons', needsKubernetes, async () => {
-  await cluster.client.create(PROVISIONERS, provisioner(OWN, 'scaled'));
+test('the scale subresource has the number of daemons, and sets it', needsKubernetes, async () => {
+  const { metadata } = await cluster.client.create(PROVISIONERS, provisioner(OWN, 'scaled'));
+  const scale = await cluster.client.merge<Provisioner>(PROVISIONERS, { namespace, name: metadata.name }, {}, 'scale');
+  assert.equal(scale.spec.replicas, 1);
   await cluster.client.merge(PROVISIONERS, { namespace, name: 'scaled' }, { spec: { replicas: 7 } }, 'scale');
   const { spec } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'scaled');
   assert.equal(spec.replicas, 7);

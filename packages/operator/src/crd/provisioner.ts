@@ -119,8 +119,9 @@ const spec = object(
         secretKey: optional(text('Key in that Secret. Default: `key`.', { maxLength: 253 })),
       }),
     ),
+    // without the default, the scale subresource of an object that leaves it out is an error for every scaler
     replicas: optional(
-      whole('Number of daemons. Each runs one build at a time. Default: 1.', { minimum: 0, maximum: 1000 }),
+      whole('Number of daemons. Each runs one build at a time.', { default: 1, minimum: 0, maximum: 1000 }),
     ),
     autoscaling: optional(autoscaling),
     image: optional(text('Image of the daemons. Default: the image of the CoderControlPlane.')),
