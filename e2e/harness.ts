@@ -1,6 +1,16 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { globSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import {
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -55,9 +65,11 @@ export async function coder(
   return { code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() };
 }
 
-/** Builds the executable in dist/, which workspaces download, if a source file is newer. One build runs at a time. */
-export async function ensureExecutable(): Promise<string> {
-  const arch = process.arch === 'arm64' ? 'arm64' : 'amd64';
+/**
+ * Builds the executable in dist/, which workspaces download, if a source file is newer. One build runs at a time. The default
+ * architecture is this machine's.
+ */
+export async function ensureExecutable(arch = process.arch === 'arm64' ? 'arm64' : 'amd64'): Promise<string> {
   const file = join(root, 'dist', `coder-${process.platform}-${arch}`);
   const parts = [
     'packages/*/src/**/*',
@@ -79,12 +91,14 @@ export async function ensureExecutable(): Promise<string> {
         mkdirSync(dirname(lock), { recursive: true });
         mkdirSync(lock);
       } catch {
-        // another test file builds. A lock older than two minutes is abandoned and removed.
-        if (Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > 120_000) rmdirSync(lock);
+        // another test file builds, and touches its lock. One that nobody has touched for long is abandoned.
+        if (Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > 60_000) rmdirSync(lock);
         return false;
       }
+      const touching = setInterval(() => utimesSync(lock, new Date(), new Date()), 5_000);
       try {
-        const child = spawn(process.execPath, [join(root, 'scripts/build.ts')], {
+        const system = `${process.platform}-${arch === 'amd64' ? 'x64' : arch}`;
+        const child = spawn(process.execPath, [join(root, 'scripts/build.ts'), system], {
           cwd: root,
           stdio: ['ignore', 'ignore', 'inherit'],
         });
@@ -92,10 +106,11 @@ export async function ensureExecutable(): Promise<string> {
         assert.equal(code, 0, 'cannot build the executable');
         return true;
       } finally {
+        clearInterval(touching);
         rmdirSync(lock);
       }
     },
-    180_000,
+    280_000,
   );
   return file;
 }

@@ -51,7 +51,10 @@ process.env['TMPDIR'] = temporary;
 
 // Many tests need the executable or the dashboard, and each of their servers would begin to build them.
 if (only.length === 0) {
-  const built = spawnSync(process.execPath, ['scripts/build.ts'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  // with QEMU, the image of the other architecture is started too
+  const emulates = isSystem && globSync('/usr/lib/binfmt.d/qemu-{aarch64,x86_64}.conf').length > 0;
+  const build = ['scripts/build.ts', ...(emulates ? ['linux-x64', 'linux-arm64'] : [])];
+  const built = spawnSync(process.execPath, build, { stdio: ['ignore', 'ignore', 'inherit'] });
   if (built.status !== 0) process.exit(1);
   const dashboard = createDashboard({ log: silentLogger });
   await dashboard.files();
