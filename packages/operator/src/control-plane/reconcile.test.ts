@@ -275,6 +275,27 @@ test('exposes the servers by an Ingress, then by a route of the Gateway API', ne
 /** The operator can grant only what it may do itself. */
 const HELD = [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }];
 
+test('a release of the chart with the same name stays as it is', needsKubernetes, async () => {
+  const namespace = await cluster.namespace();
+  const labels = { 'app.kubernetes.io/managed-by': 'Helm' };
+  const service = { type: 'LoadBalancer', selector: { app: 'coder' }, ports: [{ name: 'http', port: 80 }] };
+  for (const [resource, spec] of [
+    [SERVICE_ACCOUNTS, undefined],
+    [SERVICES, service],
+  ] as const)
+    await cluster.client.create(resource, { metadata: { namespace, name: 'coder', labels }, spec } as KubeObject);
+  await cluster.client.create(CONTROL_PLANES, {
+    metadata: { namespace, name: 'coder' },
+    spec: EXTERNAL,
+  } as ControlPlane);
+  const { status } = await reaches(namespace, { Ready: 'NameTaken' });
+  const message = status!.conditions!.find(({ type }) => type === 'Ready')!.message;
+  assert.match(message, /"coder" in the namespace .* manages it\. Delete it, or choose another name/);
+  const { spec, metadata } = (await find<Service>(SERVICES, namespace))!;
+  assert.equal(spec.type, 'LoadBalancer');
+  assert.deepEqual(metadata.labels, labels);
+});
+
 test('every field of the largest sample reaches its object', needsKubernetes, async () => {
   const sample = parse(readFileSync(join(samples, 'codercontrolplane-all-fields.yaml'), 'utf8')) as ControlPlane;
   const { expose: _, rbac, ...spec } = sample.spec;

@@ -2,11 +2,11 @@
 // and Ingress → status. A new image waits for its migration, while the servers of the old one continue.
 import { randomBytes } from 'node:crypto';
 import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
-import { ignoreNotFound, isNotFound, KubeError } from '../kube/client.ts';
+import { ignoreNotFound, isNotFound } from '../kube/client.ts';
 import { isRolledOut, type Secret } from '../kube/objects.ts';
 import { DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, SERVICES, VOLUME_CLAIMS } from '../kube/types.ts';
 import { applyChanges, sha256 } from '../machinery/apply.ts';
-import type { NewCondition } from '../machinery/conditions.ts';
+import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
 import { applyPermissions, removePermissions } from '../workspace-access.ts';
@@ -45,12 +45,7 @@ export function createControlPlaneReconciler(world: World): (key: string) => Pro
     try {
       return await bringUp(world, await withFinalizer(world, plane));
     } catch (err) {
-      const problem =
-        err instanceof SpecProblem
-          ? err
-          : err instanceof KubeError && (err.status === 403 || err.status === 422)
-            ? new SpecProblem('Rejected', err.message)
-            : undefined;
+      const problem = err instanceof SpecProblem ? err : rejectionOf(err);
       if (!problem) throw err;
       await world.report(CONTROL_PLANES, plane, 'Warning', problem.reason, problem.message);
       const current = world.caches.controlPlanes.get(namespace, name) ?? plane;

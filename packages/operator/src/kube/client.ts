@@ -64,6 +64,8 @@ export interface KubeClient {
   replace<T extends KubeObject>(resource: Resource, object: T): Promise<T>;
   /** Server-side apply under the operator's name. Takes fields over from other managers. */
   apply<T extends KubeObject>(resource: Resource, object: T, subresource?: string): Promise<T>;
+  /** Server-side apply that fails with a conflict if another manager has set one of the fields to another value. */
+  applyGently<T extends KubeObject>(resource: Resource, object: T): Promise<T>;
   /** A JSON merge patch. */
   merge<T extends KubeObject>(
     resource: Resource,
@@ -140,6 +142,17 @@ export function createKubeClient(connection: Connection): KubeClient {
       ...(send.signal ? { signal: send.signal } : {}),
     });
   };
+  const apply = <T extends KubeObject>(
+    resource: Resource,
+    object: T,
+    subresource: string,
+    force: boolean,
+  ): Promise<T> =>
+    call('PATCH', pathOf(resource, object.metadata.namespace, object.metadata.name, subresource), {
+      query: { fieldManager: FIELD_MANAGER, force: String(force) },
+      contentType: 'application/apply-patch+yaml',
+      body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
+    });
   const call = async <T>(method: string, path: string, send: Send = {}): Promise<T> =>
     JSON.parse(await textOf(await open(method, path, send))) as T;
 
@@ -204,12 +217,8 @@ export function createKubeClient(connection: Connection): KubeClient {
         query: { fieldManager: FIELD_MANAGER },
         body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
       }),
-    apply: (resource, object, subresource = '') =>
-      call('PATCH', pathOf(resource, object.metadata.namespace, object.metadata.name, subresource), {
-        query: { fieldManager: FIELD_MANAGER, force: 'true' },
-        contentType: 'application/apply-patch+yaml',
-        body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
-      }),
+    apply: (resource, object, subresource = '') => apply(resource, object, subresource, true),
+    applyGently: (resource, object) => apply(resource, object, '', false),
     merge: (resource, { namespace, name }, patch, subresource = '') =>
       call('PATCH', pathOf(resource, namespace, name, subresource), {
         query: { fieldManager: FIELD_MANAGER },

@@ -5,7 +5,7 @@ import { eventually } from '@platform/testkit/wait';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { CONFIG_MAPS, EVENTS, type KubeObject, LEASES } from '../kube/types.ts';
 import { type Cluster, needsKubernetes, startCluster } from '../testing/cluster.ts';
-import { applyChanges } from './apply.ts';
+import { applyChanges, type NameTaken, ownedBy } from './apply.ts';
 import { createReporter } from './events.ts';
 import { hasFinalizer, setFinalizer } from './finalizers.ts';
 import { type Informer, startInformer } from './informer.ts';
@@ -103,6 +103,33 @@ test('an apply writes only differences and reverts the changes of others', needs
   assert.deepEqual(back.data, { a: '1', b: '2', c: '3' });
   const less = await applyChanges(client, CONFIG_MAPS, map('applied', { a: '1' }), back);
   assert.deepEqual(less.data, { a: '1', c: '3' }, 'a field that is no longer applied is removed');
+});
+
+test('an apply leaves an object of something else alone, unless both have one owner', needsKubernetes, async () => {
+  const { client } = cluster;
+  const made = await client.create(CONFIG_MAPS, map('foreign', { a: 'theirs' }));
+  const ours = map('foreign', { a: 'ours' });
+  // a tool with a name of its own
+  const manager = made.metadata as { managedFields?: { manager: string }[] };
+  await client.merge(
+    CONFIG_MAPS,
+    { namespace, name: 'foreign' },
+    { metadata: { managedFields: manager.managedFields!.map((each) => ({ ...each, manager: 'helm' })) } },
+  );
+  await assert.rejects(applyChanges(client, CONFIG_MAPS, ours, undefined), (err: NameTaken) => {
+    assert.equal(err.reason, 'NameTaken');
+    assert.match(
+      err.message,
+      /^The ConfigMap "foreign" in the namespace "[^"]+" exists already, and "helm" manages it\. /,
+    );
+    return true;
+  });
+  assert.equal((await client.get<ConfigMap>(CONFIG_MAPS, namespace, 'foreign')).data?.['a'], 'theirs');
+  const owner = await client.create(CONFIG_MAPS, map('owner', {}));
+  const ownerReferences = [ownedBy(CONFIG_MAPS, owner)];
+  await client.merge(CONFIG_MAPS, { namespace, name: 'foreign' }, { metadata: { ownerReferences } });
+  const owned = { ...ours, metadata: { ...ours.metadata, ownerReferences } };
+  assert.equal((await applyChanges(client, CONFIG_MAPS, owned, undefined)).data?.['a'], 'ours');
 });
 
 test('a finalizer holds an object, and a stale writer gets a conflict', needsKubernetes, async () => {

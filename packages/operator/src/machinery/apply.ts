@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { KubeClient } from '../kube/client.ts';
-import { apiVersionOf, type KubeObject, type OwnerReference, type Resource } from '../kube/types.ts';
+import { isConflict, type KubeClient, KubeError } from '../kube/client.ts';
+import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../kube/types.ts';
 
 /** The annotation with the checksum of the applied object. It shows that a field was removed since. */
 export const APPLIED = 'coder.com/applied';
@@ -18,9 +18,18 @@ function canonical(value: unknown): string {
   );
 }
 
+/** Something else has an object with the name that the operator needs. */
+export class NameTaken extends KubeError {
+  constructor({ kind }: Resource, { name, namespace }: ObjectMeta, manager: string) {
+    const message = `The ${kind} "${name}" in the namespace "${namespace}" exists already, and "${manager}" manages it.`;
+    super(409, 'NameTaken', `${message} Delete it, or choose another name for this resource.`);
+  }
+}
+
 /**
  * Applies an object, without a request if the live object already has every field of it. Returns the live object.
- * Changes by others to these fields are reverted. Fields that others added stay.
+ * Changes by others to these fields are reverted. Fields that others added stay. Without a live object, one that something else
+ * manages stays as it is. @throws NameTaken then.
  */
 export async function applyChanges<T extends KubeObject>(
   client: KubeClient,
@@ -35,7 +44,27 @@ export async function applyChanges<T extends KubeObject>(
     metadata: { ...metadata, annotations: { ...metadata.annotations, [APPLIED]: checksum } },
   };
   if (live && contains(live, marked)) return live;
-  return client.apply(resource, marked);
+  return live ? client.apply(resource, marked) : applyNew(client, resource, marked);
+}
+
+async function applyNew<T extends KubeObject>(client: KubeClient, resource: Resource, desired: T): Promise<T> {
+  try {
+    return await client.applyGently(resource, desired);
+  } catch (err) {
+    if (!isConflict(err)) throw err;
+    const { namespace, name } = desired.metadata;
+    const { items } = await client.list<T>(resource, { namespace, fieldSelector: `metadata.name=${name}` });
+    // another operator may have made it for the same resource
+    if (items.some((found) => haveOneOwner(found, desired))) return client.apply(resource, desired);
+    const [, manager] = /conflicts? with "([^"]+)"/.exec((err as KubeError).message) ?? [];
+    if (manager === undefined) throw err;
+    throw new NameTaken(resource, desired.metadata, manager);
+  }
+}
+
+function haveOneOwner(a: KubeObject, b: KubeObject): boolean {
+  const owners = b.metadata.ownerReferences ?? [];
+  return (a.metadata.ownerReferences ?? []).some(({ uid }) => owners.some((owner) => owner.uid === uid));
 }
 
 /** Whether `live` has every field of `desired`. An empty value equals an absent one, as in the API server's storage. */

@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import { KubeError } from '../kube/client.ts';
 import { type Condition, kubeTime } from '../kube/types.ts';
+import { NameTaken } from './apply.ts';
 
 export type NewCondition = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;
 
@@ -20,6 +22,16 @@ export function mergeConditions(
   });
   const others = old.filter(({ type }) => !updates.some((update) => update.type === type));
   return [...merged, ...others].sort((a, b) => a.type.localeCompare(b.type));
+}
+
+/**
+ * What the API server rejects and a person has to solve: a field of a pod is wrong, the operator may not grant what the spec asks
+ * for, or a name is taken. Undefined for an error that a retry may solve.
+ */
+export function rejectionOf(err: unknown): { reason: string; message: string } | undefined {
+  if (err instanceof NameTaken) return err;
+  if (!(err instanceof KubeError) || (err.status !== 403 && err.status !== 422)) return undefined;
+  return { reason: 'Rejected', message: err.message };
 }
 
 /** Whether two statuses are equal after JSON, where an absent and an undefined field are the same. */

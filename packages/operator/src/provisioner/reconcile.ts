@@ -2,11 +2,11 @@
 // with the local copies, so that a reconcile without a difference makes no request.
 import { ApiError, UnreachableError } from '@platform/client';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
-import { ignoreNotFound, KubeError } from '../kube/client.ts';
+import { ignoreNotFound } from '../kube/client.ts';
 import { type Secret, schedulingProblem } from '../kube/objects.ts';
 import { POD_DISRUPTION_BUDGETS, SECRETS } from '../kube/types.ts';
 import { applyChanges } from '../machinery/apply.ts';
-import type { NewCondition } from '../machinery/conditions.ts';
+import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
 import { applyPermissions } from '../workspace-access.ts';
@@ -53,10 +53,8 @@ export function createReconciler(world: World): (key: string) => Promise<number 
 
 /** The conditions for an error that a person has to solve. Undefined for one that a retry may solve. */
 function conditionsOf(err: unknown, provisioner: Provisioner): NewCondition[] | undefined {
-  if (err instanceof KubeError) {
-    // a field of the pod template is wrong, or the operator may not grant what the spec asks for
-    return err.status === 403 || err.status === 422 ? [condition('Ready', false, 'Rejected', err.message)] : undefined;
-  }
+  const rejection = rejectionOf(err);
+  if (rejection) return [condition('Ready', false, rejection.reason, rejection.message)];
   if (!(err instanceof ServerProblem || err instanceof ApiError || err instanceof UnreachableError)) return undefined;
   const { url = 'The server' } = provisioner.spec;
   return problemConditions(problemOf(err, { url, organization: organizationOf(provisioner) }));

@@ -1,11 +1,10 @@
 // Brings a workspace proxy to what its spec says: token → Service → Deployment → status. Servers of this version have no
 // workspace proxies yet, so nothing is registered with them, and the conditions say so.
 import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.ts';
-import { KubeError } from '../kube/client.ts';
 import { isRolledOut } from '../kube/objects.ts';
 import { DEPLOYMENTS, SERVICES } from '../kube/types.ts';
 import { applyChanges, sha256 } from '../machinery/apply.ts';
-import type { NewCondition } from '../machinery/conditions.ts';
+import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
 import { ServerProblem } from '../provisioner/server.ts';
 import { tokenOf } from '../provisioner/target.ts';
@@ -29,12 +28,7 @@ export function createProxyReconciler(world: World): (key: string) => Promise<nu
     try {
       return await bringUp(world, proxy);
     } catch (err) {
-      const problem =
-        err instanceof ServerProblem
-          ? err
-          : err instanceof KubeError && (err.status === 403 || err.status === 422)
-            ? { reason: 'Rejected', message: err.message }
-            : undefined;
+      const problem = err instanceof ServerProblem ? err : rejectionOf(err);
       if (!problem) throw err;
       await world.report(WORKSPACE_PROXIES, proxy, 'Warning', problem.reason, problem.message);
       await report(world, proxy, { phase: 'Pending' }, [condition('Ready', false, problem.reason, problem.message)]);
