@@ -113,20 +113,24 @@ async function isGranted(lookup: Lookup, from: string, to: { namespace: string; 
   return granted;
 }
 
-/** An API token from a Secret. @throws ServerProblem without it. */
-export async function tokenOf(lookup: Lookup, { namespace, name, key }: Credentials): Promise<string> {
+/** A token from a Secret. `what` names it to a person. @throws ServerProblem without it. */
+export async function tokenOf(
+  lookup: Lookup,
+  { namespace, name, key }: Credentials,
+  what = 'an API token',
+): Promise<string> {
   let secret: Secret;
   try {
     secret = await lookup.get<Secret>(SECRETS, namespace, name);
   } catch (err) {
     if (!isNotFound(err)) throw err;
-    const message = `There is no Secret "${name}" in the namespace "${namespace}". Create it with an API token in the key "${key}".`;
+    const message = `There is no Secret "${name}" in the namespace "${namespace}". Create it with ${what} in the key "${key}".`;
     throw new ServerProblem('OperatorAccessReady', 'SecretNotFound', message);
   }
   const token = Buffer.from(secret.data?.[key] ?? '', 'base64')
     .toString('utf8')
     .trim();
   if (token !== '') return token;
-  const message = `The Secret "${name}" has no API token in the key "${key}".`;
+  const message = `The Secret "${name}" has nothing in the key "${key}". Store ${what} there.`;
   throw new ServerProblem('OperatorAccessReady', 'SecretKeyMissing', message);
 }

@@ -47,7 +47,9 @@ test('runs a proxy with a token, and says what its server must have', needsKuber
     extraEnv: [{ name: 'CODER_ACCESS_URL', value: 'https://berlin.example.com' }],
     service: { type: 'NodePort', port: 8080 },
   });
-  await reaches('berlin', { Ready: 'SecretNotFound' });
+  const missing = await reaches('berlin', { Ready: 'SecretNotFound' });
+  const message = missing.status!.conditions!.find(({ type }) => type === 'Ready')!.message;
+  assert.match(message, /Create it with the session token of the proxy in the key "token"\.$/);
   await client.create<Secret>(SECRETS, {
     metadata: { namespace, name: 'berlin-token' },
     data: { token: Buffer.from('id:secret').toString('base64') },

@@ -59,7 +59,7 @@ async function bringUp(world: World, proxy: WorkspaceProxy): Promise<number | un
   const image = spec.image || world.defaultImage;
   if (!image) throw new ServerProblem('ControlPlaneReady', 'NoImage', 'Set image, or --default-image of the operator.');
   const token = { name: reference.name, key: reference.key || 'token' };
-  const tokenChecksum = sha256(await tokenOf(lookup, { namespace, ...token }));
+  const tokenChecksum = sha256(await tokenOf(lookup, { namespace, ...token }, 'the session token of the proxy'));
   const url = spec.primaryAccessURL ?? spec.bootstrap!.coderURL;
   const name = nameOf(proxy);
   caches.services.store(await applyChanges(client, SERVICES, service(proxy), caches.services.get(namespace, name)));
