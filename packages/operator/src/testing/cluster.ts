@@ -97,6 +97,8 @@ export async function startCluster({
   forwards = false,
 } = {}): Promise<Cluster> {
   if (needsKubernetes.skip) throw new Error(String(needsKubernetes.skip));
+  if (scheduler && !existsSync(join(folder, 'kube-scheduler')))
+    throw new Error(`${folder} has no kube-scheduler: run scripts/build-kubernetes.sh`);
   const dir = mkdtempSync(join(tmpdir(), 'cluster-'));
   const at = (name: string) => join(dir, name);
   const [etcdPort, peerPort, port] = await freePorts(3);
