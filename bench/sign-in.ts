@@ -98,7 +98,7 @@ export async function benchSignIn(): Promise<Row[]> {
       },
       async () => {
         const count = await work({ kind: 'hash' });
-        const until = performance.now() + 500;
+        const until = performance.now() + SECONDS * 1000;
         alone.push(await p99(url, server.token, () => performance.now() > until));
         return count;
       },

@@ -291,14 +291,19 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       log,
       ...(metrics ? { count: metrics.cspReported } : {}),
     });
-    const limit = createSignInLimit(clock);
+    const counting = {
+      enabled: !config.dangerousDisableRateLimits,
+      // one waits in the process, which would otherwise wait for this one
+      checksAtOnce: CHECKS_AT_ONCE + (hashing ? 1 : 0),
+    };
+    const limit = createSignInLimit(clock, counting);
     const flows = createFlows(tokens, clock);
     const handlers = {
       ...generalHandlers(createHealth(services), cspReports, await webpushPublicKey(services)),
       ...eventHandlers(feed),
       ...sessionHandlers({
         limit,
-        passcodeLimit: createSignInLimit(clock),
+        passcodeLimit: createSignInLimit(clock, counting),
         devices: createKnownDevices(deviceKey, clock),
       }),
       ...signInHandlers({ providers, flows, tokens, limit }),

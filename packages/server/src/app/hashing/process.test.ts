@@ -75,6 +75,7 @@ test('hashes in a process of its own, which gets nothing of the environment', { 
     'LD_LIBRARY_PATH',
     'NODE_CHANNEL_FD',
     'NODE_CHANNEL_SERIALIZATION_MODE',
+    'UV_THREADPOOL_SIZE',
   ];
   assert.deepEqual(
     names.filter((name) => name !== '' && !given.includes(name)),

@@ -34,7 +34,7 @@ export interface HashingProcessOptions {
   log: Logger;
   /** The command that makes a process of the idle class of the one in its arguments. Default: Linux's chrt. */
   lower?: readonly string[] | undefined;
-  /** The most hashes at a time; the server itself computes more than these. */
+  /** How many hashes it computes at a time. One more waits in it. The server computes what exceeds both. */
   atOnce: number;
   /** How long the server waits for a hash before it computes the hash itself, in ms. */
   patienceMs?: number;
@@ -56,7 +56,10 @@ export function createHashingProcess(options: HashingProcessOptions): HashingPro
   let lastId = 0;
 
   function start(): void {
-    const env = Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]]));
+    const env = {
+      ...Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]])),
+      UV_THREADPOOL_SIZE: String(atOnce),
+    };
     const [program, ...args] = [...lower, ...command] as [string, ...string[]];
     const started = spawn(program, args, {
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
@@ -114,7 +117,7 @@ export function createHashingProcess(options: HashingProcessOptions): HashingPro
     if (!child) start();
     if (!ready) return undefined;
     endLater();
-    if (open.size >= atOnce) return undefined;
+    if (open.size > atOnce) return undefined;
     const id = ++lastId;
     return new Promise((resolve) => {
       open.set(id, resolve);

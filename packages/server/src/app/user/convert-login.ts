@@ -63,9 +63,7 @@ export async function convertLogin(
     });
   }
   const check = () => verifyPassword(user.hashed_password, input.password, ctx.hash);
-  const right = ctx.config.dangerousDisableRateLimits
-    ? await check()
-    : await limit.attempt({ address: ctx.ip, account: user.email.toLowerCase(), device: undefined }, check);
+  const right = await limit.attempt({ address: ctx.ip, account: user.email.toLowerCase(), device: undefined }, check);
   if (!right) {
     throw new AppError('invalid', 'Incorrect password.', {
       validations: [{ field: 'password', detail: 'is not the current password' }],

@@ -89,7 +89,7 @@ test('counts concurrent attempts before any of them has ended', async () => {
 
 test('checks so many passwords at a time, known devices first, and rejects attempts beyond the queue', async () => {
   const { clock } = fakeClock();
-  const limit = createSignInLimit(clock, 2);
+  const limit = createSignInLimit(clock, { checksAtOnce: 2 });
   const order: string[] = [];
   let running = 0;
   let most = 0;
@@ -124,4 +124,21 @@ test('the proof of a device is valid for its account only, and for a year', () =
   assert.equal(devices.verify(ana, undefined), undefined);
   pass(DEVICE_LIFETIME_MS);
   assert.equal(devices.verify(ana, proof), undefined);
+});
+
+test('without the limit, attempts only take turns, however many wait', async () => {
+  const { clock } = fakeClock();
+  const limit = createSignInLimit(clock, { enabled: false, checksAtOnce: 2 });
+  let running = 0;
+  let most = 0;
+  const attempts = Array.from({ length: 200 }, () =>
+    limit.attempt({ address: '192.0.2.1', account: 'ada', device: undefined }, async () => {
+      most = Math.max(most, ++running);
+      await new Promise(setImmediate);
+      running--;
+      return false;
+    }),
+  );
+  assert.deepEqual(new Set(await Promise.all(attempts)), new Set([false]));
+  assert.equal(most, 2);
 });
