@@ -284,7 +284,7 @@ test('rejects invalid options before anything starts', async () => {
     await refused('--org', 'nowhere'),
     /Organization "nowhere" not found, or you don.t have access to it\. Your organizations: coder\./,
   );
-  assert.match(await refused('--psk', 'wrong', '--terraform-binary', '/bin/true'), /does not answer "version -json"/);
+  assert.match(await refused('--psk', 'wrong', '--terraform-binary', '/bin/true'), /does not answer "version"/);
   assert.match(await refused('--psk', PSK, '--org', 'nowhere'), /Organization "nowhere" not found:/);
   const deprecated = await coder(['provisionerd', 'start', '--org', 'nowhere'], { env });
   assert.match(deprecated.stderr, /^warning: `coder provisionerd start` is deprecated/);

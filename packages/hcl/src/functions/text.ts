@@ -38,10 +38,12 @@ function eachRune(text: string, change: (c: string) => string): string {
   }).join('');
 }
 
-const graphemes = new Intl.Segmenter('und', { granularity: 'grapheme' });
+let graphemes: Intl.Segmenter | undefined;
 /** Finding a character's end takes as long as a few steps. */
 export function characters(meter: Meter, text: string): string[] {
   meter.steps(Math.ceil(text.length / 8));
+  // it loads tables for 17 ms, and most templates ask for no characters
+  graphemes ??= new Intl.Segmenter('und', { granularity: 'grapheme' });
   return Array.from(graphemes.segment(text), (s) => s.segment);
 }
 

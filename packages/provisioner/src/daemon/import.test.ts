@@ -371,7 +371,6 @@ async function olderEngine(dir: string): Promise<string> {
   const path = join(dir, 'older');
   const script = `#!/bin/sh
 case "$*" in
-version*-json) echo '{"terraform_version":"1.9.8"}' ;;
 version*) echo 'Terraform v1.9.8' ;;
 init*)
   terraform get >/dev/null || exit 2

@@ -33,7 +33,7 @@ const fill = () => Buffer.from(`# ${crypto.randomUUID()}\n`);
 const program = (version: string, engine = 'Terraform') =>
   Buffer.from(`#!/bin/sh
 : >'${dir}/ran'
-if [ "$2" = -json ]; then echo '{"terraform_version":"${version}"}'; else echo '${engine} v${version}'; fi
+echo '${engine} v${version}'
 ${fill()}`);
 
 async function listen(t: TestContext, server: Server): Promise<number> {

@@ -7,7 +7,6 @@ import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeF
 import { join } from 'node:path';
 import { AppError, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
 import { isAtLeast } from '@platform/kit/version';
-import { unzipSync } from 'fflate';
 import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { type Download, download, shownUrl } from './download.ts';
@@ -108,7 +107,7 @@ async function install(place: string, named: NamedEngine, options: NamedEngineOp
   try {
     await mkdir(partial, { mode: 0o700 });
     await download({ url, sha256, signal, ...limits }, program);
-    if (await isZip(program)) await writeFile(program, unpack(await readFile(program), url));
+    if (await isZip(program)) await writeFile(program, await unpack(await readFile(program), url));
     await chmod(program, 0o755);
     const known = await terraformVersion(program, env).catch((err) => {
       const text = errorText(err).replaceAll(program, 'the program');
@@ -135,7 +134,8 @@ async function isZip(path: string): Promise<boolean> {
   }
 }
 
-function unpack(archive: Uint8Array, url: string): Uint8Array {
+async function unpack(archive: Uint8Array, url: string): Promise<Uint8Array> {
+  const { unzipSync } = await import('fflate');
   const files = unzipSync(archive, {
     filter: ({ name, originalSize }) => {
       if (!PROGRAMS.includes(name)) return false;

@@ -105,12 +105,12 @@ test('finds terraform by path or on PATH, and otherwise says what to do', async 
   const none = findTerraform({ env: { PATH: dir }, log: silentLogger });
   await assert.rejects(none, /terraform is not on PATH.*Install terraform 1\.1\.0 or newer/);
   const old = join(dir, 'old-terraform');
-  await writeFile(old, '#!/bin/sh\necho \'{"terraform_version":"1.0.11"}\'\n', { mode: 0o755 });
+  await writeFile(old, '#!/bin/sh\necho Terraform v1.0.11\n', { mode: 0o755 });
   await assert.rejects(findTerraform({ path: old, env: process.env, log: silentLogger }), /older than 1\.1\.0/);
 });
 
 test('installs terraform once, and only if its checksum is in our table', async () => {
-  const program = '#!/bin/sh\necho \'{"terraform_version":"9.9.9"}\'\n';
+  const program = '#!/bin/sh\necho Terraform v9.9.9\n';
   const zip = Buffer.from(zipSync({ terraform: Buffer.from(program), 'LICENSE.txt': Buffer.from('x') }));
   let content: Buffer = zip;
   let requests = 0;

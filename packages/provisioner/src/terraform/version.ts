@@ -33,21 +33,20 @@ export async function terraformVersion(path: string, env: NodeJS.ProcessEnv): Pr
   return known;
 }
 
+const FIRST_LINE = /^(Terraform|OpenTofu) v(\d+\.\d+\.\d+\S*)/;
+
 async function askVersion(path: string, env: NodeJS.ProcessEnv): Promise<Known> {
   try {
-    const ask = (...args: string[]) =>
-      run(path, ['version', ...args], {
-        env: { ...env, CHECKPOINT_DISABLE: '1' },
-        timeout: VERSION_TIMEOUT_MS,
-        maxBuffer: 1 << 20,
-      });
-    const { stdout } = await ask('-json');
-    const version = (JSON.parse(stdout) as { terraform_version?: unknown }).terraform_version;
-    if (typeof version !== 'string' || !/^\d+\.\d+\.\d+/.test(version)) throw new Error('no version in its answer');
-    // the JSON of both programs is the same
-    const { stdout: text } = await ask();
-    return { version, engine: text.startsWith('OpenTofu ') ? 'opentofu' : 'terraform' };
+    // without -json: the JSON of both programs is the same
+    const { stdout } = await run(path, ['version'], {
+      env: { ...env, CHECKPOINT_DISABLE: '1' },
+      timeout: VERSION_TIMEOUT_MS,
+      maxBuffer: 1 << 20,
+    });
+    const [, name, version] = FIRST_LINE.exec(stdout) ?? [];
+    if (version === undefined) throw new Error('no version in its answer');
+    return { version, engine: name === 'OpenTofu' ? 'opentofu' : 'terraform' };
   } catch (err) {
-    throw new AppError('unavailable', `${path} does not answer "version -json": ${errorText(err)}`, { cause: err });
+    throw new AppError('unavailable', `${path} does not answer "version": ${errorText(err)}`, { cause: err });
   }
 }

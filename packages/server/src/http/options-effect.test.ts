@@ -394,7 +394,7 @@ test('CODER_TERRAFORM_BINARY changes: which Terraform the built-in daemons run',
   // as root the daemons have another uid
   chmodSync(dir, 0o777);
   const path = join(dir, 'terraform');
-  writeFileSync(path, `#!/bin/sh\n: >'${dir}/ran'\necho '{"terraform_version":"1.9.8"}'\n`, { mode: 0o755 });
+  writeFileSync(path, `#!/bin/sh\n: >'${dir}/ran'\necho Terraform v1.9.8\n`, { mode: 0o755 });
   chmodSync(path, 0o755);
   const server = await startTestServer({ env: { CODER_PROVISIONER_DAEMONS: '1', CODER_TERRAFORM_BINARY: path } });
   try {
