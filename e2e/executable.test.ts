@@ -99,7 +99,7 @@ test('the single executable is server, database, daemon, runner, agent and comma
     await eventually('a trace arrives over gRPC', () => traces.spans.length > 0);
     // the executable also contains the dashboard
     const page = await fetch(`${server.url}/workspaces`, { headers: { Accept: 'text/html' } });
-    const [, script] = /src="(\/assets\/index-[^"]+\.js)"/.exec(await page.text())!;
+    const [, script] = /src="(\/assets\/[^"]+\.js)"/.exec(await page.text())!;
     const loaded = await fetch(server.url + script!);
     assert.equal(loaded.status, 200);
     assert.match(loaded.headers.get('content-type')!, /^text\/javascript/);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { ProvisionerDaemon, WorkspaceBuild } from '@platform/contract';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
 import { DEPLOYMENTS, JOBS, type KubeObject, PODS, SECRETS } from '@platform/operator/kube/types';
 import { type Cluster, installOperator, needsKubernetes, startCluster } from '@platform/operator/testing/cluster';
@@ -134,10 +135,15 @@ test('applied daemons register with the server and build', needsKubernetes, asyn
   // another scaler, or a person, wants fewer: the daemon without a build goes
   const { command, open } = gate('regional');
   const slow = await createWorkspace(server, await template('gated', command, { location: 'berlin' }), 'slow-regional');
-  const busy = await reaches('berlin', 'one of them builds', ({ status }) =>
-    status?.daemons?.some((daemon) => daemon.status === 'busy'),
+  // the operator may still know another one as busy, with the import
+  const builder = await eventually('a daemon takes the build', async () => {
+    const { body: build } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${slow.latest_build.id}`);
+    const { body: daemons } = await server.api<ProvisionerDaemon[]>('GET', '/organizations/default/provisionerdaemons');
+    return daemons.find(({ id }) => id === build.job.worker_id)?.name;
+  });
+  await reaches('berlin', 'the operator knows that it builds', ({ status }) =>
+    status?.daemons?.some(({ name, status: is }) => name === builder && is === 'busy'),
   );
-  const builder = busy.status!.daemons!.find((daemon) => daemon.status === 'busy')!.name;
   await cluster.client.merge(PROVISIONERS, { namespace, name: 'berlin' }, { spec: { replicas: 1 } });
   const left = await reaches(
     'berlin',
