@@ -1,5 +1,5 @@
 import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@platform/kit';
-import type { FlagDefs } from '../../framework/definition.ts';
+import type { FlagDefs, ValuesOf } from '../../framework/definition.ts';
 import { outliveOutputs } from './outputs.ts';
 
 const SEVERITY: Record<LogLevel, string> = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'ERROR' };
@@ -62,6 +62,16 @@ export function daemonLogger(options: LogOptions): Logger {
   const log = createLogger({ level: options.verbose || filters.length > 0 ? 'debug' : 'info', sinks });
   return filters.length > 0 ? filtered(log, filters) : log;
 }
+
+/** The logger of a daemon with the flags of `logFlags`. @throws AppError `invalid`. */
+export const loggerOf = (given: ValuesOf<ReturnType<typeof logFlags>> & { verbose: boolean }): Logger =>
+  daemonLogger({
+    human: given['log-human'],
+    json: given['log-json'],
+    stackdriver: given['log-stackdriver'],
+    filter: given['log-filter'],
+    verbose: given.verbose,
+  });
 
 function filtered(log: Logger, filters: readonly RegExp[]): Logger {
   return {

@@ -2,7 +2,7 @@ import { AppError } from '@platform/kit';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { command } from '../../../framework/definition.ts';
 import { expandHome } from '../../../lib/expand-home.ts';
-import { daemonLogger, logFlags } from '../logging.ts';
+import { logFlags, loggerOf } from '../logging.ts';
 import { useAllocator } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 
@@ -87,13 +87,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
   const { 'external-metrics-cert-file': cert, 'external-metrics-key-file': key } = given;
   if (Boolean(cert) !== Boolean(key))
     throw new AppError('invalid', 'Set both --external-metrics-cert-file and --external-metrics-key-file, or neither.');
-  const log = daemonLogger({
-    human: given['log-human'],
-    json: given['log-json'],
-    stackdriver: given['log-stackdriver'],
-    filter: given['log-filter'],
-    verbose: given.verbose,
-  });
+  const log = loggerOf(given);
   const { inClusterConnection, kubeconfigConnection, startOperator } = await import('@platform/operator');
   const connection = given.kubeconfig
     ? await kubeconfigConnection(expandHome(given.kubeconfig, ctx.env), given.context)

@@ -11,7 +11,7 @@ import { warn } from '../../../framework/io.ts';
 import { expandHome } from '../../../lib/expand-home.ts';
 import { orgFlag } from '../../../lib/flags.ts';
 import { findOrganization } from '../../../lib/organization.ts';
-import { daemonLogger, logFlags } from '../logging.ts';
+import { logFlags, loggerOf } from '../logging.ts';
 import { programCommand, useAllocator } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 import { hideSecrets, takeSecrets } from './handover.ts';
@@ -142,13 +142,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
     const from = 'org' in texts ? `--org ${given.org}` : `CODER_ORGANIZATION=${given.org}`;
     warn(ctx, `${from} has no effect: the provisioner key sets the organization.`);
   }
-  const log = daemonLogger({
-    human: given['log-human'],
-    json: given['log-json'],
-    stackdriver: given['log-stackdriver'],
-    filter: given['log-filter'],
-    verbose: given.verbose,
-  });
+  const log = loggerOf(given);
   const { url, auth, organization } = await whereAndWho(ctx, given);
   const headers = await extraHeaders(ctx.globals, ctx.env);
 
