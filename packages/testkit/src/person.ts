@@ -26,7 +26,7 @@ export async function insertPerson(
     await sql`INSERT INTO organization_members (organization_id, user_id)
       SELECT id, ${user.id} FROM organizations WHERE is_default`;
   }
-  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: user.id }), {
+  const { text: token } = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: user.id }), {
     loginType: 'password',
     lifetimeMs: 3_600_000,
   });

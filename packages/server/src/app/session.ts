@@ -162,13 +162,24 @@ export interface NewSession {
   scope?: 'all' | 'application_connect';
 }
 
-/** Creates a token and returns its text, which is not stored. */
-export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession, db: Db = ctx.sql): Promise<string> {
+export interface IssuedToken {
+  /** What its holder sends. It is not stored. */
+  text: string;
+  key: ApiKeyRow;
+}
+
+/** Creates a token. */
+export async function issueToken(
+  ctx: Ctx,
+  owner: KeyOwner,
+  session: NewSession,
+  db: Db = ctx.sql,
+): Promise<IssuedToken> {
   const token = newToken();
   const { parent } = session;
   const now = ctx.clock.now().getTime();
   const expiresAt = Math.min(now + session.lifetimeMs, parent?.expiresAt.getTime() ?? Number.POSITIVE_INFINITY);
-  await insertApiKey(db, owner, {
+  const key = await insertApiKey(db, owner, {
     id: token.id,
     hashed_secret: token.hashedSecret,
     token_name: session.tokenName ?? '',
@@ -180,7 +191,7 @@ export async function issueToken(ctx: Ctx, owner: KeyOwner, session: NewSession,
     ip_address: ctx.ip,
     expires_at: new Date(expiresAt),
   });
-  return token.text;
+  return { text: token.text, key };
 }
 
 /** Revokes a token and the tokens created with it. `record` adds the audit entry in the transaction. */

@@ -125,7 +125,7 @@ test('ends every stream of an administrator whose role is removed', async () => 
 
 test('ends every stream when its token expires', async () => {
   const ctx = systemContext(server.services, 'test');
-  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
+  const { text: token } = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'token',
     lifetimeMs: 3_000,
   });
@@ -135,7 +135,7 @@ test('ends every stream when its token expires', async () => {
 
 test('extends the session that a stream uses', async () => {
   const ctx = systemContext(server.services, 'test');
-  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
+  const { text: token } = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'password',
     lifetimeMs: 2_000,
   });

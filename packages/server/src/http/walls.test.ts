@@ -215,11 +215,15 @@ test('gives a fellow member nothing of another person', async () => {
 test('lets a token for apps read nothing, also an administrator’s', async () => {
   await server.services.sql`UPDATE templates SET group_acl = jsonb_build_object(organization_id::text, 'use')`;
   const ctx = systemContext(server.services, 'test');
-  const token = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: things['user']! }), {
-    loginType: 'token',
-    lifetimeMs: 3_600_000,
-    scope: 'application_connect',
-  });
+  const { text: token } = await issueToken(
+    ctx,
+    authorize(ctx, 'create', { type: 'api_key', ownerId: things['user']! }),
+    {
+      loginType: 'token',
+      lifetimeMs: 3_600_000,
+      scope: 'application_connect',
+    },
+  );
   const wrong: string[] = [];
   for (const key of all) {
     if (routes[key].auth !== 'session' || !key.startsWith('GET ') || key === ENDLESS) continue;

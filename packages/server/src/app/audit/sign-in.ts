@@ -1,9 +1,8 @@
 import type { Db } from '../../db/connect.ts';
-import { apiKeyById } from '../../db/queries/apikeys.ts';
+import type { ApiKeyRow } from '../../db/queries/apikeys.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
-import { splitToken } from '../token.ts';
 
 export interface SignInEntry {
   /** `register`: the sign-in created the account. */
@@ -14,15 +13,14 @@ export interface SignInEntry {
   name?: string;
   /** Of the response. */
   status: number;
-  /** The new session's token. Absent if the sign-in failed. */
-  token?: string;
+  /** Of the new session. Absent if the sign-in failed. */
+  key?: ApiKeyRow;
   fields?: Record<string, unknown>;
 }
 
 /** Records a sign-in, also a failed one. */
 export async function auditSignIn(ctx: Ctx, db: Db, entry: SignInEntry): Promise<void> {
-  const { user, name, token, status, action = 'login', fields } = entry;
-  const key = token === undefined ? undefined : await apiKeyById(db, splitToken(token)!.id);
+  const { user, name, key, status, action = 'login', fields } = entry;
   await audit(ctx, db, {
     resourceType: 'api_key',
     resourceId: user?.id ?? NIL_UUID,

@@ -59,11 +59,11 @@ export async function signInWithIdentity(
       });
       if (identity.provider === 'oidc') await syncIdentity(system, tx, proof.userId, identity.claims);
       const session = { loginType: identity.provider, lifetimeMs: ctx.config.sessionDuration } as const;
-      const token = await issueToken(ctx, proof, session, tx);
+      const { text, key } = await issueToken(ctx, proof, session, tx);
       const account = (await userById(tx, proof.userId))!;
       const action = user ? 'login' : 'register';
-      await auditSignIn(system, tx, { action, user: account, status: 201, token, fields });
-      return token;
+      await auditSignIn(system, tx, { action, user: account, status: 201, key, fields });
+      return text;
     }),
   );
   return signIn.catch(async (err) => {

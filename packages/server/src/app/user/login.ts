@@ -48,11 +48,13 @@ export async function loginWithPassword(
   // a sign-in activates a dormant account
   const signIn = verifiedSignIn({ userId: user.id });
   const token = await ctx.sql.begin(async (tx) => {
-    await touchUser(tx, signIn, ctx.clock.now());
     const session = { loginType: 'password', lifetimeMs: ctx.config.sessionDuration } as const;
-    const issued = await issueToken(ctx, signIn, session, tx);
-    await auditSignIn(ctx, tx, { user, status: 201, token: issued });
-    return issued;
+    const [{ text, key }] = await Promise.all([
+      issueToken(ctx, signIn, session, tx),
+      touchUser(tx, signIn, ctx.clock.now()),
+    ]);
+    await auditSignIn(ctx, tx, { user, status: 201, key });
+    return text;
   });
   return { session_token: token, proof: devices.issue(user.id, device) };
 }

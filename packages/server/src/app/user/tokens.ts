@@ -23,7 +23,7 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { issueToken, type NewSession, revokeToken } from '../session.ts';
 import { time } from '../time.ts';
-import { randomText, splitToken } from '../token.ts';
+import { randomText } from '../token.ts';
 import { findUser, requirePerson } from './find.ts';
 
 type CreatableKey = Allowed<'create', { type: 'api_key'; ownerId: string }>;
@@ -67,10 +67,9 @@ export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyR
 
 /** Creates a key with its audit entry. */
 async function createRecorded(ctx: Ctx, tx: Tx, owner: CreatableKey, session: NewSession): Promise<string> {
-  const key = await issueToken(ctx, owner, session, tx);
-  const row = (await apiKeyById(tx, splitToken(key)!.id))!;
-  await audit(ctx, tx, { ...entryOf(row), action: 'create', status: 201, after: row });
-  return key;
+  const { text, key } = await issueToken(ctx, owner, session, tx);
+  await audit(ctx, tx, { ...entryOf(key), action: 'create', status: 201, after: key });
+  return text;
 }
 
 /** An entry about a key. Keys have no uuid, so the entry names the owner's, and the key itself in its fields. */
