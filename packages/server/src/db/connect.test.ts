@@ -63,3 +63,20 @@ test('a transaction whose connection is lost fails, and none of its statements r
   pipe.close();
   await database.drop();
 });
+
+test('PostgreSQL plans a lookup once for each connection, and a search for its values', async () => {
+  const database = await freshDatabase();
+  for (const [searches, expected] of [
+    [false, { generic: 3, custom: 0 }],
+    [true, { generic: 0, custom: 3 }],
+  ] as const) {
+    const sql = connect(database.url, { max: 1, searches });
+    for (const name of ['pg_class', 'pg_proc', 'pg_type'])
+      await sql`SELECT oid AS looked_up FROM pg_class WHERE relname = ${name}`;
+    const [plans] = await sql`SELECT generic_plans AS generic, custom_plans AS custom FROM pg_prepared_statements
+      WHERE statement LIKE 'SELECT oid AS looked_up%'`;
+    assert.deepEqual(plans, expected);
+    await sql.end({ timeout: 1 });
+  }
+  await database.drop();
+});

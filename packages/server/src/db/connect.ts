@@ -16,7 +16,10 @@ export interface ConnectOptions {
    * Default: no limit.
    */
   statementTimeoutMs?: number;
-  /** For lists and searches: each statement runs in one database process, which also keeps the order of UNION ALL. */
+  /**
+   * For lists and searches, whose cost depends on the values: each statement is planned for its values, and runs in one
+   * database process, which also keeps the order of UNION ALL. Other statements are planned once for each connection.
+   */
   searches?: boolean;
 }
 
@@ -62,7 +65,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
             idle_in_transaction_session_timeout: options.statementTimeoutMs,
           }
         : {}),
-      ...(options.searches ? { max_parallel_workers_per_gather: 0 } : {}),
+      ...(options.searches ? { max_parallel_workers_per_gather: 0 } : { plan_cache_mode: 'force_generic_plan' }),
     },
     types: {
       // counts, durations and serials, all far below 2^53
