@@ -11,11 +11,13 @@ const DEFAULT_INTERVAL_MS = 5 * 60_000;
 
 export type SessionKind = 'ssh' | 'vscode' | 'jetbrains' | 'reconnecting_pty';
 
-const TYPES: Record<SessionKind, Connection_Type> = {
+const TYPES: Record<SessionKind | 'port', Connection_Type> = {
   ssh: Connection_Type.SSH,
   vscode: Connection_Type.VSCODE,
   jetbrains: Connection_Type.JETBRAINS,
   reconnecting_pty: Connection_Type.RECONNECTING_PTY,
+  // the protocol has no type for forwarded ports
+  port: Connection_Type.TYPE_UNSPECIFIED,
 };
 
 interface Report {
@@ -34,6 +36,8 @@ export interface Activity {
    * the server gave its connection, so that the server can add to it who connected.
    */
   begin(kind: SessionKind, connectionId?: string): (statusCode: number, reason: string) => void;
+  /** Records the end of a tunnel in which no session began, such as one that only forwards ports. */
+  tunnelEnded(kind: 'ssh' | 'port', connectionId: string, reason: string): void;
   /** Adds bytes received from clients and bytes sent to them. */
   count(received: number, sent: number): void;
   reportConnections: Routine;
@@ -45,8 +49,16 @@ export function createActivity(): Activity {
   const total = { received: 0, sent: 0 };
   const reported = { received: 0, sent: 0 };
   const reports: Report[] = [];
+  /** The connections of open tunnels in which a session began. */
+  const begun = new Set<string>();
   const added = new Notifier();
-  const report = (id: string, action: Connection_Action, kind: SessionKind, statusCode: number, reason: string) => {
+  const report = (
+    id: string,
+    action: Connection_Action,
+    kind: SessionKind | 'port',
+    statusCode: number,
+    reason: string,
+  ) => {
     if (reports.length >= MAX_REPORTS) reports.shift();
     reports.push({ id, action, type: TYPES[kind], timestamp: new Date(), statusCode, reason });
     added.notify();
@@ -54,6 +66,7 @@ export function createActivity(): Activity {
   return {
     begin(kind, connectionId) {
       const id = connectionId ?? randomUUID();
+      if (connectionId && kind !== 'reconnecting_pty') begun.add(connectionId);
       sessions[kind]++;
       report(id, Connection_Action.CONNECT, kind, 0, '');
       let ended = false;
@@ -63,6 +76,9 @@ export function createActivity(): Activity {
         sessions[kind]--;
         report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
       };
+    },
+    tunnelEnded(kind, connectionId, reason) {
+      if (!begun.delete(connectionId)) report(connectionId, Connection_Action.DISCONNECT, kind, 0, reason);
     },
     count(received, sent) {
       total.received += received;

@@ -234,7 +234,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
         ? {
             maxWindow: OUR_WINDOW,
             growth: WINDOW_GROWTH,
-            onStream: (stream) => void serveTunnel(stream, { services, sessions, log }),
+            onStream: (stream) => void serveTunnel(stream, { services, sessions, activity, log }),
           }
         : {}),
     });

@@ -1,14 +1,29 @@
+import type { Duplex } from 'node:stream';
 import { AppError, errorText, type Logger } from '@platform/kit';
 import type { ResumableSessions, SessionHolder } from '@platform/wire/resume/sessions';
 import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@platform/wire/tunnel';
 import type { YamuxStream } from '@platform/wire/yamux';
+import type { Activity } from './activity.ts';
+import { connectionOf } from './services/connection.ts';
 import type { Services } from './services/service.ts';
 
 export interface TunnelContext {
   services: Services;
   /** The sessions that outlive their connections. */
   sessions: ResumableSessions;
+  activity: Pick<Activity, 'tunnelEnded'>;
   log: Logger;
+}
+
+/** The services whose tunnels are connections of a person, and that do not report their end themselves. */
+const RECORDED: Readonly<Record<string, 'ssh' | 'port'>> = { ssh: 'ssh', tcp: 'port', udp: 'port' };
+
+/** Reports the end of a tunnel, or of its session, which may outlive several connections. */
+function reportEnd(stream: Duplex, request: TunnelRequest, activity: TunnelContext['activity']): void {
+  const kind = RECORDED[request.service];
+  const connection = connectionOf(request);
+  if (!kind || !connection) return;
+  stream.once('close', () => activity.tunnelEnded(kind, connection, stream.errored ? errorText(stream.errored) : ''));
 }
 
 /** Reads the user and API key that the server has authorized for this connection. */
@@ -22,7 +37,7 @@ function holderOf({ holder }: TunnelRequest): SessionHolder {
 
 /** Serves one stream that the server has opened to this agent. Never throws. */
 export async function serveTunnel(stream: YamuxStream, context: TunnelContext): Promise<void> {
-  const { services, sessions, log } = context;
+  const { services, sessions, activity, log } = context;
   try {
     const tunnel = await acceptTunnel(stream);
     const { request } = tunnel;
@@ -33,7 +48,9 @@ export async function serveTunnel(stream: YamuxStream, context: TunnelContext): 
         const holder = request['resume'] === 'new' ? holderOf(request) : undefined;
         answered = true;
         const bytes = tunnel.accept();
-        return holder ? sessions.serve(bytes, holder) : bytes;
+        const served = holder ? sessions.serve(bytes, holder) : bytes;
+        reportEnd(served, request, activity);
+        return served;
       },
       refuse: (text) => {
         answered = true;

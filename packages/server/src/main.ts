@@ -33,6 +33,7 @@ import { dormantUsersTask } from './background/dormancy.ts';
 import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
 import { lateAgentsTask } from './background/late-agents.ts';
+import { lostConnectionsTask } from './background/lost-connections.ts';
 import { lostJobsTask } from './background/lost-jobs.ts';
 import { prebuildsTask } from './background/prebuilds.ts';
 import { purgeTasks } from './background/purge.ts';
@@ -394,6 +395,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const tasks = [
       lostJobsTask,
       lateAgentsTask,
+      lostConnectionsTask,
       unclaimedJobsTask,
       purgeTasks,
       (given: Services) => notificationTasks(given, metrics?.dispatched),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
 import type { ConnectionLog, ConnectionLogResponse, Response } from '@platform/contract';
 import {
   eventually,
@@ -9,9 +10,17 @@ import {
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
+  takeJob,
 } from '@platform/testkit';
+import { createDrpcClient } from '@platform/wire/drpc';
+import { Agent, Lifecycle_State } from '@platform/wire/proto/agent';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { connectResumable } from '@platform/wire/resume/client';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { YamuxSession } from '@platform/wire/yamux';
 import ssh2 from 'ssh2';
+import { completeJob } from '../app/job/complete.ts';
+import { lostConnectionsTask } from '../background/lost-connections.ts';
 import { startTestApp, type TestApp } from './apps/testing/app.ts';
 import { ask } from './apps/testing/ask.ts';
 
@@ -44,12 +53,16 @@ const ended = (type: string) =>
     return entry;
   });
 
-async function tunnel(path: string) {
-  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${dev.agentId}/${path}`, {
+async function tunnel(path: string, agentId = dev.agentId) {
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/${path}`, {
     headers: { 'Coder-Session-Token': server.adminToken, 'User-Agent': 'the test' },
   });
   return byteStream(connection);
 }
+
+/** A tunnel whose session outlives its connections, as the command line opens it. */
+const session = (path: string, agentId = dev.agentId) =>
+  connectResumable({ dial: (kind) => tunnel(`${path}&resume=${kind}`, agentId), mayRetry: () => false });
 
 /** What every entry of this test has in common. */
 function assertPlace(entry: ConnectionLog): void {
@@ -175,4 +188,80 @@ test('records a tunnel that was not permitted, with its end and the reason', asy
   assert.deepEqual([ssh!.type, ssh!.ssh_info!.disconnect_reason], ['ssh', 'Rejected: not permitted.']);
   assert.equal(Date.parse(ssh!.ssh_info!.disconnect_time!), Date.parse(ssh!.connect_time));
   assert.deepEqual([port!.web_info!.status_code, port!.web_info!.slug_or_port], [403, String(app.port)]);
+});
+
+test('records the end of sessions in which nobody opened a shell', async () => {
+  const { count } = await find();
+  const port = await session(`tunnel?service=tcp&port=${app.port}`);
+  port.end('GET / HTTP/1.0\r\n\r\n');
+  port.resume();
+  const client = new ssh2.Client();
+  client.connect({ sock: (await session('tunnel?service=ssh')) as never, username: 'coder', password: '' });
+  await once(client, 'ready');
+  client.end();
+  await eventually(
+    'their ends',
+    async () => (await find()).count === count + 2 && (await find('status:ongoing')).count === 0,
+  );
+  const latest = (await find()).connection_logs.slice(0, 2);
+  const [forwarded, ssh] = latest.toSorted((a, b) => a.type.localeCompare(b.type));
+  assertPlace(ssh!);
+  assertPlace(forwarded!);
+  assert.deepEqual([ssh!.type, forwarded!.type], ['ssh', 'port_forwarding']);
+  assert.deepEqual([forwarded!.web_info!.slug_or_port, forwarded!.web_info!.status_code], [String(app.port), 101]);
+});
+
+test('ends the entries of sessions whose agent or workspace went away', async () => {
+  const lost = await startTestWorkspace(server, 'lost');
+  const { id } = lost.workspace;
+  const { sql } = server.services;
+  const task = lostConnectionsTask(server.services);
+  const open = async () => {
+    const stream = await session('tunnel?service=ssh', lost.agentId);
+    stream.on('error', () => {});
+    return eventually('the entry', async () => (await find(`workspace_id:${id} status:ongoing`)).connection_logs[0]);
+  };
+  const reason = async (entry: ConnectionLog) => {
+    const all = (await find(`workspace_id:${id}`)).connection_logs;
+    return all.find((each) => each.id === entry.id)!.ssh_info!.disconnect_reason;
+  };
+  try {
+    const first = await open();
+    await task.run(AbortSignal.timeout(10_000));
+    assert.equal(await reason(first), undefined, 'an open session stays open');
+    // the next process of the agent, which here has no host key
+    await sql`UPDATE workspace_agents SET ssh_host_key = '' WHERE id = ${lost.agentId}`;
+    const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/me/rpc?version=2.6`, {
+      headers: { Cookie: `coder_session_token=${lost.token}` },
+    });
+    const yamux = new YamuxSession(byteStream(connection), { role: 'client', keepAlive: false });
+    const rpc = createDrpcClient(Agent, () => yamux.openStream());
+    await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.STARTING } });
+    assert.equal(await reason(first), 'The agent was restarted.');
+    await yamux.close();
+    await eventually('the agent is back', async () => (await lost.look()).status === 'connected');
+
+    const second = await open();
+    await lost.agent.stop();
+    await eventually('the agent is gone', async () => (await lost.look()).status === 'disconnected');
+    await task.run(AbortSignal.timeout(10_000));
+    assert.equal(await reason(second), undefined, 'its agent may come back');
+    await sql`UPDATE workspace_agents SET disconnected_at = now() - interval '3 minutes',
+      last_connected_at = now() - interval '4 minutes' WHERE id = ${lost.agentId}`;
+    await task.run(AbortSignal.timeout(10_000));
+    assert.equal(await reason(second), 'The agent disconnected.');
+
+    await sql`UPDATE workspace_agents SET disconnected_at = now(), last_connected_at = now() WHERE id = ${lost.agentId}`;
+    await sql`UPDATE connection_logs SET disconnect_time = NULL WHERE id = ${second.id}`;
+    const body = { transition: 'stop' };
+    assert.equal((await server.api('POST', `/workspaces/${id}/builds`, { body })).status, 201);
+    const own = await takeJob(server);
+    const type = { case: 'workspaceBuild' as const, value: { resources: [] } };
+    await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+    await task.run(AbortSignal.timeout(10_000));
+    assert.equal(await reason(second), 'The workspace was stopped.');
+    assert.equal((await find('status:ongoing')).count, 0);
+  } finally {
+    await lost.stop();
+  }
 });

@@ -1,6 +1,6 @@
 // The log of connections to workspaces.
 
-import type { SystemTask } from '../../authz/proofs.ts';
+import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import { oneOf } from '../one-of.ts';
 import type { AgentIdentity } from './agents.ts';
@@ -125,13 +125,51 @@ export async function insertTunnel(db: Db, _by: SystemTask, agent: AgentIdentity
     disconnect_time: tunnel.denied === undefined ? null : tunnel.at,
     disconnect_reason: tunnel.denied ?? null,
   })} ON CONFLICT (connection_id, workspace_id, agent_name) WHERE connection_id IS NOT NULL DO UPDATE SET
-    ip = excluded.ip, user_agent = excluded.user_agent, user_id = excluded.user_id`;
+    ip = excluded.ip, user_agent = excluded.user_agent, user_id = excluded.user_id,
+    slug_or_port = excluded.slug_or_port, code = coalesce(excluded.code, connection_logs.code)`;
 }
 
 /** Records that a tunnel ended, unless its end is recorded already. */
 export async function endConnection(db: Db, _by: SystemTask, connectionId: string, at: Date): Promise<void> {
   await db`UPDATE connection_logs SET disconnect_time = ${at}
     WHERE connection_id = ${connectionId} AND disconnect_time IS NULL`;
+}
+
+/** Ends what is open to an agent whose process started again: its sessions ended with the process before. */
+export async function endConnectionsOfAgent(db: Db, agent: ConnectedAgent<AgentIdentity>): Promise<void> {
+  await db`UPDATE connection_logs SET disconnect_time = now(), disconnect_reason = 'The agent was restarted.'
+    WHERE workspace_id = ${agent.workspace_id} AND agent_name = ${agent.name}
+      AND connection_id IS NOT NULL AND disconnect_time IS NULL`;
+}
+
+/**
+ * Ends at most this many open connections whose end nobody can report: to stopped and deleted workspaces, and to agents
+ * that have been away for longer than a session waits for its next connection. Returns how many it ended.
+ */
+export async function endLostConnections(
+  db: Db,
+  _task: SystemTask,
+  { awayMs, most }: { awayMs: number; most: number },
+): Promise<number> {
+  const { count } = await db`UPDATE connection_logs c
+    SET disconnect_time = greatest(c.connect_time, over.at), disconnect_reason = over.reason
+    FROM (
+      SELECT o.id, CASE WHEN w.status IN ('stopped', 'deleted') THEN j.completed_at ELSE away.at END AS at,
+        CASE w.status WHEN 'stopped' THEN 'The workspace was stopped.' WHEN 'deleted' THEN 'The workspace was deleted.'
+          ELSE 'The agent disconnected.' END AS reason
+      FROM connection_logs o JOIN workspaces w ON w.id = o.workspace_id
+      JOIN workspace_builds n ON n.id = w.latest_build_id JOIN provisioner_jobs j ON j.id = n.job_id
+      LEFT JOIN LATERAL (
+        SELECT CASE WHEN a.disconnected_at >= a.last_connected_at THEN a.disconnected_at ELSE a.last_connected_at END AS at
+        FROM workspace_builds b JOIN workspace_resources r ON r.job_id = b.job_id
+        JOIN workspace_agents a ON a.resource_id = r.id
+        WHERE b.workspace_id = w.id AND a.name = o.agent_name AND a.last_connected_at IS NOT NULL
+        ORDER BY b.build_number DESC LIMIT 1) away ON true
+      WHERE o.connection_id IS NOT NULL AND o.disconnect_time IS NULL AND (w.status IN ('stopped', 'deleted')
+        OR away.at IS NULL OR away.at < now() - ${awayMs} * interval '1 millisecond')
+      LIMIT ${most}) over
+    WHERE c.id = over.id AND c.disconnect_time IS NULL`;
+  return count;
 }
 
 export interface NewWebConnection {

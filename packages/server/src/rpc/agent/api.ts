@@ -13,6 +13,7 @@ import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { setAppHealths } from '../../db/queries/agent-parts.ts';
 import { insertScriptTiming } from '../../db/queries/agent-reports.ts';
 import { type AgentIdentity, setAgentLifecycle, setAgentStartup } from '../../db/queries/agents.ts';
+import { endConnectionsOfAgent } from '../../db/queries/connections.ts';
 import { uuidText } from './ids.ts';
 import { manifest } from './manifest.ts';
 import { CONNECTION_TYPES, HEALTH_NAMES, LEVELS, LIFECYCLES, STAGES, STATUSES, SUBSYSTEMS } from './names.ts';
@@ -57,6 +58,8 @@ export function agentApi(
       const at =
         lifecycle.changedAt && lifecycle.changedAt.seconds > 0n ? timestampDate(lifecycle.changedAt) : new Date();
       await setAgentLifecycle(sql, agent, { state, at });
+      // each process reports it once
+      if (state === 'starting') await endConnectionsOfAgent(sql, agent);
       changed();
       return lifecycle;
     },

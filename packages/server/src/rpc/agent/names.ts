@@ -66,6 +66,8 @@ export const STATUSES: Record<number, string> = {
   [Timing_Status.PIPES_LEFT_OPEN]: 'pipes_left_open',
 };
 export const CONNECTION_TYPES: Record<number, string> = {
+  // the protocol has no type for forwarded ports, and upstream's agents do not report them
+  [Connection_Type.TYPE_UNSPECIFIED]: 'port_forwarding',
   [Connection_Type.SSH]: 'ssh',
   [Connection_Type.VSCODE]: 'vscode',
   [Connection_Type.JETBRAINS]: 'jetbrains',

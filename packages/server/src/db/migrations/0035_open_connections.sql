@@ -1,0 +1,4 @@
+-- Entries of apps and ports in the browser have no end, and are not searched for it.
+DROP INDEX connection_logs_open;
+CREATE INDEX connection_logs_open ON connection_logs (connect_time DESC, id DESC)
+  WHERE connection_id IS NOT NULL AND disconnect_time IS NULL;
