@@ -22,7 +22,7 @@ before(async () => {
       CODER_OIDC_GROUP_FIELD: 'groups',
       CODER_OIDC_GROUP_MAPPING: '{"acme-engineers":"engineers"}',
       CODER_OIDC_GROUP_AUTO_CREATE: 'true',
-      CODER_OIDC_GROUP_REGEX_FILTER: '^(eng|ops)',
+      CODER_OIDC_GROUP_REGEX_FILTER: '^(eng|ops|constructor|function)',
       CODER_OIDC_ALLOWED_GROUPS: 'acme-engineers,ops',
       CODER_OIDC_USER_ROLE_FIELD: 'roles',
       CODER_OIDC_USER_ROLE_MAPPING: '{"boss":["owner"],"reader":"auditor"}',
@@ -60,10 +60,10 @@ const names = (user: User) => user.roles.map(({ name }) => name).sort();
 
 test('gives groups and site roles by the options', async () => {
   const { user } = await signIn('ada', {
-    groups: ['acme-engineers', 'ops', 'finance', 'eng bad name!', 'Everyone'],
-    roles: ['reader', 'nonsense'],
+    groups: ['acme-engineers', 'ops', 'finance', 'eng bad name!', 'Everyone', 'constructor', '__proto__'],
+    roles: ['reader', 'nonsense', 'constructor'],
   });
-  assert.deepEqual(await groupsOf(user), ['engineers', 'ops']);
+  assert.deepEqual(await groupsOf(user), ['constructor', 'engineers', 'ops']);
   const groups = await server.api<Group[]>('GET', `/groups?organization=${main.id}`);
   assert.equal(groups.body.find(({ name }) => name === 'engineers')!.source, 'oidc');
   assert.deepEqual(names(user), ['auditor', 'template-admin']);

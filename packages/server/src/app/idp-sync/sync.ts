@@ -25,6 +25,10 @@ type Changes = Record<string, string[]>;
 
 const EVERYTHING = { all: true, organizationIds: [], ownerId: '' };
 
+/** The value of a claim in a mapping. Claims such as "constructor" have none. */
+const mapped = <T>(mapping: Readonly<Record<string, T>> | undefined, claim: string): T | undefined =>
+  mapping && Object.hasOwn(mapping, claim) ? mapping[claim] : undefined;
+
 /** Applies the claims of a person who signs in. The context is the server's own. Whether anything changed. */
 export async function syncIdentity(system: Ctx, tx: Tx, userId: string, claims: Claims): Promise<boolean> {
   const changes: Changes = {};
@@ -51,7 +55,7 @@ async function syncOrganizations(system: Ctx, tx: Tx, userId: string, claims: Cl
   const main = all.find(({ is_default }) => is_default)!;
   const settings = await syncSettings(tx, system.config, 'organization', main);
   if (settings.field === '') return;
-  const wanted = new Set(claimTexts(claims, settings.field).flatMap((claim) => settings.mapping[claim] ?? []));
+  const wanted = new Set(claimTexts(claims, settings.field).flatMap((claim) => mapped(settings.mapping, claim) ?? []));
   if (settings.organization_assign_default) wanted.add(main.id);
   const { organizations } = (await userById(tx, userId))!;
   // a mapping may name an organization that was deleted
@@ -74,10 +78,10 @@ export function wantedGroups(claims: Claims, settings: GroupSyncSettings): { ids
   const ids = new Set<string>();
   const names: string[] = [];
   for (const claim of claimTexts(claims, settings.field)) {
-    const name = settings.legacy_group_name_mapping?.[claim] ?? claim;
+    const name = mapped(settings.legacy_group_name_mapping, claim) ?? claim;
     if (filter && !matches(filter, name)) continue;
-    const mapped = Object.hasOwn(settings.mapping, name) ? settings.mapping[name]! : undefined;
-    if (mapped) for (const id of mapped) ids.add(id);
+    const given = mapped(settings.mapping, name);
+    if (given) for (const id of given) ids.add(id);
     else names.push(name);
   }
   return { ids, names };
@@ -151,7 +155,7 @@ async function syncOrganizationRoles(system: Ctx, tx: Tx, userId: string, claims
     const settings = await syncSettings(tx, system.config, 'role', organization);
     if (settings.field === '') continue;
     const known = new Set((await rolesOfOrganization(tx, organization.id)).map(({ name }) => name));
-    const given = claimTexts(claims, settings.field).flatMap((claim) => settings.mapping[claim] ?? [claim]);
+    const given = claimTexts(claims, settings.field).flatMap((claim) => mapped(settings.mapping, claim) ?? [claim]);
     const wanted = [...new Set(given)].filter((name) => known.has(name) && name !== 'organization-member');
     if (sameNames(had, wanted)) continue;
     const place = authorize(system, 'assign', { type: 'assign_org_role', organizationId: organization.id });
@@ -167,12 +171,12 @@ async function syncSiteRoles(system: Ctx, tx: Tx, userId: string, claims: Claims
   if (field === '') return;
   const user = (await userById(tx, userId))!;
   const mapping = oidcUserRoleMapping as Record<string, unknown> | null;
-  const mapped = (claim: string): string[] => {
-    const to = mapping && Object.hasOwn(mapping, claim) ? mapping[claim] : undefined;
+  const rolesOf = (claim: string): string[] => {
+    const to = mapped(mapping ?? undefined, claim);
     if (to === undefined) return [claim];
     return Array.isArray(to) ? to.map(String) : [textRecord(mapping)[claim] ?? ''];
   };
-  const given = [...claimTexts(claims, field).flatMap(mapped), ...oidcUserRoleDefault];
+  const given = [...claimTexts(claims, field).flatMap(rolesOf), ...oidcUserRoleDefault];
   const wanted = [...new Set(given)].filter((name) => Object.hasOwn(siteRoles, name) && name !== 'member');
   if (user.rbac_roles.includes('owner') && !wanted.includes('owner')) {
     await lockUsers(tx);
