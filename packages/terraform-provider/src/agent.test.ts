@@ -312,3 +312,16 @@ resource "coder_agent" "a" {
   assert.deepEqual(again.planned, [0, 0, 0], again.output);
   assert.match(String((await tf.values('coder_agent', 'a'))['token']), UUID);
 });
+
+test('the import of a resource fails with the reason', async (t) => {
+  const source = 'resource "coder_agent" "a" {\n  os = "linux"\n  arch = "arm64"\n}\n';
+  const tf = await terraformDir(`${source}import {\n  to = coder_agent.a\n  id = "${crypto.randomUUID()}"\n}\n`);
+  t.after(() => tf.remove());
+  assert.ok((await tf.terraform(['init', '-input=false'])).ok);
+  const run = await tf.terraform(['plan', '-json'], build('b1'));
+  assert.equal(run.ok, false);
+  assert.deepEqual(
+    run.diagnostics.map(({ summary, detail }) => [summary, detail]),
+    [['Import is not supported', 'A coder_agent only exists within the builds of its workspace.']],
+  );
+});
