@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { GitSSHKey } from '@platform/contract';
-import { startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, startTestServer, type TestServer } from '@platform/testkit';
 import { invoke } from '../../../testing/invoke.ts';
 
+const MAIN = join(import.meta.dirname, '../../../main.ts');
 const key = () => randomBytes(32).toString('base64');
 const [first, second] = [key(), key()];
 
@@ -69,6 +73,32 @@ test('encrypts, rotates and decrypts all secrets, all or none', async () => {
   assert.match((await dbcrypt('rotate', '--new-key', second)).stdout, /^0 secrets/m, 'nothing is left to do');
   assert.match((await dbcrypt('decrypt', '--keys', second)).stdout, /2 secrets are stored without/);
   assert.deepEqual(await stored(), [plainKey, 'plain-access']);
+});
+
+test('a rotation that is killed halfway changes nothing, and the next one completes it', async () => {
+  const { sql } = server.services;
+  assert.equal((await dbcrypt('rotate', '--new-key', first)).code, 0);
+  const before = await stored();
+  const key = await privateKeyWith([first]);
+  const waits = () => sql`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+    AND query ILIKE '%user_links%'`;
+  const rotate = ['server', 'dbcrypt', 'rotate', '--new-key', second, '--old-keys', first, '--yes'];
+  await sql.begin(async (tx) => {
+    await tx`SELECT 1 FROM user_links FOR UPDATE`;
+    const child = spawn(process.execPath, [MAIN, ...rotate], {
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], CODER_PG_CONNECTION_URL: url },
+      stdio: 'ignore',
+    });
+    const gone = once(child, 'exit');
+    await eventually('the rotation waits for a row', async () => (await waits()).length > 0);
+    child.kill('SIGKILL');
+    await gone;
+  });
+  await eventually('its transaction has ended', async () => (await waits()).length === 0);
+  assert.deepEqual(await stored(), before);
+  assert.equal((await dbcrypt('rotate', '--new-key', second, '--old-keys', first)).code, 0);
+  assert.equal(await privateKeyWith([second]), key);
+  assert.equal((await dbcrypt('decrypt', '--keys', second)).code, 0);
 });
 
 test('a server with a key encrypts new secrets; lost ones can be deleted', async () => {
