@@ -20,6 +20,7 @@ import { YamuxSession } from '@platform/wire/yamux';
 import { nextAlert } from '../app/agent/monitoring.ts';
 import { createAgentReports } from '../app/agent/reports.ts';
 import { completeJob } from '../app/job/complete.ts';
+import { TEMPLATES } from '../app/notification/templates.ts';
 import { connectedAgent } from '../authz/proofs.ts';
 
 type Resources = NonNullable<MessageInitShape<typeof CompletedJob_WorkspaceBuildSchema>['resources']>;
@@ -167,7 +168,7 @@ test('starts an alert after many high readings, and ends it only after low ones'
 });
 
 test('measures, judges and shows the resources that a template monitors', async () => {
-  const { token, id, look } = await started('watched', {
+  const { workspace, token, id, look } = await started('watched', {
     resourcesMonitoring: {
       memory: { enabled: true, threshold: 80 },
       volumes: [
@@ -205,6 +206,20 @@ test('measures, judges and shows the resources that a template monitors', async 
   assert.match((await look()).health.reason!, /^memory is used by 85 %[^;]*$/);
   await push(10n, 10n);
   assert.deepEqual((await look()).health, { healthy: true });
+  // usage that goes up and down around the threshold is one message
+  await push(85n, 10n);
+  assert.match((await look()).health.reason!, /^memory is used by 85 %/);
+  const { sql } = server.services;
+  const queued = await sql<{ id: string }[]>`SELECT template_id AS id FROM notification_messages
+    WHERE ${workspace.id} = ANY (targets) AND template_id IN (${TEMPLATES.outOfMemory.id}, ${TEMPLATES.outOfDisk.id})`;
+  assert.equal(queued.length, 2);
+  const texts = await eventually('the messages', async () => {
+    const sent = await sql<{ title: string; content: string }[]>`SELECT title, content FROM inbox_notifications
+      WHERE ${workspace.id} = ANY (targets) AND title LIKE '%low on%' ORDER BY title`;
+    return sent.length === 2 && sent.map(({ title, content }) => `${title}: ${content}`);
+  });
+  assert.match(texts[0]!, /^Workspace 'watched' is low on disk space: .*\/home.*90 %/);
+  assert.match(texts[1]!, /^Workspace 'watched' is low on memory: .*80 %/);
   session.close();
 });
 

@@ -1,4 +1,5 @@
 import type { ConnectedAgent } from '../../authz/proofs.ts';
+import type { Db } from '../../db/connect.ts';
 import { type MonitorRow, monitorsOfAgent, setMonitorAlert } from '../../db/queries/agent-parts.ts';
 import type { Usage } from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
@@ -49,8 +50,13 @@ function words({ path, threshold }: MonitorRow, { used, total }: Usage): string 
 }
 
 /** Notifies the owner of a workspace that its memory or a volume is nearly full. */
-async function notifyAlert(services: Services, agent: AgentIdentity, { path, threshold }: MonitorRow): Promise<void> {
-  await notify(services, services.sql, {
+async function notifyAlert(
+  services: Services,
+  db: Db,
+  agent: AgentIdentity,
+  { path, threshold }: MonitorRow,
+): Promise<void> {
+  await notify(services, db, {
     template: path === '' ? 'outOfMemory' : 'outOfDisk',
     to: [agent.owner_id],
     labels: {
@@ -110,14 +116,11 @@ export function agentMonitors(
         if (alerting === monitor.alerting) continue;
         monitor.words = alerting ? words(monitor, newest) : '';
         const alerts = monitors.map((one) => one.words).filter((text) => text !== '');
-        await setMonitorAlert(sql, agent, {
-          path: monitor.path,
-          alerting,
-          used: newest.used,
-          total: newest.total,
-          alerts: alerts.join('; '),
+        await sql.begin(async (tx) => {
+          const { path } = monitor;
+          const state = { path, alerting, used: newest.used, total: newest.total, alerts: alerts.join('; ') };
+          if (await setMonitorAlert(tx, agent, state)) await notifyAlert(services, tx, agent, monitor);
         });
-        if (alerting) await notifyAlert(services, agent, monitor);
         monitor.alerting = alerting;
         events.publishSoon('workspace_changed', {
           workspace_id: agent.workspace_id,

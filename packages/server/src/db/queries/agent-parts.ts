@@ -112,7 +112,10 @@ export async function monitorsOfAgent(db: Db, agentId: string): Promise<MonitorR
 /** The shortest time between two alerts, in minutes. */
 const QUIET_MINUTES = 30;
 
-/** Stores that a monitor started or stopped alerting, and the current alerts of the agent. */
+/**
+ * Stores that a monitor started or stopped alerting, and the current alerts of the agent. Returns whether to notify the
+ * owner: an alert that comes again soon after another one is stored only.
+ */
 export async function setMonitorAlert(
   db: Db,
   agent: ConnectedAgent<AgentIdentity>,
@@ -123,14 +126,17 @@ export async function setMonitorAlert(
     total,
     alerts,
   }: Pick<MonitorRow, 'path' | 'alerting'> & { used: number; total: number; alerts: string },
-): Promise<void> {
-  await db`WITH monitor AS (
+): Promise<boolean> {
+  const [row] = await db<{ notify: boolean }[]>`WITH monitor AS (
       UPDATE workspace_agent_monitors SET alerting = ${alerting}, changed_at = now(), used = ${used},
         total = ${total}, measured_at = now(), quiet_until = CASE
           WHEN ${alerting} AND (quiet_until IS NULL OR quiet_until < now())
             THEN now() + ${QUIET_MINUTES} * interval '1 minute' ELSE quiet_until END
-      WHERE agent_id = ${agent.id} AND path = ${path})
-    UPDATE workspace_agents SET resource_alerts = ${alerts} WHERE id = ${agent.id}`;
+      WHERE agent_id = ${agent.id} AND path = ${path}
+      -- it was set just now
+      RETURNING alerting AND quiet_until = now() + ${QUIET_MINUTES} * interval '1 minute' AS notify)
+    UPDATE workspace_agents SET resource_alerts = ${alerts} FROM monitor WHERE id = ${agent.id} RETURNING notify`;
+  return row?.notify ?? false;
 }
 
 /** Stores the health of apps that belong to the agent. Returns whether one changed. */
