@@ -3,10 +3,12 @@ import { type Services, systemContext } from '../app/context.ts';
 import { startAgain } from '../app/workspace-build/restart.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { isUnreachable } from '../db/connect.ts';
-import { dropRestarts, dueRestarts } from '../db/queries/restarts.ts';
+import { anyRestarts, dropRestarts, dueRestarts } from '../db/queries/restarts.ts';
 
-/** How often to look without the event of a build that ended, which may be lost. */
-const PERIOD_MS = 1_000;
+/** How often to look without an event, which may be lost. */
+const PERIOD_MS = 15_000;
+/** How often to look while a restart waits for the end of its stop. */
+const WAITING_MS = 1_000;
 /** The most starts of one look. The next look follows at once. */
 const AT_ONCE = 250;
 /** The most starts that are made at the same time. */
@@ -20,8 +22,14 @@ export function restartsTask(services: Services): BackgroundTask {
     name,
     periodMs: PERIOD_MS,
     needsLock: false,
-    wakeOn: (wake) => [events.on('workspace_changed', ({ agents_outdated: ended }) => void (ended && wake()))],
+    wakeOn: (wake) => [
+      events.on(
+        'workspace_changed',
+        ({ agents_outdated: ended, restarting }) => void ((ended || restarting) && wake()),
+      ),
+    ],
     async run(signal) {
+      if (!(await anyRestarts(sql))) return undefined;
       const ctx = systemContext(services, name, signal);
       await dropRestarts(sql, systemTask(ctx));
       const due = await dueRestarts(sql, AT_ONCE);
@@ -35,7 +43,7 @@ export function restartsTask(services: Services): BackgroundTask {
       };
       await Promise.all(Array.from({ length: CONCURRENT }, work));
       if (failures.length > 0) throw failures[0];
-      return full ? 0 : undefined;
+      return full ? 0 : WAITING_MS;
     },
   };
 }

@@ -20,8 +20,8 @@ export interface EventMap {
   job_changed: { job_id: string; end?: boolean; logs?: boolean };
   /** Someone requested the cancellation of a job. */
   job_canceled: { job_id: string; force: boolean };
-  /** A workspace, its build or one of its agents changed. */
-  workspace_changed: { workspace_id: string; owner_id?: string; agents_outdated?: boolean };
+  /** A workspace, its build or one of its agents changed. With `restarting`, a start is to follow its stop. */
+  workspace_changed: { workspace_id: string; owner_id?: string; agents_outdated?: boolean; restarting?: boolean };
   /** An agent's logs grew. */
   agent_logs: { agent_id: string };
   /** A newer connection of this agent was accepted. Older ones end. */

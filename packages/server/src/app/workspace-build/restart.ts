@@ -89,6 +89,7 @@ export async function restartWorkspace(
         ip: ctx.ip,
         user_agent: ctx.userAgent,
       });
+      await ctx.events.publish(tx, 'workspace_changed', { workspace_id: workspace.id, restarting: true });
       return (await buildById(tx, id))!;
     }),
   );

@@ -42,6 +42,11 @@ export async function restartOf(db: Db, stopBuildId: string): Promise<RestartRow
   return row;
 }
 
+export async function anyRestarts(db: Db): Promise<boolean> {
+  const [row] = await db<{ some: boolean }[]>`SELECT EXISTS (SELECT FROM workspace_restarts) AS some`;
+  return row!.some;
+}
+
 /** A restart whose stop build has succeeded. */
 export interface DueRestart extends RestartRow {
   workspace_id: string;
