@@ -26,7 +26,11 @@ export function createContext(input: ContextInput): Context {
   const clientOf = async (url: string, token: string, kept = false): Promise<Client> => {
     const { createClient } = await import('@platform/client');
     const { nodeFetch } = await import('@platform/client/node-fetch');
-    const headers = await extraHeaders(globals, env);
+    const { VERSION } = await import('@platform/kit/version');
+    const more = await extraHeaders(globals, env);
+    // the audit and connection logs show it
+    const named = Object.keys(more).some((name) => name.toLowerCase() === 'user-agent');
+    const headers = named ? more : { 'User-Agent': `coder/${VERSION} (${process.platform}; ${process.arch})`, ...more };
     const client: Client = createClient({
       url,
       token,
