@@ -24,7 +24,7 @@ import { checkJsonSize, checkUrl, parseLoosely, tidyBody } from './input.ts';
 import { LISTENER } from './listener.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { RequestContext } from './request-context.ts';
-import { validatorCompiler } from './validate.ts';
+import { compilersFactory } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
 
 declare module 'fastify' {
@@ -68,6 +68,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     bodyLimit: BODY_LIMIT.anonymous,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     genReqId: () => crypto.randomUUID(),
+    schemaController: { compilersFactory },
     // rejected before a route was found: no hook has run
     frameworkErrors: (err, _request, reply) => {
       answerError(toAppError(err, log), reply.headers(always) as FastifyReply);
@@ -138,7 +139,6 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
   });
   app.decorateRequest('actor', null);
   app.decorateRequest('holder', null);
-  app.setValidatorCompiler(validatorCompiler);
   installErrors(app, log);
   for (const key of Object.keys(routes) as RouteKey[]) register(key);
   plain(app);

@@ -1,19 +1,34 @@
 import { Ajv, type Options } from 'ajv';
-import type { FastifySchema, FastifySchemaCompiler } from 'fastify';
+import fastJsonStringify from 'fast-json-stringify';
+import type { FastifySchema, FastifySchemaCompiler, FastifyServerOptions } from 'fastify';
+
+// A route's schemas are compiled with its first request. To compile those of all routes takes more of a processor than
+// the rest of the server's start, and most servers use few routes. `validate.test.ts` compiles them all.
 
 const shared: Options = {
   strict: false,
   useDefaults: true,
+  // a test checks the schemas, not each start
+  meta: false,
+  validateSchema: false,
   formats: {
     // the nil id is valid: upstream's clients send it for "none"
     uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
     'date-time': /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/,
   },
 };
-const strict = new Ajv(shared);
-const coercing = new Ajv({ ...shared, coerceTypes: 'array' });
-const everyError = new Ajv({ ...shared, allErrors: true });
-const everyErrorCoercing = new Ajv({ ...shared, allErrors: true, coerceTypes: 'array' });
+const strict = once(() => new Ajv(shared));
+const coercing = once(() => new Ajv({ ...shared, coerceTypes: 'array' }));
+const everyError = once(() => new Ajv({ ...shared, allErrors: true }));
+const everyErrorCoercing = once(() => new Ajv({ ...shared, allErrors: true, coerceTypes: 'array' }));
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
 
 /** The largest input for which the answer lists every error, in values. Each error costs far more than its value. */
 const MOST_VALUES = 1_000;
@@ -25,17 +40,30 @@ const MOST_VALUES = 1_000;
  */
 export const validatorCompiler: FastifySchemaCompiler<FastifySchema> = ({ schema, httpPart }) => {
   const isBody = httpPart === 'body';
-  const validate = (isBody ? strict : coercing).compile(schema as object);
-  let all: typeof validate | undefined;
+  const first = once(() => (isBody ? strict : coercing)().compile(schema as object));
+  const every = once(() => (isBody ? everyError : everyErrorCoercing)().compile(schema as object));
   return (data: unknown) => {
+    const validate = first();
     if (validate(data)) return true;
-    const [first] = validate.errors ?? [];
-    if (hasMoreValues(data, MOST_VALUES)) return { error: validationError(first ? [first] : []) };
-    all ??= (isBody ? everyError : everyErrorCoercing).compile(schema as object);
+    const [error] = validate.errors ?? [];
+    if (hasMoreValues(data, MOST_VALUES)) return { error: validationError(error ? [error] : []) };
+    const all = every();
     all(data);
     return { error: validationError(all.errors ?? []) };
   };
 };
+
+/** Writes the answer's fields that the contract names. */
+export const serializerCompiler = ({ schema }: { schema?: unknown }) => {
+  const write = once(() => fastJsonStringify(schema as object));
+  return (data: unknown) => write()(data);
+};
+
+/** For Fastify, which otherwise loads compilers of its own with its start. */
+export const compilersFactory = {
+  buildValidator: () => validatorCompiler,
+  buildSerializer: () => serializerCompiler,
+} as unknown as NonNullable<NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']>;
 
 /** Whether a value holds more than `most` values, itself included. Looks at no more than that. */
 function hasMoreValues(value: unknown, most: number): boolean {
