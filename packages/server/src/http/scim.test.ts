@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { User } from '@platform/contract';
-import { createPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { createPerson, eventually, startTestServer, type TestServer } from '@platform/testkit';
 
 const SECRET = 'a long secret of the provisioning client';
 let server: TestServer;
@@ -132,6 +132,17 @@ test('ends the sessions of a person that Okta deactivates', async () => {
   assert.equal((await server.api('GET', '/users/me', { token })).status, 401);
   assert.equal((await scim('PATCH', `/Users/${id}`, { active: true })).body.active, true);
   assert.equal((await server.api('GET', '/users/me', { token })).status, 200);
+  const notes = await eventually('the messages', async () => {
+    const rows = await server.services.sql<{ title: string }[]>`SELECT title FROM inbox_notifications
+      WHERE ${id} = ANY (targets) AND title !~ 'created' ORDER BY title`;
+    return rows.length === 4 && rows.map(({ title }) => title);
+  });
+  assert.deepEqual(notes, [
+    "User account 'okto' was activated",
+    "User account 'okto' was suspended",
+    'Your account was activated',
+    'Your account was suspended',
+  ]);
 });
 
 test('rejects what it cannot do, in the form of SCIM', async () => {

@@ -17,6 +17,7 @@ import {
 } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
+import { notifyAccount } from '../notification/accounts.ts';
 import { fullName, otherUsername, usernameFrom } from '../sign-in/claims.ts';
 import { time } from '../time.ts';
 import { enabledProviders } from '../user/authmethods.ts';
@@ -126,7 +127,9 @@ export async function changeScimUser(ctx: Ctx, id: string, input: ScimChange): P
       fields: { scim: true },
       async write(tx, person) {
         await setProvisionedProfile(tx, person, { email, name });
-        if (status !== user.status) await setUserStatus(tx, person, status);
+        if (status === user.status) return;
+        await setUserStatus(tx, person, status);
+        await notifyAccount(ctx, tx, status === 'suspended' ? 'suspended' : 'activated', user);
       },
     }).catch((err) => {
       throw takenName(err);
