@@ -308,7 +308,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         devices: createKnownDevices(deviceKey, clock),
       }),
       ...signInHandlers({ providers, flows, tokens, limit }),
-      ...userHandlers,
+      ...userHandlers(limit),
       ...keyHandlers,
       ...auditHandlers,
       ...notificationHandlers,

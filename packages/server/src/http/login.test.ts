@@ -61,6 +61,26 @@ test('delays only the stranger behind a proxy, not others there', async () => {
   }
 });
 
+test('delays guesses of the old password, and no sign-ins', async () => {
+  const limited = await startTestServer({
+    clock: { ...systemClock, monotonic: () => 1_000 },
+    env: { CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'false' },
+  });
+  const change = async (guess: string) => {
+    const body = { password: 'a much better one', old_password: guess };
+    return (await limited.api('PUT', '/users/me/password', { body })).status;
+  };
+  try {
+    const guesses: number[] = [];
+    for (let n = 0; n < 6; n++) guesses.push(await change(`guess ${n}`));
+    assert.deepEqual(guesses, [400, 400, 400, 400, 400, 429]);
+    assert.equal(await change(ADMIN.password), 429);
+    await logIn(limited, ADMIN.email, ADMIN.password);
+  } finally {
+    await limited.stop();
+  }
+});
+
 test('expires sessions, extends them on use, and does not extend tokens', async () => {
   const { sql } = server.services;
   const person = await createPerson(server, 'iris');

@@ -24,6 +24,7 @@ import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
 import { changeUser } from './change.ts';
 import { takenName } from './create.ts';
 import { findUser } from './find.ts';
+import type { SignInLimit } from './sign-in-limit.ts';
 import { checkFullName } from './validate.ts';
 
 const isSelf = (ctx: Ctx, user: UserWithRoles) => ctx.actor.kind === 'user' && ctx.actor.id === user.id;
@@ -43,8 +44,16 @@ export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserPro
   });
 }
 
-/** Sets a password. People who change their own password must give the old one. All other sessions are revoked. */
-export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPasswordRequest): Promise<undefined> {
+/**
+ * Sets a password. People who change their own password must give the old one, and cannot try one after the other. All
+ * other sessions are revoked.
+ */
+export async function updatePassword(
+  ctx: Ctx,
+  name: string,
+  input: UpdateUserPasswordRequest,
+  limit: SignInLimit,
+): Promise<undefined> {
   const user = await findUser(ctx, 'update_personal', name);
   if (user.login_type !== 'password') {
     throw new AppError('invalid', `A user of login type "${user.login_type}" has no password.`);
@@ -52,7 +61,10 @@ export async function updatePassword(ctx: Ctx, name: string, input: UpdateUserPa
   checkPassword('password', input.password);
   const self = isSelf(ctx, user);
   if (self) {
-    if (!(await verifyPassword(user.hashed_password, input.old_password ?? ''))) {
+    const check = () => verifyPassword(user.hashed_password, input.old_password ?? '', ctx.hash);
+    // a budget of its own: somebody with a stolen session cannot delay the person's sign-ins
+    const caller = { address: ctx.ip, account: user.email.toLowerCase(), device: `password of ${user.id}` };
+    if (!(await limit.attempt(caller, check))) {
       throw new AppError('invalid', 'Old password is incorrect.', {
         validations: [{ field: 'old_password', detail: 'is not the current password' }],
       });
