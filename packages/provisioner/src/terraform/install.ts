@@ -1,9 +1,10 @@
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
-import { download } from './download.ts';
+import { download, shownUrl } from './download.ts';
 import { lockFile } from './lock.ts';
 import { INSTALLED_VERSION, type SumTable, TERRAFORM_SUMS } from './sums.ts';
+import { unpackProgram } from './unpack-program.ts';
 import { type TerraformBinary, terraformVersion } from './version.ts';
 
 export const DEFAULT_BASE_URL = 'https://releases.hashicorp.com';
@@ -54,7 +55,7 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
         options.signal?.throwIfAborted();
         throw new AppError('unavailable', `Cannot install terraform ${version}: ${errorText(err)}`, { cause: err });
       });
-      await writeFile(partial, await unpack(await readFile(partial)));
+      await writeFile(partial, await unpackProgram(await readFile(partial), shownUrl(url)));
       await chmod(partial, 0o755);
       await rename(partial, target);
     } finally {
@@ -75,13 +76,4 @@ async function installedVersion(path: string, env: NodeJS.ProcessEnv): Promise<s
   } catch {
     return undefined; // absent or damaged
   }
-}
-
-async function unpack(archive: Uint8Array): Promise<Uint8Array> {
-  // it computes tables while it loads, and most daemons find an installed program
-  const { unzipSync } = await import('fflate');
-  const files = unzipSync(archive, { filter: ({ name }) => name === 'terraform' || name === 'terraform.exe' });
-  const program = files['terraform'] ?? files['terraform.exe'];
-  if (!program) throw new AppError('unavailable', 'The archive of terraform does not contain the terraform program.');
-  return program;
 }

@@ -11,14 +11,12 @@ import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { type Download, download, shownUrl } from './download.ts';
 import { lockFile } from './lock.ts';
+import { unpackProgram } from './unpack-program.ts';
 import { type TerraformBinary, terraformVersion } from './version.ts';
 
 const FOLDER = 'engines';
-const PROGRAMS = ['terraform', 'tofu', 'terraform.exe', 'tofu.exe'];
 const PROGRAM = process.platform === 'win32' ? 'program.exe' : 'program';
 const HELD = 'held-by-';
-/** The most bytes of an unpacked program. */
-const MOST_UNPACKED = 1 << 30;
 /** The most time that pruning waits for a daemon that installs the same engine. */
 const PRUNE_WAIT_MS = 2_000;
 
@@ -107,7 +105,7 @@ async function install(place: string, named: NamedEngine, options: NamedEngineOp
   try {
     await mkdir(partial, { mode: 0o700 });
     await download({ url, sha256, signal, ...limits }, program);
-    if (await isZip(program)) await writeFile(program, await unpack(await readFile(program), url));
+    if (await isZip(program)) await writeFile(program, await unpackProgram(await readFile(program), shownUrl(url)));
     await chmod(program, 0o755);
     const known = await terraformVersion(program, env).catch((err) => {
       const text = errorText(err).replaceAll(program, 'the program');
@@ -132,20 +130,6 @@ async function isZip(path: string): Promise<boolean> {
   } finally {
     await file.close();
   }
-}
-
-async function unpack(archive: Uint8Array, url: string): Promise<Uint8Array> {
-  const { unzipSync } = await import('fflate');
-  const files = unzipSync(archive, {
-    filter: ({ name, originalSize }) => {
-      if (!PROGRAMS.includes(name)) return false;
-      if (originalSize <= MOST_UNPACKED) return true;
-      throw new AppError('unavailable', `${name} in ${shownUrl(url)} has more than ${MOST_UNPACKED} bytes.`);
-    },
-  });
-  const [program, ...more] = Object.values(files);
-  if (program && more.length === 0) return program;
-  throw new AppError('unavailable', `The archive ${shownUrl(url)} must contain one program terraform or tofu.`);
 }
 
 /** Keeps an engine from being pruned as long as this process lives. The caller has the lock. */
