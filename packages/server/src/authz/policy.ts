@@ -30,7 +30,11 @@ const WORKSPACE = [...MANAGE_WORKSPACE, 'ssh', 'application_connect'] as const;
 /** A dormant workspace must be activated before anyone can start it or connect to it. */
 const DORMANT_WORKSPACE = [...CRUD, 'stop', 'create_agent', 'delete_agent'] as const;
 
-export const siteRoles: Readonly<Record<string, Role>> = {
+/** A custom role may have any name, such as "constructor", which must not find what all objects have. */
+const byName = (roles: Readonly<Record<string, Role>>): Readonly<Record<string, Role>> =>
+  Object.assign(Object.create(null), roles);
+
+export const siteRoles = byName({
   owner: { name: 'owner', displayName: 'Owner', site: { '*': '*', workspace_dormant: DORMANT_WORKSPACE } },
   'user-admin': {
     name: 'user-admin',
@@ -98,9 +102,9 @@ export const siteRoles: Readonly<Record<string, Role>> = {
       webpush_subscription: ['create', 'read', 'delete'],
     },
   },
-};
+});
 
-export const organizationRoles: Readonly<Record<string, Role>> = {
+export const organizationRoles = byName({
   'organization-admin': {
     name: 'organization-admin',
     displayName: 'Organization Admin',
@@ -162,7 +166,7 @@ export const organizationRoles: Readonly<Record<string, Role>> = {
     displayName: 'Organization Workspace Creation Ban',
     deny: { workspace: ['create', 'delete', 'create_agent', 'delete_agent'] },
   },
-};
+});
 
 /** The owner's role where `--disable-owner-workspace-access` keeps owners out of other people's workspaces. */
 export const ownerWithoutAccess: Role = {

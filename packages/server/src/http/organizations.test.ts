@@ -200,6 +200,12 @@ test('nobody grants permissions that they lack, by a new role, a changed role or
   // a role with more power protects its holder from those who manage accounts
   const una = await insertPerson(server, 'una', ['user-admin']);
   assert.equal((await server.api('PUT', `/users/${bea.id}/status/suspend`, { token: una.token })).status, 403);
+  await server.api('POST', ROLES, { body: role('constructor', 'workspace:ssh') });
+  const cleo = await insertPerson(server, 'cleo');
+  await server.api('POST', '/organizations/team/members/cleo');
+  const given = await server.api('PUT', '/organizations/team/members/cleo/roles', { body: { roles: ['constructor'] } });
+  assert.equal(given.status, 200);
+  assert.equal((await server.api('PUT', `/users/${cleo.id}/status/suspend`, { token: una.token })).status, 403);
   // to edit roles is a permission that a custom role can give, and the same limit applies to its holders
   await server.api('POST', ROLES, { body: role('role-editor', 'assign_org_role:create', 'assign_org_role:read') });
   await server.api('PUT', roles, { body: { roles: ['role-editor'] } });
