@@ -44,9 +44,13 @@ function zone(offset: number, separator: string): string {
   return `${offset < 0 ? '-' : '+'}${two(Math.floor(minutes / 60))}${separator}${two(minutes % 60)}`;
 }
 
+/** Makes the format when it is first used: four of them would cost each start of the server and of a daemon. */
 const names = (format: Intl.DateTimeFormatOptions) => {
-  const of = new Intl.DateTimeFormat('en-US', { ...format, timeZone: 'UTC' });
-  return (local: number) => of.format(local);
+  let of: Intl.DateTimeFormat | undefined;
+  return (local: number) => {
+    of ??= new Intl.DateTimeFormat('en-US', { ...format, timeZone: 'UTC' });
+    return of.format(local);
+  };
 };
 const [longDay, shortDay, longMonth, shortMonth] = [
   names({ weekday: 'long' }),
