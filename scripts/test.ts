@@ -3,17 +3,19 @@
 // `npm test PART...` runs the files whose path contains a part. All files share one PostgreSQL. The last line has the
 // counts.
 
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { createLogger, homeFolder, silentLogger } from '@platform/kit';
+import { createLogger, errorText, homeFolder, silentLogger } from '@platform/kit';
 import { findTerraform } from '@platform/provisioner';
 import { createDashboard } from '@platform/server';
 import { speedUp, startTestPostgres } from '@platform/testkit/postgres';
 import { runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
+const BUILD_MS = 600_000;
 const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/*.test.ts']);
 const system = globSync('e2e/**/*.test.ts').filter((file) => !MAIN_PATH.includes(file));
 
@@ -54,10 +56,19 @@ if (only.length === 0) {
   // with QEMU, the image of the other architecture is started too
   const emulates = isSystem && globSync('/usr/lib/binfmt.d/qemu-{aarch64,x86_64}.conf').length > 0;
   const build = ['scripts/build.ts', ...(emulates ? ['linux-x64', 'linux-arm64'] : [])];
-  const built = spawnSync(process.execPath, build, { stdio: ['ignore', 'ignore', 'inherit'] });
-  if (built.status !== 0) process.exit(1);
+  const building = spawn(process.execPath, build, { stdio: ['ignore', 'ignore', 'inherit'], timeout: BUILD_MS });
   const dashboard = createDashboard({ log: silentLogger });
-  await dashboard.files();
+  const built = once(building, 'exit').then(([status]) => {
+    if (status !== 0) throw new Error('Cannot build the executable: see the messages above.');
+  });
+  try {
+    await Promise.all([built, dashboard.files()]);
+  } catch (err) {
+    console.error(errorText(err));
+    building.kill();
+    await dashboard.close();
+    process.exit(1);
+  }
   await dashboard.close();
 }
 
@@ -72,6 +83,8 @@ process.env['CHECKPOINT_DISABLE'] = '1';
 const started = performance.now();
 const { passed, failed, skipped } = await runTestFiles({
   files: files.map((file) => join(process.cwd(), file)),
+  // A third file keeps two processors busy while another waits. The tests of the whole system start more processes.
+  concurrency: isSystem ? 2 : 3,
   print: (text) => process.stdout.write(text),
 });
 await postgres.stop();
