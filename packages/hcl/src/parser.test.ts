@@ -122,7 +122,7 @@ empty "a\\"b" {}
     assert.deepEqual(references(deep), []);
   });
 
-  test('parses 100 kB in less than 50 ms', () => {
+  test('parses 100 kB in less than 50 ms of a processor', () => {
     const block = `resource "x" "y" {
   name  = "workspace-$\{data.coder_workspace.me.name}"
   image = var.image != "" ? var.image : lower(local.default_image)
@@ -137,9 +137,10 @@ empty "a\\"b" {}
     const source = block.repeat(Math.ceil(100_000 / block.length));
     let best = Number.POSITIVE_INFINITY;
     for (let i = 0; i < 5; i++) {
-      const start = performance.now();
+      const before = process.threadCpuUsage();
       assert.deepEqual(parseHcl(source, 'big.tf').diagnostics, []);
-      best = Math.min(best, performance.now() - start);
+      const { user, system } = process.threadCpuUsage(before);
+      best = Math.min(best, (user + system) / 1_000);
     }
     assert.ok(best < 50, `${best} ms`);
   });
