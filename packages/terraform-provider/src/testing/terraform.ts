@@ -1,7 +1,9 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { silentLogger } from '@platform/kit';
 import { initScripts } from '../index.ts';
 import { startProvider } from '../server.ts';
@@ -49,8 +51,7 @@ interface DirOptions {
 export async function terraformDir(source: string, { declare = true, executableDir }: DirOptions = {}) {
   const dir = await mkdtemp(join(tmpdir(), 'tfp-'));
   await writeFile(join(dir, 'main.tf'), (declare ? REQUIRED : '') + source);
-  const overrides = `provider_installation {\n  dev_overrides {\n    "coder/coder" = ${JSON.stringify(executableDir)}\n  }\n}\n`;
-  await writeFile(join(dir, 'cli.tfrc'), executableDir === undefined ? '' : overrides);
+  await writeFile(join(dir, 'cli.tfrc'), '');
   let serial = 0;
 
   /** Runs one command with its own provider, which gets these variables as its environment. */
@@ -60,7 +61,7 @@ export async function terraformDir(source: string, { declare = true, executableD
     const provider =
       executableDir === undefined
         ? await startProvider({ socketPath: join(dir, `p${serial++}.sock`), env: providerEnv, log: silentLogger })
-        : undefined;
+        : await startExecutable(executableDir, { PATH: process.env['PATH'] ?? '', TMPDIR: dir, ...providerEnv });
     try {
       return await new Promise<Run>((resolve) => {
         const child = {
@@ -69,14 +70,14 @@ export async function terraformDir(source: string, { declare = true, executableD
           CHECKPOINT_DISABLE: '1',
           TF_IN_AUTOMATION: '1',
           TF_CLI_CONFIG_FILE: join(dir, 'cli.tfrc'),
-          ...(provider ? { TF_REATTACH_PROVIDERS: provider.reattach } : providerEnv),
+          TF_REATTACH_PROVIDERS: provider.reattach,
         };
         execFile('terraform', args, { cwd: dir, env: child, maxBuffer: 1 << 26, timeout: 30_000 }, (err, out, errOut) =>
           resolve({ ok: err === null, output: out + errOut, diagnostics: diagnosticsOf(out), planned: plannedIn(out) }),
         );
       });
     } finally {
-      await provider?.close();
+      await provider.close();
     }
   }
 
@@ -99,6 +100,49 @@ export async function terraformDir(source: string, { declare = true, executableD
       return found.values;
     },
     remove: () => rm(dir, { recursive: true, force: true }),
+  };
+}
+
+/** What Terraform sends a provider that it starts itself. */
+const HANDSHAKE = {
+  TF_PLUGIN_MAGIC_COOKIE: 'd602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2',
+  PLUGIN_PROTOCOL_VERSIONS: '5',
+};
+
+/**
+ * Starts a provider's executable, to which Terraform then attaches. Terraform would start it four times for one
+ * `apply`, which takes twice the processor time.
+ */
+async function startExecutable(dir: string, env: Record<string, string>) {
+  const child = spawn(join(dir, 'terraform-provider-coder'), {
+    env: { ...env, ...HANDSHAKE },
+    stdio: ['ignore', 'pipe', 'ignore'],
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  });
+  const ended = once(child, 'exit');
+  const [line] = await Promise.race([
+    once(createInterface(child.stdout), 'line') as Promise<[string]>,
+    ended.then(([code, signal]) => {
+      throw new Error(`The provider in ${dir} ended with ${signal ?? code} before it was ready.`);
+    }),
+  ]);
+  // version of the handshake, version of the protocol, network, address, protocol
+  const [, version, network, address] = line.split('|');
+  return {
+    reattach: JSON.stringify({
+      'coder/coder': {
+        Protocol: 'grpc',
+        ProtocolVersion: Number(version),
+        Pid: child.pid,
+        Test: true,
+        Addr: { Network: network, String: address },
+      },
+    }),
+    async close() {
+      child.kill('SIGKILL');
+      await ended;
+    },
   };
 }
 
