@@ -3,19 +3,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import type { ProvisionerDaemon } from '@platform/contract';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
-import { type KubeObject, SECRETS } from '@platform/operator/kube/types';
-import { installOperator, startCluster } from '@platform/operator/testing/cluster';
-import { startKubelet } from '@platform/operator/testing/kubelet';
+import { installOperator, startCluster, storeSecret } from '@platform/operator/testing/cluster';
 import { startTestServer } from '@platform/testkit/server';
-import {
-  commandTemplate,
-  ensureExecutable,
-  eventually,
-  firstUser,
-  postVersion,
-  startCoderServer,
-} from '../e2e/harness.ts';
-import { startOperatorProcess } from '../e2e/operator-process.ts';
+import { commandTemplate, ensureExecutable, eventually, postVersion } from '../e2e/harness.ts';
+import { startOperatorSystem } from '../e2e/operator-system.ts';
 import { pssMegabytes, type Row } from './measure.ts';
 
 const COUNT = Number(process.env['OPERATOR_BENCH_COUNT'] ?? 1_000);
@@ -46,10 +37,7 @@ async function benchMany(): Promise<Row[]> {
     await installOperator(cluster);
     const namespace = await cluster.namespace();
     const { client } = cluster;
-    await client.create<KubeObject & { data: object }>(SECRETS, {
-      metadata: { namespace, name: 'token' },
-      data: { token: Buffer.from(server.adminToken).toString('base64') },
-    });
+    await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
     const spec = { url: server.url, image: 'i', replicas: 0, bootstrap: { credentialsSecretRef: { name: 'token' } } };
     for (let at = 0; at < COUNT; at += 20) {
       const some = Array.from({ length: Math.min(20, COUNT - at) }, (_, i) => `p-${at + i}`);
@@ -101,42 +89,24 @@ async function benchMany(): Promise<Row[]> {
 async function benchScaleOut(): Promise<Row> {
   // as in the image
   const program = [await ensureExecutable()];
-  const [cluster, server] = await Promise.all([
-    startCluster({ controllers: ['deployment-controller', 'replicaset-controller'] }),
-    startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0', CODER_VERBOSE: 'false' } }),
-  ]);
-  const namespace = await cluster.namespace();
-  const kubelet = startKubelet({
-    client: cluster.client,
-    namespace,
+  const { cluster, server, kubelet, namespace, read, stop } = await startOperatorSystem({
+    controllers: ['deployment-controller', 'replicaset-controller'],
+    serverEnv: { CODER_VERBOSE: 'false' },
+    pollInterval: '2s',
     program,
-    env: {
-      TF_CLI_CONFIG_FILE: process.env['TF_CLI_CONFIG_FILE'],
-      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
-    },
   });
-  let operator: ReturnType<typeof startOperatorProcess> | undefined;
   try {
-    await firstUser(server);
-    await installOperator(cluster);
-    await cluster.client.create<KubeObject & { data: object }>(SECRETS, {
-      metadata: { namespace, name: 'token' },
-      data: { token: Buffer.from(server.token).toString('base64') },
-    });
-    operator = startOperatorProcess(server, ['--kubeconfig', cluster.kubeconfig, '--context', 'operator']);
     await cluster.client.create(PROVISIONERS, {
       metadata: { namespace, name: 'elastic' },
       spec: {
         url: server.url,
         image: 'i',
         tags: { size: 'large' },
-        bootstrap: { credentialsSecretRef: { name: 'token' } },
+        bootstrap: { credentialsSecretRef: { name: 'coder-token' } },
         autoscaling: { minReplicas: 0, maxReplicas: DAEMONS },
       },
     } as unknown as Provisioner);
-    const ready = async () =>
-      (await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'elastic')).status?.phase === 'Ready';
-    await eventually('it waits for jobs', ready);
+    await eventually('it waits for jobs', async () => (await read('elastic')).status?.phase === 'Ready');
     const began = performance.now();
     await Promise.all(
       Array.from({ length: DAEMONS }, () => postVersion(server, commandTemplate('true'), { tags: { size: 'large' } })),
@@ -154,9 +124,6 @@ async function benchScaleOut(): Promise<Row> {
     const figure = `${(startedMs / 1_000).toFixed(1)} s until their processes started`;
     return { ...row(`0 → ${DAEMONS} daemons for ${DAEMONS} jobs, from the first post`, seconds, ' s', 5), figure };
   } finally {
-    await operator?.stop();
-    await kubelet.stop();
-    await server.stop();
-    await cluster.stop();
+    await stop();
   }
 }

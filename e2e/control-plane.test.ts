@@ -5,7 +5,13 @@ import { after, before, test } from 'node:test';
 import { CONTROL_PLANES, type ControlPlane } from '@platform/operator/crd/control-plane';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
 import { JOBS, type KubeObject, PODS, SECRETS, SERVICES } from '@platform/operator/kube/types';
-import { type Cluster, installOperator, needsKubernetes, startCluster } from '@platform/operator/testing/cluster';
+import {
+  type Cluster,
+  installOperator,
+  needsKubernetes,
+  startCluster,
+  storeSecret,
+} from '@platform/operator/testing/cluster';
 import { type Kubelet, startKubelet } from '@platform/operator/testing/kubelet';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { parse } from 'yaml';
@@ -44,10 +50,7 @@ before(async () => {
   ]);
   await installOperator(cluster);
   namespace = await cluster.namespace();
-  await cluster.client.create<KubeObject>(SECRETS, {
-    metadata: { namespace, name: 'coder-db-url' },
-    data: { url: Buffer.from(database.url).toString('base64') },
-  } as KubeObject);
+  await storeSecret(cluster, namespace, 'coder-db-url', { url: database.url });
   const env = {
     PATH: process.env['PATH'],
     HOME: process.env['HOME'],

@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { CONTROL_PLANES, type ControlPlane, type ControlPlaneSpec } from '../crd/control-plane.ts';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
-import type { Deployment, Ingress, Job, Role, Secret, Service, VolumeClaim } from '../kube/objects.ts';
+import type { Deployment, Ingress, Job, Role, Service, VolumeClaim } from '../kube/objects.ts';
 import {
   DEPLOYMENTS,
   HTTP_ROUTES,
@@ -21,13 +21,19 @@ import {
   type Resource,
   ROLE_BINDINGS,
   ROLES,
-  SECRETS,
   SERVICE_ACCOUNTS,
   SERVICES,
   VOLUME_CLAIMS,
 } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, installGatewayApi, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import {
+  type Cluster,
+  installGatewayApi,
+  installOperator,
+  needsKubernetes,
+  startCluster,
+  storeSecret,
+} from '../testing/cluster.ts';
 import type { HttpRoute } from './objects.ts';
 
 const TOKEN = 'a-token-that-a-person-has-chosen-for-it';
@@ -347,10 +353,7 @@ test('every field of the largest sample reaches its object', needsKubernetes, as
 /** A control plane whose Service is the test's server, with its token in a Secret that a person has created. */
 async function runningPlane(token = TOKEN): Promise<string> {
   const namespace = await cluster.namespace();
-  await cluster.client.create<Secret>(SECRETS, {
-    metadata: { namespace, name: 'coder-operator-token' },
-    data: { token: Buffer.from(token).toString('base64') },
-  });
+  await storeSecret(cluster, namespace, 'coder-operator-token', { token });
   const port = Number(new URL(server.url).port);
   await cluster.client.create(CONTROL_PLANES, {
     metadata: { namespace, name: 'coder' },

@@ -12,8 +12,7 @@ import { pendingVersion, startTestServer, type TestServer } from '@platform/test
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { createKubeClient } from '../kube/client.ts';
-import type { Secret } from '../kube/objects.ts';
-import { API_SERVICES, type KubeObject, ROLE_BINDINGS, ROLES, SECRETS } from '../kube/types.ts';
+import { API_SERVICES, type KubeObject, ROLE_BINDINGS, ROLES } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
 import {
   type Cluster,
@@ -23,6 +22,7 @@ import {
   permitExternalMetrics,
   registerExternalMetrics,
   startCluster,
+  storeSecret,
 } from '../testing/cluster.ts';
 import type { World } from '../world.ts';
 import { serveExternalMetrics } from './serve.ts';
@@ -46,11 +46,7 @@ before(async () => {
   await permitExternalMetrics(cluster);
   namespace = await cluster.namespace();
   [port] = (await freePorts(1)) as [number];
-  const { client } = cluster;
-  await client.create<Secret>(SECRETS, {
-    metadata: { namespace, name: 'token' },
-    data: { token: Buffer.from(server.adminToken).toString('base64') },
-  });
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
   await create('berlin', { tags: { size: 'large' } }, { team: 'a' });
   await create('paris', { tags: { size: 'small' } }, { team: 'b' });
   operator = startOperator({

@@ -6,10 +6,17 @@ import { eventually } from '@platform/testkit/wait';
 import { manifestOf } from '../crd/manifest.ts';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import type { Connection } from '../kube/connection.ts';
-import type { Secret } from '../kube/objects.ts';
 import { DEPLOYMENTS, type KubeObject, LEASES, POD_DISRUPTION_BUDGETS, ROLES, SECRETS } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, CRDS, installOperator, NAMESPACES, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import {
+  type Cluster,
+  CRDS,
+  installOperator,
+  NAMESPACES,
+  needsKubernetes,
+  startCluster,
+  storeSecret,
+} from '../testing/cluster.ts';
 import { type Fault, startFaultyProxy } from '../testing/faulty-proxy.ts';
 
 let cluster: Cluster;
@@ -33,10 +40,7 @@ async function operate(connection: Connection = cluster.connection): Promise<Ope
     pollMs: 100,
     log: silentLogger,
   });
-  await cluster.client.create<Secret>(SECRETS, {
-    metadata: { namespace, name: 'token' },
-    data: { token: Buffer.from(server.adminToken).toString('base64') },
-  });
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
   return { ...operator, namespace };
 }
 
@@ -168,10 +172,7 @@ test('in a namespace that is deleted, the key goes even if the token went first'
     clock: { ...systemClock, monotonic: () => systemClock.monotonic() + later },
   });
   t.after(() => operator.stop());
-  await cluster.client.create<Secret>(SECRETS, {
-    metadata: { namespace, name: 'token' },
-    data: { token: Buffer.from(server.adminToken).toString('base64') },
-  });
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
   await create(namespace, 'terminated');
   await settles(namespace, 'terminated');
   await cluster.client.delete(SECRETS, namespace, 'token');

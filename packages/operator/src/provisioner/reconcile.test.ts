@@ -20,7 +20,7 @@ import {
   SERVICE_ACCOUNTS,
 } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import { type Cluster, installOperator, needsKubernetes, startCluster, storeSecret } from '../testing/cluster.ts';
 
 let cluster: Cluster;
 let server: TestServer;
@@ -46,13 +46,8 @@ after(async () => {
 /** A namespace with the Secret `token`, which holds an API token of the first user. */
 async function place(token = server.adminToken): Promise<string> {
   const namespace = await cluster.namespace();
-  await storeToken(namespace, token);
+  await storeSecret(cluster, namespace, 'token', { token });
   return namespace;
-}
-
-async function storeToken(namespace: string, token: string): Promise<void> {
-  const data = { token: Buffer.from(token).toString('base64') };
-  await cluster.client.apply<Secret>(SECRETS, { metadata: { namespace, name: 'token' }, data });
 }
 
 async function create(namespace: string, name: string, spec: object = {}): Promise<Provisioner> {
@@ -393,6 +388,6 @@ test('a key that cannot be deleted does not hold up the deletion and is collecte
   );
   assert.ok(!JSON.stringify(noted.data).includes(body.key));
 
-  await storeToken(namespace, server.adminToken);
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
   await eventually('the key is collected', async () => !(await keyNames()).includes('orphan'));
 });

@@ -8,10 +8,15 @@ import { silentLogger } from '@platform/kit';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
-import type { Secret } from '../kube/objects.ts';
-import { SECRETS } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, freePorts, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import {
+  type Cluster,
+  freePorts,
+  installOperator,
+  needsKubernetes,
+  startCluster,
+  storeSecret,
+} from '../testing/cluster.ts';
 
 // KEDA's protocol, spoken by gRPC's own library
 const proto = join(import.meta.dirname, '../../../wire/proto/externalscaler.proto');
@@ -38,10 +43,7 @@ before(async () => {
     scalerAt: { host: '127.0.0.1', port: port! },
   });
   client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
-  await cluster.client.create<Secret>(SECRETS, {
-    metadata: { namespace, name: 'token' },
-    data: { token: Buffer.from(server.adminToken).toString('base64') },
-  });
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
 });
 after(async () => {
   client?.close();

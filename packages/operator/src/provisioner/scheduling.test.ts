@@ -7,10 +7,17 @@ import { pendingVersion, startTestServer, type TestServer } from '@platform/test
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner, type ProvisionerSpec } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
-import type { Pod, Secret } from '../kube/objects.ts';
-import { type KubeObject, PODS, type Resource, SECRETS } from '../kube/types.ts';
+import type { Pod } from '../kube/objects.ts';
+import { type KubeObject, PODS, type Resource } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, createNode, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import {
+  type Cluster,
+  createNode,
+  installOperator,
+  needsKubernetes,
+  startCluster,
+  storeSecret,
+} from '../testing/cluster.ts';
 
 const PRIORITY_CLASSES: Resource = {
   group: 'scheduling.k8s.io',
@@ -51,8 +58,7 @@ const BUILDS = { nodeSelector: { pool: 'builds' }, tolerations: TOLERATIONS };
 
 async function place(): Promise<string> {
   const namespace = await cluster.namespace();
-  const data = { token: Buffer.from(server.adminToken).toString('base64') };
-  await cluster.client.create<Secret>(SECRETS, { metadata: { namespace, name: 'token' }, data });
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
   return namespace;
 }
 

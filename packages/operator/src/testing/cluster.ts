@@ -22,13 +22,14 @@ import { CUSTOM_RESOURCES } from '../crd/index.ts';
 import { manifestOf } from '../crd/manifest.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { type Connection, kubeconfigConnection } from '../kube/connection.ts';
-import type { Service } from '../kube/objects.ts';
+import type { Secret, Service } from '../kube/objects.ts';
 import {
   API_SERVICES,
   HTTP_ROUTES,
   type KubeObject,
   REFERENCE_GRANTS,
   type Resource,
+  SECRETS,
   SERVICES,
 } from '../kube/types.ts';
 
@@ -85,17 +86,27 @@ const AUDIT_POLICY = {
   rules: [{ level: 'Metadata', users: ['operator'] }],
 };
 
-/**
- * Starts etcd, the API server and, on request, these controllers of the controller manager with these arguments, the scheduler,
- * a record of the operator's requests and a front proxy, which forwards requests to the Services of APIServices.
- */
+export interface ClusterOptions {
+  /** The controllers of the controller manager that run. None by default. */
+  controllers?: string[];
+  /** More arguments of the controller manager. */
+  controllerArgs?: string[];
+  /** Whether the scheduler runs. */
+  scheduler?: boolean;
+  /** Whether the operator's requests are recorded. */
+  audit?: boolean;
+  /** Whether the API server has a front proxy, which forwards requests to the Services of APIServices. */
+  forwards?: boolean;
+}
+
+/** Starts etcd, the API server and the other parts that the options name. */
 export async function startCluster({
-  controllers = [] as string[],
-  controllerArgs = [] as string[],
+  controllers = [],
+  controllerArgs = [],
   scheduler = false,
   audit = false,
   forwards = false,
-} = {}): Promise<Cluster> {
+}: ClusterOptions = {}): Promise<Cluster> {
   if (needsKubernetes.skip) throw new Error(String(needsKubernetes.skip));
   if (scheduler && !existsSync(join(folder, 'kube-scheduler')))
     throw new Error(`${folder} has no kube-scheduler: run scripts/build-kubernetes.sh`);
@@ -317,6 +328,19 @@ export interface NodeOptions {
   labels?: Record<string, string>;
   taints?: V1Taint[];
   cpu?: string;
+}
+
+/** Creates a Secret with these texts, or replaces them. */
+export async function storeSecret(
+  { client }: Cluster,
+  namespace: string,
+  name: string,
+  texts: Record<string, string>,
+): Promise<void> {
+  const data = Object.fromEntries(
+    Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString('base64')]),
+  );
+  await client.apply<Secret>(SECRETS, { metadata: { namespace, name }, data });
 }
 
 /** Creates a node that is ready. Nothing runs its pods, unless a test does. */

@@ -3,10 +3,10 @@ import { after, before, test } from 'node:test';
 import { silentLogger } from '@platform/kit';
 import { eventually } from '@platform/testkit/wait';
 import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.ts';
-import type { Deployment, Secret, Service } from '../kube/objects.ts';
-import { DEPLOYMENTS, SECRETS, SERVICES } from '../kube/types.ts';
+import type { Deployment, Service } from '../kube/objects.ts';
+import { DEPLOYMENTS, SERVICES } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
+import { type Cluster, installOperator, needsKubernetes, startCluster, storeSecret } from '../testing/cluster.ts';
 
 let cluster: Cluster;
 let operator: Operator;
@@ -50,10 +50,7 @@ test('runs a proxy with a token, and says what its server must have', needsKuber
   const missing = await reaches('berlin', { Ready: 'SecretNotFound' });
   const message = missing.status!.conditions!.find(({ type }) => type === 'Ready')!.message;
   assert.match(message, /Create it with the session token of the proxy in the key "token"\.$/);
-  await client.create<Secret>(SECRETS, {
-    metadata: { namespace, name: 'berlin-token' },
-    data: { token: Buffer.from('id:secret').toString('base64') },
-  });
+  await storeSecret(cluster, namespace, 'berlin-token', { token: 'id:secret' });
   // a change makes the operator look at once
   await client.merge(WORKSPACE_PROXIES, { namespace, name: 'berlin' }, { spec: { replicas: 2 } });
   const { status } = await reaches('berlin', { Ready: 'ProxiesNotReady', Registered: 'TokenGiven' });
