@@ -39,20 +39,25 @@ function fail(text: string): never {
   throw new Error(text);
 }
 
+/** The parts of which many processes start. They run once as in the executable. */
+const TRAINED = ['client', 'provisioner', 'runner'];
+
 /**
- * Makes the code caches. The first part runs as in the executable, so that its cache has the functions that a command
- * uses. The others are only compiled: their caches have what V8 learns when it looks through the whole text, which takes
- * 200 ms of a processor for the server. The bytecode is the same on each system.
+ * Makes the code caches. That of a trained part has the functions that its start uses. The others are only compiled: their
+ * caches have what V8 learns when it looks through the whole text, which takes 200 ms of a processor for the server. The
+ * bytecode is the same on each system.
  */
 function makeCaches(): void {
-  const cache = join(parts, 'client.cache');
-  const args = [join(root, 'scripts/executable/train.ts'), join(parts, 'client.js'), cache];
-  const trained = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 60_000 });
-  if (trained.status !== 0) fail('Cannot build the code cache: see the messages above.');
   for (const part of PARTS) {
-    if (part === 'client') continue;
-    const script = new Script(readFileSync(join(parts, `${part}.js`), 'latin1'), { filename: `${part}.js` });
-    writeFileSync(join(parts, `${part}.cache`), script.createCachedData());
+    const [source, cache] = [join(parts, `${part}.js`), join(parts, `${part}.cache`)];
+    if (TRAINED.includes(part)) {
+      const args = [join(root, 'scripts/executable/train.ts'), part, source, cache];
+      const trained = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 60_000 });
+      if (trained.status !== 0) fail(`Cannot build the code cache of ${part}: see the messages above.`);
+    } else {
+      const script = new Script(readFileSync(source, 'latin1'), { filename: `${part}.js` });
+      writeFileSync(cache, script.createCachedData());
+    }
   }
 }
 

@@ -126,6 +126,22 @@ test('no files load each other in a circle', () => {
   );
 });
 
+test('a daemon registers before it loads what jobs need', () => {
+  const LATER =
+    /^(@platform\/(hcl|terraform-provider|wire(\/proto\/.*|\/drpc)?)|@bufbuild\/protobuf|tar-stream|fflate)$/;
+  const waiting = ['packages/provisioner/src/index.ts'];
+  const wrong: string[] = [];
+  for (const file of waiting)
+    for (const { target, typeOnly, lazy } of importsOf(file, readFileSync(file, 'utf8'))) {
+      if (typeOnly || lazy) continue;
+      const path = join(file, '..', target);
+      if (LATER.test(target)) wrong.push(`${file} loads ${target}`);
+      else if (target.startsWith('.') && !waiting.includes(path)) waiting.push(path);
+    }
+  assert.deepEqual(wrong, []);
+  assert.ok(waiting.includes('packages/provisioner/src/daemon/link.ts'));
+});
+
 test('a package declares what it imports, and imports what it declares', () => {
   const wrong: string[] = [];
   for (const file of globSync('packages/*/package.json')) {

@@ -6,6 +6,8 @@ const { Script } = process.getBuiltinModule('node:vm');
 
 /** The small parts, and the words that start each. */
 const PROGRAMS = { hasher: 'server', launcher: 'provisioner', runner: 'provisioner' };
+/** The parts whose commands begin with their name. */
+const DAEMONS = ['agent', 'operator', 'provisioner'];
 const isProgram = (word: string | undefined): word is keyof typeof PROGRAMS =>
   word !== undefined && Object.hasOwn(PROGRAMS, word);
 
@@ -23,4 +25,5 @@ function runPart(name: string): void {
 process.execArgv = [];
 globalThis.PLATFORM_RUN_PART = runPart;
 const [group, name] = process.argv.slice(2);
-runPart(isProgram(name) && group === PROGRAMS[name] ? name : 'client');
+const own = DAEMONS.includes(group!) ? group! : 'client';
+runPart(isProgram(name) && group === PROGRAMS[name] ? name : own);

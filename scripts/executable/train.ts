@@ -1,64 +1,25 @@
-// Makes the code cache of the executable's first part. It runs the part once as `coder ssh` against a minimal server in
-// this process, and stores the code that V8 compiled. Arguments: the path of the script, the path of the cache.
-import { generateKeyPairSync } from 'node:crypto';
-import { once } from 'node:events';
+// Makes the code cache of a part of the executable. It runs the part once, and stores the code that V8 compiled. Arguments:
+// the name of the part, the path of its script, the path of the cache.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
-import type { AddressInfo, Socket } from 'node:net';
 import { Script } from 'node:vm';
-import { ResumableSessions } from '@platform/wire/resume/sessions';
-import { acceptWebSocket, byteStream } from '@platform/wire/websocket';
-import ssh2 from 'ssh2';
+import { prepareDaemon } from './train-daemon.ts';
+import { prepareSsh } from './train-ssh.ts';
 
-const [source, cache] = process.argv.slice(2);
-const pem = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'sec1', format: 'pem' });
-const parsed = ssh2.utils.parseKey(pem);
-if (parsed instanceof Error) throw parsed;
-const hostKey = parsed.getPublicSSH().toString('base64');
-const agent = {
-  id: 'agent',
-  name: 'main',
-  status: 'connected',
-  lifecycle_state: 'ready',
-  startup_script_behavior: 'non-blocking',
-};
-const workspace = {
-  name: 'dev',
-  owner_name: 'me',
-  latest_build: { status: 'running', transition: 'start', resources: [{ agents: [agent] }] },
+/** What each part does in its run. */
+const PREPARE: Record<string, () => Promise<string[]>> = {
+  client: prepareSsh,
+  provisioner: prepareDaemon,
+  // its standard input is empty, so it ends when it has started
+  runner: async () => [],
 };
 
-const sessions = new ResumableSessions();
-const ssh = new ssh2.Server({ hostKeys: [String(pem)] }, (client) => {
-  client.on('error', () => {});
-  client.on('authentication', (auth) => auth.accept());
-  client.on('session', (accept) => {
-    accept().on('exec', (acceptExec) => {
-      const channel = acceptExec();
-      channel.write('output\n');
-      channel.exit(0);
-      channel.end();
-    });
-  });
-});
-const http = createServer((_request, response) => {
-  response.setHeader('content-type', 'application/json').end(JSON.stringify(workspace));
-});
-http.on('upgrade', (request, socket, head) => {
-  const headers = { 'Platform-Ssh-Host-Key': hostKey, 'Platform-Capabilities': 'resume/1' };
-  const stream = byteStream(acceptWebSocket(request, socket, head, { headers }));
-  ssh.injectSocket(sessions.serve(stream, { user: 'me', key: 'key' }) as unknown as Socket);
-});
-http.listen(0, '127.0.0.1');
-await once(http, 'listening');
-
-process.env['CODER_URL'] = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
-process.env['CODER_SESSION_TOKEN'] = 'token';
-process.argv = [process.execPath, process.execPath, 'ssh', 'dev', '--', 'true'];
-const script = new Script(readFileSync(source!, 'latin1'), { filename: 'client.js' });
+const [part, source, cache] = process.argv.slice(2) as [string, string, string];
+const words = await PREPARE[part]!();
+process.argv = [process.execPath, process.execPath, ...words];
+const script = new Script(readFileSync(source, 'latin1'), { filename: `${part}.js` });
 process.on('exit', (code) => {
-  if (code === 0) writeFileSync(cache!, script.createCachedData());
+  if (code === 0) writeFileSync(cache, script.createCachedData());
 });
 setTimeout(() => process.exit(1), 20_000).unref();
 script.runInThisContext()(createRequire(import.meta.url), source, '/', { url: import.meta.url });

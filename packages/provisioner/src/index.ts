@@ -1,15 +1,7 @@
 export * from './daemon/builtin.ts';
-export {
-  createShared,
-  type DaemonOptions,
-  type ProvisionerDaemon,
-  runProvisionerDaemon,
-  type Shared,
-} from './daemon/daemon.ts';
 export { type DaemonGroup, type GroupOptions, runDaemonGroup, type StopStep } from './daemon/group.ts';
 export type { DaemonAuth } from './daemon/link.ts';
 export type { DaemonMetrics, JobKind } from './daemon/metrics.ts';
-export { pruneDaemonCache } from './daemon/prune-cache.ts';
 export { becomeDaemon } from './isolation/become.ts';
 export { findTerraform } from './terraform/binary.ts';
 export { type NamedEngine, parseNamedEngine } from './terraform/named-engine.ts';

@@ -5,20 +5,17 @@ import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT, syste
 import { initScripts } from '@platform/terraform-provider';
 import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
-import { Launcher } from '../isolation/client.ts';
 import type { Tools } from '../job/context.ts';
 import { fullDisk } from '../job/disk.ts';
 import { Session } from '../job/journal.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
-import { findEngines } from '../terraform/engine.ts';
-import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import type { NamedEngine } from '../terraform/named-engine.ts';
 import { VersionCache } from '../terraform/prepare.ts';
-import type { TerraformBinary } from '../terraform/version.ts';
 import { DiskPause } from './disk-pause.ts';
 import { epochMetadata } from './job-link.ts';
 import { type Connection, type DaemonAuth, ServerLink } from './link.ts';
+import { findMachine, folderMode, type Machine } from './machine.ts';
 import type { DaemonMetrics } from './metrics.ts';
 import { ActiveJob } from './work.ts';
 
@@ -33,13 +30,9 @@ const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
 
 /** The parts that several daemons of one process share. */
-export interface Shared {
-  engines: readonly TerraformBinary[];
+export interface Shared extends Machine {
   versions: VersionCache;
   runner: Runner;
-  launcher: Launcher | undefined;
-  /** The variables that terraform inherits. */
-  env: Env;
   diskPause: DiskPause;
 }
 
@@ -86,6 +79,8 @@ export interface DaemonOptions {
   log: Logger;
   clock?: Clock | undefined;
   shared?: Shared | undefined;
+  /** The daemon's connection, if it has begun to connect. */
+  link?: ServerLink | undefined;
   /** The socket of the launcher, which starts builds under uids of their own; see isolation/protocol.ts. */
   launcherPath?: string | undefined;
 }
@@ -115,27 +110,12 @@ export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon 
   return new Daemon(options);
 }
 
-/**
- * Creates the parts that the daemons of this process share. `signal` cancels downloads of terraform.
- * @throws AppError without terraform.
- */
-export async function createShared(
-  options: Omit<DaemonOptions, 'name' | 'workDir'>,
-  signal?: AbortSignal,
-): Promise<Shared> {
+/** Creates the parts that the daemons of this process share. */
+export function createShared(options: Omit<DaemonOptions, 'name' | 'workDir'>, machine: Machine): Shared {
   const { cacheDir, log, clock } = options;
-  const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
-  const launcher = options.launcherPath ? new Launcher(options.launcherPath) : undefined;
-  await mkdir(cacheDir, { recursive: true, mode: folderMode(launcher) });
-  const engines = await findEngines(
-    { paths: options.terraformBinaries ?? [], named: options.namedEngines ?? [] },
-    { env, log, install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock, signal } },
-  );
   return {
-    engines,
-    env,
-    launcher,
-    versions: new VersionCache({ cacheDir, log, clock, shared: launcher !== undefined }),
+    ...machine,
+    versions: new VersionCache({ cacheDir, log, clock, shared: machine.launcher !== undefined }),
     diskPause: new DiskPause(clock ?? systemClock, options.fullPauseMs),
     runner: new Runner({ command: options.runnerCommand, log, logPath: join(cacheDir, 'runner.log') }),
   };
@@ -151,11 +131,6 @@ interface Taken {
 
 /** What upstream's server does not say about a job. */
 const UNKNOWN = { epoch: 0n, frozenId: '', requiredVersion: '' };
-
-/** The mode of the daemon's folders. Builds with other uids must be able to enter them, but not list them. */
-function folderMode(launcher: Launcher | undefined): number {
-  return launcher ? 0o711 : 0o700;
-}
 
 class Daemon implements ProvisionerDaemon {
   readonly done: Promise<void>;
@@ -176,8 +151,8 @@ class Daemon implements ProvisionerDaemon {
     this.#options = options;
     this.#log = options.log.child({ daemon: options.name });
     this.#clock = options.clock ?? systemClock;
-    const link = { ...options, log: this.#log, clock: this.#clock };
-    this.#link = new ServerLink(link, {
+    this.#link = options.link ?? new ServerLink({ ...options, log: this.#log, clock: this.#clock });
+    this.#link.report({
       connected: (connection) => {
         options.metrics?.connected(options.name, true);
         void this.#watch(connection);
@@ -219,7 +194,7 @@ class Daemon implements ProvisionerDaemon {
   async #run(): Promise<void> {
     const { options, shared } = { options: this.#options, shared: this.#options.shared };
     const { engines, versions, runner, launcher, env, diskPause } =
-      shared ?? (await createShared(options, this.#draining.signal));
+      shared ?? createShared(options, await findMachine(options, this.#draining.signal));
     await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
     const tools: Tools = {
       engines,

@@ -1,11 +1,16 @@
-import { createShared, type DaemonOptions, type ProvisionerDaemon, runProvisionerDaemon } from './daemon.ts';
+import { systemClock } from '@platform/kit';
+import type { DaemonOptions, ProvisionerDaemon } from './daemon.ts';
+import { ServerLink } from './link.ts';
+import { findMachine } from './machine.ts';
 
 /** The time for killed jobs to report to the server. After that, the next daemon on this machine reports them. */
 const KILLED_MS = 10_000;
+/** The time for the first connection, before daemons look for running builds that they adopt. */
+const CONNECT_MS = 1_000;
 const STEPS = ['drain', 'cancelActive', 'kill', 'abandon'] as const;
 export type StopStep = (typeof STEPS)[number];
 
-export interface GroupOptions extends Omit<DaemonOptions, 'name' | 'workDir' | 'shared'> {
+export interface GroupOptions extends Omit<DaemonOptions, 'name' | 'workDir' | 'shared' | 'link'> {
   /** The daemons, each with its own name and directory. They share everything else. */
   members: readonly Pick<DaemonOptions, 'name' | 'workDir'>[];
   /** The time for killed jobs to report to the server, in ms. Default 10 s. */
@@ -24,7 +29,8 @@ export interface DaemonGroup {
 }
 
 /**
- * Runs several daemons in one process, with one terraform, one cache and one runner. @throws AppError without
+ * Runs several daemons in one process, with one terraform, one cache and one runner. It loads the code that runs jobs when
+ * they are registered: many daemons that start at once would otherwise wait for each other's. @throws AppError without
  * terraform.
  */
 export async function runDaemonGroup({
@@ -32,8 +38,18 @@ export async function runDaemonGroup({
   killedMs = KILLED_MS,
   ...options
 }: GroupOptions): Promise<DaemonGroup> {
-  const shared = await createShared(options);
-  const daemons = members.map((member) => runProvisionerDaemon({ ...options, ...member, shared }));
+  const { log, clock = systemClock } = options;
+  const machine = await findMachine(options);
+  const links = members.map(
+    ({ name }) => new ServerLink({ ...options, name, log: log.child({ daemon: name }), clock }),
+  );
+  for (const link of links) link.start(machine.engines);
+  const tried = new AbortController();
+  await Promise.race([Promise.all(links.map((link) => link.tried)), clock.sleep(CONNECT_MS, tried.signal)]);
+  tried.abort();
+  const { createShared, runProvisionerDaemon } = await import('./daemon.ts');
+  const shared = createShared(options, machine);
+  const daemons = members.map((member, at) => runProvisionerDaemon({ ...options, ...member, shared, link: links[at] }));
   for (const { done } of daemons)
     done.catch(() => {
       for (const other of daemons) other.drain();

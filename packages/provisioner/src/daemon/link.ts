@@ -1,19 +1,10 @@
 import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT } from '@platform/kit';
-import {
-  byteStream,
-  CAPABILITIES_HEADER,
-  createDrpcClient,
-  DrpcError,
-  dialWebSocket,
-  formatCapabilities,
-  parseCapabilities,
-  WebSocketDialError,
-  YamuxError,
-  YamuxSession,
-} from '@platform/wire';
-import { JobControl } from '@platform/wire/proto/platform_provisioner';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
+import { DrpcError } from '@platform/wire/drpc/frames';
+import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
+import { YamuxError, YamuxSession } from '@platform/wire/yamux';
 import type { TerraformBinary } from '../terraform/version.ts';
+import type { Clients } from './clients.ts';
 
 const API_VERSION = '1.8';
 /** The code of a call that timed out on this side. */
@@ -44,22 +35,10 @@ export interface LinkOptions {
   clock: Clock;
 }
 
-/** The largest message. An upstream server has its own limit of 4 MiB. */
-const MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
-
-function clientsOf(session: YamuxSession) {
-  const open = () => session.openStream();
-  const limits = { maxMessageBytes: MOST_MESSAGE_BYTES };
-  return {
-    daemon: createDrpcClient(ProvisionerDaemon, open, limits),
-    control: createDrpcClient(JobControl, open, limits),
-  };
-}
-
 export interface Connection {
-  daemon: ReturnType<typeof clientsOf>['daemon'];
+  daemon: Clients['daemon'];
   /** Absent with an upstream server. */
-  control: ReturnType<typeof clientsOf>['control'] | undefined;
+  control: Clients['control'] | undefined;
   /** Fires when the connection has ended. */
   ended: AbortSignal;
 }
@@ -84,11 +63,11 @@ export class ServerLink {
   #wasConnected = false;
   #loop: Promise<void> | undefined;
   #engines = '';
-  readonly #events: LinkEvents;
+  readonly #tried = Promise.withResolvers<void>();
+  #events: LinkEvents | undefined;
 
-  constructor(options: LinkOptions, events: LinkEvents) {
+  constructor(options: LinkOptions) {
     this.#options = options;
-    this.#events = events;
     this.#lostAt = options.clock.monotonic();
     this.#next.promise.catch(() => {});
   }
@@ -97,6 +76,18 @@ export class ServerLink {
   start(engines: readonly TerraformBinary[]): void {
     this.#engines = engines.map(({ engine, version }) => `${engine} ${version}`).join(', ');
     this.#loop ??= this.#run();
+  }
+
+  /** Resolves when the first attempt to connect has ended. */
+  get tried(): Promise<void> {
+    return this.#tried.promise;
+  }
+
+  /** Reports events from now on, and what is already the case. */
+  report(events: LinkEvents): void {
+    this.#events = events;
+    if (this.#rejected) events.rejected();
+    else if (this.#current) events.connected(this.#current);
   }
 
   /** The time without a connection, in ms. 0 while connected. */
@@ -173,14 +164,15 @@ export class ServerLink {
         // the line that operators know from upstream's daemon
         log.debug('provisioner: successfully connected to coderd');
         this.#next.resolve(connection);
-        this.#events.connected(connection);
+        this.#tried.resolve();
+        this.#events?.connected(connection);
         const { reason } = await session.closed;
         this.#next = Promise.withResolvers();
         this.#next.promise.catch(() => {});
         this.#lostAt = clock.monotonic();
         this.#current = undefined;
         end();
-        this.#events.lost();
+        this.#events?.lost();
         if (!closing.aborted) log.warn('connection to the server lost', { reason });
       } catch (err) {
         if (closing.aborted) return;
@@ -189,13 +181,15 @@ export class ServerLink {
           this.#rejected = new AppError('forbidden', rejection);
           log.error('the server rejected this daemon; not trying again', { reason: dialText(err) });
           this.#next.reject(this.#rejected);
-          this.#events.rejected();
+          this.#tried.resolve();
+          this.#events?.rejected();
           return;
         }
         const reason = dialText(err);
         log[reason === said ? 'debug' : 'warn']('cannot connect to the server; trying again', { reason });
         said = reason;
       }
+      this.#tried.resolve();
       await clock.sleep(waits.next(), closing).catch(() => {});
     }
   }
@@ -234,6 +228,8 @@ export class ServerLink {
       socketPath,
     });
     const session = new YamuxSession(byteStream(connection), { role: 'client' });
+    // the server has registered this daemon: what is needed only now, and takes as long as everything before
+    const { clientsOf } = await import('./clients.ts');
     const ours = parseCapabilities(responseHeaders[CAPABILITIES_HEADER.toLowerCase()]).has('job-control/1');
     const ended = new AbortController();
     const { daemon, control } = clientsOf(session);

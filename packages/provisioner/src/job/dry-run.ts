@@ -7,8 +7,8 @@ import {
 } from '@platform/wire/proto/provisionerd';
 import { readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
-import { providerEnv } from '../terraform/env.ts';
 import { readModules } from '../terraform/modules.ts';
+import { providerEnv } from '../terraform/provider-env.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';

@@ -11,8 +11,8 @@ import {
 } from '@platform/wire/proto/provisionerd';
 import { type PlanFile, readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
-import { providerEnv } from '../terraform/env.ts';
 import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';
+import { providerEnv } from '../terraform/provider-env.ts';
 import { freezeVersion } from './freeze.ts';
 import { planTransitions } from './import-plans.ts';
 import { prefixed } from './prefixed.ts';

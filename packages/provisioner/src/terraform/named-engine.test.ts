@@ -14,7 +14,7 @@ import { silentLogger } from '@platform/kit';
 import { createCertificate } from '@platform/kit/certificate';
 import { zipSync } from 'fflate';
 import { pruneDaemonCache } from '../daemon/prune-cache.ts';
-import { findEngines } from './engine.ts';
+import { findEngines } from './find-engines.ts';
 import { type NamedEngine, namedEngine, parseNamedEngine } from './named-engine.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'engines-'));

@@ -15,8 +15,9 @@ import tar from 'tar-stream';
 import { tarOf } from '../testing/harness.ts';
 import { unpackArchive } from './archive.ts';
 import { findTerraform } from './binary.ts';
-import { hashed, inheritedEnv, providerEnv, withReadableConfig } from './env.ts';
+import { inheritedEnv, withReadableConfig } from './env.ts';
 import { installTerraform, platformKey } from './install.ts';
+import { hashed, providerEnv } from './provider-env.ts';
 
 let dir: string;
 before(async () => {

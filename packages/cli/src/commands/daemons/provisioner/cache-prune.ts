@@ -34,7 +34,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
       'invalid',
       'Missing what to remove. Set --age, such as --age 168h, or --size, such as --size 20GiB.',
     );
-  const { pruneDaemonCache } = await import('@platform/provisioner');
+  const { pruneDaemonCache } = await import('@platform/provisioner/daemon/prune-cache');
   const pruned = await pruneDaemonCache(expandHome(given['cache-dir'], ctx.env), {
     unusedMs: given.age,
     mostBytes: given.size ? parseBytes('--size', given.size) : undefined,

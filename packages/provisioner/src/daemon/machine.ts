@@ -1,0 +1,33 @@
+import { mkdir } from 'node:fs/promises';
+import type { Launcher } from '../isolation/client.ts';
+import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
+import { findEngines } from '../terraform/find-engines.ts';
+import type { TerraformBinary } from '../terraform/version.ts';
+import type { DaemonOptions } from './daemon.ts';
+
+/** What daemons find on the machine that they run on. */
+export interface Machine {
+  engines: readonly TerraformBinary[];
+  launcher: Launcher | undefined;
+  /** The variables that terraform inherits. */
+  env: Env;
+}
+
+/** The mode of the daemon's folders. Builds with other uids must be able to enter them, but not list them. */
+export const folderMode = (launcher: Launcher | undefined): number => (launcher ? 0o711 : 0o700);
+
+/** `signal` cancels downloads of terraform. @throws AppError without terraform. */
+export async function findMachine(
+  options: Omit<DaemonOptions, 'name' | 'workDir'>,
+  signal?: AbortSignal,
+): Promise<Machine> {
+  const { cacheDir, launcherPath, log, clock } = options;
+  const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
+  const launcher = launcherPath ? new (await import('../isolation/client.ts')).Launcher(launcherPath) : undefined;
+  await mkdir(cacheDir, { recursive: true, mode: folderMode(launcher) });
+  const engines = await findEngines(
+    { paths: options.terraformBinaries ?? [], named: options.namedEngines ?? [] },
+    { env, log, install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock, signal } },
+  );
+  return { engines, launcher, env };
+}
