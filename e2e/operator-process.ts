@@ -9,11 +9,23 @@ export interface OperatorProcess {
 }
 
 export function startOperatorProcess({ env }: { env: NodeJS.ProcessEnv }, args: string[]): OperatorProcess {
-  const [file, ...first] = CHECKOUT;
-  const child = spawn(file!, [...first, 'operator', 'start', '--verbose', ...args], {
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  return follow([...CHECKOUT, 'operator', 'start', '--verbose', ...args], env);
+}
+
+/**
+ * Starts the command as in a pod: its service account's files are where Kubernetes mounts them, and it sees no other file
+ * of the machine's /run.
+ */
+export function startOperatorPod(account: string, args: string[], env: NodeJS.ProcessEnv): OperatorProcess {
+  const at = '/run/secrets/kubernetes.io/serviceaccount';
+  const script = `mount -t tmpfs tmpfs /run && mkdir -p ${at} && mount --bind "$0" ${at} && exec "$@"`;
+  const isolated = ['unshare', '--map-root-user', '--mount', 'sh', '-c', script, account];
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  return follow([...isolated, ...CHECKOUT, ...args], { PATH, NODE_COMPILE_CACHE, ...env });
+}
+
+function follow([file, ...args]: string[], env: NodeJS.ProcessEnv): OperatorProcess {
+  const child = spawn(file!, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let log = '';
   for (const stream of [child.stdout!, child.stderr!]) {
     stream.on('data', (data: Buffer) => {

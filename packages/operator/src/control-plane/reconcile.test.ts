@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import '../testing/cluster-dns.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { silentLogger } from '@platform/kit';
 import { startTestServer, type TestServer } from '@platform/testkit/server';
 import { eventually } from '@platform/testkit/wait';
@@ -272,10 +273,55 @@ test('exposes the servers by an Ingress, then by a route of the Gateway API', ne
   await change(namespace, { replicas: 1 });
   await reaches(namespace, { Exposed: 'HTTPRouteApplied' });
   const route = (await find<HttpRoute>(HTTP_ROUTES, namespace))!;
-  assert.deepEqual([route.spec.hostnames, route.spec.parentRefs], [['coder.example.com'], gateway.parentRefs]);
+  const defaults = { group: 'gateway.networking.k8s.io', kind: 'Gateway' };
+  const parentRefs = [{ ...defaults, ...gateway.parentRefs[0] }];
+  assert.deepEqual([route.spec.hostnames, route.spec.parentRefs], [['coder.example.com'], parentRefs]);
+  const answer = (status: 'True' | 'False', message: string) =>
+    cluster.client.merge(
+      HTTP_ROUTES,
+      { namespace, name: 'coder' },
+      { status: { parents: [parent(status, message)] } },
+      'status',
+    );
+  await answer('True', 'attached');
+  await change(namespace, { extraEnv: [{ name: 'LOOK', value: '1' }] });
+  await reaches(namespace, { Exposed: 'HTTPRouteAccepted' });
+  await answer('False', 'no listener has the host name');
+  await change(namespace, { extraEnv: [{ name: 'LOOK', value: '2' }] });
+  const { status: rejected } = await reaches(namespace, { Exposed: 'HTTPRouteRejected' });
+  const { message } = rejected!.conditions!.find(({ type }) => type === 'Exposed')!;
+  assert.equal(message, 'no listener has the host name');
+  const looked = (await find<HttpRoute>(HTTP_ROUTES, namespace))!;
+  assert.equal(looked.metadata.generation, route.metadata.generation, 'a route with defaults is not written again');
+
+  const wildcard = {
+    ...gateway,
+    wildcardHost: '*.apps.example.com',
+    parentRefs: [{ name: 'public', sectionName: 'https' }],
+  };
+  await change(namespace, { expose: { gateway: wildcard } });
+  await eventually('the route has both hosts', async () => {
+    const { hostnames, parentRefs } = (await find<HttpRoute>(HTTP_ROUTES, namespace))!.spec;
+    return isDeepStrictEqual(hostnames, ['coder.example.com', '*.apps.example.com']) && parentRefs.length === 1;
+  });
   await change(namespace, { expose: null });
   await reaches(namespace, { Exposed: 'NotExposed' });
   assert.equal(await find(HTTP_ROUTES, namespace), undefined);
+});
+
+/** What the controller of a Gateway writes to the status of a route. */
+const parent = (status: 'True' | 'False', message: string) => ({
+  parentRef: { name: 'public', namespace: 'gateways' },
+  controllerName: 'example.com/gateway',
+  conditions: [
+    {
+      type: 'Accepted',
+      status,
+      reason: status === 'True' ? 'Accepted' : 'NoMatchingListenerHostname',
+      message,
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    },
+  ],
 });
 
 /** The operator can grant only what it may do itself. */
@@ -390,6 +436,25 @@ test("a provisioner joins the control plane with the operator's token", needsKub
   const { spec } = (await find<Deployment>(DEPLOYMENTS, namespace, 'daemons-provisioner'))!;
   assert.equal(spec.template.spec!.containers[0]!.image, 'one');
 });
+
+test(
+  'a control plane that is deleted first leaves its provisioner as it is, until that is deleted',
+  needsKubernetes,
+  async () => {
+    const namespace = await runningPlane();
+    await reaches(namespace, { OperatorAccessReady: 'TokenAccepted' });
+    await provisionerIn(namespace, { name: 'coder' });
+    const { status } = await provisionerReaches(namespace, { ProvisionerKeyReady: 'KeyExists' });
+    await cluster.client.delete(CONTROL_PLANES, namespace, 'coder');
+    await eventually('the control plane is gone', async () => !(await find(CONTROL_PLANES, namespace)));
+    await provisionerReaches(namespace, { ControlPlaneReady: 'NotFound', Ready: 'NotFound' });
+    assert.ok(await find<Deployment>(DEPLOYMENTS, namespace, 'daemons-provisioner'), 'its daemons stay');
+    await cluster.client.delete(PROVISIONERS, namespace, 'daemons');
+    await eventually('the provisioner is gone', async () => !(await find(PROVISIONERS, namespace, 'daemons')));
+    const { body } = await server.api<{ name: string }[]>('GET', '/organizations/default/provisionerkeys');
+    assert.ok(!body.some(({ name }) => name === status!.provisionerKeyName), 'its key is gone too');
+  },
+);
 
 test('a token that the servers reject is a condition', needsKubernetes, async () => {
   const namespace = await runningPlane('another-token-which-the-server-does-not-know');

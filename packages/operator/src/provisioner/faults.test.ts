@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { silentLogger, systemClock } from '@platform/kit';
+import { pendingVersion } from '@platform/testkit';
 import { startTestServer, type TestServer } from '@platform/testkit/server';
 import { eventually } from '@platform/testkit/wait';
 import { manifestOf } from '../crd/manifest.ts';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
+import { isNotFound } from '../kube/client.ts';
 import type { Connection } from '../kube/connection.ts';
+import type { Deployment } from '../kube/objects.ts';
 import { DEPLOYMENTS, type KubeObject, LEASES, POD_DISRUPTION_BUDGETS, ROLES, SECRETS } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
 import {
@@ -38,14 +42,16 @@ async function operate(connection: Connection = cluster.connection): Promise<Ope
     connection: { ...connection, namespace },
     watchNamespace: namespace,
     pollMs: 100,
+    collectMs: 200,
     log: silentLogger,
   });
   await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
   return { ...operator, namespace };
 }
 
-async function create(namespace: string, name: string): Promise<void> {
-  const spec = { url: server.url, image: 'i', replicas: 0, bootstrap: { credentialsSecretRef: { name: 'token' } } };
+async function create(namespace: string, name: string, changes: object = {}): Promise<void> {
+  const bootstrap = { credentialsSecretRef: { name: 'token' } };
+  const spec = { url: server.url, image: 'i', replicas: 0, bootstrap, ...changes };
   await cluster.client.create(PROVISIONERS, { metadata: { namespace, name }, spec } as Provisioner);
 }
 
@@ -226,4 +232,108 @@ test('continues while its resources are upgraded, with the same key', needsKuber
   const after = await settles(namespace, 'upgraded');
   assert.equal(after.status!.provisionerKeyID, before.status!.provisionerKeyID);
   assert.equal(await keysNamed('upgraded'), 1);
+});
+
+const isGone = (namespace: string, name: string) =>
+  cluster.client.get(PROVISIONERS, namespace, name).then(
+    () => false,
+    (err) => {
+      if (isNotFound(err)) return true;
+      throw err;
+    },
+  );
+
+/** Forwards connections to the test's server while it is open. */
+async function startDoor() {
+  const open = new Set<Socket>();
+  const door = createServer((socket) => {
+    const onward = connect(Number(new URL(server.url).port), '127.0.0.1');
+    for (const each of [socket, onward]) {
+      open.add(each);
+      each.on('error', () => {});
+      each.on('close', () => {
+        open.delete(each);
+        socket.destroy();
+        onward.destroy();
+      });
+    }
+    socket.pipe(onward).pipe(socket);
+  });
+  const listen = (port: number) => new Promise<void>((done) => door.listen(port, '127.0.0.1', done));
+  await listen(0);
+  const { port } = door.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    close: () =>
+      new Promise<void>((done) => {
+        door.close(() => done());
+        for (const each of open) each.destroy();
+      }),
+    reopen: () => listen(port),
+  };
+}
+
+test(
+  'a deletion does not wait for a server that is away, which loses the key when it is back',
+  needsKubernetes,
+  async (t) => {
+    const operator = await operate();
+    const { namespace } = operator;
+    const door = await startDoor();
+    t.after(async () => {
+      await operator.stop();
+      await door.close();
+    });
+    await create(namespace, 'unreachable', { url: door.url });
+    await settles(namespace, 'unreachable');
+    await door.close();
+    await cluster.client.delete(PROVISIONERS, namespace, 'unreachable');
+    await eventually('it is gone', () => isGone(namespace, 'unreachable'));
+    assert.equal(await keysNamed('unreachable'), 1);
+    await door.reopen();
+    await eventually('the key is collected', async () => (await keysNamed('unreachable')) === 0);
+  },
+);
+
+test('while the server rejects the token or is away, no daemon is removed', needsKubernetes, async (t) => {
+  const operator = await operate();
+  const { namespace } = operator;
+  const door = await startDoor();
+  t.after(async () => {
+    await operator.stop();
+    await door.close();
+  });
+  const { body } = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
+    body: { token_name: 'short' },
+  });
+  await storeSecret(cluster, namespace, 'token', { token: body.key });
+  const autoscaling = { minReplicas: 0, maxReplicas: 3, idleSeconds: 1, mode: 'Deployment' };
+  await create(namespace, 'scaled', { url: door.url, tags: { size: 'scaled' }, replicas: undefined, autoscaling });
+  await settles(namespace, 'scaled');
+  const job = await pendingVersion(server, { tags: { size: 'scaled' } });
+  const replicas = async () =>
+    (await cluster.client.get<Deployment>(DEPLOYMENTS, namespace, 'scaled-provisioner')).spec.replicas;
+  await eventually('a daemon is wanted', async () => (await replicas()) === 1);
+  const says = (reason: string) =>
+    eventually(`a condition says ${reason}`, async () => {
+      const { status } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'scaled');
+      return status?.conditions?.some((each) => each.type === 'Ready' && each.reason === reason);
+    });
+  await server.api('DELETE', `/users/me/keys/${body.key.split('-')[0]}`);
+  await says('Unauthorized');
+  // nobody tells the operator that the job has ended
+  await server.api('PATCH', `/templateversions/${job.id}/cancel`);
+  assert.equal(await replicas(), 1);
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
+  await eventually('no daemon is wanted', async () => (await replicas()) === 0, 30_000);
+  assert.equal(await keysNamed('scaled'), 1, 'the key is the same');
+
+  await pendingVersion(server, { tags: { size: 'scaled' } });
+  await eventually('a daemon is wanted again', async () => (await replicas()) === 1);
+  await door.close();
+  await says('Unreachable');
+  assert.equal(await replicas(), 1);
+  await door.reopen();
+  await says('WaitingForDaemons');
+  assert.equal(await replicas(), 1);
 });

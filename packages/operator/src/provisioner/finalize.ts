@@ -69,14 +69,16 @@ async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey
     await deleteKey(clientFor(target), key);
   } catch (err) {
     const { reason, message } = problemOf(err, { url: key.url, organization: key.organizationName });
+    // where a token may be later, if the control plane that names it still exists
+    const credentials = await credentialsOf(provisioner, world).catch(() => undefined);
+    const next = credentials ? 'The operator tries again later.' : 'Delete it on the server.';
     await report(
       PROVISIONERS,
       provisioner,
       'Warning',
       'KeyNotDeleted',
-      `Could not delete the provisioner key "${key.name}" at ${key.url} (${reason}): ${message} The operator tries again later.`,
+      `Could not delete the provisioner key "${key.name}" at ${key.url} (${reason}): ${message} ${next}`,
     );
-    const credentials = await credentialsOf(provisioner, world).catch(() => undefined);
     if (credentials) await uncollected.add({ ...key, credentials });
   }
 }

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Client, credentials, type ServiceError, type StatusObject, status } from '@grpc/grpc-js';
@@ -29,6 +32,7 @@ let cluster: Cluster;
 let server: TestServer | undefined;
 let operator: Operator | undefined;
 let client: Client;
+let address: string;
 let namespace: string;
 before(async () => {
   if (needsKubernetes.skip) return;
@@ -42,7 +46,8 @@ before(async () => {
     log: silentLogger,
     scalerAt: { host: '127.0.0.1', port: port! },
   });
-  client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
+  address = `127.0.0.1:${port}`;
+  client = new Client(address, credentials.createInsecure());
   await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
 });
 after(async () => {
@@ -137,6 +142,36 @@ for (const [what, ref, code, message] of REJECTED) {
     );
   });
 }
+
+/** Runs KEDA's own client: see scripts/keda-client. */
+const keda = (...args: string[]): ChildProcess =>
+  spawn(join(process.env['KUBERNETES']!, 'keda-client'), [address, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+
+/** The lines that it prints until it ends. */
+async function kedaSays(method: string): Promise<object[]> {
+  const child = keda(method, namespace, 'provisioner=large');
+  const [printed, [code]] = await Promise.all([text(child.stdout!), once(child, 'exit')]);
+  assert.equal(code, 0);
+  return printed
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as object);
+}
+
+test("KEDA's published client reads the same", needsKubernetes, async () => {
+  assert.deepEqual(await kedaSays('IsActive'), [{ result: true }]);
+  assert.deepEqual(await kedaSays('GetMetricSpec'), [
+    { metricSpecs: [{ metricName: 'daemons', targetSize: '1', targetSizeFloat: 1 }] },
+  ]);
+  assert.deepEqual(await kedaSays('GetMetrics'), [
+    { metricValues: [{ metricName: 'daemons', metricValue: '2', metricValueFloat: 2 }] },
+  ]);
+  const stream = keda('StreamIsActive', namespace, 'provisioner=large');
+  const [first] = (await once(stream.stdout!, 'data')) as [Buffer];
+  assert.deepEqual(JSON.parse(first.toString()), { result: true });
+  stream.kill();
+  await once(stream, 'exit');
+});
 
 test('KEDA may set the number of daemons', needsKubernetes, async () => {
   await cluster.client.merge(PROVISIONERS, { namespace, name: 'large' }, { spec: { replicas: 2 } }, 'scale');

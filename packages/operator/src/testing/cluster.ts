@@ -1,16 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -65,8 +56,10 @@ export interface Cluster {
   client: KubeClient;
   /** Has the contexts `admin` and `operator`, a user whose rights are those of the chart. */
   kubeconfig: string;
-  /** A folder like the one that a pod has for its service account, and the variables that a pod has. */
-  podAccount(): { folder: string; env: NodeJS.ProcessEnv };
+  /** A folder like the one that a pod has for its service account, and the variables that a pod has. Default: as the user `operator`. */
+  podAccount(account?: { namespace: string; token: string }): { folder: string; env: NodeJS.ProcessEnv };
+  /** A token of a service account. With `boundTo`, it is valid as long as that Secret exists. */
+  accountToken(account: { namespace: string; name: string; boundTo?: string }): Promise<string>;
   /** The certificates of the API server's front proxy, if it has one. */
   frontProxy?: { authority: Authority; client: Certified };
   /** The operator's requests so far, if they are recorded. A watch is recorded when it ends. */
@@ -214,16 +207,25 @@ export async function startCluster({
     client,
     kubeconfig: at('kubeconfig'),
     ...(frontProxy ? { frontProxy } : {}),
-    podAccount() {
-      const account = at('account');
-      mkdirSync(account, { recursive: true });
+    podAccount({ namespace, token } = { namespace: 'default', token: 'operator-token' }) {
+      const account = mkdtempSync(at('account-'));
       copyFileSync(join(at('certs'), 'apiserver.crt'), join(account, 'ca.crt'));
-      writeFileSync(join(account, 'token'), 'operator-token');
-      writeFileSync(join(account, 'namespace'), 'default');
+      writeFileSync(join(account, 'token'), token);
+      writeFileSync(join(account, 'namespace'), namespace);
       return {
         folder: account,
         env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(port) },
       };
+    },
+    async accountToken({ namespace, name, boundTo }) {
+      const resource = { group: '', version: 'v1', kind: 'TokenRequest', plural: `serviceaccounts/${name}/token` };
+      const boundObjectRef = boundTo && { apiVersion: 'v1', kind: 'Secret', name: boundTo };
+      const { status } = await client.create<KubeObject & { spec: object; status?: { token: string } }>(resource, {
+        apiVersion: 'authentication.k8s.io/v1',
+        metadata: { namespace, name },
+        spec: { expirationSeconds: 3_600, ...(boundObjectRef ? { boundObjectRef } : {}) },
+      });
+      return status!.token;
     },
     auditLog: () =>
       readFileSync(at('audit.log'), 'utf8')
@@ -355,41 +357,26 @@ export async function createNode({ client }: Cluster, name: string, options: Nod
   await client.merge(NODES, { namespace: '', name }, { spec: { taints } });
 }
 
-/** Creates the operator's resources and its rights in a cluster, and waits until the API server has them. */
+/** Creates the operator's resources and the rights of its user in a cluster, and waits until the API server has them. */
 export async function installOperator(cluster: Cluster): Promise<void> {
-  const { client } = cluster;
   await grant(cluster, 'operator', 'rules.yaml');
+  await installResources(cluster);
+}
+
+/** Creates the operator's resources, and waits until the API server has them. */
+export async function installResources({ client }: Cluster): Promise<void> {
   for (const resource of CUSTOM_RESOURCES) {
     await client.apply(CRDS, manifestOf(resource));
     await isServed(client, resource);
   }
 }
 
-/** Creates the kinds of the Gateway API that the operator uses, without their schemas. */
+/** Creates the published kinds of the Gateway API that the operator uses. */
 export async function installGatewayApi({ client }: Cluster): Promise<void> {
   for (const resource of [HTTP_ROUTES, REFERENCE_GRANTS]) {
-    const { group, version, kind, plural } = resource;
-    await client.apply(CRDS, {
-      metadata: {
-        name: `${plural}.${group}`,
-        // the API server rejects kinds below k8s.io whose origin is not named
-        annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api' },
-      },
-      spec: {
-        group,
-        scope: 'Namespaced',
-        names: { kind, plural, singular: kind.toLowerCase() },
-        versions: [
-          {
-            name: version,
-            served: true,
-            storage: true,
-            subresources: { status: {} },
-            schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-          },
-        ],
-      },
-    } as KubeObject);
+    const file = join(folder, 'gateway-api', `${resource.group}_${resource.plural}.yaml`);
+    if (!existsSync(file)) throw new Error(`No ${file}: run scripts/build-kubernetes.sh`);
+    await client.apply(CRDS, parse(readFileSync(file, 'utf8')) as KubeObject);
     await isServed(client, resource);
   }
 }
