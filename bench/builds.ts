@@ -179,7 +179,7 @@ export async function benchBuilds(): Promise<Row[]> {
       reach: `≤ ${reach}×`,
       met: pair.ratio <= reach,
     });
-    return [row('one workspace start', one, 1.5), row('12 starts at once, 3 daemons', twelve, 1.6), processorRow];
+    return [row('one workspace start', one, 1.35), row('12 starts at once, 3 daemons', twelve, 1.4), processorRow];
   } finally {
     await provider.close();
     await server.stop();
