@@ -244,6 +244,10 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
     const second = await open();
     await lost.agent.stop();
     await eventually('the agent is gone', async () => (await lost.look()).status === 'disconnected');
+    // as if it had been killed before it could report the end
+    const reopen = () =>
+      sql`UPDATE connection_logs SET disconnect_time = NULL, disconnect_reason = NULL WHERE id = ${second.id}`;
+    await reopen();
     await task.run(AbortSignal.timeout(10_000));
     assert.equal(await reason(second), undefined, 'its agent may come back');
     await sql`UPDATE workspace_agents SET disconnected_at = now() - interval '3 minutes',
@@ -252,7 +256,7 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
     assert.equal(await reason(second), 'The agent disconnected.');
 
     await sql`UPDATE workspace_agents SET disconnected_at = now(), last_connected_at = now() WHERE id = ${lost.agentId}`;
-    await sql`UPDATE connection_logs SET disconnect_time = NULL WHERE id = ${second.id}`;
+    await reopen();
     const body = { transition: 'stop' };
     assert.equal((await server.api('POST', `/workspaces/${id}/builds`, { body })).status, 201);
     const own = await takeJob(server);
