@@ -11,7 +11,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { createLogger, errorText, homeFolder, silentLogger } from '@platform/kit';
 import { findTerraform } from '@platform/provisioner';
 import { createDashboard } from '@platform/server';
-import { speedUp, startTestPostgres } from '@platform/testkit/postgres';
+import { startFastPostgres } from '@platform/testkit/postgres';
 import { runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
@@ -72,8 +72,8 @@ if (only.length === 0) {
   await dashboard.close();
 }
 
-const postgres = await startTestPostgres();
-Object.assign(process.env, await speedUp(postgres));
+const postgres = await startFastPostgres();
+Object.assign(process.env, postgres.env);
 // terraform neither checks for updates nor reads this machine's settings
 const emptyConfig = join(temporary, 'terraformrc');
 writeFileSync(emptyConfig, '');
