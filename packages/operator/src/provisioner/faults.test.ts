@@ -321,7 +321,7 @@ test('while the server rejects the token or is away, no daemon is removed', need
     });
   await server.api('DELETE', `/users/me/keys/${body.key.split('-')[0]}`);
   await says('Unauthorized');
-  // nobody tells the operator that the job has ended
+  // the operator cannot see that the job has ended
   await server.api('PATCH', `/templateversions/${job.id}/cancel`);
   assert.equal(await replicas(), 1);
   await storeSecret(cluster, namespace, 'token', { token: server.adminToken });

@@ -158,7 +158,7 @@ async function kedaSays(method: string): Promise<object[]> {
     .map((line) => JSON.parse(line) as object);
 }
 
-test("KEDA's published client reads the same", needsKubernetes, async () => {
+test("KEDA's own client in Go reads the same", needsKubernetes, async () => {
   assert.deepEqual(await kedaSays('IsActive'), [{ result: true }]);
   assert.deepEqual(await kedaSays('GetMetricSpec'), [
     { metricSpecs: [{ metricName: 'daemons', targetSize: '1', targetSizeFloat: 1 }] },
