@@ -29,14 +29,29 @@ interface Report {
   reason: string;
 }
 
+/** A tunnel that several sessions may share. */
+interface SharedTunnel {
+  /** Of its first session. */
+  kind: SessionKind;
+  /** The number of open sessions. */
+  sessions: number;
+  closed: boolean;
+  /** Of the session that ended last. */
+  statusCode: number;
+  reason: string;
+}
+
 /** Counts sessions and bytes, and reports them to the server. */
 export interface Activity {
   /**
-   * Records the start of a session. Call the result when the session ends. The first session of a tunnel has the id that
-   * the server gave its connection, so that the server can add to it who connected.
+   * Counts a session until the result is called. `connectionId` is the server's id of the connection, with which the server
+   * knows who connected. A session without one is recorded as a connection of its own, as is a terminal.
    */
   begin(kind: SessionKind, connectionId?: string): (statusCode: number, reason: string) => void;
-  /** Records the end of a tunnel in which no session began, such as one that only forwards ports. */
+  /**
+   * Records the end of a tunnel's connection, with the exit code of its last session: at once, or when its sessions have
+   * ended too. A tunnel may have many sessions, as those of editors have, or none, if it only forwards ports.
+   */
   tunnelEnded(kind: 'ssh' | 'port', connectionId: string, reason: string): void;
   /** Adds bytes received from clients and bytes sent to them. */
   count(received: number, sent: number): void;
@@ -49,8 +64,8 @@ export function createActivity(): Activity {
   const total = { received: 0, sent: 0 };
   const reported = { received: 0, sent: 0 };
   const reports: Report[] = [];
-  /** The connections of open tunnels in which a session began. */
-  const begun = new Set<string>();
+  /** The connections in whose tunnels sessions began. */
+  const tunnels = new Map<string, SharedTunnel>();
   const added = new Notifier();
   const report = (
     id: string,
@@ -63,22 +78,47 @@ export function createActivity(): Activity {
     reports.push({ id, action, type: TYPES[kind], timestamp: new Date(), statusCode, reason });
     added.notify();
   };
+
+  function alone(kind: SessionKind, id: string = randomUUID()) {
+    report(id, Connection_Action.CONNECT, kind, 0, '');
+    return (statusCode: number, reason: string) => report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+  }
+
+  function join(kind: SessionKind, id: string) {
+    const tunnel = tunnels.get(id) ?? { kind, sessions: 0, closed: false, statusCode: 0, reason: '' };
+    if (!tunnels.has(id)) report(id, Connection_Action.CONNECT, kind, 0, '');
+    tunnels.set(id, tunnel);
+    tunnel.sessions++;
+    return (statusCode: number, reason: string) => {
+      tunnel.sessions--;
+      Object.assign(tunnel, { statusCode, reason });
+      finishTunnel(id, tunnel);
+    };
+  }
+
+  function finishTunnel(id: string, { kind, sessions: open, closed, statusCode, reason }: SharedTunnel): void {
+    if (!closed || open > 0) return;
+    tunnels.delete(id);
+    report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+  }
+
   return {
     begin(kind, connectionId) {
-      const id = connectionId ?? randomUUID();
-      if (connectionId && kind !== 'reconnecting_pty') begun.add(connectionId);
       sessions[kind]++;
-      report(id, Connection_Action.CONNECT, kind, 0, '');
+      const finish = connectionId && kind !== 'reconnecting_pty' ? join(kind, connectionId) : alone(kind, connectionId);
       let ended = false;
       return (statusCode, reason) => {
         if (ended) return;
         ended = true;
         sessions[kind]--;
-        report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+        finish(statusCode, reason);
       };
     },
-    tunnelEnded(kind, connectionId, reason) {
-      if (!begun.delete(connectionId)) report(connectionId, Connection_Action.DISCONNECT, kind, 0, reason);
+    tunnelEnded(kind, id, reason) {
+      const tunnel = tunnels.get(id);
+      if (!tunnel) return report(id, Connection_Action.DISCONNECT, kind, 0, reason);
+      tunnel.closed = true;
+      finishTunnel(id, tunnel);
     },
     count(received, sent) {
       total.received += received;

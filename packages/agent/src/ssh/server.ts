@@ -56,8 +56,8 @@ export interface SshConnection {
   /** Aborted when the connection is gone. Everything that belongs to it ends. */
   readonly signal: AbortSignal;
   readonly activity: Activity;
-  /** Returns the server's id of the tunnel, once: for the first session of the connection. */
-  takeTunnelId(): string | undefined;
+  /** The server's id of the connection. Older servers send none. */
+  readonly tunnelId: string | undefined;
   /** Returns the socket of the client's SSH agent: one for all sessions of the connection. */
   agentSocket(): Promise<string>;
 }
@@ -93,11 +93,7 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
       log: log.child({ ssh: id.slice(0, 8) }),
       signal: ended.signal,
       activity,
-      takeTunnelId: () => {
-        const tunnelId = tunnelIds.get(stream);
-        tunnelIds.delete(stream);
-        return tunnelId;
-      },
+      tunnelId: tunnelIds.get(stream),
       agentSocket: () => {
         agentSocket ??= forwardAgent(connection);
         return agentSocket;

@@ -107,8 +107,7 @@ export function serveSession(session: Session, connection: SshConnection): void 
   function begin() {
     const kind = requested[SESSION_TYPE]?.toLowerCase();
     delete requested[SESSION_TYPE];
-    const id = connection.takeTunnelId();
-    return activity.begin(kind === 'vscode' || kind === 'jetbrains' ? kind : 'ssh', id);
+    return activity.begin(kind === 'vscode' || kind === 'jetbrains' ? kind : 'ssh', connection.tunnelId);
   }
 
   function run(channel: ServerChannel, command: string | undefined): void {

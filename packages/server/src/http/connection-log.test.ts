@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
 import { create } from '@bufbuild/protobuf';
 import type { ConnectionLog, ConnectionLogResponse, Response } from '@platform/contract';
 import {
@@ -87,10 +88,10 @@ test('records an SSH session with its person, address, end and exit code as one 
     client.exec('exit 3', (err, channel) => (err ? reject(err) : channel.on('exit', resolve).resume()));
   });
   assert.equal(code, 3);
-  await eventually('the exit code', async () => (await find('type:ssh')).connection_logs[0]?.ssh_info?.exit_code === 3);
   client.end();
   const entry = await ended('ssh');
   assertPlace(entry);
+  assert.equal(entry.ssh_info!.exit_code, 3);
   assert.equal((await find('type:ssh')).count, 1);
   assert.equal(entry.id, open[0]!.id);
   assert.ok(Date.parse(entry.ssh_info!.disconnect_time!) >= Date.parse(entry.connect_time));
@@ -209,6 +210,34 @@ test('records the end of sessions in which nobody opened a shell', async () => {
   assertPlace(forwarded!);
   assert.deepEqual([ssh!.type, forwarded!.type], ['ssh', 'port_forwarding']);
   assert.deepEqual([forwarded!.web_info!.slug_or_port, forwarded!.web_info!.status_code], [String(app.port), 101]);
+});
+
+test('records all sessions of one connection as one entry, until the connection ends', async () => {
+  const { count } = await find('type:ssh status:completed');
+  const client = new ssh2.Client();
+  client.connect({ sock: (await session('tunnel?service=ssh')) as never, username: 'coder', password: '' });
+  await once(client, 'ready');
+  const run = async (command: string) => {
+    const channel = await promisify<string, ssh2.ClientChannel>(client.exec.bind(client))(command);
+    channel.resume();
+    await once(channel, 'close');
+  };
+  await run('exit 3');
+  await run('exit 4');
+  // a later connection's report comes after theirs
+  const other = new ssh2.Client();
+  other.connect({ sock: (await session('tunnel?service=ssh')) as never, username: 'coder', password: '' });
+  await once(other, 'ready');
+  other.end();
+  await eventually('the end of the other', async () => (await find('type:ssh status:completed')).count === count + 1);
+  assert.equal((await find('status:ongoing')).count, 1, 'the connection is still open');
+  client.end();
+  await eventually('its end', async () => (await find('status:ongoing')).count === 0);
+  const latest = await find('type:ssh');
+  assert.equal(latest.count, count + 2);
+  const codes = latest.connection_logs.slice(0, 2).map(({ ssh_info: info }) => info!.exit_code ?? 0);
+  assert.deepEqual(codes.toSorted(), [0, 4]);
+  for (const entry of latest.connection_logs.slice(0, 2)) assertPlace(entry);
 });
 
 test('ends the entries of sessions whose agent or workspace went away', async () => {
