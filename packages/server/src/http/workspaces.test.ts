@@ -2,13 +2,22 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import {
+  createTestTemplate,
+  eventually,
+  insertPerson,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
 import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
 import { systemContext } from '../app/context.ts';
+import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
 import { completeJob, failJob } from '../app/job/complete.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { sweepLostJobs } from '../db/queries/job-ownership.ts';
+import { cancelJob } from '../db/queries/jobs.ts';
 
 let server: TestServer;
 let template: Template;
@@ -222,6 +231,39 @@ test('cancels a pending build at once without a daemon, and then deletes the wor
   const deleted = await build(workspace.id, { transition: 'delete', orphan: true });
   assert.equal(deleted.status, 201);
   assert.equal((await server.api('GET', `/workspaces/${workspace.id}`)).status, 410);
+});
+
+test('cancels only pending builds where a pending one is expected', async () => {
+  const { body: workspace } = await make('expected');
+  const { id, job } = workspace.latest_build;
+  const { job: taken } = await takeJob(server);
+  assert.equal(taken.id, job.id);
+  assert.equal((await server.api('PATCH', `/workspacebuilds/${id}/cancel?expect_status=pending`)).status, 412);
+  // as if a daemon took it after the check
+  const task = systemTask(systemContext(server.services, 'test'));
+  const cancelable = { task, job_id: job.id };
+  assert.equal(await cancelJob(server.services.sql, cancelable, { onlyPending: true }), undefined);
+  assert.equal((await server.api('PATCH', `/workspacebuilds/${id}/cancel?expect_status=running`)).status, 200);
+  await requestCancel(server.services, cancelable, { force: true });
+  assert.equal((await build(workspace.id, { transition: 'delete', orphan: true })).status, 201);
+});
+
+test('does not build a workspace whose deletion commits meanwhile', async () => {
+  const { sql } = server.services;
+  const { body: workspace } = await make('vanishing');
+  await server.api('PATCH', `/workspacebuilds/${workspace.latest_build.id}/cancel`);
+  let starting: ReturnType<typeof build> | undefined;
+  await sql.begin(async (tx) => {
+    await tx`UPDATE workspaces SET deleted = true WHERE id = ${workspace.id}`;
+    starting = build(workspace.id, { transition: 'start' });
+    await eventually('the request waits for the lock', async () => {
+      const [row] = await sql`SELECT count(*) AS waiting FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FROM workspaces WHERE id%'`;
+      return row!['waiting'] > 0;
+    });
+  });
+  const { status, body } = await starting!;
+  assert.equal(status, 410, JSON.stringify(body));
 });
 
 test('fails the build of a lost daemon with the reason when its lease expires, and keeps its state', async () => {

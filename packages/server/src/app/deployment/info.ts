@@ -48,8 +48,8 @@ export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
   const now = ctx.clock.now();
   const from = new Date(now.getTime() - WINDOW_MS);
   const builds = await workspaceCounts(ctx.sql);
-  const traffic = await agentTraffic(ctx.sql, from);
-  const sessions = await sessionCounts(ctx.sql, new Date(now.getTime() - SESSIONS_MS));
+  const traffic = await agentTraffic(ctx.lists, from);
+  const sessions = await sessionCounts(ctx.lists, new Date(now.getTime() - SESSIONS_MS));
   return {
     aggregated_from: time(from),
     collected_at: time(now),

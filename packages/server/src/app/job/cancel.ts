@@ -5,18 +5,33 @@ import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } f
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 
+const unexpected = (expected: string, was: string) =>
+  new AppError('precondition', `Job is not in the expected state: expected ${expected}, was ${was}.`);
+
 /**
  * Cancels a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With `force`, a
  * running job that was canceled before ends in the database, and its daemon loses ownership.
+ * @throws AppError `precondition` if the job has another status than `expected`
  */
 export async function requestCancel(
   ctx: Services,
   cancelable: CancelableJob,
   /** `record` adds the audit entry in the transaction. */
-  { force = false, record }: { force?: boolean; record?: (tx: Tx) => Promise<void> } = {},
+  {
+    force = false,
+    expected,
+    record,
+  }: {
+    force?: boolean;
+    expected?: 'pending' | 'running' | undefined;
+    record?: (tx: Tx) => Promise<void>;
+  } = {},
 ): Promise<JobRow> {
   return ctx.sql.begin(async (tx) => {
-    const job = await cancelJob(tx, cancelable);
+    const before = expected && (await jobById(tx, cancelable.job_id));
+    if (before && before.job_status !== expected) throw unexpected(expected, before.job_status);
+    // a daemon may take it at this moment
+    const job = await cancelJob(tx, cancelable, { onlyPending: expected === 'pending' });
     if (job) {
       await record?.(tx);
       await ctx.events.publish(tx, 'job_canceled', { job_id: job.id, force: false });
@@ -35,6 +50,7 @@ export async function requestCancel(
     }
     const now = await jobById(tx, cancelable.job_id);
     if (!now) throw notFound();
+    if (expected && now.job_status !== expected) throw unexpected(expected, now.job_status);
     if (now.completed_at) throw new AppError('invalid', 'Job has already completed!');
     throw new AppError('invalid', 'Job has already been marked as canceled!');
   });

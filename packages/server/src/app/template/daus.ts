@@ -8,6 +8,6 @@ import { findTemplate } from './find.ts';
 export async function getTemplateDaus(ctx: Ctx, id: string, offset = 0): Promise<DAUsResponse> {
   if (offset < -12 || offset > 14) throw new AppError('invalid', 'tz_offset must be -12 to 14.');
   const template = await findTemplate(ctx, 'view_insights', id);
-  const entries = await dailyActiveUsers(ctx.sql, template.id, offset);
+  const entries = await dailyActiveUsers(ctx.lists, template.id, offset);
   return { tz_hour_offset: offset, entries: entries.map(({ date, amount }) => ({ date, amount })) };
 }

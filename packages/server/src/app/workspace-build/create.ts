@@ -17,7 +17,7 @@ import type { Ctx } from '../context.ts';
 import { pushedState, type TerraformState } from '../job/state.ts';
 import { templateObject } from '../template/find.ts';
 import { withAnswers } from '../work/answers.ts';
-import { findWorkspace } from '../workspace/find.ts';
+import { deletedWorkspace, findWorkspace } from '../workspace/find.ts';
 import { toBuildAlone } from './convert.ts';
 import { alreadyActive, insertBuild, orderBuild } from './insert.ts';
 import type { NameValue } from './parameters.ts';
@@ -28,8 +28,17 @@ const ACTIVE: ReadonlySet<JobStatus> = new Set(['pending', 'running', 'canceling
 /** Whether a build waits or runs. */
 export const isActive = (build: Pick<BuildRow, 'job_status'>): boolean => ACTIVE.has(build.job_status);
 
-export const claimedMeanwhile = () =>
-  new AppError('conflict', 'Someone claimed this workspace just now. Reload it and try again.');
+/**
+ * Locks a workspace that was read before the transaction.
+ * @throws AppError if a person claimed it meanwhile, or if it was deleted
+ */
+export async function lockUnchanged(tx: Tx, workspace: Pick<WorkspaceRow, 'id' | 'owner_id' | 'name'>): Promise<void> {
+  const now = await lockWorkspace(tx, workspace);
+  if (now === 'claimed') {
+    throw new AppError('conflict', 'Someone claimed this workspace just now. Reload it and try again.');
+  }
+  if (now === 'deleted') throw deletedWorkspace(workspace);
+}
 
 /** Starts, stops or deletes a workspace. */
 export async function createBuild(
@@ -42,7 +51,7 @@ export async function createBuild(
   const order = orderBuild(ctx, input.transition, workspace);
   const row = await withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
-      if (!(await lockWorkspace(tx, workspace))) throw claimedMeanwhile();
+      await lockUnchanged(tx, workspace);
       const last = await latestBuild(tx, workspace.id);
       if (input.orphan && input.transition !== 'delete') {
         throw new AppError('invalid', 'Orphan is only permitted when deleting a workspace.');

@@ -134,14 +134,9 @@ export async function cancelBuild(
     throw new AppError('forbidden', 'User is not allowed to cancel workspace builds. Owner role is required.');
   }
   const job = await jobById(ctx.sql, build.job_id);
-  if (expectStatus !== undefined && job && job.job_status !== expectStatus) {
-    throw new AppError(
-      'precondition',
-      `Job is not in the expected state: expected ${expectStatus}, was ${job.job_status}.`,
-    );
-  }
   await requestCancel(ctx, cancelable, {
     force: job?.job_status === 'canceling',
+    expected: expectStatus,
     record: (tx) =>
       audit(ctx, tx, {
         resourceType: 'workspace_build',

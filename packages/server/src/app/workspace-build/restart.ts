@@ -21,7 +21,7 @@ import {
   takeRestart,
 } from '../../db/queries/restarts.ts';
 import { userById } from '../../db/queries/users.ts';
-import { lockWorkspace, type WorkspaceRow, workspaceById } from '../../db/queries/workspaces.ts';
+import { type WorkspaceRow, workspaceById } from '../../db/queries/workspaces.ts';
 import type { Ctx } from '../context.ts';
 import { notifyAttemptFailed } from '../notification/schedules.ts';
 import { actorOf } from '../session.ts';
@@ -29,7 +29,7 @@ import { type Answers, withAnswers } from '../work/answers.ts';
 import { findWorkspace, workspaceObject } from '../workspace/find.ts';
 import { attemptError } from './attempt.ts';
 import { toBuildAlone } from './convert.ts';
-import { claimedMeanwhile, isActive, requireDebug, usualVersion, valuesBefore } from './create.ts';
+import { isActive, lockUnchanged, requireDebug, usualVersion, valuesBefore } from './create.ts';
 import { alreadyActive, checkBuild, initiatorOf, insertBuild, orderBuild } from './insert.ts';
 import type { NameValue } from './parameters.ts';
 import { type PreparedBuild, prepareBuild } from './prepare.ts';
@@ -53,7 +53,7 @@ export async function restartWorkspace(
   const rest = { reason: input.reason ?? 'initiator', logLevel: choice.log_level };
   const row = await withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
-      if (!(await lockWorkspace(tx, workspace))) throw claimedMeanwhile();
+      await lockUnchanged(tx, workspace);
       const last = await latestBuild(tx, workspace.id);
       if (last && isActive(last)) {
         if (await awaits(tx, last, choice)) return last;

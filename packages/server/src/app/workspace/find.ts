@@ -38,14 +38,15 @@ export async function findWorkspace<A extends Action>(
   const row = await workspaceById(ctx.sql, id, viewerOf(ctx));
   if (!row) throw notFound();
   authorize(ctx, 'read', workspaceObject(row));
-  if (row.deleted && !deleted) {
-    throw new AppError(
-      'gone',
-      `Workspace ${JSON.stringify(row.name)} was deleted, you can view this workspace by specifying '?deleted=true' and trying again.`,
-    );
-  }
+  if (row.deleted && !deleted) throw deletedWorkspace(row);
   return allow(ctx, action, row, workspaceObject(row));
 }
+
+export const deletedWorkspace = ({ name }: Pick<WorkspaceRow, 'name'>) =>
+  new AppError(
+    'gone',
+    `Workspace ${JSON.stringify(name)} was deleted, you can view this workspace by specifying '?deleted=true' and trying again.`,
+  );
 
 /** Finds a workspace by its owner and its name or id. With `deleted`, the newest one of that name. */
 export async function findWorkspaceByName<A extends Action>(

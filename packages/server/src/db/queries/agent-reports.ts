@@ -178,8 +178,8 @@ export async function purgeStats(
   _task: SystemTask,
   { days, most }: { days: number; most: number },
 ): Promise<number> {
-  const { count } = await db`DELETE FROM workspace_agent_stats WHERE id IN (SELECT id FROM workspace_agent_stats
-    WHERE created_at < now() - ${days} * interval '1 day' ORDER BY created_at LIMIT ${most})`;
+  const { count } = await db`DELETE FROM workspace_agent_stats WHERE id = ANY(ARRAY(SELECT id FROM workspace_agent_stats
+    WHERE created_at < now() - ${days} * interval '1 day' ORDER BY created_at LIMIT ${most}))`;
   return count;
 }
 
@@ -189,9 +189,10 @@ export async function purgeUsage(
   _task: SystemTask,
   { days, most }: { days: number; most: number },
 ): Promise<number> {
-  const old = db`SELECT ctid FROM workspace_usage WHERE start_time < now() - ${days} * interval '1 day' LIMIT ${most}`;
-  const oldOfApps = db`
-    SELECT ctid FROM workspace_app_usage WHERE start_time < now() - ${days} * interval '1 day' LIMIT ${most}`;
+  const old = db`SELECT ctid FROM workspace_usage
+    WHERE start_time < now() - ${days} * interval '1 day' ORDER BY start_time LIMIT ${most}`;
+  const oldOfApps = db`SELECT ctid FROM workspace_app_usage
+    WHERE start_time < now() - ${days} * interval '1 day' ORDER BY start_time LIMIT ${most}`;
   const { count } = await db`DELETE FROM workspace_usage WHERE ctid = ANY(ARRAY(${old}))`;
   const { count: ofApps } = await db`DELETE FROM workspace_app_usage WHERE ctid = ANY(ARRAY(${oldOfApps}))`;
   return Math.max(count, ofApps);

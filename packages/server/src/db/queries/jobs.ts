@@ -90,12 +90,20 @@ export async function jobsWithFacts(db: Db, ids: string[]): Promise<(JobRow & Jo
 /** Proof that a job may be canceled: the policy allows changes of its subject, or the server itself cancels it. */
 export type CancelableJob = Allowed<'update', { job_id: string }> | { task: SystemTask; job_id: string };
 
-/** Cancels a job. A job that no daemon took ends at once. A running one ends when its daemon reports it. */
-export async function cancelJob(db: Db, job: CancelableJob): Promise<JobRow | undefined> {
+/**
+ * Cancels a job. A job that no daemon took ends at once. A running one ends when its daemon reports it. With
+ * `onlyPending`, a job that a daemon took stays.
+ */
+export async function cancelJob(
+  db: Db,
+  job: CancelableJob,
+  { onlyPending = false }: { onlyPending?: boolean } = {},
+): Promise<JobRow | undefined> {
   const [row] = await db<JobRow[]>`
     UPDATE provisioner_jobs SET canceled_at = now(), updated_at = now(),
       completed_at = CASE WHEN started_at IS NULL THEN now() END
-    WHERE id = ${job.job_id} AND completed_at IS NULL AND canceled_at IS NULL RETURNING *`;
+    WHERE id = ${job.job_id} AND completed_at IS NULL AND canceled_at IS NULL
+      ${onlyPending ? db`AND started_at IS NULL` : db``} RETURNING *`;
   return row;
 }
 

@@ -64,7 +64,7 @@ const COLUMNS = (db: Db) => db`w.id, w.name, w.owner_id, w.organization_id, w.te
 /** The workspaces that are due, the longest due first. */
 export async function dueWorkspaces(db: Sql, now: Date, most: number): Promise<DueWorkspace[]> {
   return db<DueWorkspace[]>`SELECT ${COLUMNS(db)}
-    WHERE w.id IN (SELECT id FROM workspaces WHERE due_at <= ${now} ORDER BY due_at LIMIT ${most})
+    WHERE w.id = ANY(ARRAY(SELECT id FROM workspaces WHERE due_at <= ${now} ORDER BY due_at LIMIT ${most}))
     ORDER BY w.due_at, w.id`;
 }
 

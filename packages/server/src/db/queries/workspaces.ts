@@ -76,7 +76,8 @@ export async function workspaceByName(
   viewerId: ViewerId,
 ): Promise<WorkspaceRow | undefined> {
   const [row] = await db<WorkspaceRow[]>`SELECT ${COLUMNS(db, viewerId)}
-    WHERE w.owner_id = ${ownerId} AND (lower(w.name) = lower(${name}) OR w.id::text = ${name}) AND (NOT w.deleted OR ${deleted})
+    WHERE w.owner_id = ${ownerId} AND (lower(w.name) = lower(${name}) OR w.id::text = ${name})
+      ${deleted ? db`` : db`AND NOT w.deleted`}
     ORDER BY w.deleted, w.created_at DESC LIMIT 1`;
   return row;
 }
@@ -231,16 +232,15 @@ export async function workspacesOfAgents(
   return new Map(rows.map(({ id, name, owner }) => [id, { name, owner }]));
 }
 
-/**
- * Locks a workspace, so that its builds are added one after the other. False if it has another owner now: a person
- * claimed it.
- */
+/** Locks a workspace, so that its builds are added one after the other. Says what changed since it was read. */
 export async function lockWorkspace(
   tx: Tx,
   { id, owner_id: ownerId }: Pick<WorkspaceRow, 'id' | 'owner_id'>,
-): Promise<boolean> {
-  const [row] = await tx<{ owner_id: string }[]>`SELECT owner_id FROM workspaces WHERE id = ${id} FOR UPDATE`;
-  return row?.owner_id === ownerId;
+): Promise<'unchanged' | 'claimed' | 'deleted'> {
+  const [row] = await tx<{ owner_id: string; deleted: boolean }[]>`
+    SELECT owner_id, deleted FROM workspaces WHERE id = ${id} FOR UPDATE`;
+  if (!row || row.deleted) return 'deleted';
+  return row.owner_id === ownerId ? 'unchanged' : 'claimed';
 }
 
 /** Proof that the actor may create a workspace for this owner in this organization. */
