@@ -267,6 +267,17 @@ test("gives an agent the owner's token for a repository, and waits for it", asyn
   assert.match(stored!['extra'], /^sealed:/);
   assert.equal((await old).body.access_token, body.access_token);
 
+  // a program that is left of a stopped workspace gets no token
+  await disconnect(server.adminToken);
+  const left = agentAsks(`${match}&listen=true`);
+  // a later request was answered, so this one waits
+  assert.equal((await agentAsks(match)).body.access_token, '');
+  const { sql } = server.services;
+  await sql`UPDATE workspaces SET deleted = true WHERE id = ${machine.workspace.id}`;
+  await connect(server.adminToken);
+  assert.equal((await left).status, 401);
+  await sql`UPDATE workspaces SET deleted = false WHERE id = ${machine.workspace.id}`;
+
   const lab = browserOf(server.adminToken);
   await lab.open(`${server.url}/external-auth/lab/callback`, isBack);
   const gitlab = await agentAsks('id=lab');

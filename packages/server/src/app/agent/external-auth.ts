@@ -62,13 +62,15 @@ function answerFor(
 
 /**
  * The token of the workspace owner's account, or the URL where the owner connects it. With `listen`, waits for the token.
+ * `self` finds the agent of the request.
  * @throws AppError `not_found` if no provider matches, `forbidden` for an agent without access to the owner's data
  */
 export async function agentExternalAuth(
   ctx: Ctx,
-  agent: ConnectedAgent<AgentIdentity>,
+  self: () => Promise<ConnectedAgent<AgentIdentity>>,
   query: RouteQuery<'GET /workspaceagents/me/external-auth'>,
 ): Promise<AgentExternalAuthResponse> {
+  const agent = await self();
   if (agent.api_key_scope === 'no_user_data') {
     throw new AppError('forbidden', 'This agent may not read data of its owner.');
   }
@@ -92,6 +94,8 @@ export async function agentExternalAuth(
       if (!query.listen) break;
       await wait(LOOK_AGAIN_MS);
       ctx.signal.throwIfAborted();
+      // its workspace may have been stopped meanwhile
+      await self();
       if (ctx.clock.now().getTime() > until) {
         throw new AppError('timeout', 'Nobody has connected the account yet. Ask again.');
       }

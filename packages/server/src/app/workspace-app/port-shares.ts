@@ -5,6 +5,7 @@ import type {
   WorkspaceAgentPortShares,
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import {
   deletePortShare,
@@ -15,7 +16,7 @@ import {
 } from '../../db/queries/port-shares.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { findWorkspace } from '../workspace/find.ts';
+import { findWorkspace, workspaceObject } from '../workspace/find.ts';
 import { narrower } from './share-level.ts';
 
 const invalid = (field: string, detail: string) =>
@@ -27,13 +28,17 @@ export async function listPortShares(ctx: Ctx, workspaceId: string): Promise<Wor
   return { shares: [...(await portSharesOf(ctx.sql, workspace.id))] };
 }
 
-/** Shares a port or changes its share level, up to the level that the template allows. */
+/**
+ * Shares a port or changes its share level, up to the level that the template allows. Sharing needs the permission to open
+ * the port: an administrator who may change a member's workspace could otherwise enter it.
+ */
 export async function sharePort(
   ctx: Ctx,
   workspaceId: string,
   input: UpsertWorkspaceAgentPortShareRequest,
 ): Promise<WorkspaceAgentPortShare> {
   const workspace = await findWorkspace(ctx, 'update', workspaceId);
+  authorize(ctx, 'application_connect', workspaceObject(workspace));
   const { agent_name, port, share_level, protocol } = input;
   if (port < 1024 || port > 65_535) throw invalid('port', 'Port must be between 1024 and 65535.');
   const widest = await maxPortShareLevel(ctx.sql, workspace.template_id);

@@ -69,9 +69,9 @@ export function agentHandlers(connections: AgentConnections) {
       await changeDevcontainer(ctx, agent, service(agent), { action: 'remove', id: params.devcontainer });
     },
     'GET /workspaceagents/me/external-auth': async (ctx, { query, http }) =>
-      agentExternalAuth(ctx, await self(ctx, http.request), query),
+      agentExternalAuth(ctx, () => self(ctx, http.request), query),
     'GET /workspaceagents/me/gitauth': async (ctx, { query, http }) =>
-      agentExternalAuth(ctx, await self(ctx, http.request), query),
+      agentExternalAuth(ctx, () => self(ctx, http.request), query),
     'GET /workspaceagents/{workspaceagent}/logs': async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
       if (!query.follow) return listAgentLogs(ctx, agent.id, query);
