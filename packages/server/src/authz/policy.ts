@@ -31,10 +31,10 @@ const WORKSPACE = [...MANAGE_WORKSPACE, 'ssh', 'application_connect'] as const;
 const DORMANT_WORKSPACE = [...CRUD, 'stop', 'create_agent', 'delete_agent'] as const;
 
 /** A custom role may have any name, such as "constructor", which must not find what all objects have. */
-const byName = (roles: Readonly<Record<string, Role>>): Readonly<Record<string, Role>> =>
+const byName = <T>(roles: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
   Object.assign(Object.create(null), roles);
 
-export const siteRoles = byName({
+export const siteRoles = byName<Role>({
   owner: { name: 'owner', displayName: 'Owner', site: { '*': '*', workspace_dormant: DORMANT_WORKSPACE } },
   'user-admin': {
     name: 'user-admin',
@@ -104,7 +104,7 @@ export const siteRoles = byName({
   },
 });
 
-export const organizationRoles = byName({
+export const organizationRoles = byName<Role>({
   'organization-admin': {
     name: 'organization-admin',
     displayName: 'Organization Admin',
@@ -185,12 +185,12 @@ export const operatorScope: Grants = {
 };
 
 /** The built-in roles that the holder of a role may assign and remove. */
-export const assignable: Readonly<Record<string, readonly string[]>> = {
+export const assignable = byName<readonly string[]>({
   owner: [...Object.keys(siteRoles), ...Object.keys(organizationRoles)],
   'user-admin': ['member', 'organization-member'],
   'organization-admin': Object.keys(organizationRoles),
   'organization-user-admin': ['organization-member'],
-};
+});
 
 /**
  * Whether a table grants an action on a resource type. An entry of the type itself overrides that of all types, so that

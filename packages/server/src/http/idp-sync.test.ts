@@ -163,4 +163,6 @@ test('rejects invalid settings, and shows settings to administrators only', asyn
   const [entry] = await server.services.sql<{ diff: Record<string, unknown> }[]>`SELECT diff FROM audit_logs
     WHERE resource_type = 'idp_sync_settings_role' ORDER BY time DESC LIMIT 1`;
   assert.deepEqual(Object.keys(entry!.diff).sort(), ['field', 'mapping']);
+  const odd = { field: 'roles', mapping: { constructor: ['organization-auditor'] } };
+  assert.equal((await server.api('PATCH', `${at}/roles`, { body: odd })).status, 200);
 });

@@ -206,6 +206,11 @@ test('nobody grants permissions that they lack, by a new role, a changed role or
   const given = await server.api('PUT', '/organizations/team/members/cleo/roles', { body: { roles: ['constructor'] } });
   assert.equal(given.status, 200);
   assert.equal((await server.api('PUT', `/users/${cleo.id}/status/suspend`, { token: una.token })).status, 403);
+  await server.api('PUT', '/organizations/team/members/cleo/roles', {
+    body: { roles: ['constructor', 'organization-user-admin'] },
+  });
+  const seen = await server.api('GET', '/organizations/team/members/roles', { token: cleo.token });
+  assert.equal(seen.status, 200, JSON.stringify(seen.body));
   // to edit roles is a permission that a custom role can give, and the same limit applies to its holders
   await server.api('POST', ROLES, { body: role('role-editor', 'assign_org_role:create', 'assign_org_role:read') });
   await server.api('PUT', roles, { body: { roles: ['role-editor'] } });

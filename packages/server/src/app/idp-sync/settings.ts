@@ -112,9 +112,9 @@ async function checkGranted(
   if (after.field === '') return;
   const roles = await rolesOfOrganization(db, organizationId);
   const given = Object.entries(after.mapping).flatMap(([value, names]) =>
-    names.filter((name) => !before.mapping[value]?.includes(name)),
+    names.filter((name) => !(Object.hasOwn(before.mapping, value) && before.mapping[value]!.includes(name))),
   );
-  const bare = Object.keys(before.mapping).filter((value) => !(value in after.mapping));
+  const bare = Object.keys(before.mapping).filter((value) => !Object.hasOwn(after.mapping, value));
   const affected =
     after.field !== before.field ? roles : roles.filter(({ name }) => [...given, ...bare].includes(name));
   const above = affected.find((role) => !mayAssign(ctx.actor, role, organizationId));

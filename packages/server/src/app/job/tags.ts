@@ -42,7 +42,7 @@ export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | 
   if (matches(jobTags, daemonTags)) return undefined;
   const difference: TagDifference = { missing: {}, different: {}, taken_for_tagged_jobs: false };
   for (const [key, wanted] of Object.entries(jobTags)) {
-    const has = daemonTags[key];
+    const has = Object.hasOwn(daemonTags, key) ? daemonTags[key] : undefined;
     if (has === undefined) difference.missing[key] = wanted;
     else if (has !== wanted) difference.different[key] = { wanted, has };
   }
@@ -95,7 +95,7 @@ export function mutateTags(userId: string, ...sets: Tags[]): Tags {
   for (const set of sets) {
     for (const [key, value] of Object.entries(set)) {
       if (key.includes('\0') || value.includes('\0')) throw invalidTags('keys and values must not contain NUL');
-      if (value !== '' || !(key in tags)) tags[key] = value;
+      if (value !== '' || !Object.hasOwn(tags, key)) tags[key] = value;
     }
   }
   if (tags['scope'] === 'user') tags['owner'] = userId;

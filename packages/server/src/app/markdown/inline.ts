@@ -217,7 +217,7 @@ function codeText(code: string): string {
 }
 
 function decode([, decimal, hex, name]: RegExpExecArray): string | undefined {
-  if (name !== undefined) return ENTITIES[name];
+  if (name !== undefined) return Object.hasOwn(ENTITIES, name) ? ENTITIES[name] : undefined;
   const code = decimal === undefined ? Number.parseInt(hex!, 16) : Number(decimal);
   const valid = code > 0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
   return valid ? String.fromCodePoint(code) : '\ufffd';

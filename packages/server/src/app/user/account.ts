@@ -63,7 +63,8 @@ export async function updatePassword(
   if (self) {
     const check = () => verifyPassword(user.hashed_password, input.old_password ?? '', ctx.hash);
     // a budget of its own: somebody with a stolen session cannot delay the person's sign-ins
-    const caller = { address: ctx.ip, account: user.email.toLowerCase(), device: `password of ${user.id}` };
+    const budget = `password of ${user.id}`;
+    const caller = { address: ctx.ip, account: user.email.toLowerCase(), device: undefined, budget };
     if (!(await limit.attempt(caller, check))) {
       throw new AppError('invalid', 'Old password is incorrect.', {
         validations: [{ field: 'old_password', detail: 'is not the current password' }],

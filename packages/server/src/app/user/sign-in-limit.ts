@@ -44,6 +44,8 @@ export interface Attempt {
   account: string;
   /** The id of a device that signed in to this account before. */
   device: string | undefined;
+  /** Counts these attempts by this name alone, so that they delay no others. */
+  budget?: string;
 }
 
 export interface SignInLimit {
@@ -87,12 +89,12 @@ export function createSignInLimit(
   }
 
   return {
-    async attempt({ address: from, account, device }, check) {
+    async attempt({ address: from, account, device, budget = device && `device ${device}` }, check) {
       if (!enabled) return turns(device !== undefined, check);
       const address = networkOf(from);
       const now = clock.monotonic();
-      const wanted: [Kind, string][] = device
-        ? [['caller', `device ${device}`]]
+      const wanted: [Kind, string][] = budget
+        ? [['caller', budget]]
         : [
             ['caller', `${address} ${account}`],
             ['account', account],
