@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -48,10 +49,11 @@ async function find(q = ''): Promise<ConnectionLogResponse> {
   assert.equal(status, 200, JSON.stringify(body));
   return body;
 }
+/** The latest entry, once the agent has reported its end and the server has added who connected. */
 const ended = (type: string) =>
   eventually(`the end of ${type}`, async () => {
     const [entry] = (await find(`type:${type} status:completed`)).connection_logs;
-    return entry;
+    return entry?.user_agent ? entry : undefined;
   });
 
 async function tunnel(path: string, agentId = dev.agentId) {
@@ -89,9 +91,12 @@ test('records an SSH session with its person, address, end and exit code as one 
   });
   assert.equal(code, 3);
   client.end();
-  const entry = await ended('ssh');
+  // the server records the end of the tunnel, and the agent the exit code
+  const entry = await eventually('the end and the exit code', async () => {
+    const [found] = (await find('type:ssh')).connection_logs;
+    return found?.ssh_info?.disconnect_time !== undefined && found.ssh_info.exit_code === 3 && found;
+  });
   assertPlace(entry);
-  assert.equal(entry.ssh_info!.exit_code, 3);
   assert.equal((await find('type:ssh')).count, 1);
   assert.equal(entry.id, open[0]!.id);
   assert.ok(Date.parse(entry.ssh_info!.disconnect_time!) >= Date.parse(entry.connect_time));
@@ -200,11 +205,12 @@ test('records the end of sessions in which nobody opened a shell', async () => {
   client.connect({ sock: (await session('tunnel?service=ssh')) as never, username: 'coder', password: '' });
   await once(client, 'ready');
   client.end();
-  await eventually(
-    'their ends',
-    async () => (await find()).count === count + 2 && (await find('status:ongoing')).count === 0,
-  );
-  const latest = (await find()).connection_logs.slice(0, 2);
+  const latest = await eventually('their ends', async () => {
+    const found = await find();
+    const two = found.connection_logs.slice(0, 2);
+    const recorded = two.every((entry) => entry.user_agent);
+    return found.count === count + 2 && recorded && (await find('status:ongoing')).count === 0 && two;
+  });
   const [forwarded, ssh] = latest.toSorted((a, b) => a.type.localeCompare(b.type));
   assertPlace(ssh!);
   assertPlace(forwarded!);
@@ -233,10 +239,11 @@ test('records all sessions of one connection as one entry, until the connection 
   assert.equal((await find('status:ongoing')).count, 1, 'the connection is still open');
   client.end();
   await eventually('its end', async () => (await find('status:ongoing')).count === 0);
-  const latest = await find('type:ssh');
+  const latest = await eventually('the exit code of its last session', async () => {
+    const found = await find('type:ssh');
+    return found.connection_logs.slice(0, 2).some(({ ssh_info: info }) => info!.exit_code === 4) && found;
+  });
   assert.equal(latest.count, count + 2);
-  const codes = latest.connection_logs.slice(0, 2).map(({ ssh_info: info }) => info!.exit_code ?? 0);
-  assert.deepEqual(codes.toSorted(), [0, 4]);
   for (const entry of latest.connection_logs.slice(0, 2)) assertPlace(entry);
 });
 
@@ -245,8 +252,14 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
   const { id } = lost.workspace;
   const { sql } = server.services;
   const task = lostConnectionsTask(server.services);
+  const look = () => task.run(AbortSignal.timeout(10_000));
+  // its first run ends nothing: while no server ran, nobody marked agents as connected
+  await look();
   const open = async () => {
-    const stream = await session('tunnel?service=ssh', lost.agentId);
+    // the list shows the agent as connected a moment before it takes sessions again
+    const stream = await eventually('a session', () =>
+      session('tunnel?service=ssh', lost.agentId).catch(() => undefined),
+    );
     stream.on('error', () => {});
     return eventually('the entry', async () => (await find(`workspace_id:${id} status:ongoing`)).connection_logs[0]);
   };
@@ -254,9 +267,10 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
     const all = (await find(`workspace_id:${id}`)).connection_logs;
     return all.find((each) => each.id === entry.id)!.ssh_info!.disconnect_reason;
   };
+  const row = async (entry: string) => (await sql`SELECT * FROM connection_logs WHERE id = ${entry}`)[0]!;
   try {
     const first = await open();
-    await task.run(AbortSignal.timeout(10_000));
+    await look();
     assert.equal(await reason(first), undefined, 'an open session stays open');
     // the next process of the agent, which here has no host key
     await sql`UPDATE workspace_agents SET ssh_host_key = '' WHERE id = ${lost.agentId}`;
@@ -265,8 +279,13 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
     });
     const yamux = new YamuxSession(byteStream(connection), { role: 'client', keepAlive: false });
     const rpc = createDrpcClient(Agent, () => yamux.openStream());
+    // a session can begin before the agent's first report
+    const early = randomUUID();
+    await sql`INSERT INTO connection_logs ${sql({ ...(await row(first.id)), id: early, connection_id: early, connect_time: new Date() } as never)}`;
     await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.STARTING } });
     assert.equal(await reason(first), 'The agent was restarted.');
+    assert.equal((await row(early))['disconnect_time'], null);
+    await sql`DELETE FROM connection_logs WHERE id = ${early}`;
     await yamux.close();
     await eventually('the agent is back', async () => (await lost.look()).status === 'connected');
 
@@ -277,11 +296,11 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
     const reopen = () =>
       sql`UPDATE connection_logs SET disconnect_time = NULL, disconnect_reason = NULL WHERE id = ${second.id}`;
     await reopen();
-    await task.run(AbortSignal.timeout(10_000));
+    await look();
     assert.equal(await reason(second), undefined, 'its agent may come back');
     await sql`UPDATE workspace_agents SET disconnected_at = now() - interval '3 minutes',
       last_connected_at = now() - interval '4 minutes' WHERE id = ${lost.agentId}`;
-    await task.run(AbortSignal.timeout(10_000));
+    await look();
     assert.equal(await reason(second), 'The agent disconnected.');
 
     await sql`UPDATE workspace_agents SET disconnected_at = now(), last_connected_at = now() WHERE id = ${lost.agentId}`;
@@ -291,7 +310,7 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
     const own = await takeJob(server);
     const type = { case: 'workspaceBuild' as const, value: { resources: [] } };
     await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
-    await task.run(AbortSignal.timeout(10_000));
+    await look();
     assert.equal(await reason(second), 'The workspace was stopped.');
     assert.equal((await find('status:ongoing')).count, 0);
   } finally {

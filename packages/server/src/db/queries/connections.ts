@@ -135,11 +135,15 @@ export async function endConnection(db: Db, _by: SystemTask, connectionId: strin
     WHERE connection_id = ${connectionId} AND disconnect_time IS NULL`;
 }
 
-/** Ends what is open to an agent whose process started again: its sessions ended with the process before. */
-export async function endConnectionsOfAgent(db: Db, agent: ConnectedAgent<AgentIdentity>): Promise<void> {
+/** Ends what was opened before the agent's process started: these sessions ended with the process before. */
+export async function endConnectionsOfAgent(
+  db: Db,
+  agent: ConnectedAgent<AgentIdentity>,
+  startedAt: Date,
+): Promise<void> {
   await db`UPDATE connection_logs SET disconnect_time = now(), disconnect_reason = 'The agent was restarted.'
     WHERE workspace_id = ${agent.workspace_id} AND agent_name = ${agent.name}
-      AND connection_id IS NOT NULL AND disconnect_time IS NULL`;
+      AND connection_id IS NOT NULL AND disconnect_time IS NULL AND connect_time < ${startedAt}`;
 }
 
 /**
@@ -154,7 +158,7 @@ export async function endLostConnections(
   const { count } = await db`UPDATE connection_logs c
     SET disconnect_time = greatest(c.connect_time, over.at), disconnect_reason = over.reason
     FROM (
-      SELECT o.id, CASE WHEN w.status IN ('stopped', 'deleted') THEN j.completed_at ELSE away.at END AS at,
+      SELECT o.id, CASE WHEN w.status IN ('stopped', 'deleted') THEN j.completed_at ELSE coalesce(away.at, now()) END AS at,
         CASE w.status WHEN 'stopped' THEN 'The workspace was stopped.' WHEN 'deleted' THEN 'The workspace was deleted.'
           ELSE 'The agent disconnected.' END AS reason
       FROM connection_logs o JOIN workspaces w ON w.id = o.workspace_id

@@ -35,7 +35,8 @@ export function agentApi(
   reports: AgentReports,
   agent: ConnectedAgent<AgentIdentity>,
 ): DrpcHandlers<typeof Agent> {
-  const { sql, events } = services;
+  const { sql, events, clock } = services;
+  const connectedAt = clock.now();
   const monitors = agentMonitors(services, reports, agent);
   const changed = () =>
     events.publishSoon('workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
@@ -58,8 +59,8 @@ export function agentApi(
       const at =
         lifecycle.changedAt && lifecycle.changedAt.seconds > 0n ? timestampDate(lifecycle.changedAt) : new Date();
       await setAgentLifecycle(sql, agent, { state, at });
-      // each process reports it once
-      if (state === 'starting') await endConnectionsOfAgent(sql, agent);
+      // The agent repeats the report if an answer was lost, and its clock may be ahead. Sessions can begin before it.
+      if (state === 'starting') await endConnectionsOfAgent(sql, agent, at < connectedAt ? at : connectedAt);
       changed();
       return lifecycle;
     },
