@@ -193,34 +193,36 @@ class Daemon implements ProvisionerDaemon {
 
   async #run(): Promise<void> {
     const { options, shared } = { options: this.#options, shared: this.#options.shared };
-    const { engines, versions, runner, launcher, env, diskPause } =
-      shared ?? createShared(options, await findMachine(options, this.#draining.signal));
-    await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
-    const tools: Tools = {
-      engines,
-      versions,
-      runner,
-      launcher,
-      env,
-      initScripts: initScripts(),
-      attachProvider: options.attachProvider ?? true,
-      exitTimeoutMs: options.exitTimeoutMs,
-      cacheDir: options.cacheDir,
-      diskPause,
-      metrics: options.metrics,
-      log: this.#log,
-    };
-    const warm = runner.warm();
-    warm.catch(() => {}); // the runner logs it, and the first job tries again
-    this.#link.start(engines);
-    const draining = this.#draining.signal;
-    const adopted = await this.#adopt(tools); // before it acquires a new job
-    if (options.once && adopted > 0) this.drain();
-    const upkeep = Promise.all([
-      this.#every(options.adoptEveryMs ?? ADOPT_EVERY_MS, async () => void (await this.#adopt(tools))),
-      this.#every(SWEEP_EVERY_MS, () => versions.sweep()),
-    ]);
+    let own: Shared | undefined;
+    let upkeep: Promise<unknown> | undefined;
     try {
+      own = shared ? undefined : createShared(options, await findMachine(options, this.#draining.signal));
+      const { engines, versions, runner, launcher, env, diskPause } = shared ?? own!;
+      await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
+      const tools: Tools = {
+        engines,
+        versions,
+        runner,
+        launcher,
+        env,
+        initScripts: initScripts(),
+        attachProvider: options.attachProvider ?? true,
+        exitTimeoutMs: options.exitTimeoutMs,
+        cacheDir: options.cacheDir,
+        diskPause,
+        metrics: options.metrics,
+        log: this.#log,
+      };
+      const warm = runner.warm();
+      warm.catch(() => {}); // the runner logs it, and the first job tries again
+      this.#link.start(engines);
+      const draining = this.#draining.signal;
+      const adopted = await this.#adopt(tools); // before it acquires a new job
+      if (options.once && adopted > 0) this.drain();
+      upkeep = Promise.all([
+        this.#every(options.adoptEveryMs ?? ADOPT_EVERY_MS, async () => void (await this.#adopt(tools))),
+        this.#every(SWEEP_EVERY_MS, () => versions.sweep()),
+      ]);
       while (!draining.aborted) {
         await this.#settled(); // with `once`, an adopted job is the only job
         if (await this.#takeOne(tools)) if (options.once) break;
@@ -231,7 +233,7 @@ class Daemon implements ProvisionerDaemon {
       this.drain();
       await upkeep;
       await this.#link.close();
-      if (!shared) runner.release();
+      own?.runner.release();
     }
     if (this.#link.rejected) throw this.#link.rejected;
     if (options.once && this.#unfinished) throw this.#unfinished;

@@ -94,6 +94,13 @@ test('once: a job whose folder is gone fails with that reason', async () => {
   await group.done;
 });
 
+test('a daemon that cannot create its folder fails, and closes its connection', async () => {
+  await writeFile(join(h.dir, 'file'), '');
+  const group = await startGroup(['good', 'file/bad']);
+  await assert.rejects(group.done, /ENOTDIR/);
+  await eventually('the server has no connection', () => h.server.sessions.size === 0);
+});
+
 test('reports metrics: connections, jobs with kind, outcome and seconds, and the stages of their log', async () => {
   const seen: unknown[][] = [];
   const note =

@@ -29,8 +29,8 @@ export interface DaemonGroup {
 }
 
 /**
- * Runs several daemons in one process, with one terraform, one cache and one runner. It loads the code that runs jobs when
- * they are registered: many daemons that start at once would otherwise wait for each other's. @throws AppError without
+ * Runs several daemons in one process, with one terraform, one cache and one runner. The daemons register before this
+ * loads the code that runs jobs, so that many processes that start at once all register early. @throws AppError without
  * terraform.
  */
 export async function runDaemonGroup({
@@ -44,12 +44,21 @@ export async function runDaemonGroup({
     ({ name }) => new ServerLink({ ...options, name, log: log.child({ daemon: name }), clock }),
   );
   for (const link of links) link.start(machine.engines);
-  const tried = new AbortController();
-  await Promise.race([Promise.all(links.map((link) => link.tried)), clock.sleep(CONNECT_MS, tried.signal)]);
-  tried.abort();
-  const { createShared, runProvisionerDaemon } = await import('./daemon.ts');
-  const shared = createShared(options, machine);
-  const daemons = members.map((member, at) => runProvisionerDaemon({ ...options, ...member, shared, link: links[at] }));
+  const startDaemons = async () => {
+    const tried = new AbortController();
+    await Promise.race([Promise.all(links.map((link) => link.tried)), clock.sleep(CONNECT_MS, tried.signal)]);
+    tried.abort();
+    const { createShared, runProvisionerDaemon } = await import('./daemon.ts');
+    const shared = createShared(options, machine);
+    const daemons = members.map((member, at) =>
+      runProvisionerDaemon({ ...options, ...member, shared, link: links[at] }),
+    );
+    return { shared, daemons };
+  };
+  const { shared, daemons } = await startDaemons().catch(async (err) => {
+    await Promise.all(links.map((link) => link.close()));
+    throw err;
+  });
   for (const { done } of daemons)
     done.catch(() => {
       for (const other of daemons) other.drain();

@@ -228,16 +228,27 @@ export class ServerLink {
       socketPath,
     });
     const session = new YamuxSession(byteStream(connection), { role: 'client' });
-    // the server has registered this daemon: what is needed only now, and takes as long as everything before
-    const { clientsOf } = await import('./clients.ts');
+    // The server has registered this daemon. Loading the clients takes as long as connecting, so it comes after.
+    const { daemon, control } = await this.#clientsOf(session);
     const ours = parseCapabilities(responseHeaders[CAPABILITIES_HEADER.toLowerCase()]).has('job-control/1');
     const ended = new AbortController();
-    const { daemon, control } = clientsOf(session);
     return {
       session,
       connection: { daemon, control: ours ? control : undefined, ended: ended.signal },
       end: () => ended.abort(new AppError('unavailable', 'The connection to the server was lost.')),
     };
+  }
+
+  /** Closes the session if it fails, or if `close` was called meanwhile: `close` does not have the session yet. */
+  async #clientsOf(session: YamuxSession): Promise<Clients> {
+    try {
+      const { clientsOf } = await import('./clients.ts');
+      this.#closing.signal.throwIfAborted();
+      return clientsOf(session);
+    } catch (err) {
+      await session.close();
+      throw err;
+    }
   }
 }
 
