@@ -5,6 +5,7 @@ import { eventually } from '@platform/testkit/wait';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
 import { runBuiltinDaemons } from './builtin.ts';
+import { abortable } from './link.ts';
 
 let h: Harness;
 beforeEach(async () => {
@@ -31,6 +32,16 @@ test('built-in daemons share one prepared version and one runner, and drain on t
   assert.equal((await readdir(`${h.dir}/cache/tf/versions`)).length, 1);
   builtin.stop();
   await builtin.done;
+});
+
+test('built-in daemons end if their server ends while they start', async (t) => {
+  const parent = t.mock.property(process, 'ppid', process.ppid);
+  const starting = runBuiltinDaemons({ ...h.options, count: 1, namePrefix: 'host' });
+  // as when the system gives an orphan another parent
+  parent.mock.mockImplementation(1);
+  const builtin = await starting;
+  t.after(() => builtin.stop('abandon'));
+  await abortable(builtin.done, AbortSignal.timeout(10_000));
 });
 
 test('built-in daemons end without their server, and the next ones adopt the running builds', async () => {

@@ -28,6 +28,7 @@ export interface BuiltinDaemons {
  * end at once. Terraform continues, and the daemons of the next start adopt it through the journal.
  */
 export async function runBuiltinDaemons(options: BuiltinOptions): Promise<BuiltinDaemons> {
+  const firstParent = process.ppid; // before the first wait, because the server may end meanwhile
   const clock: Clock = options.clock ?? systemClock;
   const { daemons, done, stop } = await runDaemonGroup({
     adoptEveryMs: ADOPT_EVERY_MS,
@@ -39,7 +40,6 @@ export async function runBuiltinDaemons(options: BuiltinOptions): Promise<Builti
     })),
   });
   const ended = new AbortController();
-  const firstParent = process.ppid;
   const parentAlive = options.parentAlive ?? (() => process.ppid === firstParent);
   const orphanhood = watchParent(daemons, {
     parentAlive,
