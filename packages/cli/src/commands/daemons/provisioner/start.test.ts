@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -13,6 +14,7 @@ import { withoutSecrets } from './handover.ts';
 import { daemonRegistry, serveMetrics } from './metrics.ts';
 import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './options.ts';
 
+const MAIN = join(import.meta.dirname, '../../../main.ts');
 const KEY = 'k'.repeat(43);
 
 test('rejects invalid options in one sentence', async () => {
@@ -82,6 +84,37 @@ test('sends the headers of --header and --header-command with the upgrade reques
   assert.deepEqual([seen[0]?.['x-one'], seen[0]?.['x-two']], ['1', 'a=b']);
   const failed = await invoke(['provisioner', 'start', ...line, '--header-command', 'exit 3']);
   assert.match(failed.stderr, /^error: --header-command failed: [\s\S]*$/);
+});
+
+test('ends at SIGTERM and SIGHUP while it downloads terraform', async (t) => {
+  // the download never ends
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const cache = mkdtempSync(join(tmpdir(), 'cache-'));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+    rmSync(cache, { recursive: true, force: true });
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const download = `1.11.4=${url}/terraform.zip#sha256:${'0'.repeat(64)}`;
+  const line = ['--url', url, '--psk', 'p', '--name', 'fine', '--cache-dir', cache, '--terraform-download', download];
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+  ] as const) {
+    const child = spawn(process.execPath, [MAIN, 'provisioner', 'start', ...line], {
+      env: { PATH: process.env['PATH'], HOME: cache },
+      stdio: 'ignore',
+    });
+    t.after(() => child.kill('SIGKILL'));
+    const ended = once(child, 'exit');
+    await once(server, 'request');
+    child.kill(signal);
+    // without a handler, the signal would end it instead, except as PID 1
+    assert.deepEqual(await ended, [code, null]);
+  }
 });
 
 test('warns that --org has no effect with a key', async () => {

@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { AppError } from '@platform/kit';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
@@ -138,6 +139,9 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   const cache = expandHome(given['cache-dir'], ctx.env);
   hideSecrets(cache, ctx.env, texts);
   useAllocator();
+  // Until the daemons run, for example while terraform downloads. As PID 1 of a container, the process would otherwise
+  // ignore SIGTERM.
+  onEverySignal(['SIGINT', 'SIGTERM', 'SIGHUP'], (name) => process.exit(128 + constants.signals[name]));
   if (given.key && isSet('org')) {
     const from = 'org' in texts ? `--org ${given.org}` : `CODER_ORGANIZATION=${given.org}`;
     warn(ctx, `${from} has no effect: the provisioner key sets the organization.`);
@@ -148,7 +152,6 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
 
   const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
   if (metrics) log.info('serving metrics', { address: metrics.address });
-  onEverySignal(['SIGINT'], () => process.exit(130)); // while it finds or downloads terraform
   const { parseNamedEngine, runDaemonGroup } = await import('@platform/provisioner');
   const group = await runDaemonGroup({
     members: names.map((name) => ({ name, workDir: join(cache, `provisioner-${name}`, 'work') })),
