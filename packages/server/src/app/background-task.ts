@@ -4,6 +4,8 @@ export interface BackgroundTask {
   name: string;
   /** The time from the end of one run to the start of the next, in ms. */
   periodMs: number;
+  /** The time from the end of a failed run to the start of the next, in ms. Default: the period. */
+  retryMs?: number;
   /** The time from adding the task to its first run, in ms. Default: none. */
   delayMs?: number;
   /** The longest run, in ms. A longer run is aborted through its signal and reported as failed. Default: one minute. */

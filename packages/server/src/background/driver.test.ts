@@ -77,6 +77,19 @@ test('a wake-up during a run starts exactly one more', async () => {
   assert.ok(off, 'the subscription has ended');
 });
 
+test('repeats a failed run after its retry time', async () => {
+  const tasks = driver();
+  const failing = counting({
+    retryMs: 1,
+    run: async () => {
+      throw new Error('not now');
+    },
+  });
+  tasks.add(failing.task);
+  await failing.reached(3);
+  await tasks.close();
+});
+
 test('reports the last run, its duration and its error, and goes on after a failure', async () => {
   const tasks = driver();
   let broken = true;

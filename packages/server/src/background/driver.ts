@@ -20,7 +20,7 @@ export interface BackgroundDriver {
 /**
  * Runs the server's background tasks. Each task runs alone: when it is added, then a period after each end, and
  * earlier when an event wakes it. A wake-up during a run starts one more run afterwards. A failed run is logged, counted
- * and shown on the health page, and the next one comes as if nothing had happened.
+ * and shown on the health page. The next run comes after the task's retry time.
  */
 export function createBackgroundDriver({ sql, clock, log }: Pick<Services, 'sql' | 'clock' | 'log'>): BackgroundDriver {
   const loops = new Map<string, TaskLoop>();
@@ -106,7 +106,7 @@ class TaskLoop {
 
   /** One run; never rejects. Returns how long until the next, in ms. */
   async #run(): Promise<number> {
-    const { name, periodMs, timeoutMs = TIMEOUT_MS, needsLock } = this.#task;
+    const { name, periodMs, retryMs, timeoutMs = TIMEOUT_MS, needsLock } = this.#task;
     const { sql, clock, log } = this.#services;
     const start = clock.monotonic();
     const timeout = AbortSignal.timeout(timeoutMs);
@@ -126,6 +126,7 @@ class TaskLoop {
     } catch (err) {
       if (this.#stop.signal.aborted) return periodMs;
       outcome = 'failed';
+      next = retryMs;
       error = timeout.aborted ? `it took longer than ${timeoutMs} ms` : errorText(err);
       log.warn('a background task failed', { task: name, err: error });
     }

@@ -220,8 +220,8 @@ test('does not start a workspace that has a newer build', async () => {
     await tx`INSERT INTO workspace_builds (workspace_id, template_version_id, build_number, transition, initiator_id, job_id)
       SELECT workspace_id, template_version_id, 3, 'stop', initiator_id, ${job!.id} FROM workspace_builds WHERE id = ${stop.id}`;
   });
-  // no event says so
-  await eventually('the restart is dropped', async () => (await waiting()) === 0, 5_000);
+  // The rows above publish no event. The task looks each second while a restart waits, and else every 15 seconds.
+  await eventually('the restart is dropped', async () => (await waiting()) === 0, 12_000);
   // this server sees it only under the lock of the workspace
   const { workspace_id: _, ...stored } = { ...row!, parameters: sql.json([]) };
   await sql`INSERT INTO workspace_restarts ${sql(stored as never)}`;

@@ -7,7 +7,7 @@ import { anyRestarts, dropRestarts, dueRestarts } from '../db/queries/restarts.t
 
 /** How often to look without an event, which may be lost. */
 const PERIOD_MS = 15_000;
-/** How often to look while a restart waits for the end of its stop. */
+/** How often to look while a restart waits for the end of its stop, and after a start that failed. */
 const WAITING_MS = 1_000;
 /** The most starts of one look. The next look follows at once. */
 const AT_ONCE = 250;
@@ -21,6 +21,8 @@ export function restartsTask(services: Services): BackgroundTask {
   return {
     name,
     periodMs: PERIOD_MS,
+    // one start that keeps failing must not delay the others
+    retryMs: WAITING_MS,
     needsLock: false,
     wakeOn: (wake) => [
       events.on(
