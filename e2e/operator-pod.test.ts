@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
-import { createKubeClient } from '@platform/operator/kube/client';
+import { createKubeClient, isNotFound } from '@platform/operator/kube/client';
 import { inClusterConnection } from '@platform/operator/kube/connection';
 import { type KubeObject, LEASES, type Resource, SECRETS } from '@platform/operator/kube/types';
 import {
@@ -109,7 +109,10 @@ test("reconciles with its service account and the chart's rights", needsKubernet
     await eventually('the provisioner is gone', () =>
       cluster.client.get(PROVISIONERS, each, 'berlin').then(
         () => false,
-        () => true,
+        (err) => {
+          if (isNotFound(err)) return true;
+          throw err;
+        },
       ),
     );
   }

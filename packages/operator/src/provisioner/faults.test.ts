@@ -66,6 +66,15 @@ async function settles(namespace: string, name: string): Promise<Provisioner> {
   return found;
 }
 
+const isGone = (namespace: string, name: string) =>
+  cluster.client.get(PROVISIONERS, namespace, name).then(
+    () => false,
+    (err) => {
+      if (isNotFound(err)) return true;
+      throw err;
+    },
+  );
+
 const keysNamed = async (name: string) => {
   const { body } = await server.api<{ name: string }[]>('GET', '/organizations/default/provisionerkeys');
   return body.filter((key) => key.name.startsWith(name)).length;
@@ -96,12 +105,7 @@ for (const [what, fault] of Object.entries(FAULTS)) {
     await settles(operator.namespace, name);
     assert.ok(proxy.faults > 0);
     await cluster.client.delete(PROVISIONERS, operator.namespace, name);
-    await eventually('it is gone', () =>
-      cluster.client.get(PROVISIONERS, operator.namespace, name).then(
-        () => false,
-        () => true,
-      ),
-    );
+    await eventually('it is gone', () => isGone(operator.namespace, name));
   });
 }
 
@@ -192,12 +196,7 @@ test('in a namespace that is deleted, the key goes even if the token went first'
   });
   await cluster.client.delete(NAMESPACES, '', namespace);
   // nothing holds the namespace up any more
-  await eventually('the provisioner is gone', () =>
-    cluster.client.get(PROVISIONERS, namespace, 'terminated').then(
-      () => false,
-      () => true,
-    ),
-  );
+  await eventually('the provisioner is gone', () => isGone(namespace, 'terminated'));
   assert.equal(await keysNamed('terminated'), 0);
 });
 
@@ -234,15 +233,6 @@ test('continues while its resources are upgraded, with the same key', needsKuber
   assert.equal(await keysNamed('upgraded'), 1);
 });
 
-const isGone = (namespace: string, name: string) =>
-  cluster.client.get(PROVISIONERS, namespace, name).then(
-    () => false,
-    (err) => {
-      if (isNotFound(err)) return true;
-      throw err;
-    },
-  );
-
 /** Forwards connections to the test's server while it is open. */
 async function startDoor() {
   const open = new Set<Socket>();
@@ -274,7 +264,7 @@ async function startDoor() {
 }
 
 test(
-  'a deletion does not wait for a server that is away, which loses the key when it is back',
+  'a deletion does not wait for an unreachable server, and deletes the key when the server is back',
   needsKubernetes,
   async (t) => {
     const operator = await operate();
@@ -306,34 +296,45 @@ test('while the server rejects the token or is away, no daemon is removed', need
   const { body } = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     body: { token_name: 'short' },
   });
-  await storeSecret(cluster, namespace, 'token', { token: body.key });
-  const autoscaling = { minReplicas: 0, maxReplicas: 3, idleSeconds: 1, mode: 'Deployment' };
-  await create(namespace, 'scaled', { url: door.url, tags: { size: 'scaled' }, replicas: undefined, autoscaling });
-  await settles(namespace, 'scaled');
-  const job = await pendingVersion(server, { tags: { size: 'scaled' } });
-  const replicas = async () =>
-    (await cluster.client.get<Deployment>(DEPLOYMENTS, namespace, 'scaled-provisioner')).spec.replicas;
-  await eventually('a daemon is wanted', async () => (await replicas()) === 1);
+  await storeSecret(cluster, namespace, 'short', { token: body.key });
+  // The server always answers for `control`. When `control` has scaled down, the idle time is over.
+  for (const [name, changes] of [
+    ['scaled', { url: door.url, bootstrap: { credentialsSecretRef: { name: 'short' } } }],
+    ['control', {}],
+  ] as const) {
+    const autoscaling = { minReplicas: 0, maxReplicas: 3, idleSeconds: 1, mode: 'Deployment' };
+    await create(namespace, name, { ...changes, tags: { size: name }, replicas: undefined, autoscaling });
+    await settles(namespace, name);
+  }
+  const replicas = async (name: string) =>
+    (await cluster.client.get<Deployment>(DEPLOYMENTS, namespace, `${name}-provisioner`)).spec.replicas;
+  const reach = (name: string, count: number) =>
+    eventually(`${name} has ${count} replicas`, async () => (await replicas(name)) === count, 30_000);
   const says = (reason: string) =>
     eventually(`a condition says ${reason}`, async () => {
       const { status } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'scaled');
       return status?.conditions?.some((each) => each.type === 'Ready' && each.reason === reason);
     });
-  await server.api('DELETE', `/users/me/keys/${body.key.split('-')[0]}`);
-  await says('Unauthorized');
-  // the operator cannot see that the job has ended
-  await server.api('PATCH', `/templateversions/${job.id}/cancel`);
-  assert.equal(await replicas(), 1);
-  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
-  await eventually('no daemon is wanted', async () => (await replicas()) === 0, 30_000);
+  const keepsItsDaemonWhile = async (away: () => Promise<unknown>, reason: string) => {
+    const jobs: { id: string }[] = [];
+    for (const name of ['scaled', 'control']) {
+      jobs.push(await pendingVersion(server, { tags: { size: name } }));
+      await reach(name, 1);
+    }
+    await away();
+    await says(reason);
+    // the operator cannot see that the job of `scaled` has ended
+    for (const { id } of jobs) await server.api('PATCH', `/templateversions/${id}/cancel`);
+    await reach('control', 0);
+    assert.equal(await replicas('scaled'), 1);
+  };
+
+  await keepsItsDaemonWhile(() => server.api('DELETE', `/users/me/keys/${body.key.split('-')[0]}`), 'Unauthorized');
+  await storeSecret(cluster, namespace, 'short', { token: server.adminToken });
+  await reach('scaled', 0);
   assert.equal(await keysNamed('scaled'), 1, 'the key is the same');
 
-  await pendingVersion(server, { tags: { size: 'scaled' } });
-  await eventually('a daemon is wanted again', async () => (await replicas()) === 1);
-  await door.close();
-  await says('Unreachable');
-  assert.equal(await replicas(), 1);
+  await keepsItsDaemonWhile(door.close, 'Unreachable');
   await door.reopen();
-  await says('WaitingForDaemons');
-  assert.equal(await replicas(), 1);
+  await reach('scaled', 0);
 });
