@@ -2,8 +2,8 @@ import { Ajv, type Options } from 'ajv';
 import fastJsonStringify from 'fast-json-stringify';
 import type { FastifySchema, FastifySchemaCompiler, FastifyServerOptions } from 'fastify';
 
-// A route's schemas are compiled with its first request. To compile those of all routes takes more of a processor than
-// the rest of the server's start, and most servers use few routes. `validate.test.ts` compiles them all.
+// The first request of a route compiles its schemas. Compiling the schemas of all routes takes more CPU time than the rest
+// of the server's start, and most servers use few routes. `validate.test.ts` compiles them all.
 
 const shared: Options = {
   strict: false,
