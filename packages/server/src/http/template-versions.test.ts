@@ -7,6 +7,7 @@ import type {
   Preset,
   ProvisionerJob,
   ProvisionerJobLog,
+  Template,
   TemplateExample,
   TemplateVersion,
   TemplateVersionParameter,
@@ -98,6 +99,42 @@ test('rejects a version without a source, with two, with an unknown one or with 
   assert.equal((await createVersion({ file_id }, member.token)).status, 403);
   assert.equal((await get('nonsense')).status, 400);
   assert.equal((await get(crypto.randomUUID())).status, 404);
+});
+
+test('lets people who may change a template read and reuse its source, and nobody else', async () => {
+  const text = '# of a colleague';
+  const file_id = await uploadSource(server, text);
+  const version = await importedVersion(server, { file_id });
+  const made = await server.api<Template>('POST', '/organizations/default/templates', {
+    body: { name: 'shared', template_version_id: version.id },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const template = made.body;
+  const own = await uploadSource(server, '# of no template');
+  const editor = await insertPerson(server, 'editor');
+  const manager = await insertPerson(server, 'manager');
+  const user = await insertPerson(server, 'reader');
+  const acl = { user_perms: { [editor.id]: 'admin', [user.id]: 'use' } };
+  assert.equal((await server.api('PATCH', `/templates/${template.id}/acl`, { body: acl })).status, 200);
+  const roles = { roles: ['organization-template-admin'] };
+  const given = await server.api('PUT', `/organizations/default/members/${manager.id}/roles`, { body: roles });
+  assert.equal(given.status, 200, JSON.stringify(given.body));
+  const read = (id: string, token: string) => server.api<string>('GET', `/files/${id}`, { token });
+  for (const { token } of [editor, manager]) {
+    const found = await read(file_id, token);
+    assert.equal(found.status, 200);
+    assert.ok(found.body.includes(text));
+    assert.equal((await createVersion({ file_id, template_id: template.id }, token)).status, 201);
+    await failTaken(server, await takeJob(server), 'enough');
+    assert.equal((await read(own, token)).status, 404);
+    const unreadable = await createVersion({ file_id: own, template_id: template.id }, token);
+    const absent = await createVersion({ file_id: crypto.randomUUID(), template_id: template.id }, token);
+    assert.deepEqual([unreadable.status, unreadable.body], [404, absent.body]);
+  }
+  assert.equal((await read(file_id, user.token)).status, 404);
+  // the same file of a deleted template
+  assert.equal((await server.api('DELETE', `/templates/${template.id}`)).status, 200);
+  assert.equal((await read(file_id, manager.token)).status, 404);
 });
 
 test('shows the results of an import when it has ended, without sensitive values', async () => {

@@ -1,10 +1,11 @@
 import type { UploadResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { authorize } from '../../authz/authorize.ts';
+import { authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import { fileById, fileData, insertFile } from '../../db/queries/files.ts';
+import { type FileRow, fileById, fileData, insertFile, templatesOfFile } from '../../db/queries/files.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
+import { templateObject } from '../template/find.ts';
 import { unpackUpload } from './archive.ts';
 
 const TAR = 'application/x-tar';
@@ -47,6 +48,17 @@ const by = (ctx: Ctx, what: string) => ({
   signal: ctx.signal,
 });
 
+/**
+ * A file that the actor may read: their own, or the source of a template that they may change. Undefined for any other
+ * file, as if it did not exist.
+ */
+export async function readableFile(ctx: Ctx, id: string): Promise<FileRow | undefined> {
+  const file = await fileById(ctx.sql, id);
+  if (!file || may(ctx.actor, 'read', { type: 'file', ownerId: file.created_by })) return file;
+  const templates = await templatesOfFile(ctx.sql, id);
+  return templates.some((template) => may(ctx.actor, 'update', templateObject(template))) ? file : undefined;
+}
+
 /** The bytes of an upload, as the stored tar or as a zip. */
 export async function downloadFile(
   ctx: Ctx,
@@ -55,9 +67,8 @@ export async function downloadFile(
 ): Promise<{ contentType: string; data: Uint8Array }> {
   if (!isUuid(id)) throw new AppError('invalid', 'File id must be a valid UUID.');
   if (format !== '' && format !== 'zip') throw new AppError('invalid', 'Only conversion to ZIP format is supported.');
-  const file = await fileById(ctx.sql, id);
+  const file = await readableFile(ctx, id);
   if (!file) throw notFound();
-  authorize(ctx, 'read', { type: 'file', ownerId: file.created_by });
   const data = async () => {
     const found = await fileData(ctx.sql, id);
     if (!found) throw notFound();

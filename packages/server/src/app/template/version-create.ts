@@ -2,11 +2,11 @@ import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/co
 import { AppError, checkVersionName } from '@platform/kit';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import { fileById } from '../../db/queries/files.ts';
 import { insertJob } from '../../db/queries/job-queue.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { readableFile } from '../file/files.ts';
 import { noteRequiredVersion } from '../job/engines.ts';
 import { announcePending } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
@@ -84,11 +84,10 @@ async function sourceFile(ctx: Ctx, input: CreateTemplateVersionRequest): Promis
     });
   }
   if (!fileId) return exampleArchive(ctx, input.example_id!);
-  const file = await fileById(ctx.sql, fileId);
+  const file = await readableFile(ctx, fileId);
   if (!file)
     throw new AppError('not_found', 'File not found.', {
       validations: [{ field: 'file_id', detail: 'file not found' }],
     });
-  authorize(ctx, 'read', { type: 'file', ownerId: file.created_by });
   return file.id;
 }

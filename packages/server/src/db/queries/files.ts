@@ -4,6 +4,7 @@ import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { JobRow } from './jobs.ts';
 import type { VersionPlace } from './template-versions.ts';
+import type { TemplateRow } from './templates.ts';
 
 export interface FileRow {
   id: string;
@@ -18,6 +19,17 @@ export interface FileRow {
 export async function fileById(db: Db, id: string): Promise<FileRow | undefined> {
   const [row] = await db<FileRow[]>`SELECT id, hash, mimetype, created_by, created_at FROM files WHERE id = ${id}`;
   return row;
+}
+
+/** The templates with a version whose source is this file. */
+export async function templatesOfFile(
+  db: Db,
+  id: string,
+): Promise<Pick<TemplateRow, 'organization_id' | 'user_acl' | 'group_acl'>[]> {
+  return db<Pick<TemplateRow, 'organization_id' | 'user_acl' | 'group_acl'>[]>`
+    SELECT organization_id, user_acl, group_acl FROM templates WHERE NOT deleted AND id IN (
+      SELECT tv.template_id FROM provisioner_jobs j JOIN template_versions tv ON tv.job_id = j.id
+      WHERE j.file_id = ${id} AND j.type = 'template_version_import')`;
 }
 
 // Files have up to 100 MiB. The driver converts each value to text of twice its size and back, which takes half a
