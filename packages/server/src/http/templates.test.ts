@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Template, TemplateVersion, Workspace } from '@platform/contract';
 import {
   createTestTemplate,
   failTaken,
@@ -208,6 +208,32 @@ test('archives no active version, no version of a workspace and no version that 
   const whole = await server.api<TemplateVersion[]>('GET', `/templates/${made.id}/versions?include_archived=true`);
   assert.equal(whole.body.length, 5);
   await failTaken(server, own, 'enough');
+});
+
+test('creates no workspace of an archived version, which an existing workspace keeps', async () => {
+  const { sql } = server.services;
+  const made = await createTestTemplate(server, 'kept');
+  const { id } = await importedVersion(server, { template_id: made.id, name: 'old' });
+  const create = (name: string) =>
+    server.api<Workspace & Refusal>('POST', '/users/me/workspaces', { body: { name, template_version_id: id } });
+  const first = await create('first');
+  assert.equal(first.status, 201, JSON.stringify(first.body));
+  await failTaken(server, await takeJob(server), 'enough');
+  // a version that a workspace uses is archived only if both happen at the same moment
+  await sql`UPDATE template_versions SET archived = true WHERE id = ${id}`;
+  const { status, body } = await create('second');
+  assert.equal(status, 400);
+  assert.match(body.message, /archived/);
+  assert.deepEqual(
+    body.validations?.map(({ field }) => field),
+    ['template_version_id'],
+  );
+  const again = await server.api('POST', `/workspaces/${first.body.id}/builds`, { body: { transition: 'start' } });
+  assert.equal(again.status, 201, JSON.stringify(again.body));
+  await failTaken(server, await takeJob(server), 'enough');
+  assert.equal((await server.api('POST', `/templateversions/${id}/unarchive`)).status, 200);
+  assert.equal((await create('second')).status, 201);
+  await failTaken(server, await takeJob(server), 'enough');
 });
 
 test('lets members see and use templates for everyone, and change none', async () => {

@@ -24,6 +24,8 @@ export interface BuildChoice {
   given: NameValue[];
   /** The values of the last build. */
   last: NameValue[] | undefined;
+  /** Whether the build creates the workspace. An existing workspace may keep its version when that is archived. */
+  creates?: boolean;
 }
 
 /** A build whose version and parameters are valid. */
@@ -43,7 +45,7 @@ export async function prepareBuild(
   tx: Tx,
   answers: Answers,
   template: VersionRules,
-  { transition, versionId, ownerId, presetId, given, last }: BuildChoice,
+  { transition, versionId, ownerId, presetId, given, last, creates = false }: BuildChoice,
 ): Promise<PreparedBuild> {
   if (
     transition === 'start' &&
@@ -54,6 +56,11 @@ export async function prepareBuild(
     throw new AppError('forbidden', 'Template requires using the active version.');
   }
   const version = await usableVersion(tx, versionId, template.id);
+  if (creates && version.archived) {
+    throw new AppError('invalid', 'The template version is archived. Choose another version for a new workspace.', {
+      validations: [{ field: 'template_version_id', detail: 'template version is archived' }],
+    });
+  }
   const preset = presetId ? await presetParameters(tx, versionId, presetId) : {};
   if (!preset) throw new AppError('invalid', 'The preset does not belong to this template version.');
   const parameters = await buildValues(ctx, tx, answers, {

@@ -77,6 +77,7 @@ export async function createWorkspace(
         presetId: input.template_version_preset_id,
         given: input.rich_parameter_values ?? [],
         last: undefined,
+        creates: true,
       });
       const workspace = {
         template_id: template.id,
