@@ -379,3 +379,24 @@ test('lets an agent create sub-agents, which act for the workspace until they ar
   assert.deepEqual((await rpc.listSubAgents({})).agents, []);
   session.close();
 });
+
+test('gives each name to one agent of a build only, also if two parents ask at the same moment', async () => {
+  const { sql } = server.services;
+  const { workspace, token } = await started('twins');
+  const second = crypto.randomUUID();
+  // another machine of the same build, with its own agent
+  await sql`WITH machine AS (
+      INSERT INTO workspace_resources (id, job_id, transition, type, name)
+      SELECT gen_random_uuid(), job_id, 'start', 'vm', 'other' FROM workspace_builds WHERE id = ${workspace.latest_build.id} RETURNING id)
+    INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system)
+    SELECT gen_random_uuid(), id, 'second', ${second}, 'amd64', 'linux' FROM machine`;
+  const parents = [await connect(token), await connect(second)];
+  for (let i = 0; i < 5; i++) {
+    const results = await Promise.allSettled(parents.map(({ rpc }) => rpc.createSubAgent({ name: `container-${i}` })));
+    const errors = results.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []));
+    assert.equal(errors.length, 1);
+    assert.match(errors[0]!, /already has an agent "container-/);
+  }
+  await assert.rejects(parents[0]!.rpc.createSubAgent({ name: 'Second' }), /already has an agent/);
+  for (const { session } of parents) session.close();
+});

@@ -8,7 +8,7 @@ import {
   deleteSubAgentRow,
   insertSubAgent,
   insertSubAgentApp,
-  lockParentAgent,
+  lockAgentsOfBuild,
   purgeSubAgents,
   type SubAgent,
   subAgentsOf,
@@ -98,7 +98,7 @@ export async function createSubAgent(
     throw new AppError('invalid', `A sub-agent with its apps can have at most ${LONGEST_SUB_AGENT} characters.`);
   }
   const made = await sql.begin(async (tx) => {
-    const others = await lockParentAgent(tx, parent);
+    const others = await lockAgentsOfBuild(tx, parent);
     if (others.some((other) => other.name.toLowerCase() === name.toLowerCase()))
       throw new AppError('conflict', `The workspace already has an agent ${JSON.stringify(name)}.`);
     if (others.filter((other) => other.parent_id === parent.id).length >= MOST_SUB_AGENTS)

@@ -13,14 +13,16 @@ export interface SubAgent {
   token: string;
 }
 
-/** Locks a parent agent, so that its sub-agents are added one after the other, and lists all agents of its resource. */
-export async function lockParentAgent(
+/** Locks the job of an agent's build, so that its sub-agents are added one after the other, and lists all its agents. */
+export async function lockAgentsOfBuild(
   tx: Tx,
   parent: ConnectedAgent<AgentIdentity>,
 ): Promise<{ name: string; parent_id: string | null }[]> {
-  await tx`SELECT 1 FROM workspace_agents WHERE id = ${parent.id} FOR UPDATE`;
-  return tx<{ name: string; parent_id: string | null }[]>`
-    SELECT name, parent_id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND NOT deleted`;
+  const [job] = await tx<{ id: string }[]>`SELECT id FROM provisioner_jobs
+    WHERE id = (SELECT job_id FROM workspace_resources WHERE id = ${parent.resource_id}) FOR NO KEY UPDATE`;
+  if (!job) return [];
+  return tx<{ name: string; parent_id: string | null }[]>`SELECT a.name, a.parent_id FROM workspace_agents a
+    JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${job.id} AND NOT a.deleted`;
 }
 
 /** The most deleted sub-agents that are kept with their logs. Each list of workspaces reads past all of them. */
