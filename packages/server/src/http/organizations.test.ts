@@ -219,6 +219,35 @@ test('nobody grants permissions that they lack, by a new role, a changed role or
   assert.equal(await editor(role('same', 'assign_org_role:read')), 200);
 });
 
+test('nobody restores a permission that they lack and that somebody takes out of a role at that moment', async () => {
+  const { sql } = server.services;
+  const role = (...permissions: string[]) => ({ name: 'shrinking', organization_permissions: allow(...permissions) });
+  const made = await server.api('POST', ROLES, { body: role('workspace:read', 'workspace:ssh') });
+  assert.equal(made.status, 200, JSON.stringify(made.body));
+  const eve = await createPerson(server, 'eve');
+  await server.api('POST', '/organizations/team/members/eve');
+  await server.api('PUT', '/organizations/team/members/eve/roles', { body: { roles: ['organization-admin'] } });
+  const put = () => server.api<Role>('PUT', ROLES, { token: eve.token, body: role('workspace:read', 'workspace:ssh') });
+  assert.equal((await put()).status, 200, 'what is in the role may stay');
+  const edited = await sql.begin(async (tx) => {
+    const [mine] = await tx<{ pid: number }[]>`UPDATE custom_roles SET permissions = '{"workspace": ["read"]}'
+      WHERE name = 'shrinking' RETURNING pg_backend_pid() AS pid`;
+    const pending = put();
+    await eventually('the other change waits', async () => {
+      const rows = await sql`SELECT FROM pg_stat_activity WHERE ${mine!.pid} = ANY (pg_blocking_pids(pid))`;
+      return rows.length > 0;
+    });
+    return { pending };
+  });
+  assert.equal((await edited.pending).status, 403);
+  const { body } = await server.api<AssignableRoles[]>('GET', ROLES);
+  const now = body.find(({ name }) => name === 'shrinking')!;
+  assert.deepEqual(
+    now.organization_permissions.map(({ action }) => action),
+    ['read'],
+  );
+});
+
 test('the sync of roles gives nobody a role that its editor may not assign', async () => {
   const [uma, adi] = [await insertPerson(server, 'uma'), await insertPerson(server, 'adi')];
   for (const [name, role] of [

@@ -15,11 +15,11 @@ import {
 import { type Db, isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
   type CustomRoleRow,
-  customRoleByName,
   customRolesOf,
   deleteCustomRole,
   holdersOf,
   insertCustomRole,
+  lockCustomRole,
   updateCustomRole,
 } from '../../db/queries/custom-roles.ts';
 import { audit } from '../audit.ts';
@@ -131,10 +131,10 @@ export async function createRole(ctx: Ctx, organization: string, input: CustomRo
 export async function updateRole(ctx: Ctx, organization: string, input: CustomRoleRequest): Promise<RoleAnswer> {
   const place = await findInOrganization(ctx, 'update', { type: 'assign_org_role' }, organization);
   const permissions = checkRequest(input);
-  const old = await customRoleByName(ctx.sql, place.organizationId, input.name);
-  if (!old) throw notFound();
-  checkHeld(ctx, place.organizationId, permissions, old.permissions);
   return ctx.sql.begin(async (tx) => {
+    const old = await lockCustomRole(tx, place.organizationId, input.name);
+    if (!old) throw notFound();
+    checkHeld(ctx, place.organizationId, permissions, old.permissions);
     const row = await updateCustomRole(tx, place, old.id, { display_name: input.display_name ?? '', permissions });
     if (!row) throw notFound();
     await audit(ctx, tx, { ...entry(row, 'write'), before: old, after: row });
@@ -146,9 +146,9 @@ export async function updateRole(ctx: Ctx, organization: string, input: CustomRo
 
 export async function deleteRole(ctx: Ctx, organization: string, name: string): Promise<undefined> {
   const place = await findInOrganization(ctx, 'delete', { type: 'assign_org_role' }, organization);
-  const role = await customRoleByName(ctx.sql, place.organizationId, name);
-  if (!role) throw notFound();
   await ctx.sql.begin(async (tx) => {
+    const role = await lockCustomRole(tx, place.organizationId, name);
+    if (!role) throw notFound();
     const holders = await deleteCustomRole(tx, place, role);
     await audit(ctx, tx, { ...entry(role, 'delete'), before: role });
     if (holders.length > 0) await ctx.events.publish(tx, 'revoked', { user_ids: holders });

@@ -23,13 +23,10 @@ export async function customRolesOf(db: Db, organizationId: string): Promise<Cus
     WHERE organization_id = ${organizationId} ORDER BY lower(name)`;
 }
 
-export async function customRoleByName(
-  db: Db,
-  organizationId: string,
-  name: string,
-): Promise<CustomRoleRow | undefined> {
-  const [row] = await db<CustomRoleRow[]>`SELECT ${COLUMNS(db)} FROM custom_roles
-    WHERE organization_id = ${organizationId} AND lower(name) = lower(${name})`;
+/** Reads a role and prevents other changes of it until the transaction ends. */
+export async function lockCustomRole(tx: Tx, organizationId: string, name: string): Promise<CustomRoleRow | undefined> {
+  const [row] = await tx<CustomRoleRow[]>`SELECT ${COLUMNS(tx)} FROM custom_roles
+    WHERE organization_id = ${organizationId} AND lower(name) = lower(${name}) FOR UPDATE`;
   return row;
 }
 
