@@ -297,6 +297,9 @@ test('keeps the account of pools out of lists, and lets nobody change or use it'
   const [one] = await fill(template, 1);
   const body2 = { name: 'x', template_id: template.id };
   assert.equal((await server.api('POST', '/users/prebuilds/workspaces', { body: body2 })).status, 403);
+  const dormant = { dormant: true };
+  assert.equal((await server.api('PUT', `/workspaces/${one!.id}/dormant`, { body: dormant })).status, 409);
+  assert.equal((await poolOf(template))[0]!.dormant_at, null);
   // those who look after templates may delete an unclaimed workspace, other people do not see it
   const ann = await insertPerson(server, 'outsider');
   const tess = await insertPerson(server, 'tess', ['template-admin']);

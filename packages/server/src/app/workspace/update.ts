@@ -4,6 +4,7 @@ import type {
   UpdateWorkspaceRequest,
   Workspace,
 } from '@platform/contract';
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { AppError, checkName } from '@platform/kit';
 import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
@@ -73,6 +74,9 @@ export async function setDormancy(ctx: Ctx, id: string, input: UpdateWorkspaceDo
   const dormant = input.dormant ?? false;
   // a second time would postpone the deletion
   if (dormant && workspace.dormant_at !== null) return toWorkspace(ctx, workspace);
+  // nobody could claim it, and it would still count in its pool
+  if (dormant && workspace.owner_id === PREBUILDS_USER_ID)
+    throw new AppError('conflict', 'An unclaimed prebuilt workspace cannot be dormant. Delete it instead.');
   await changeWorkspace(ctx, workspace, async (tx) => {
     if (!dormant) {
       await activateWorkspace(tx, workspace, ctx.clock.now());
