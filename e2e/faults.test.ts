@@ -24,7 +24,7 @@ before(async () => {
   chmodSync(scratch, 0o1777); // daemons of a root server have their own uid
   server = await startCoderServer({
     env: {
-      CODER_PROVISIONER_LEASE: '6s',
+      CODER_PROVISIONER_LEASE: '10s',
       AWS_SECRET_ACCESS_KEY: 'canary-cloud',
       PGPASSWORD: 'canary-pg',
       MY_COPY: 'canary-psk',

@@ -36,9 +36,9 @@ async function agentToken(server: ServerProcess, buildId: string): Promise<strin
   return row!.token;
 }
 
-const connected = async (server: ServerProcess, buildId: string) => {
+const ready = async (server: ServerProcess, buildId: string) => {
   const { body } = await server.api<Build>('GET', `/workspacebuilds/${buildId}`);
-  return body.resources.some(({ agents }) => agents?.some(({ status }) => status === 'connected'));
+  return body.resources.some(({ agents }) => agents?.some((agent) => agent.lifecycle_state === 'ready'));
 };
 
 /**
@@ -75,7 +75,8 @@ async function work(server: ServerProcess, disk: SmallDisk | undefined): Promise
   agent.stdout!.destroy();
   agent.stderr?.destroy();
   const agentEnd = new Promise((resolve) => agent.once('exit', (code, signal) => resolve(code ?? signal)));
-  await eventually('the agent is connected', () => connected(server, workspace.latest_build.id));
+  // it has logged its connection, which the server sees first
+  await eventually('the agent is ready', () => ready(server, workspace.latest_build.id));
   disk?.empty();
   agent.kill('SIGTERM');
   daemon.child.kill('SIGTERM');
