@@ -1,6 +1,7 @@
 import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { systemTask } from '../authz/proofs.ts';
+import { ping } from '../db/connect.ts';
 import { endLostConnections } from '../db/queries/connections.ts';
 
 const PERIOD_MS = 30_000;
@@ -12,18 +13,19 @@ const AT_ONCE = 1_000;
 export function lostConnectionsTask(services: Services): BackgroundTask {
   const { sql, clock } = services;
   const name = 'lost connections';
+  /** When the last run succeeded. */
   let lastRun = Number.NEGATIVE_INFINITY;
   return {
     name,
     periodMs: PERIOD_MS,
     needsLock: true,
     async run(signal) {
-      // while the database was away, agents could not be marked as connected
-      const wasAway = clock.monotonic() - lastRun > AWAY_MS / 2;
-      lastRun = clock.monotonic();
-      if (wasAway) return undefined;
       const task = systemTask(systemContext(services, name, signal));
-      const ended = await endLostConnections(sql, task, { awayMs: AWAY_MS, most: AT_ONCE });
+      let ended = 0;
+      // while the database was away, agents could not be marked as connected
+      if (clock.monotonic() - lastRun > AWAY_MS / 2) await ping(sql);
+      else ended = await endLostConnections(sql, task, { awayMs: AWAY_MS, most: AT_ONCE });
+      lastRun = clock.monotonic();
       return ended === AT_ONCE ? 0 : undefined;
     },
   };

@@ -300,6 +300,27 @@ test('ends the entries of sessions whose agent or workspace went away', async ()
     assert.equal(await reason(second), undefined, 'its agent may come back');
     await sql`UPDATE workspace_agents SET disconnected_at = now() - interval '3 minutes',
       last_connected_at = now() - interval '4 minutes' WHERE id = ${lost.agentId}`;
+    // while the database is away, each run fails. The first run afterwards waits for the agents to be marked again
+    let away = false;
+    let ms = 0;
+    const sometimes = new Proxy(sql, {
+      apply(query, self, args) {
+        if (away) throw new Error('the database is away');
+        return Reflect.apply(query as never, self, args);
+      },
+    });
+    const clock = { ...server.services.clock, monotonic: () => ms };
+    const other = lostConnectionsTask({ ...server.services, sql: sometimes, clock });
+    const later = () => {
+      ms += other.periodMs;
+      return other.run(AbortSignal.timeout(10_000));
+    };
+    await later();
+    away = true;
+    for (let run = 0; run < 5; run++) await assert.rejects(later(), /away/);
+    away = false;
+    await later();
+    assert.equal(await reason(second), undefined, 'the agents are not marked yet');
     await look();
     assert.equal(await reason(second), 'The agent disconnected.');
 
