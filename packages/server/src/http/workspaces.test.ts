@@ -242,7 +242,7 @@ test('cancels only pending builds where a pending one is expected', async () => 
   // as if a daemon took it after the check
   const task = systemTask(systemContext(server.services, 'test'));
   const cancelable = { task, job_id: job.id };
-  assert.equal(await cancelJob(server.services.sql, cancelable, { onlyPending: true }), undefined);
+  assert.equal(await cancelJob(server.services.sql, cancelable, { expected: 'pending' }), undefined);
   assert.equal((await server.api('PATCH', `/workspacebuilds/${id}/cancel?expect_status=running`)).status, 200);
   await requestCancel(server.services, cancelable, { force: true });
   assert.equal((await build(workspace.id, { transition: 'delete', orphan: true })).status, 201);

@@ -5,9 +5,6 @@ import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } f
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 
-const unexpected = (expected: string, was: string) =>
-  new AppError('precondition', `Job is not in the expected state: expected ${expected}, was ${was}.`);
-
 /**
  * Cancels a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With `force`, a
  * running job that was canceled before ends in the database, and its daemon loses ownership.
@@ -28,10 +25,7 @@ export async function requestCancel(
   } = {},
 ): Promise<JobRow> {
   return ctx.sql.begin(async (tx) => {
-    const before = expected && (await jobById(tx, cancelable.job_id));
-    if (before && before.job_status !== expected) throw unexpected(expected, before.job_status);
-    // a daemon may take it at this moment
-    const job = await cancelJob(tx, cancelable, { onlyPending: expected === 'pending' });
+    const job = await cancelJob(tx, cancelable, { expected });
     if (job) {
       await record?.(tx);
       await ctx.events.publish(tx, 'job_canceled', { job_id: job.id, force: false });
@@ -39,7 +33,7 @@ export async function requestCancel(
       else await ctx.events.publish(tx, 'job_changed', { job_id: job.id });
       return job;
     }
-    if (force) {
+    if (force && !expected) {
       const forced = await forceCancelJob(tx, cancelable);
       if (forced) {
         await record?.(tx);
@@ -50,7 +44,12 @@ export async function requestCancel(
     }
     const now = await jobById(tx, cancelable.job_id);
     if (!now) throw notFound();
-    if (expected && now.job_status !== expected) throw unexpected(expected, now.job_status);
+    if (expected && now.job_status !== expected) {
+      throw new AppError(
+        'precondition',
+        `Job is not in the expected state: expected ${expected}, was ${now.job_status}.`,
+      );
+    }
     if (now.completed_at) throw new AppError('invalid', 'Job has already completed!');
     throw new AppError('invalid', 'Job has already been marked as canceled!');
   });

@@ -91,19 +91,19 @@ export async function jobsWithFacts(db: Db, ids: string[]): Promise<(JobRow & Jo
 export type CancelableJob = Allowed<'update', { job_id: string }> | { task: SystemTask; job_id: string };
 
 /**
- * Cancels a job. A job that no daemon took ends at once. A running one ends when its daemon reports it. With
- * `onlyPending`, a job that a daemon took stays.
+ * Cancels a job. A job that no daemon took ends at once. A running one ends when its daemon reports it. A job with another
+ * status than `expected` stays.
  */
 export async function cancelJob(
   db: Db,
   job: CancelableJob,
-  { onlyPending = false }: { onlyPending?: boolean } = {},
+  { expected }: { expected?: 'pending' | 'running' | undefined } = {},
 ): Promise<JobRow | undefined> {
   const [row] = await db<JobRow[]>`
     UPDATE provisioner_jobs SET canceled_at = now(), updated_at = now(),
       completed_at = CASE WHEN started_at IS NULL THEN now() END
     WHERE id = ${job.job_id} AND completed_at IS NULL AND canceled_at IS NULL
-      ${onlyPending ? db`AND started_at IS NULL` : db``} RETURNING *`;
+      ${expected ? db`AND job_status = ${expected}` : db``} RETURNING *`;
   return row;
 }
 
