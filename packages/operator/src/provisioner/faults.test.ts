@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { after, before, test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import { silentLogger, systemClock } from '@platform/kit';
 import { pendingVersion } from '@platform/testkit';
+import { startPipe } from '@platform/testkit/pipe';
 import { startTestServer, type TestServer } from '@platform/testkit/server';
 import { eventually } from '@platform/testkit/wait';
 import { manifestOf } from '../crd/manifest.ts';
@@ -233,73 +233,42 @@ test('continues while its resources are upgraded, with the same key', needsKuber
   assert.equal(await keysNamed('upgraded'), 1);
 });
 
-/** Forwards connections to the test's server while it is open. */
-async function startDoor() {
-  const open = new Set<Socket>();
-  const door = createServer((socket) => {
-    const onward = connect(Number(new URL(server.url).port), '127.0.0.1');
-    for (const each of [socket, onward]) {
-      open.add(each);
-      each.on('error', () => {});
-      each.on('close', () => {
-        open.delete(each);
-        socket.destroy();
-        onward.destroy();
-      });
-    }
-    socket.pipe(onward).pipe(socket);
+/** An operator, and a pipe to the test's server that can be cut. */
+async function operateThroughPipe(t: TestContext) {
+  const operator = await operate();
+  const pipe = await startPipe({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
+  t.after(async () => {
+    await operator.stop();
+    pipe.close();
   });
-  const listen = (port: number) => new Promise<void>((done) => door.listen(port, '127.0.0.1', done));
-  await listen(0);
-  const { port } = door.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    close: () =>
-      new Promise<void>((done) => {
-        door.close(() => done());
-        for (const each of open) each.destroy();
-      }),
-    reopen: () => listen(port),
-  };
+  return { namespace: operator.namespace, pipe, url: `http://127.0.0.1:${pipe.port}` };
 }
 
 test(
   'a deletion does not wait for an unreachable server, and deletes the key when the server is back',
   needsKubernetes,
   async (t) => {
-    const operator = await operate();
-    const { namespace } = operator;
-    const door = await startDoor();
-    t.after(async () => {
-      await operator.stop();
-      await door.close();
-    });
-    await create(namespace, 'unreachable', { url: door.url });
+    const { namespace, pipe, url } = await operateThroughPipe(t);
+    await create(namespace, 'unreachable', { url });
     await settles(namespace, 'unreachable');
-    await door.close();
+    pipe.cut();
     await cluster.client.delete(PROVISIONERS, namespace, 'unreachable');
     await eventually('it is gone', () => isGone(namespace, 'unreachable'));
     assert.equal(await keysNamed('unreachable'), 1);
-    await door.reopen();
+    pipe.mend();
     await eventually('the key is collected', async () => (await keysNamed('unreachable')) === 0);
   },
 );
 
 test('while the server rejects the token or is away, no daemon is removed', needsKubernetes, async (t) => {
-  const operator = await operate();
-  const { namespace } = operator;
-  const door = await startDoor();
-  t.after(async () => {
-    await operator.stop();
-    await door.close();
-  });
+  const { namespace, pipe, url } = await operateThroughPipe(t);
   const { body } = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     body: { token_name: 'short' },
   });
   await storeSecret(cluster, namespace, 'short', { token: body.key });
   // The server always answers for `control`. When `control` has scaled down, the idle time is over.
   for (const [name, changes] of [
-    ['scaled', { url: door.url, bootstrap: { credentialsSecretRef: { name: 'short' } } }],
+    ['scaled', { url, bootstrap: { credentialsSecretRef: { name: 'short' } } }],
     ['control', {}],
   ] as const) {
     const autoscaling = { minReplicas: 0, maxReplicas: 3, idleSeconds: 1, mode: 'Deployment' };
@@ -315,7 +284,7 @@ test('while the server rejects the token or is away, no daemon is removed', need
       const { status } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'scaled');
       return status?.conditions?.some((each) => each.type === 'Ready' && each.reason === reason);
     });
-  const keepsItsDaemonWhile = async (away: () => Promise<unknown>, reason: string) => {
+  const keepsItsDaemonWhile = async (away: () => unknown, reason: string) => {
     const jobs: { id: string }[] = [];
     for (const name of ['scaled', 'control']) {
       jobs.push(await pendingVersion(server, { tags: { size: name } }));
@@ -334,7 +303,7 @@ test('while the server rejects the token or is away, no daemon is removed', need
   await reach('scaled', 0);
   assert.equal(await keysNamed('scaled'), 1, 'the key is the same');
 
-  await keepsItsDaemonWhile(door.close, 'Unreachable');
-  await door.reopen();
+  await keepsItsDaemonWhile(pipe.cut, 'Unreachable');
+  pipe.mend();
   await reach('scaled', 0);
 });
