@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import type { Expr, TemplatePart } from './ast.ts';
 import { textOf } from './functions/files.ts';
 import { functions } from './functions/index.ts';
@@ -313,7 +314,7 @@ class Evaluator implements Meter {
     // try and can need expressions instead of values: they handle errors in their arguments.
     if (name === 'try' || name === 'can') return this.attempt(name, expr.args);
     if (name === 'templatefile' || name === 'templatestring') return this.rendered(name, expr.args);
-    const fn = Object.hasOwn(functions, name) ? functions[name] : undefined;
+    const fn = ownValue(functions, name);
     if (!fn) throw new EvaluationError(`Unknown function ${name}.`);
     const args = expr.args.map((arg) => this.eval(arg));
     if (expr.expand) {

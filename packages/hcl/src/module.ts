@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { type Attribute, type Block, type Diagnostic, type Expr, type ParsedFile, rawText } from './ast.ts';
 import { evaluate } from './evaluate.ts';
 import { newRoom } from './expressions.ts';
@@ -260,8 +261,7 @@ export const listOf = (value: unknown): unknown[] =>
 export const record = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 export const field = (value: unknown, name: string): unknown => {
-  const from = record(value);
-  return Object.hasOwn(from, name) ? from[name] : undefined;
+  return ownValue(record(value), name);
 };
 
 /**

@@ -3,6 +3,7 @@
  * Terraform provider within the build. Numbers and booleans are parsed as Go does, because templates written for
  * upstream rely on it. A validation block makes both stricter.
  */
+import { ownValue } from './own-value.ts';
 import { compile } from './re2.ts';
 
 export interface ParameterValidation {
@@ -38,7 +39,7 @@ export const FORM_TYPES = [...new Set(Object.values(FORM_TYPES_OF).flatMap((a) =
 
 /** Returns the form types of a parameter, the default first. Undefined if its type is invalid. */
 export function formTypesFor(type: string, hasOptions: boolean): string[] | undefined {
-  const kinds = Object.hasOwn(FORM_TYPES_OF, type) ? FORM_TYPES_OF[type] : undefined;
+  const kinds = ownValue(FORM_TYPES_OF, type);
   return hasOptions ? kinds?.options : kinds?.free;
 }
 

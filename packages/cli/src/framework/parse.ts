@@ -1,5 +1,6 @@
 import { parseDuration } from '@platform/kit/duration';
 import { AppError } from '@platform/kit/errors';
+import { ownValue } from '@platform/kit/own-value';
 import type { FlagDef, FlagDefs, ValuesOf } from './definition.ts';
 
 export interface ParseInput {
@@ -68,7 +69,7 @@ type Add = (name: string, text: string) => void;
 function longFlag(token: string, flags: FlagDefs, next: () => string | undefined, add: Add): void {
   const at = token.indexOf('=');
   const name = at < 0 ? token.slice(2) : token.slice(2, at);
-  const def = Object.hasOwn(flags, name) ? flags[name] : undefined;
+  const def = ownValue(flags, name);
   if (!def) throw new AppError('invalid', `Unknown flag: --${name}`);
   if (at >= 0) add(name, token.slice(at + 1));
   else if (isBool(def)) add(name, 'true');

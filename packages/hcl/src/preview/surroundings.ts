@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { convert } from '../constraint.ts';
 import { evaluate, exhausted, type Work } from '../evaluate.ts';
 import type { Term } from '../lazy.ts';
@@ -188,7 +189,7 @@ function parameterAttribute(
   if (name === 'optional') return instance.body.written('default') !== undefined;
   const configured = instance.configured(name);
   if (configured !== undefined || exhausted(work)) return configured;
-  return Object.hasOwn(PARAMETER_DEFAULTS, name) ? PARAMETER_DEFAULTS[name] : undefined;
+  return ownValue(PARAMETER_DEFAULTS, name);
 }
 
 /** The typed value, else the default. Unknown if the parameter has neither: a build cannot start without a value. */

@@ -6,6 +6,7 @@ import {
   previewTemplate,
   valueProblems,
 } from '@platform/hcl';
+import { ownValue } from '@platform/kit/own-value';
 import { formTypesFor } from '@platform/kit/parameter';
 import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import { readVersion, type VersionSource } from './templates.ts';
@@ -45,7 +46,7 @@ const OLD: Notice = {
 };
 
 function previewStored(rows: readonly ParameterRow[], inputs: Readonly<Record<string, string>>): Preview {
-  const parameters = rows.map((row) => previewRow(row, Object.hasOwn(inputs, row.name) ? inputs[row.name] : undefined));
+  const parameters = rows.map((row) => previewRow(row, ownValue(inputs, row.name)));
   return { parameters, presets: [], tags: {}, unknownTags: [], diagnostics: [OLD] };
 }
 

@@ -1,5 +1,6 @@
 import type { GroupSyncSettings, OrganizationSyncSettings, RoleSyncSettings } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { compile } from '@platform/kit/re2';
 import { authorize, mayAssign } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
@@ -112,7 +113,7 @@ async function checkGranted(
   if (after.field === '') return;
   const roles = await rolesOfOrganization(db, organizationId);
   const given = Object.entries(after.mapping).flatMap(([value, names]) =>
-    names.filter((name) => !(Object.hasOwn(before.mapping, value) && before.mapping[value]!.includes(name))),
+    names.filter((name) => !ownValue(before.mapping, value)?.includes(name)),
   );
   const bare = Object.keys(before.mapping).filter((value) => !Object.hasOwn(after.mapping, value));
   const affected =

@@ -4,6 +4,7 @@
  */
 import type { GroupSyncSettings } from '@platform/contract';
 import { checkGroupName, isAppError } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { compile, type Expression } from '@platform/kit/re2';
 import { allow, authorize, authorizeOver } from '../../authz/authorize.ts';
 import { siteRoles } from '../../authz/policy.ts';
@@ -24,10 +25,6 @@ import { syncSettings, textRecord } from './settings.ts';
 type Changes = Record<string, string[]>;
 
 const EVERYTHING = { all: true, organizationIds: [], ownerId: '' };
-
-/** The value of a claim in a mapping. Claims such as "constructor" have none. */
-const mapped = <T>(mapping: Readonly<Record<string, T>> | undefined, claim: string): T | undefined =>
-  mapping && Object.hasOwn(mapping, claim) ? mapping[claim] : undefined;
 
 /** Applies the claims of a person who signs in. The context is the server's own. Whether anything changed. */
 export async function syncIdentity(system: Ctx, tx: Tx, userId: string, claims: Claims): Promise<boolean> {
@@ -55,7 +52,9 @@ async function syncOrganizations(system: Ctx, tx: Tx, userId: string, claims: Cl
   const main = all.find(({ is_default }) => is_default)!;
   const settings = await syncSettings(tx, system.config, 'organization', main);
   if (settings.field === '') return;
-  const wanted = new Set(claimTexts(claims, settings.field).flatMap((claim) => mapped(settings.mapping, claim) ?? []));
+  const wanted = new Set(
+    claimTexts(claims, settings.field).flatMap((claim) => ownValue(settings.mapping, claim) ?? []),
+  );
   if (settings.organization_assign_default) wanted.add(main.id);
   const { organizations } = (await userById(tx, userId))!;
   // a mapping may name an organization that was deleted
@@ -78,9 +77,9 @@ export function wantedGroups(claims: Claims, settings: GroupSyncSettings): { ids
   const ids = new Set<string>();
   const names: string[] = [];
   for (const claim of claimTexts(claims, settings.field)) {
-    const name = mapped(settings.legacy_group_name_mapping, claim) ?? claim;
+    const name = ownValue(settings.legacy_group_name_mapping ?? {}, claim) ?? claim;
     if (filter && !matches(filter, name)) continue;
-    const given = mapped(settings.mapping, name);
+    const given = ownValue(settings.mapping, name);
     if (given) for (const id of given) ids.add(id);
     else names.push(name);
   }
@@ -155,7 +154,7 @@ async function syncOrganizationRoles(system: Ctx, tx: Tx, userId: string, claims
     const settings = await syncSettings(tx, system.config, 'role', organization);
     if (settings.field === '') continue;
     const known = new Set((await rolesOfOrganization(tx, organization.id)).map(({ name }) => name));
-    const given = claimTexts(claims, settings.field).flatMap((claim) => mapped(settings.mapping, claim) ?? [claim]);
+    const given = claimTexts(claims, settings.field).flatMap((claim) => ownValue(settings.mapping, claim) ?? [claim]);
     const wanted = [...new Set(given)].filter((name) => known.has(name) && name !== 'organization-member');
     if (sameNames(had, wanted)) continue;
     const place = authorize(system, 'assign', { type: 'assign_org_role', organizationId: organization.id });
@@ -172,7 +171,7 @@ async function syncSiteRoles(system: Ctx, tx: Tx, userId: string, claims: Claims
   const user = (await userById(tx, userId))!;
   const mapping = oidcUserRoleMapping as Record<string, unknown> | null;
   const rolesOf = (claim: string): string[] => {
-    const to = mapped(mapping ?? undefined, claim);
+    const to = ownValue(mapping ?? {}, claim);
     if (to === undefined) return [claim];
     return Array.isArray(to) ? to.map(String) : [textRecord(mapping)[claim] ?? ''];
   };

@@ -1,4 +1,5 @@
 import { AppError, equalTags as equal, matchesTags as matches, UNTAGGED } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import type { Tags } from '../../db/queries/jobs.ts';
 
 export type { Tags };
@@ -42,7 +43,7 @@ export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | 
   if (matches(jobTags, daemonTags)) return undefined;
   const difference: TagDifference = { missing: {}, different: {}, taken_for_tagged_jobs: false };
   for (const [key, wanted] of Object.entries(jobTags)) {
-    const has = Object.hasOwn(daemonTags, key) ? daemonTags[key] : undefined;
+    const has = ownValue(daemonTags, key);
     if (has === undefined) difference.missing[key] = wanted;
     else if (has !== wanted) difference.different[key] = { wanted, has };
   }

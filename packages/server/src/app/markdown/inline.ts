@@ -1,6 +1,7 @@
 // The text of one Markdown paragraph without its marks. Links keep their address in parentheses, HTML tags are removed,
 // code keeps its content. All work is linear in the length, since template authors write the text.
 
+import { ownValue } from '@platform/kit/own-value';
 import { addRun, type Delimiters, removeMarks } from './emphasis.ts';
 import { withoutTags } from './html.ts';
 
@@ -217,7 +218,7 @@ function codeText(code: string): string {
 }
 
 function decode([, decimal, hex, name]: RegExpExecArray): string | undefined {
-  if (name !== undefined) return Object.hasOwn(ENTITIES, name) ? ENTITIES[name] : undefined;
+  if (name !== undefined) return ownValue(ENTITIES, name);
   const code = decimal === undefined ? Number.parseInt(hex!, 16) : Number(decimal);
   const valid = code > 0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
   return valid ? String.fromCodePoint(code) : '\ufffd';

@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import type { Config } from '../../config/options.ts';
 import { randomText } from '../token.ts';
 import type { Claims } from './provider.ts';
@@ -19,7 +20,7 @@ export function mergeClaims(idToken: Claims, userInfo: Claims): Claims {
 
 /** The texts of a claim that is a list, a single text, or absent. */
 export function claimTexts(claims: Claims, field: string): string[] {
-  const value = Object.hasOwn(claims, field) ? claims[field] : undefined;
+  const value = ownValue(claims, field);
   const list = Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
   return [...new Set(list.map(text).filter(Boolean))];
 }

@@ -1,4 +1,5 @@
 import { AppError, type Validation } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/kit/parameter';
 import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import type { NameValue } from './parameters.ts';
@@ -35,8 +36,7 @@ function resolved({ parameters, given, preset, last, trustLast }: Values): NameV
   for (const parameter of parameters) {
     const { name } = parameter;
     const old = before.get(name);
-    // a parameter may have the name of a property of every object, for example "constructor"
-    const chosen = Object.hasOwn(preset, name) ? preset[name] : undefined;
+    const chosen = ownValue(preset, name);
     const value = chosen ?? values.get(name) ?? (parameter.ephemeral ? undefined : old);
     if (value === undefined) {
       if (parameter.required) reject(name, `parameter "${name}" is required`);

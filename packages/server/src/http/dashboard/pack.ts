@@ -2,10 +2,12 @@
  * The built dashboard: an index and one file with the bytes of all others, compressed ahead of time. The same form is
  * in the build's folder and in the executable.
  */
+
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, brotliDecompressSync, constants, gzipSync } from 'node:zlib';
+import { ownValue } from '@platform/kit/own-value';
 
 export const INDEX = 'files.json';
 export const BYTES = 'files.bin';
@@ -130,7 +132,7 @@ export function readPack(indexText: string, bytes: Buffer): DashboardFiles {
     },
     emoji(code) {
       emojis ??= JSON.parse(plain(index.get(EMOJIS)!).toString()) as Record<string, string>;
-      return Object.hasOwn(emojis, code) ? emojis[code] : undefined;
+      return ownValue(emojis, code);
     },
   };
 }
