@@ -64,6 +64,16 @@ test('a transaction whose connection is lost fails, and none of its statements r
   await database.drop();
 });
 
+test('a statement during which PostgreSQL ends the connection says why, and the next statement runs', async () => {
+  const database = await freshDatabase();
+  const sql = connect(database.url, { max: 1 });
+  const ended = sql`SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(60)`;
+  await assert.rejects(ended, { code: '57P01' });
+  assert.equal((await sql`SELECT 1 AS one`)[0]!.one, 1);
+  await sql.end({ timeout: 1 });
+  await database.drop();
+});
+
 test('PostgreSQL plans a lookup once for each connection, and a search for its values', async () => {
   const database = await freshDatabase();
   for (const [searches, expected] of [
