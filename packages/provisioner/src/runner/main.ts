@@ -1,6 +1,8 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
 import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
 import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
@@ -14,7 +16,8 @@ import { replaceFile } from './replace-file.ts';
 
 /** The shortest time between two reports of new output, in ms. */
 const WAKE_MS = 20;
-const DRAIN_MS = 2_000;
+const DRAIN_MS = 1_000;
+const MOST_DRAINS = 5;
 /** Writes to the daemon's runner.log. */
 const log = createLogger({ sinks: [stderrSink()] });
 
@@ -82,9 +85,13 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   try {
     const env = provider ? { ...spec.env, TF_REATTACH_PROVIDERS: provider.reattach } : spec.env;
     const { terraform, stdout, stderr, exited } = await (spec.as ? launch(spec, spec.as, env) : start(spec, env));
+    // rejects if the file gets less than what the process printed
+    const copied = output && copy(stdout, output);
+    copied?.catch(() => {});
+    const streams = [copied ?? recorder.consume(stdout, 'o'), recorder.consume(stderr, 'e')];
+    // not before someone reads: Node.js discards what a process that has ended printed to nobody
     await keep(spec, 'the process', spec.startedPath, terraform);
     send({ type: 'started', id: spec.id, terraform });
-    const streams = [output ? copy(stdout, output) : recorder.consume(stdout, 'o'), recorder.consume(stderr, 'e')];
     let tooMuch = false;
     const unwatch = watchMemory(terraform.pid, spec.memoryLimit ?? Number.POSITIVE_INFINITY, () => {
       tooMuch = true;
@@ -93,15 +100,20 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
     const { code, signal } = await exited.finally(unwatch);
     // A process that the template left in the background (for example, an agent) may keep the pipes open. The run does
     // not wait for it.
-    const drained = Promise.all(streams);
-    const limit = setTimeout(() => {
-      stdout.destroy();
-      stderr.destroy();
-    }, DRAIN_MS);
-    await drained.catch(() => {});
-    clearTimeout(limit);
+    const drained = Promise.allSettled(streams);
+    const ended = new AbortController();
+    await Promise.race([drained, idle([stdout, stderr], ended.signal)]);
+    ended.abort();
+    stdout.destroy();
+    stderr.destroy();
+    await drained;
     exit = { code, signal, finishedAt: Date.now() };
     if (tooMuch) exit.error = tooMuchMemory(spec.memoryLimit!);
+    else if (code === 0) {
+      await copied?.catch((err) => {
+        exit.error = `its output could not be stored: ${errorText(err)}`;
+      });
+    }
   } catch (err) {
     exit = { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) };
   }
@@ -129,8 +141,8 @@ const tooMuchMemory = (limit: number): string =>
 
 interface Started {
   terraform: ProcessRef;
-  stdout: Readable;
-  stderr: Readable;
+  stdout: Socket;
+  stderr: Socket;
   exited: Promise<Exit>;
 }
 
@@ -145,7 +157,7 @@ async function start(spec: RunSpec, env: Record<string, string>): Promise<Starte
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const terraform = processRef(pid) ?? { pid, startTime: '' };
-  return { terraform, stdout: child.stdout!, stderr: child.stderr!, exited };
+  return { terraform, stdout: child.stdout as Socket, stderr: child.stderr as Socket, exited };
 }
 
 async function launch(spec: RunSpec, { launcher, uid }: NonNullable<RunSpec['as']>, env: Record<string, string>) {
@@ -154,8 +166,35 @@ async function launch(spec: RunSpec, { launcher, uid }: NonNullable<RunSpec['as'
   return { terraform, ...rest };
 }
 
+/** Copies what arrives until the stream ends or is destroyed. */
 async function copy(stream: Readable, file: FileHandle): Promise<void> {
-  for await (const chunk of stream as AsyncIterable<Buffer>) await file.writeFile(chunk);
+  let failed: { err: unknown } | undefined;
+  try {
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      await file.writeFile(chunk).catch((err) => {
+        failed ??= { err };
+      });
+    }
+  } catch (err) {
+    // a process in the background keeps the pipe open
+    if ((err as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw err;
+  }
+  if (failed) throw failed.err;
+}
+
+/**
+ * Resolves when nothing arrived on the streams for `DRAIN_MS`. A runner that got no processor meanwhile first reads what is
+ * there. A process in the background may print for ever, so it ends after `MOST_DRAINS` such times.
+ */
+async function idle(streams: readonly Socket[], signal: AbortSignal): Promise<void> {
+  const arrived = () => streams.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
+  for (let drains = 0; drains < MOST_DRAINS; drains++) {
+    const before = arrived();
+    await delay(DRAIN_MS, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    await immediate();
+    if (arrived() === before && streams.every(({ readableLength }) => readableLength === 0)) return;
+  }
 }
 
 async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) => void): Promise<void> {

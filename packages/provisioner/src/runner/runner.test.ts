@@ -72,3 +72,39 @@ test('kills a run whose processes use more memory than they may, and says so', a
     runner.release();
   }
 });
+
+test('reads all that a run prints, reports output that could not be stored, and waits for no process in the background', async () => {
+  const runner = new Runner({ log: testLogger, logPath: join(dir, 'runner.log') });
+  try {
+    const run = async (name: string, script: string, outputPath: string) => {
+      const at = join(dir, name);
+      await mkdir(at);
+      const live = await runner.run({
+        id: name,
+        binary: '/bin/sh',
+        args: ['-c', script],
+        cwd: at,
+        env: { PATH: process.env['PATH'] ?? '' },
+        outputPath,
+        logPath: join(at, 'log'),
+        startedPath: join(at, 'started'),
+        exitPath: join(at, 'exit'),
+      });
+      return live.exited;
+    };
+    const full = await run('full', 'echo output', '/dev/full');
+    assert.match(full.error ?? '', /^its output could not be stored: ENOSPC/);
+    const failed = await run('failed', 'echo output; exit 3', '/dev/full');
+    assert.deepEqual([failed.code, failed.error], [3, undefined]);
+    const file = join(dir, 'output');
+    const left = await run('left', 'echo output; sleep 600 & echo $! > pid', file);
+    assert.deepEqual([left.code, left.error, await readFile(file, 'utf8')], [0, undefined, 'output\n']);
+    const print = `"${process.execPath}" -e 'setInterval(() => console.log("more"), 100)'`;
+    const chatty = await run('chatty', `echo output; ${print} & echo $! > pid`, file);
+    assert.deepEqual([chatty.code, chatty.error], [0, undefined]);
+    assert.match(await readFile(file, 'utf8'), /^output\nmore\n/);
+    for (const name of ['left', 'chatty']) process.kill(Number(await readFile(join(dir, name, 'pid'), 'utf8')));
+  } finally {
+    runner.release();
+  }
+});
