@@ -23,8 +23,8 @@ export function prebuildsTask(services: Services): BackgroundTask[] {
         }),
       ],
       async run(signal) {
-        await reconcilePools(systemContext(services, NAME, signal));
-        return undefined;
+        const isUnfinished = await reconcilePools(systemContext(services, NAME, signal));
+        return isUnfinished ? 0 : undefined;
       },
     },
   ];

@@ -2,11 +2,15 @@ import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { actOn } from '../app/schedule/act.ts';
 import { decide } from '../app/schedule/decide.ts';
+import { TemplateTurns } from '../app/template-turns.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { isUnreachable } from '../db/connect.ts';
 import { type DueWorkspace, dueWorkspaces, type Look, storeLooks } from '../db/queries/schedules.ts';
 
-/** Also the longest time until another server notices that the one with the lock has died. */
+/**
+ * The time between two looks, also within a run. Also the longest time until another server notices that the one with
+ * the lock has died.
+ */
 const PERIOD_MS = 1_000;
 /** The most workspaces of one look. The next look follows at once. */
 const AT_ONCE = 250;
@@ -19,12 +23,15 @@ const NAME = 'schedules';
 
 /**
  * Looks at the due workspaces: one query, and one statement that stores when to look again at those with nothing to do.
- * Returns the others.
+ * Returns the others. Leaves out the workspaces of some templates.
  */
-export async function lookAtDue(services: Services): Promise<{ seen: number; toDo: DueWorkspace[] }> {
+export async function lookAtDue(
+  services: Services,
+  withoutTemplates: readonly string[] = [],
+): Promise<{ seen: number; toDo: DueWorkspace[] }> {
   const { sql, clock, events } = services;
   const now = clock.now();
-  const rows = await dueWorkspaces(sql, now, AT_ONCE);
+  const rows = await dueWorkspaces(sql, now, AT_ONCE, withoutTemplates);
   const toDo: DueWorkspace[] = [];
   const looks: Look[] = [];
   const moved: DueWorkspace[] = [];
@@ -42,7 +49,11 @@ export async function lookAtDue(services: Services): Promise<{ seen: number; toD
   return { seen: rows.length, toDo };
 }
 
-/** Starts, stops and deletes workspaces by their schedules, and makes those dormant that nobody uses. */
+/**
+ * Starts, stops and deletes workspaces by their schedules, and makes those dormant that nobody uses. While workspaces of
+ * some templates wait or are acted on, it goes on looking for those of other templates, which then share the turns.
+ * So a template with slow builds, or with more due workspaces than one look finds, delays no other template.
+ */
 export function schedulesTask(services: Services): BackgroundTask {
   const { clock } = services;
   return {
@@ -52,17 +63,35 @@ export function schedulesTask(services: Services): BackgroundTask {
     async run(signal) {
       const ctx = systemContext(services, NAME, signal);
       const end = clock.monotonic() + LONGEST_RUN_MS;
-      const { seen, toDo } = await lookAtDue(services);
       const failures: unknown[] = [];
-      const work = async () => {
-        for (let row = toDo.shift(); row; row = toDo.shift()) {
-          if (signal.aborted || clock.monotonic() > end || failures.some(isUnreachable)) return;
-          await actOn(ctx, row.id).catch((err) => void failures.push(err));
+      const turns = new TemplateTurns<DueWorkspace>({ most: CONCURRENT }, async (row) => {
+        await actOn(ctx, row).catch((err) => void failures.push(err));
+      });
+      const isOver = () => signal.aborted || clock.monotonic() > end || failures.some(isUnreachable);
+      let nextLook = clock.monotonic();
+      let maybeMore = false;
+      try {
+        for (;;) {
+          while (clock.monotonic() >= nextLook && !isOver()) {
+            const without = turns.templates;
+            const { seen, toDo } = await lookAtDue(services, without);
+            turns.add(toDo);
+            const isFull = seen === AT_ONCE;
+            maybeMore ||= isFull || without.length > 0;
+            // other templates may be behind those of a full look
+            const again = isFull && without.length === 0 && toDo.length > 0;
+            nextLook = clock.monotonic() + (again ? 0 : PERIOD_MS);
+          }
+          if (isOver()) break;
+          turns.begin();
+          if (turns.running === 0) break;
+          await turns.oneEnded(clock, nextLook - clock.monotonic());
         }
-      };
-      await Promise.all(Array.from({ length: CONCURRENT }, work));
+      } finally {
+        await turns.allEnded();
+      }
       if (failures.length > 0) throw failures[0];
-      return seen === AT_ONCE || toDo.length > 0 ? 0 : undefined;
+      return maybeMore || turns.waiting > 0 ? 0 : undefined;
     },
   };
 }

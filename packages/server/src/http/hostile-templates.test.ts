@@ -16,7 +16,10 @@ import {
   tarOf,
 } from '@platform/testkit';
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import { systemContext } from '../app/context.ts';
 import { updateJob } from '../app/job/update.ts';
+import { buildTags } from '../app/job/workspace-tags.ts';
+import { withAnswers } from '../app/work/answers.ts';
 
 /** The longest time that a template may block the server. Without bounds, each of these took seconds. */
 const MOST_MS = 200;
@@ -127,4 +130,22 @@ test('runs builds of others while one person’s costly templates are evaluated,
     JOIN workspace_builds b ON b.job_id = j.id JOIN workspaces w ON w.id = b.workspace_id WHERE w.name = 'mine'`;
   assert.equal(job!['tags'].zone, 'eu-2');
   for (const { status } of await Promise.all(many)) assert.ok(status === 201 || status === 400 || status === 429);
+});
+
+test('evaluates a template for the server itself while it waits for a costly one', async () => {
+  const ctx = systemContext(server.services, 'test');
+  let ended = 0;
+  const evaluate = async ({ id, active_version_id: versionId }: Template, name: string) => {
+    const build = { versionId, ownerId: member.id, parameters: [] };
+    const workspace = { id: crypto.randomUUID(), name, transition: 'start' as const };
+    const answered = withAnswers(ctx, (answers) => buildTags(ctx.sql, answers, { ...build, workspace }), id);
+    return answered.finally(() => ended++);
+  };
+  const costly = templates.get('many-classes')!;
+  const many = Array.from({ length: 5 }, (_, i) => evaluate(costly, `costly-${i}`));
+  await eventually('the others wait', () => ended > 0);
+  const tags = await evaluate(templates.get('plain')!, 'plain');
+  assert.equal(tags['zone'], 'eu-2');
+  assert.ok(ended < 5, 'before all of the others');
+  await Promise.all(many);
 });

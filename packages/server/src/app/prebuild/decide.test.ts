@@ -38,6 +38,7 @@ const prebuilds = (...texts: string[]): PrebuildRow[] =>
     return {
       id: `w${i}`,
       organization_id: '',
+      template_id: '',
       preset_id: 'pool',
       created_at: ago((texts.length - i) * MINUTE),
       transition: transition as PrebuildRow['transition'],

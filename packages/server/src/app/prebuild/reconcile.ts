@@ -24,7 +24,8 @@ import { audit } from '../audit.ts';
 import type { Ctx, Services } from '../context.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { notify } from '../notification/enqueue.ts';
-import { withAnswers } from '../work/answers.ts';
+import { TemplateTurns } from '../template-turns.ts';
+import { type Answers, withAnswers } from '../work/answers.ts';
 import { attemptError } from '../workspace-build/attempt.ts';
 import { valuesBefore } from '../workspace-build/create.ts';
 import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
@@ -42,17 +43,26 @@ export const poolRules = ({ config }: Pick<Services, 'config'>): PoolRules => ({
 export const lookbackFrom = ({ config, clock }: Pick<Services, 'config' | 'clock'>): Date =>
   new Date(clock.now().getTime() - config.workspacePrebuildsReconciliationBackoffLookbackPeriod);
 
+/** The most builds that begin at the same time. Those of one template begin one after another. */
+const CONCURRENT = 3;
+/** No further build begins after this time. The rest is decided again. */
+const LONGEST_MS = 5_000;
+
 /** The pool of workspaces whose preset is gone. */
 const NO_POOL = { create: 0, cancel: [], limited: false };
 
-/** Brings every pool closer to its size. Does nothing while pools are paused. Returns how many builds began. */
-export async function reconcilePools(ctx: Ctx): Promise<number> {
-  if (await arePoolsPaused(ctx)) return 0;
+/**
+ * Brings every pool closer to its size. Does nothing while pools are paused. Returns whether it ran out of time, so that
+ * it should run again at once.
+ */
+export async function reconcilePools(ctx: Ctx): Promise<boolean> {
+  if (await arePoolsPaused(ctx)) return false;
   const now = ctx.clock.now();
   // read before the workspaces: those that are created meanwhile are not missing from a pool
   const active = await activePoolJobs(ctx.sql);
   const pools = await readPools(ctx.sql, lookbackFrom(ctx));
-  const byPreset = Map.groupBy(await readPrebuilds(ctx.sql), (one) => one.preset_id ?? '');
+  const prebuilds = await readPrebuilds(ctx.sql);
+  const byPreset = Map.groupBy(prebuilds, (one) => one.preset_id ?? '');
   const organizations = new Map<string, (Pick<PoolDecision, 'create' | 'remove'> & { id: string })[]>();
   const add = (organizationId: string, decision: Pick<PoolDecision, 'create' | 'remove'> & { id: string }) =>
     organizations.set(organizationId, [...(organizations.get(organizationId) ?? []), decision]);
@@ -63,27 +73,55 @@ export async function reconcilePools(ctx: Ctx): Promise<number> {
     add(pool.organization_id, { id: pool.id, ...decision });
   }
   for (const one of withoutPool(byPreset)) add(one.organization_id, { ...NO_POOL, id: '', remove: [one.id] });
-  let begun = 0;
-  const failed = new Set<string>();
+  const templates = new Map([...pools, ...prebuilds].map((one) => [one.id, one.template_id]));
+  const steps: TemplateStep[] = [];
   for (const [organizationId, decisions] of organizations) {
     const room = jobsAtOnce(await onlineDaemons(ctx.sql, organizationId)) - (active.get(organizationId) ?? 0);
     for (const step of takeTurns(decisions, Math.max(0, room))) {
-      ctx.signal.throwIfAborted();
-      if (step.kind === 'create' && failed.has(step.presetId)) continue;
-      if (await take(ctx, organizationId, step)) begun += 1;
-      else if (step.kind === 'create') failed.add(step.presetId);
+      const templateId = templates.get(step.kind === 'create' ? step.presetId : step.workspaceId)!;
+      steps.push({ ...step, organization_id: organizationId, template_id: templateId });
     }
   }
-  return begun;
+  return begin(ctx, steps);
+}
+
+type TemplateStep = Step & { organization_id: string; template_id: string };
+
+/**
+ * Begins builds, those of each template one after another. So a template whose evaluation is slow does not delay the pools
+ * of the others. Returns whether it ran out of time.
+ */
+async function begin(ctx: Ctx, steps: readonly TemplateStep[]): Promise<boolean> {
+  const end = ctx.clock.monotonic() + LONGEST_MS;
+  const failed = new Set<string>();
+  const errors: unknown[] = [];
+  const turns = new TemplateTurns<TemplateStep>({ most: CONCURRENT, mostOfTemplate: 1 }, async (step) => {
+    if (step.kind === 'create' && failed.has(step.presetId)) return;
+    try {
+      if (!(await take(ctx, step)) && step.kind === 'create') failed.add(step.presetId);
+    } catch (err) {
+      errors.push(err);
+    }
+  });
+  turns.add(steps);
+  while (!ctx.signal.aborted && errors.length === 0 && ctx.clock.monotonic() < end) {
+    turns.begin();
+    if (turns.running === 0) break;
+    await turns.oneEnded(ctx.clock, end - ctx.clock.monotonic());
+  }
+  await turns.allEnded();
+  if (errors.length > 0) throw errors[0];
+  ctx.signal.throwIfAborted();
+  return turns.waiting > 0;
 }
 
 const withoutPool = (byPreset: Map<string, PrebuildRow[]>): PrebuildRow[] =>
   (byPreset.get('') ?? []).filter(({ transition }) => transition === 'start');
 
-async function take(ctx: Ctx, organizationId: string, step: Step): Promise<boolean> {
+async function take(ctx: Ctx, step: TemplateStep): Promise<boolean> {
   try {
-    if (step.kind === 'delete') return await removePrebuild(ctx, step.workspaceId);
-    return await createPrebuild(ctx, organizationId, step.presetId);
+    if (step.kind === 'delete') return await removePrebuild(ctx, step.workspaceId, step.template_id);
+    return await createPrebuild(ctx, step.presetId, step);
   } catch (err) {
     if (isUnreachable(err) || ctx.signal.aborted) throw err;
     ctx.log.warn('could not begin a build of a pool', { ...step, err });
@@ -96,12 +134,16 @@ async function take(ctx: Ctx, organizationId: string, step: Step): Promise<boole
   }
 }
 
-async function createPrebuild(ctx: Ctx, organizationId: string, presetId: string): Promise<boolean> {
+async function createPrebuild(
+  ctx: Ctx,
+  presetId: string,
+  { organization_id: organizationId, template_id: templateId }: TemplateStep,
+): Promise<boolean> {
   await insertPoolMember(ctx.sql, systemTask(ctx), organizationId);
   // the same in each run of the transaction, since a template's tags can depend on them
   const id = crypto.randomUUID();
   const name = newPrebuildName();
-  return withAnswers(ctx, (answers) =>
+  const createOne = (answers: Answers) =>
     ctx.sql.begin(async (tx) => {
       const pool = await lockPool(tx, presetId);
       if (!pool) return false;
@@ -139,12 +181,12 @@ async function createPrebuild(ctx: Ctx, organizationId: string, presetId: string
       await insertBuild(ctx, tx, answers, order, { ...prepared, reason: 'initiator', logLevel: '' });
       await storePoolAttempt(tx, systemTask(ctx), presetId, null);
       return true;
-    }),
-  );
+    });
+  return withAnswers(ctx, createOne, templateId);
 }
 
-async function removePrebuild(ctx: Ctx, id: string): Promise<boolean> {
-  return withAnswers(ctx, (answers) =>
+async function removePrebuild(ctx: Ctx, id: string, templateId: string): Promise<boolean> {
+  const removeOne = (answers: Answers) =>
     ctx.sql.begin(async (tx) => {
       const workspace = await lockPrebuild(tx, id);
       const last = workspace && (await latestBuild(tx, id));
@@ -161,8 +203,8 @@ async function removePrebuild(ctx: Ctx, id: string): Promise<boolean> {
       const order = orderBuild(ctx, 'delete', workspace);
       await insertBuild(ctx, tx, answers, order, { ...prepared, reason: 'initiator', logLevel: '', last });
       return true;
-    }),
-  );
+    });
+  return withAnswers(ctx, removeOne, templateId);
 }
 
 /** Cancels a creation that no daemon has taken. Nothing if one just did. */

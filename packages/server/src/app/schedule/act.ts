@@ -22,24 +22,28 @@ import { prepareBuild } from '../workspace-build/prepare.ts';
 import { type Action, afterFailedAttempt, decide } from './decide.ts';
 
 /** Does what is due for this workspace now. Nothing, if a person or another server was faster. */
-export async function actOn(ctx: Ctx, id: string): Promise<Action | undefined> {
+export async function actOn(
+  ctx: Ctx,
+  { id, template_id: templateId }: Pick<DueWorkspace, 'id' | 'template_id'>,
+): Promise<Action | undefined> {
+  const act = (answers: Answers) =>
+    ctx.sql.begin(async (tx) => {
+      const row = await lockDueWorkspace(tx, id);
+      if (!row) return undefined;
+      const { action, ...look } = decide(row, ctx.clock.now());
+      if (!action) {
+        await storeLooks(tx, systemTask(ctx), [{ ...row, ...look }]);
+        return undefined;
+      }
+      if (action.reason === 'dormancy' && row.dormant_at === null) await makeDormant(ctx, tx, row);
+      if (action.transition) await build(ctx, tx, answers, row, { ...action, transition: action.transition });
+      return action;
+    });
   try {
-    return await withAnswers(ctx, (answers) =>
-      ctx.sql.begin(async (tx) => {
-        const row = await lockDueWorkspace(tx, id);
-        if (!row) return undefined;
-        const { action, ...look } = decide(row, ctx.clock.now());
-        if (!action) {
-          await storeLooks(tx, systemTask(ctx), [{ ...row, ...look }]);
-          return undefined;
-        }
-        if (action.reason === 'dormancy' && row.dormant_at === null) await makeDormant(ctx, tx, row);
-        if (action.transition) await build(ctx, tx, answers, row, { ...action, transition: action.transition });
-        return action;
-      }),
-    );
+    return await withAnswers(ctx, act, templateId);
   } catch (err) {
-    if (isUnreachable(err)) throw err;
+    // the workspace stays due
+    if (isUnreachable(err) || ctx.signal.aborted) throw err;
     await recordFailure(ctx, id, err);
     return undefined;
   }

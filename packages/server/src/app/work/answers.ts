@@ -35,8 +35,11 @@ class Unanswered extends Error {
 /** The most runs of a transaction. Each run may need other answers because other transactions change its data. */
 const MOST_ROUNDS = 6;
 
-/** Runs a transaction that needs answers. When one is missing, `run` throws, is rolled back, and runs again. */
-export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promise<T>): Promise<T> {
+/**
+ * Runs a transaction that needs answers. When one is missing, `run` throws, is rolled back, and runs again. `templateId`:
+ * the template of a build that the server begins by itself. Answers for other templates do not wait for its answers.
+ */
+export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promise<T>, templateId = ''): Promise<T> {
   const known: (Question & { answer: { value: unknown } | { error: AppError } })[] = [];
   const answers: Answers = {
     of(task, input, ask) {
@@ -47,7 +50,7 @@ export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promis
       return answer.value as TaskOutput<typeof task>;
     },
   };
-  const by = { person: ctx.actor.kind === 'user' ? ctx.actor.id : '', signal: ctx.signal };
+  const by = { person: ctx.actor.kind === 'user' ? ctx.actor.id : templateId, signal: ctx.signal };
   for (let round = 0; round < MOST_ROUNDS; round++) {
     try {
       return await run(answers);

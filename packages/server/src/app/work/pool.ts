@@ -2,7 +2,8 @@
  * Runs tasks in worker threads: evaluates what people wrote, and reads archives, outside the main thread, within a time
  * and memory budget per task. A thread starts when there is work and ends after some idle time, so that it costs
  * nothing at rest. A task that exceeds its budget ends together with its thread. Each person has at most one running
- * task, so that one person's expensive tasks delay only that person.
+ * task, so that one person's expensive tasks delay only that person. The same holds for each template whose builds the
+ * server begins by itself.
  */
 import type { Worker } from 'node:worker_threads';
 import { AppError, type ErrorCode } from '@platform/kit';
@@ -50,7 +51,7 @@ export interface Pool {
 }
 
 export interface By {
-  /** The id of the person who waits for the result. */
+  /** The id of the person who waits for the result. If the server itself does, the id of the template that it evaluates. */
   person: string;
   /** The subject of error messages, as in "Evaluating the template's workspace tags". */
   what: string;

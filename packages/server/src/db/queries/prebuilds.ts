@@ -40,6 +40,7 @@ export interface PoolRow {
 export interface PrebuildRow {
   id: string;
   organization_id: string;
+  template_id: string;
   preset_id: string | null;
   created_at: Date;
   transition: Transition;
@@ -86,7 +87,7 @@ export async function pools(db: Db, lookbackFrom: Date, templateId: string | nul
 /** All unclaimed workspaces, or those of one template. */
 export async function prebuilds(db: Db, templateId: string | null = null): Promise<PrebuildRow[]> {
   return db<PrebuildRow[]>`
-    SELECT w.id, w.organization_id, w.prebuilt_preset_id AS preset_id, w.created_at, b.transition, b.job_id,
+    SELECT w.id, w.organization_id, w.template_id, w.prebuilt_preset_id AS preset_id, w.created_at, b.transition, b.job_id,
       j.job_status, j.completed_at, ${READY(db)} AS ready
     FROM workspaces w JOIN workspace_builds b ON b.id = w.latest_build_id JOIN provisioner_jobs j ON j.id = b.job_id
     WHERE w.owner_id = ${PREBUILDS_USER_ID} AND NOT w.deleted AND (${templateId}::uuid IS NULL OR w.template_id = ${templateId})

@@ -61,10 +61,16 @@ const COLUMNS = (db: Db) => db`w.id, w.name, w.owner_id, w.organization_id, w.te
   FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN templates t ON t.id = w.template_id
   JOIN workspace_builds b ON b.id = w.latest_build_id JOIN provisioner_jobs j ON j.id = b.job_id`;
 
-/** The workspaces that are due, the longest due first. */
-export async function dueWorkspaces(db: Sql, now: Date, most: number): Promise<DueWorkspace[]> {
+/** The workspaces that are due, the longest due first. Leaves out those of some templates. */
+export async function dueWorkspaces(
+  db: Sql,
+  now: Date,
+  most: number,
+  withoutTemplates: readonly string[] = [],
+): Promise<DueWorkspace[]> {
   return db<DueWorkspace[]>`SELECT ${COLUMNS(db)}
-    WHERE w.id = ANY(ARRAY(SELECT id FROM workspaces WHERE due_at <= ${now} ORDER BY due_at LIMIT ${most}))
+    WHERE w.id = ANY(ARRAY(SELECT id FROM workspaces
+      WHERE due_at <= ${now} AND template_id <> ALL(${[...withoutTemplates]}::uuid[]) ORDER BY due_at LIMIT ${most}))
     ORDER BY w.due_at, w.id`;
 }
 
