@@ -28,6 +28,12 @@ interface ScimUser {
   Resources?: ScimUser[];
 }
 
+interface Discovered {
+  totalResults: number;
+  Resources: { endpoint: string; schema: string }[];
+  attributes: { name: string }[];
+}
+
 async function scim(method: string, path: string, body?: unknown, authorization = `Bearer ${SECRET}`) {
   const response = await fetch(`${server.url}/scim/v2${path}`, {
     method,
@@ -65,6 +71,27 @@ test('answers only with the secret', async () => {
     assert.equal((await scim('GET', '/Users', undefined, given)).status, 401);
   }
   assert.equal((await scim('GET', '/ServiceProviderConfig', undefined, SECRET)).status, 200);
+});
+
+test('describes what a person has, as clients ask for it before they send people', async () => {
+  const discover = async (path: string) => (await scim('GET', path)).body as unknown as Discovered;
+  const types = await discover('/ResourceTypes');
+  const [type] = types.Resources;
+  assert.deepEqual([types.totalResults, type!.endpoint], [1, '/Users']);
+  assert.deepEqual(await discover('/ResourceTypes/User'), type);
+  const described = await discover(`/Schemas/${type!.schema}`);
+  assert.deepEqual((await discover('/Schemas')).Resources, [described]);
+  const names = new Set(described.attributes.map(({ name }) => name));
+  // every resource has the first four. Groups are always empty
+  const common = ['schemas', 'id', 'externalId', 'meta', 'groups'];
+  const person = await scim('POST', '/Users', { userName: 'described', emails: [{ value: 'd@corp.example' }] });
+  assert.equal(person.status, 201);
+  assert.deepEqual(
+    Object.keys(person.body).filter((name) => !names.has(name) && !common.includes(name)),
+    [],
+  );
+  for (const path of ['/Schemas/urn:other', '/ResourceTypes/Group'])
+    assert.equal((await scim('GET', path)).status, 404, path);
 });
 
 test('creates, finds, suspends and reactivates people as Entra ID does', async () => {

@@ -2,6 +2,7 @@
 import { AppError, isAppError } from '@platform/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Ctx, type Services, systemContext } from '../app/context.ts';
+import { byId, MOST_RESULTS, providerConfig, resourceTypes, schemas } from '../app/scim/discovery.ts';
 import { filterOf, patchOf, userOf } from '../app/scim/input.ts';
 import { changeScimUser, createScimUser, getScimUser, listScimUsers } from '../app/scim/users.ts';
 import { sameBytes, sha256 } from '../app/token.ts';
@@ -12,27 +13,6 @@ import { parseLoosely } from './input.ts';
 const TYPE = 'application/scim+json; charset=utf-8';
 const LIST_SCHEMA = 'urn:ietf:params:scim:api:messages:2.0:ListResponse';
 const ERROR_SCHEMA = 'urn:ietf:params:scim:api:messages:2.0:Error';
-const CONFIG_SCHEMA = 'urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig';
-const MOST_RESULTS = 200;
-
-const CONFIG = {
-  schemas: [CONFIG_SCHEMA],
-  documentationUri: '',
-  patch: { supported: true },
-  bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
-  filter: { supported: true, maxResults: MOST_RESULTS },
-  changePassword: { supported: false },
-  sort: { supported: false },
-  etag: { supported: false },
-  authenticationSchemes: [
-    {
-      type: 'oauthbearertoken',
-      name: 'HTTP Header Authentication',
-      description: 'The Authorization header with the value of --scim-auth-header',
-    },
-  ],
-  meta: { resourceType: 'ServiceProviderConfig', location: '/scim/v2/ServiceProviderConfig' },
-};
 
 type Handle = (ctx: Ctx, request: FastifyRequest, reply: FastifyReply) => unknown;
 
@@ -92,7 +72,18 @@ export function scimRoutes(
   const bodyOf = ({ body }: FastifyRequest) =>
     body === undefined || Buffer.isBuffer(body) ? parseLoosely(body) : body;
 
-  route('GET', '/ServiceProviderConfig', () => CONFIG);
+  const listOf = (all: readonly unknown[], startIndex = 1, totalResults = all.length) => ({
+    schemas: [LIST_SCHEMA],
+    totalResults,
+    startIndex,
+    itemsPerPage: all.length,
+    Resources: all,
+  });
+  route('GET', '/ServiceProviderConfig', providerConfig);
+  route('GET', '/ResourceTypes', (ctx) => listOf(resourceTypes(ctx)));
+  route('GET', '/ResourceTypes/:id', (ctx, request) => byId(resourceTypes(ctx), idOf(request)));
+  route('GET', '/Schemas', (ctx) => listOf(schemas(ctx)));
+  route('GET', '/Schemas/:id', (ctx, request) => byId(schemas(ctx), idOf(request)));
   route('GET', '/Users', async (ctx, request) => {
     const query = request.query as Record<string, unknown>;
     const number = (name: string, fallback: number) => {
@@ -103,7 +94,7 @@ export function scimRoutes(
     const limit = Math.min(Math.max(0, number('count', MOST_RESULTS)), MOST_RESULTS);
     const filter = filterOf(typeof query['filter'] === 'string' ? query['filter'] : undefined);
     const { users, count } = await listScimUsers(ctx, { filter, limit, offset: startIndex - 1 });
-    return { schemas: [LIST_SCHEMA], totalResults: count, startIndex, itemsPerPage: users.length, Resources: users };
+    return listOf(users, startIndex, count);
   });
   route('POST', '/Users', async (ctx, request, reply) => {
     const { user, created } = await createScimUser(ctx, userOf(bodyOf(request)));
