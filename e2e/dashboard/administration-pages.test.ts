@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
-import { ensureExecutable, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { ensureExecutable, firstUser, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
 import { assertAccessible, follow, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 
 let server: ServerProcess;
@@ -22,6 +27,41 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await server?.stop();
+});
+
+test('the security page shows how connections and stored secrets are encrypted', needsBrowser, async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'security-page-'));
+  const [cert, key] = [join(dir, 'cert.pem'), join(dir, 'key.pem')];
+  const names = ['-subj', '/CN=coder.example.com', '-addext', 'subjectAltName=DNS:coder.example.com'];
+  const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '5', ...names, '-keyout', key, '-out', cert];
+  execFileSync('openssl', made, { stdio: 'ignore' });
+  const encrypted = await startCoderServer({
+    env: {
+      CODER_PROVISIONER_DAEMONS: '0',
+      CODER_TLS_ENABLE: 'true',
+      CODER_TLS_ADDRESS: '127.0.0.1:0',
+      CODER_TLS_CERT_FILE: cert,
+      CODER_TLS_KEY_FILE: key,
+      CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: randomBytes(32).toString('base64'),
+    },
+  });
+  try {
+    await firstUser(encrypted);
+    await encrypted.api('GET', '/users/me/gitsshkey');
+    const { page } = await openAs(browser, encrypted, encrypted.token);
+    await page.goto('/deployment/security');
+    await page.getByText('Encrypts new secrets').waitFor();
+    for (const text of ['coder.example.com', 'Expires soon', 'No certificate is valid for', '1 secret'])
+      await page.getByText(text).first().waitFor();
+    await assertAccessible(page);
+    await keepScreenshots(page, 'deployment-security');
+    await page.setViewportSize({ width: 390, height: 1_400 });
+    await keepScreenshots(page, 'deployment-security-phone');
+    await page.context().close();
+  } finally {
+    await encrypted.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
 });
 
 test('each page opens, is accessible in both themes and fits a phone', needsBrowser, async () => {

@@ -81,6 +81,9 @@ test('shows and searches a log of 100,000 lines', { ...needsBrowser, timeout: 12
   assert.deepEqual(errors, []);
 });
 
+/** The most that the heap of the page may grow by. */
+const GROWTH = 1.15;
+
 test('keeps its memory flat while 500 workspaces change', { ...needsBrowser, timeout: 180_000 }, async (t) => {
   const { sql, events } = server.services;
   const changed = await sql<{ id: string; owner_id: string; template_id: string; build: string }[]>`
@@ -114,8 +117,12 @@ test('keeps its memory flat while 500 workspaces change', { ...needsBrowser, tim
   for (const n of [1, 2]) await round(n);
   const before = await heap();
   for (const n of [3, 4, 5, 6]) await round(n);
-  const after = await heap();
-  assert.ok(after < before * 1.15, `the heap grew from ${before} to ${after} bytes`);
+  // the page may still be reading what changed last. A leak stays
+  let after = 0;
+  await eventually('the heap is about as large as before', async () => {
+    after = await heap();
+    return after < before * GROWTH;
+  }).catch((cause) => assert.fail(`the heap grew from ${before} to ${after} bytes: ${cause}`));
 });
 
 test('shows the right times with a wrong clock, and recovers from a sleep', needsBrowser, async (t) => {

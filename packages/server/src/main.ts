@@ -88,8 +88,10 @@ import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
 import { scimRoutes } from './http/scim.ts';
 import { createHttp } from './http/server.ts';
+import type { TlsServer } from './http/tls.ts';
 import type { RunningMetrics } from './metrics/start.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
+import { createProfiler } from './profiles/record.ts';
 import { createAgentConnections } from './rpc/agents.ts';
 import { createDaemonConnections } from './rpc/provisioner/connections.ts';
 import type { Tracing } from './tracing/start.ts';
@@ -243,11 +245,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       closer.add('metrics', () => running.close());
       metrics = running;
     }
+    const profiler = createProfiler();
+    closer.add('profiler', async () => profiler.close());
     let profilesUrl: string | undefined;
     if (config.pprofEnable) {
       // loaded for those who want it
       const { serveProfiles } = await import('./profiles/serve.ts');
-      const profiles = await serveProfiles(parseAddress(config.pprofAddress), log);
+      const profiles = await serveProfiles(profiler, parseAddress(config.pprofAddress), log);
       closer.add('profiles', profiles.close);
       profilesUrl = profiles.url;
     }
@@ -299,8 +303,15 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     };
     const limit = createSignInLimit(clock, counting);
     const flows = createFlows(tokens, clock);
+    let servedCertificates: TlsServer['certificates'] = () => [];
     const handlers = {
-      ...generalHandlers(createHealth(services), cspReports, await webpushPublicKey(services)),
+      ...generalHandlers({
+        health: createHealth(services),
+        cspReports,
+        profiler,
+        certificates: () => servedCertificates(),
+        webpushKey: await webpushPublicKey(services),
+      }),
       ...eventHandlers(feed),
       ...sessionHandlers({
         limit,
@@ -379,7 +390,8 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     if (config.tlsEnable) {
       // loaded for those who configured it
       const { createTlsServer } = await import('./http/tls.ts');
-      const secure = createTlsServer(app.server, config, log.child({ part: 'tls' }));
+      const { server: secure, certificates } = createTlsServer(app.server, config, log.child({ part: 'tls' }));
+      servedCertificates = certificates;
       closer.add('https', async () => {
         const closed = new Promise<void>((resolve) => secure.close(() => resolve()));
         secure.closeAllConnections();

@@ -8,6 +8,7 @@ import {
   BuildInfoResponse,
   CSPViolation,
   DeploymentConfig,
+  DeploymentSecurity,
   DeploymentStats,
   Entitlements,
   Experiment,
@@ -20,6 +21,9 @@ import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../sche
 import { Line } from '../schema/kit.ts';
 import { AuthorizationRequest, AuthorizationResponse } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
+
+/** How long a profile is recorded, in seconds. 0 and absent: 30. */
+const Recording = Type.Object({ seconds: Type.Optional(Type.Number({ minimum: 0, maximum: 300 })) });
 
 export const deploymentRoutes = {
   'GET /': route({
@@ -97,6 +101,29 @@ export const deploymentRoutes = {
     auth: 'session',
     body: UpdateHealthSettings,
     responses: { 200: UpdateHealthSettings },
+  }),
+  'GET /debug/pprof/profile': route({
+    tag: 'Debug',
+    auth: 'session',
+    summary: 'Records where the server spends CPU time, for go tool pprof. 30 seconds by default.',
+    stream: 'bytes',
+    query: Recording,
+    responses: { 200: Nothing },
+  }),
+  'GET /debug/pprof/heap': route({
+    tag: 'Debug',
+    auth: 'session',
+    summary:
+      'Records where memory in use was allocated, for go tool pprof: during these seconds, or with CODER_PPROF_ENABLE since the server started.',
+    stream: 'bytes',
+    query: Recording,
+    responses: { 200: Nothing },
+  }),
+  'GET /deployment/security': route({
+    tag: 'Deployment',
+    auth: 'session',
+    summary: 'The keys that encrypt stored secrets and the TLS certificates that the server presents.',
+    responses: { 200: DeploymentSecurity },
   }),
   'GET /appearance': route({
     tag: 'Deployment',

@@ -362,6 +362,59 @@ export const PrebuildsSettings = named(
 );
 export type PrebuildsSettings = Static<typeof PrebuildsSettings>;
 
+const EncryptionKey = named(
+  'EncryptionKey',
+  Type.Object({
+    /** The first 16 hex digits of the SHA-256 of the key. */
+    fingerprint: Type.String(),
+    /** Whether new secrets are encrypted with it. */
+    active: Type.Boolean(),
+    /** How many stored secrets need it. */
+    secrets: Type.Integer(),
+  }),
+);
+const ServedCertificate = named(
+  'ServedCertificate',
+  Type.Object({
+    /** The path of its file on the server. */
+    file: Type.String(),
+    subject: Type.String(),
+    issuer: Type.String(),
+    /** The DNS names and IP addresses that it is valid for. */
+    names: Type.Array(Type.String()),
+    not_before: Timestamp,
+    not_after: Timestamp,
+    /** Whether it is valid for the host of the access URL. */
+    matches_access_url: Type.Boolean(),
+  }),
+);
+export type ServedCertificate = Static<typeof ServedCertificate>;
+/** Not in upstream's API. */
+export const DeploymentSecurity = named(
+  'DeploymentSecurity',
+  Type.Object({
+    access_url: Type.String(),
+    encryption: Type.Object({
+      /** In the order of --external-token-encryption-keys. */
+      keys: Type.Array(EncryptionKey),
+      /** How many secrets are stored without encryption. */
+      unencrypted_secrets: Type.Integer(),
+    }),
+    tls: Type.Object({
+      enabled: Type.Boolean(),
+      /** Of the listener, when TLS is enabled. */
+      address: Type.String(),
+      min_version: Type.String(),
+      client_auth: Type.String(),
+      redirects_to_access_url: Type.Boolean(),
+      /** Of the header Strict-Transport-Security, in seconds. 0: it is not sent. */
+      hsts_seconds: Type.Integer(),
+      certificates: Type.Array(ServedCertificate),
+    }),
+  }),
+);
+export type DeploymentSecurity = Static<typeof DeploymentSecurity>;
+
 export const PrometheusConfig = named(
   'PrometheusConfig',
   Type.Object({

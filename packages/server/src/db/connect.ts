@@ -165,6 +165,8 @@ const AWAY = new Set([
   '57P01',
   '57P02',
   '57P03',
+  // from the database: the connection was unused for longer than its administrator allows
+  '57P05',
   // from the database: this server hung in a transaction, or the transaction took too long
   '25P03',
   '25P04',

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type {
   DeploymentConfig,
+  DeploymentSecurity,
   Entitlements,
   HealthcheckReport,
   RegionsResponse,
@@ -43,6 +44,22 @@ test('shows the configuration without secrets to people who may see it', async (
   assert.deepEqual([psk.value, psk.annotations], ['', { secret: 'true' }]);
   assert.equal((await server.api('GET', '/deployment/config', { token: member.token })).status, 404);
   assert.equal((await server.api('GET', '/deployment/stats', { token: member.token })).status, 404);
+});
+
+test('shows which keys encrypt how many stored secrets, but no key', async () => {
+  const { sql } = server.services;
+  assert.equal((await server.api('GET', '/users/me/gitsshkey', { token: member.token })).status, 200);
+  const { body } = await server.api<DeploymentSecurity>('GET', '/deployment/security');
+  const [key, ...others] = body.encryption.keys;
+  assert.deepEqual([key!.active, others, body.encryption.unencrypted_secrets], [true, [], 0]);
+  assert.ok(key!.secrets > 0);
+  assert.equal(server.services.vault.fingerprints[0], key!.fingerprint);
+  assert.ok(!JSON.stringify(body).includes(KEY));
+  assert.deepEqual([body.tls.enabled, body.tls.certificates], [false, []]);
+  await sql`UPDATE git_ssh_keys SET private_key = 'as before the key was configured'`;
+  const after = (await server.api<DeploymentSecurity>('GET', '/deployment/security')).body.encryption;
+  assert.deepEqual([after.keys[0]!.secrets, after.unencrypted_secrets], [0, key!.secrets]);
+  assert.equal((await server.api('GET', '/deployment/security', { token: member.token })).status, 404);
 });
 
 test('answers the requests that clients send first', async () => {

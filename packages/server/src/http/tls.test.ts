@@ -16,6 +16,7 @@ import {
   setDefaultCACertificates,
   type TLSSocket,
 } from 'node:tls';
+import type { DeploymentSecurity } from '@platform/contract';
 import { eventually, startTestServer, type TestServer } from '@platform/testkit';
 
 const dir = mkdtempSync(join(tmpdir(), 'platform-tls-'));
@@ -110,6 +111,33 @@ test('uses a replaced certificate without a restart, and keeps the last good one
     return (await ask(server, 'apps.example.com')).peer.serialNumber !== first;
   });
   assert.equal((await ask(server, 'coder.example.com')).status, 200);
+});
+
+test('shows which certificates it presents, until when, and whether they fit the access URL', async () => {
+  const { status, body } = await server.api<DeploymentSecurity>('GET', '/deployment/security');
+  assert.equal(status, 200);
+  const { enabled, hsts_seconds, certificates } = body.tls;
+  assert.deepEqual([enabled, hsts_seconds], [true, 300]);
+  assert.deepEqual(
+    certificates.map(({ subject, names, matches_access_url }) => [subject, names, matches_access_url]),
+    // the access URL is https://127.0.0.1
+    [
+      ['coder.example.com', ['coder.example.com'], false],
+      ['apps.example.com', ['apps.example.com'], false],
+    ],
+  );
+  const until = Date.parse(certificates[0]!.not_after) - Date.now();
+  assert.ok(until > 0 && until <= 2 * 86_400_000);
+  const named = await startTestServer({ env: tls({ CODER_ACCESS_URL: 'https://apps.example.com' }) });
+  try {
+    const of = (await named.api<DeploymentSecurity>('GET', '/deployment/security')).body.tls.certificates;
+    assert.deepEqual(
+      of.map((one) => one.matches_access_url),
+      [false, true],
+    );
+  } finally {
+    await named.stop();
+  }
 });
 
 test('asks clients for certificates', async () => {

@@ -10,6 +10,7 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { AppError, errorText, type Logger } from '@platform/kit';
+import type { PresentedCertificate } from '../app/deployment/security.ts';
 import type { Config } from '../config/options.ts';
 import { LISTENER } from './listener.ts';
 
@@ -43,13 +44,19 @@ interface Pair {
   certificate: X509Certificate;
 }
 
+export interface TlsServer {
+  server: HttpsServer;
+  /** The certificates that it presents now, in the order of the options. */
+  certificates(): PresentedCertificate[];
+}
+
 /**
  * An HTTPS server whose requests and upgrades go to `server`. Of several certificates, it presents the first one that is
  * valid for the name that the client asks for, and otherwise the first one. Certificates that change on disk are used
  * from the next connection on. A pair that cannot be used is logged, and the last good one stays.
  * @throws AppError `invalid` that names the option or the file
  */
-export function createTlsServer(server: Server, config: TlsConfig, log: Logger): HttpsServer {
+export function createTlsServer(server: Server, config: TlsConfig, log: Logger): TlsServer {
   const files = filePairs(config);
   const clients = clientRules(config);
   const shared: SecureContextOptions = {
@@ -101,7 +108,10 @@ export function createTlsServer(server: Server, config: TlsConfig, log: Logger):
   for (const event of ['request', 'upgrade', 'checkContinue'] as const) {
     secure.on(event, (...given: unknown[]) => void server.emit(event, ...given));
   }
-  return secure;
+  return {
+    server: secure,
+    certificates: () => pairs.map(({ certificate }, at) => ({ file: files[at]![0], certificate })),
+  };
 }
 
 type FilePair = readonly [cert: string, key: string];

@@ -76,7 +76,8 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
 
   let reading: Promise<void> | undefined;
   async function readAll(): Promise<void> {
-    for (const each of gauges) await each.read(sql);
+    // as searches: their cost depends on the data, and they must not delay lookups
+    for (const each of gauges) await each.read(services.lists);
   }
   async function read(): Promise<void> {
     // one read at a time, even if the previous one is late

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startTestServer, type TestServer } from '@platform/testkit';
+import { createPerson, startTestServer, type TestServer } from '@platform/testkit';
 
 let server: TestServer;
 let dir: string;
@@ -40,8 +40,12 @@ async function spendTime(): Promise<void> {
 async function top(path: string, index: string): Promise<string> {
   const response = await fetch(`${server.profilesUrl}/debug/pprof/${path}`);
   assert.equal(response.status, 200);
+  return read(Buffer.from(await response.arrayBuffer()), index);
+}
+
+function read(profile: Buffer, index: string): string {
   const file = join(dir, `${index}.pb.gz`);
-  writeFileSync(file, Buffer.from(await response.arrayBuffer()));
+  writeFileSync(file, profile);
   return execFileSync('go', ['tool', 'pprof', '-top', `-sample_index=${index}`, file], { encoding: 'utf8' });
 }
 
@@ -66,16 +70,51 @@ test('go tool pprof reads where CPU time was spent', { skip: noGo }, async () =>
   assert.doesNotMatch(table, /\(idle\)/);
 });
 
+test('people who may read the health record profiles over the API', { skip: noGo }, async () => {
+  const plain = await startTestServer();
+  try {
+    for (const [kind, type] of [
+      ['profile', 'cpu'],
+      ['heap', 'inuse_space'],
+    ] as const) {
+      const url = `${plain.url}/api/v2/debug/pprof/${kind}?seconds=0.2`;
+      const response = await fetch(url, { headers: { 'Coder-Session-Token': plain.adminToken } });
+      assert.equal(response.status, 200, kind);
+      assert.match(read(Buffer.from(await response.arrayBuffer()), type), new RegExp(`^Type: ${type}$`, 'm'));
+    }
+    for (const seconds of ['-1', '301', 'NaN', 'a'])
+      assert.equal((await plain.api('GET', `/debug/pprof/heap?seconds=${seconds}`)).status, 400, seconds);
+    const member = await createPerson(plain, 'member');
+    assert.equal((await plain.api('GET', '/debug/pprof/heap?seconds=0.1', { token: member.token })).status, 404);
+  } finally {
+    await plain.stop();
+  }
+});
+
 test('records one CPU profile at a time, and stops when nobody waits for it', async () => {
   const url = `${server.profilesUrl}/debug/pprof/profile`;
   const left = new AbortController();
-  const first = fetch(`${url}?seconds=300`, { signal: left.signal });
   const statusOf = async (seconds: string) => (await fetch(`${url}?seconds=${seconds}`)).status;
-  let status = await statusOf('0.01');
-  while (status === 200) status = await statusOf('0.01');
+  let first: Promise<Response>;
+  let refused = true;
+  let status = 200;
+  while (status === 200) {
+    if (refused) {
+      refused = false;
+      first = fetch(`${url}?seconds=300`, { signal: left.signal });
+      // a short one was recorded just then
+      first.then(
+        () => {
+          refused = true;
+        },
+        () => {},
+      );
+    }
+    status = await statusOf('0.01');
+  }
   assert.equal(status, 409);
   left.abort();
-  await assert.rejects(first);
+  await assert.rejects(first!);
   while (status === 409) status = await statusOf('0.01');
   assert.equal(status, 200);
   assert.equal(await statusOf('301'), 400);

@@ -7,6 +7,7 @@ import { SearchInput } from '../../ui/search-input.tsx';
 import { EmptyState, QueryView, SkeletonLines } from '../../ui/states.tsx';
 import { paths } from '../../util/paths.ts';
 import { useRouteParams, useSearchParams } from '../../util/route.ts';
+import { Encryption } from './encryption.tsx';
 import { OptionList } from './option-list.tsx';
 import { OPTION_PAGES, pageOf, searchOptions } from './options.ts';
 import { Providers } from './providers.tsx';
@@ -21,6 +22,7 @@ export default function OptionsPage() {
   if (!page) return <NotFoundPage />;
   return (
     <SidebarPage title={page.name} area="Deployment" description={page.description}>
+      {path === 'security' && !search && <Encryption />}
       <div className="flex">
         <SearchInput
           label="Search all options"

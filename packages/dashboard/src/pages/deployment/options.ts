@@ -19,7 +19,11 @@ export interface OptionPage {
 /** The pages that show options, in the order of the navigation. */
 export const OPTION_PAGES: readonly OptionPage[] = [
   { path: 'general', name: 'General', description: 'The server, provisioning, clients and schedules.' },
-  { path: 'security', name: 'Security', description: 'Sessions, cookies, TLS and what is permitted in workspaces.' },
+  {
+    path: 'security',
+    name: 'Security',
+    description: 'Encryption, sessions, cookies and what is permitted in workspaces.',
+  },
   { path: 'network', name: 'Network', description: 'Addresses, proxies and the relay to workspaces.' },
   { path: 'userauth', name: 'User authentication', description: 'Passwords, OpenID Connect and GitHub.' },
   { path: 'external-auth', name: 'External authentication', description: 'Git providers that workspaces use.' },

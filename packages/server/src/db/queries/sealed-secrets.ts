@@ -1,5 +1,6 @@
 // The columns of encrypted secrets, for work on all of them: a new key, or none.
 
+import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import { SEALED_PREFIX, type Sealed, storedText } from '../sealed.ts';
@@ -13,17 +14,30 @@ const PLACES = [
 
 const BATCH = 500;
 
-/** The fingerprints of all keys with which stored secrets are encrypted. */
-export async function keysInUse(db: Db, _by: SystemTask): Promise<Set<string>> {
-  const used = new Set<string>();
+/** How many stored secrets each key encrypts, by its fingerprint. The empty text stands for secrets without encryption. */
+async function countAll(db: Db): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
   for (const { table, secrets } of PLACES) {
     for (const column of secrets) {
-      const rows = await db<{ key: string }[]>`SELECT DISTINCT split_part(${db(column)}, ':', 2) AS key
-        FROM ${db(table)} WHERE ${db(column)} LIKE ${`${SEALED_PREFIX}%`}`;
-      for (const { key } of rows) used.add(key);
+      const rows = await db<{ key: string; count: number }[]>`
+        SELECT CASE WHEN ${db(column)} LIKE ${`${SEALED_PREFIX}%`} THEN split_part(${db(column)}, ':', 2) ELSE '' END AS key,
+          count(*) FROM ${db(table)} WHERE ${db(column)} <> '' GROUP BY 1`;
+      for (const { key, count } of rows) counts.set(key, (counts.get(key) ?? 0) + count);
     }
   }
-  return used;
+  return counts;
+}
+
+/** The fingerprints of all keys with which stored secrets are encrypted. */
+export async function keysInUse(db: Db, _by: SystemTask): Promise<Set<string>> {
+  const keys = new Set((await countAll(db)).keys());
+  keys.delete('');
+  return keys;
+}
+
+/** The number of stored secrets by the fingerprint of their key, which is empty for secrets without encryption. */
+export function countByKey(db: Db, _by: Allowed<'read', { type: 'deployment_config' }>): Promise<Map<string, number>> {
+  return countAll(db);
 }
 
 /**

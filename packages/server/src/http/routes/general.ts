@@ -1,5 +1,6 @@
 import type { BuildInfoResponse } from '@platform/contract';
 import { authCheck } from '../../app/authcheck.ts';
+import type { Ctx } from '../../app/context.ts';
 import { getAppearance, updateAppearance } from '../../app/deployment/appearance.ts';
 import { getHealthSettings, type Health, updateHealthSettings } from '../../app/deployment/health.ts';
 import {
@@ -13,17 +14,34 @@ import {
   regions,
   sshConfig,
 } from '../../app/deployment/info.ts';
+import { type ProfileKind, type ProfileRecorder, recordProfile } from '../../app/deployment/profiles.ts';
+import { deploymentSecurity } from '../../app/deployment/security.ts';
 import { updateCheck } from '../../app/deployment/updates.ts';
 import { getPrebuildsSettings, updatePrebuildsSettings } from '../../app/prebuild/settings.ts';
 import type { CspReports } from '../dashboard/csp-reports.ts';
-import { defineHandlers } from '../exchange.ts';
+import { defineHandlers, type Exchange } from '../exchange.ts';
 import { installCommand } from '../install.ts';
+import type { TlsServer } from '../tls.ts';
 
 export const AGENT_API_VERSION = '2.6';
 export const PROVISIONER_API_VERSION = '1.8';
 
+export interface General {
+  health: Health;
+  cspReports: CspReports;
+  profiler: ProfileRecorder;
+  certificates: TlsServer['certificates'];
+  webpushKey: string;
+}
+
 /** The version, configuration and health of this installation. */
-export function generalHandlers(health: Health, cspReports: CspReports, webpushKey: string) {
+export function generalHandlers({ health, cspReports, profiler, certificates, webpushKey }: General) {
+  async function sendProfile(ctx: Ctx, { reply }: Exchange, kind: ProfileKind, { seconds }: { seconds?: number }) {
+    const profile = await recordProfile(ctx, profiler, kind, seconds);
+    reply.type('application/octet-stream');
+    reply.header('content-disposition', `attachment; filename="${kind}.pb.gz"`);
+    return profile;
+  }
   return defineHandlers({
     'GET /': () => ({ message: '👋' }),
     'GET /buildinfo': (ctx): BuildInfoResponse => ({
@@ -48,6 +66,9 @@ export function generalHandlers(health: Health, cspReports: CspReports, webpushK
     'GET /debug/health': (ctx, { query }) => health.report(ctx, query.force === true),
     'GET /debug/health/settings': (ctx) => getHealthSettings(ctx),
     'PUT /debug/health/settings': (ctx, { body }) => updateHealthSettings(ctx, body),
+    'GET /debug/pprof/profile': (ctx, { query, http }) => sendProfile(ctx, http, 'profile', query),
+    'GET /debug/pprof/heap': (ctx, { query, http }) => sendProfile(ctx, http, 'heap', query),
+    'GET /deployment/security': (ctx) => deploymentSecurity(ctx, certificates()),
     'GET /appearance': (ctx) => getAppearance(ctx),
     'PUT /appearance': (ctx, { body }) => updateAppearance(ctx, body),
     'GET /entitlements': (ctx) => entitlements(ctx),
