@@ -6,6 +6,8 @@ export interface OperatorProcess {
   log(): string;
   /** Sends SIGTERM and returns the exit code. */
   stop(): Promise<number | null>;
+  /** Sends SIGKILL and waits for its end. */
+  kill(): Promise<void>;
 }
 
 export function startOperatorProcess({ env }: { env: NodeJS.ProcessEnv }, args: string[]): OperatorProcess {
@@ -38,6 +40,10 @@ function follow([file, ...args]: string[], env: NodeJS.ProcessEnv): OperatorProc
     stop() {
       child.kill('SIGTERM');
       return exited;
+    },
+    async kill() {
+      child.kill('SIGKILL');
+      await exited;
     },
   };
 }

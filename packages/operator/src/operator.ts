@@ -28,6 +28,7 @@ import { type Informer, keyOf, pause, startInformer } from './machinery/informer
 import { electLeader } from './machinery/leader.ts';
 import { MANAGED } from './machinery/owned.ts';
 import { createQueue, type WorkQueue } from './machinery/queue.ts';
+import type { MovedKeys } from './provisioner/delete-key.ts';
 import { owned as ofProvisioner } from './provisioner/names.ts';
 import { createReconciler } from './provisioner/reconcile.ts';
 import { serveScaler } from './provisioner/scaler.ts';
@@ -154,7 +155,6 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     wake: (key) => queues.provisioners.add(key),
     changed: () => demandChanges.raise(),
   });
-  const uncollected = createUncollectedKeys({ client, lookup, log }, connection.namespace);
   const managed = Object.entries(MANAGED)
     .map(([name, value]) => `${name}=${value}`)
     .join(',');
@@ -189,7 +189,22 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     ingresses: owned(INGRESSES),
   };
   const report = createReporter(client, log, clock);
-  const world = { client, caches, lookup, servers, demandChanges, uncollected, report, clock, log, defaultImage };
+  const { namespace } = connection;
+  const movedKeys: MovedKeys = new Set();
+  const uncollected = createUncollectedKeys({ client, caches, lookup, movedKeys, report, clock, log, namespace });
+  const world = {
+    client,
+    caches,
+    lookup,
+    servers,
+    demandChanges,
+    uncollected,
+    movedKeys,
+    report,
+    clock,
+    log,
+    defaultImage,
+  };
   const reconcileProvisioner = createReconciler(world);
   const reconcileControlPlane = createControlPlaneReconciler(world);
   const reconcileProxy = createProxyReconciler(world);
@@ -216,6 +231,8 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
       : []),
   ];
   const collecting = (async () => {
+    // it looks for control planes
+    await synced.promise;
     while (!aborter.signal.aborted) {
       await uncollected.collect().catch((err) => log.warn('could not collect provisioner keys', { err }));
       await pause(collectMs, aborter.signal);

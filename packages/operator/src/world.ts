@@ -9,6 +9,7 @@ import type { KubeObject } from './kube/types.ts';
 import type { Changes } from './machinery/changes.ts';
 import type { Report } from './machinery/events.ts';
 import type { Informer } from './machinery/informer.ts';
+import type { MovedKeys } from './provisioner/delete-key.ts';
 import type { Servers } from './provisioner/server.ts';
 import type { UncollectedKeys } from './provisioner/uncollected.ts';
 
@@ -38,6 +39,7 @@ export interface World {
   /** Raised when the demand for daemons may be another one. */
   demandChanges: Changes;
   uncollected: UncollectedKeys;
+  movedKeys: MovedKeys;
   report: Report;
   clock: Clock;
   log: Logger;

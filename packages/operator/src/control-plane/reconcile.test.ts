@@ -14,6 +14,7 @@ import { isNotFound } from '../kube/client.ts';
 import type { Deployment, Ingress, Job, Role, Service, VolumeClaim } from '../kube/objects.ts';
 import {
   DEPLOYMENTS,
+  EVENTS,
   HTTP_ROUTES,
   INGRESSES,
   JOBS,
@@ -47,13 +48,19 @@ before(async () => {
   if (needsKubernetes.skip) return;
   [cluster, server] = await Promise.all([startCluster(), startTestServer({ env: { CODER_OPERATOR_TOKEN: TOKEN } })]);
   await installOperator(cluster);
+  operate();
+});
+
+function operate(): void {
   operator = startOperator({
     connection: cluster.connection,
     pollMs: 50,
+    collectMs: 200,
     log: silentLogger,
     defaultImage: 'registry.example.com/coder:default',
   });
-});
+}
+
 after(async () => {
   await operator?.stop();
   await server?.stop();
@@ -400,13 +407,17 @@ test('every field of the largest sample reaches its object', needsKubernetes, as
 async function runningPlane(token = TOKEN): Promise<string> {
   const namespace = await cluster.namespace();
   await storeSecret(cluster, namespace, 'coder-operator-token', { token });
+  await runPlane(namespace);
+  return namespace;
+}
+
+async function runPlane(namespace: string): Promise<void> {
   const port = Number(new URL(server.url).port);
   await cluster.client.create(CONTROL_PLANES, {
     metadata: { namespace, name: 'coder' },
     spec: { image: 'one', service: { port } },
   } as ControlPlane);
   await startServers(namespace);
-  return namespace;
 }
 
 const provisionerIn = (namespace: string, controlPlaneRef: { name: string; namespace?: string }) =>
@@ -453,6 +464,38 @@ test(
     await eventually('the provisioner is gone', async () => !(await find(PROVISIONERS, namespace, 'daemons')));
     const { body } = await server.api<{ name: string }[]>('GET', '/organizations/default/provisionerkeys');
     assert.ok(!body.some(({ name }) => name === status!.provisionerKeyName), 'its key is gone too');
+  },
+);
+
+test(
+  'a key whose control plane was deleted is collected when that is back, although the operator restarted',
+  needsKubernetes,
+  async () => {
+    const namespace = await runningPlane();
+    await reaches(namespace, { OperatorAccessReady: 'TokenAccepted' });
+    await provisionerIn(namespace, { name: 'coder' });
+    const { status } = await provisionerReaches(namespace, { ProvisionerKeyReady: 'KeyExists' });
+    const key = status!.provisionerKeyName!;
+    const keyExists = async () => {
+      const { body } = await server.api<{ name: string }[]>('GET', '/organizations/default/provisionerkeys');
+      return body.some(({ name }) => name === key);
+    };
+    await cluster.client.delete(CONTROL_PLANES, namespace, 'coder');
+    await eventually('the control plane is gone', async () => !(await find(CONTROL_PLANES, namespace)));
+    await operator.stop();
+    operate();
+    await cluster.client.delete(PROVISIONERS, namespace, 'daemons');
+    await eventually('the provisioner is gone', async () => !(await find(PROVISIONERS, namespace, 'daemons')));
+    assert.ok(await keyExists(), 'the operator cannot find the server');
+    const { items } = await cluster.client.list<KubeObject & { reason: string; message: string }>(EVENTS, {
+      namespace,
+    });
+    const warning = items.find(({ reason }) => reason === 'KeyNotDeleted')!.message;
+    assert.ok(warning.includes(`"${key}"`) && warning.includes(status!.controlPlaneURL!), warning);
+    await operator.stop();
+    operate();
+    await runPlane(namespace);
+    await eventually('the key is collected', async () => !(await keyExists()));
   },
 );
 

@@ -172,6 +172,7 @@ const status = object('What the operator found and did.', {
       'Keys that were replaced. Each is deleted when no daemon uses it.',
       object('A replaced key.', {
         name: text('Name of the key on the server.'),
+        id: optional(text('Id of the key.')),
         organizationName: text('Organization of the key.'),
         url: text('URL of its server.'),
       }),

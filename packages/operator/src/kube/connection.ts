@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent } from 'node:http';
 import { Agent, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
@@ -19,8 +19,8 @@ const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 const keepAlive = () => new Agent({ keepAlive: true, maxSockets: 64, scheduling: 'fifo' });
 
 /**
- * Connects with the service account of the pod. It reads the token again when the file changes, because Kubernetes
- * replaces it every hour. @throws AppError `invalid` outside a pod.
+ * Connects with the service account of the pod. It reads the token and the certificate authorities for each request, because
+ * Kubernetes replaces both: the token every hour, by a link to another folder. @throws AppError `invalid` outside a pod.
  */
 export function inClusterConnection(env: NodeJS.ProcessEnv, folder = SERVICE_ACCOUNT): Connection {
   const host = env['KUBERNETES_SERVICE_HOST'];
@@ -28,21 +28,12 @@ export function inClusterConnection(env: NodeJS.ProcessEnv, folder = SERVICE_ACC
   if (!host || !port)
     throw new AppError('invalid', 'Not in a Kubernetes pod. Set --kubeconfig (KUBECONFIG) to connect from outside.');
   const agent = keepAlive();
-  const ca = readFileSync(join(folder, 'ca.crt'));
-  const namespace = readFileSync(join(folder, 'namespace'), 'utf8').trim();
-  const tokenFile = join(folder, 'token');
-  let token = '';
-  let readAt = -1;
+  const read = (name: string) => readFileSync(join(folder, name), 'utf8').trim();
   return {
     server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
-    namespace,
+    namespace: read('namespace'),
     async options() {
-      const { mtimeMs } = statSync(tokenFile);
-      if (mtimeMs !== readAt) {
-        token = readFileSync(tokenFile, 'utf8').trim();
-        readAt = mtimeMs;
-      }
-      return { agent, ca, headers: { Authorization: `Bearer ${token}` } };
+      return { agent, ca: read('ca.crt'), headers: { Authorization: `Bearer ${read('token')}` } };
     },
   };
 }

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { silentLogger, systemClock } from '@platform/kit';
 import { pendingVersion } from '@platform/testkit';
@@ -10,8 +12,17 @@ import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
 import type { Connection } from '../kube/connection.ts';
 import type { Deployment } from '../kube/objects.ts';
-import { DEPLOYMENTS, type KubeObject, LEASES, POD_DISRUPTION_BUDGETS, ROLES, SECRETS } from '../kube/types.ts';
-import { type Operator, startOperator } from '../operator.ts';
+import {
+  CONFIG_MAPS,
+  DEPLOYMENTS,
+  EVENTS,
+  type KubeObject,
+  LEASES,
+  POD_DISRUPTION_BUDGETS,
+  ROLES,
+  SECRETS,
+} from '../kube/types.ts';
+import { type Operator, type OperatorOptions, startOperator } from '../operator.ts';
 import {
   type Cluster,
   CRDS,
@@ -36,17 +47,28 @@ after(async () => {
 });
 
 /** An operator with its own lease, so that each test has its leader at once. */
-async function operate(connection: Connection = cluster.connection): Promise<Operator & { namespace: string }> {
+async function operate(
+  connection: Connection = cluster.connection,
+  options: Partial<OperatorOptions> = {},
+): Promise<Operator & { namespace: string }> {
   const namespace = await cluster.namespace();
-  const operator = startOperator({
+  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
+  return { ...operateIn(namespace, connection, options), namespace };
+}
+
+function operateIn(
+  namespace: string,
+  connection: Connection = cluster.connection,
+  options: Partial<OperatorOptions> = {},
+): Operator {
+  return startOperator({
     connection: { ...connection, namespace },
     watchNamespace: namespace,
     pollMs: 100,
     collectMs: 200,
     log: silentLogger,
+    ...options,
   });
-  await storeSecret(cluster, namespace, 'token', { token: server.adminToken });
-  return { ...operator, namespace };
 }
 
 async function create(namespace: string, name: string, changes: object = {}): Promise<void> {
@@ -128,12 +150,7 @@ test('of two operators one works, and the other continues without another key', 
     (await cluster.client.get<KubeObject & { spec: { holderIdentity: string } }>(LEASES, namespace, 'coder-operator'))
       .spec.holderIdentity;
   const before = await holder();
-  const second = startOperator({
-    connection: { ...cluster.connection, namespace },
-    watchNamespace: namespace,
-    pollMs: 100,
-    log: silentLogger,
-  });
+  const second = operateIn(namespace);
   t.after(() => second.stop());
   await first.stop();
   await eventually('the other one leads', async () => !['', before].includes(await holder()));
@@ -158,12 +175,7 @@ test('a key that was created just before the operator ended does not stay', need
   await first.stop();
   proxy.close();
   await cluster.client.delete(PROVISIONERS, namespace, 'abandoned');
-  const second = startOperator({
-    connection: { ...cluster.connection, namespace },
-    watchNamespace: namespace,
-    pollMs: 100,
-    log: silentLogger,
-  });
+  const second = operateIn(namespace);
   t.after(() => second.stop());
   await settles(namespace, 'interrupted');
   assert.equal(await keysNamed('interrupted'), 1);
@@ -234,15 +246,41 @@ test('continues while its resources are upgraded, with the same key', needsKuber
 });
 
 /** An operator, and a pipe to the test's server that can be cut. */
-async function operateThroughPipe(t: TestContext) {
-  const operator = await operate();
+async function operateThroughPipe(t: TestContext, options: Partial<OperatorOptions> = {}) {
+  const { namespace, ...first } = await operate(cluster.connection, options);
+  let operator: Operator | undefined = first;
   const pipe = await startPipe({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
+  const stop = async () => {
+    await operator?.stop();
+    operator = undefined;
+  };
   t.after(async () => {
-    await operator.stop();
+    await stop();
     pipe.close();
   });
-  return { namespace: operator.namespace, pipe, url: `http://127.0.0.1:${pipe.port}` };
+  const start = () => {
+    operator = operateIn(namespace, cluster.connection, options);
+  };
+  return { namespace, pipe, url: `http://127.0.0.1:${pipe.port}`, stop, start };
 }
+
+const KEY_LIST = 'coder-operator-uncollected-keys';
+type KeyList = KubeObject & { data?: Record<string, string> };
+
+/** The keys that the operator could not delete yet. */
+const uncollected = async (namespace: string) =>
+  Object.values((await cluster.client.get<KeyList>(CONFIG_MAPS, namespace, KEY_LIST)).data ?? {});
+
+/** The messages of the warnings that a key was not deleted, by the kind of the object that they are about. */
+const keyWarnings = async (namespace: string, kind: string) =>
+  (
+    await cluster.client.list<KubeObject & { reason: string; message: string; involvedObject: { kind: string } }>(
+      EVENTS,
+      { namespace },
+    )
+  ).items
+    .filter(({ reason, involvedObject }) => reason === 'KeyNotDeleted' && involvedObject.kind === kind)
+    .map(({ message }) => message);
 
 test(
   'a deletion does not wait for an unreachable server, and deletes the key when the server is back',
@@ -259,6 +297,146 @@ test(
     await eventually('the key is collected', async () => (await keysNamed('unreachable')) === 0);
   },
 );
+
+test('a key that waits for its server is collected after a restart of the operator', needsKubernetes, async (t) => {
+  const { namespace, pipe, url, stop, start } = await operateThroughPipe(t);
+  await create(namespace, 'restarted', { url });
+  await settles(namespace, 'restarted');
+  pipe.cut();
+  await cluster.client.delete(PROVISIONERS, namespace, 'restarted');
+  await eventually('it is gone', () => isGone(namespace, 'restarted'));
+  await stop();
+  pipe.mend();
+  assert.equal(await keysNamed('restarted'), 1);
+  start();
+  await eventually('the key is collected', async () => (await keysNamed('restarted')) === 0);
+  await eventually('it is no longer listed', async () => (await uncollected(namespace)).length === 0);
+});
+
+test(
+  'a key whose server is gone for good is given up after a month, and an event names it',
+  needsKubernetes,
+  async (t) => {
+    let laterMs = 0;
+    const clock = { ...systemClock, now: () => new Date(Date.now() + laterMs) };
+    const { namespace, pipe, url } = await operateThroughPipe(t, { clock });
+    await create(namespace, 'given-up', { url });
+    await settles(namespace, 'given-up');
+    pipe.cut();
+    await cluster.client.delete(PROVISIONERS, namespace, 'given-up');
+    await eventually('it is gone', () => isGone(namespace, 'given-up'));
+    const [first] = await keyWarnings(namespace, 'CoderProvisioner');
+    assert.match(first!, /"given-up" .* The operator tries again for 30 days\.$/);
+    laterMs = 29 * 86_400_000;
+    assert.equal((await uncollected(namespace)).length, 1);
+    laterMs = 31 * 86_400_000;
+    await eventually('it is no longer listed', async () => (await uncollected(namespace)).length === 0);
+    const [last] = await keyWarnings(namespace, 'ConfigMap');
+    assert.match(last!, /^Gave up deleting the provisioner key "given-up" .* after 30 days \(Unreachable\)/);
+    assert.ok(last!.includes(url));
+  },
+);
+
+test('with too many keys to collect, a deletion goes on and the event names the key', needsKubernetes, async (t) => {
+  const { namespace, pipe, url } = await operateThroughPipe(t, { collectMs: 3_600_000 });
+  const entry = JSON.stringify({ since: new Date().toISOString() });
+  const data = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`key-${at}`, entry]));
+  await create(namespace, 'surplus', { url });
+  await settles(namespace, 'surplus');
+  await cluster.client.create<KeyList>(CONFIG_MAPS, { metadata: { namespace, name: KEY_LIST }, data });
+  pipe.cut();
+  await cluster.client.delete(PROVISIONERS, namespace, 'surplus');
+  await eventually('it is gone', () => isGone(namespace, 'surplus'));
+  assert.equal((await uncollected(namespace)).length, 1_000);
+  const [warning] = await keyWarnings(namespace, 'CoderProvisioner');
+  assert.match(warning!, /"surplus" .* Delete it on the server\.$/);
+});
+
+test("a deletion of the operator's namespace does not wait for an unreachable server", needsKubernetes, async (t) => {
+  const { namespace, pipe, url } = await operateThroughPipe(t);
+  await create(namespace, 'homeless', { url });
+  await settles(namespace, 'homeless');
+  pipe.cut();
+  await cluster.client.delete(NAMESPACES, '', namespace);
+  await eventually('it is gone', () => isGone(namespace, 'homeless'));
+});
+
+test('the key of a server with another URL is deleted there, by its id', needsKubernetes, async (t) => {
+  const { namespace, url, stop } = await operateThroughPipe(t);
+  const move = (name: string) => cluster.client.merge(PROVISIONERS, { namespace, name }, { spec: { url } });
+  for (const name of ['moved', 'moved-and-deleted']) {
+    await create(namespace, name);
+    await settles(namespace, name);
+  }
+  const before = (await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'moved')).status!;
+  await stop();
+  await move('moved');
+  await move('moved-and-deleted');
+  await cluster.client.delete(PROVISIONERS, namespace, 'moved-and-deleted');
+  // the deletion is repeated after a conflict, when the key is gone already
+  let conflicts = 0;
+  const proxy = await startFaultyProxy(cluster.connection, ({ method, url: path }) =>
+    method === 'PATCH' && path.includes('/coderprovisioners/moved-and-deleted') && conflicts++ === 0 ? 409 : 'pass',
+  );
+  const second = operateIn(namespace, proxy.connection);
+  t.after(async () => {
+    await second.stop();
+    proxy.close();
+  });
+  await eventually('the other one is gone', () => isGone(namespace, 'moved-and-deleted'));
+  assert.equal(await keysNamed('moved-and-deleted'), 0);
+  const after = await eventually('the key is replaced', async () => {
+    const { status } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'moved');
+    return status?.controlPlaneURL === url && status.retiredKeys === undefined && status;
+  });
+  assert.notEqual(after.provisionerKeyID, before.provisionerKeyID);
+  assert.equal(await keysNamed('moved'), 1);
+  assert.deepEqual(await keyWarnings(namespace, 'CoderProvisioner'), []);
+});
+
+test('a token goes to its own server only, whatever URL a key names', needsKubernetes, async (t) => {
+  const { namespace, pipe, url } = await operateThroughPipe(t);
+  let received = 0;
+  const foreign = createServer((_, res) => {
+    received++;
+    res.writeHead(404).end();
+  });
+  await new Promise<void>((done) => foreign.listen(0, '127.0.0.1', done));
+  t.after(() => foreign.close());
+  await create(namespace, 'redirected', { url });
+  await settles(namespace, 'redirected');
+  pipe.cut();
+  const annotations = { 'coder.com/key-url': `http://127.0.0.1:${(foreign.address() as AddressInfo).port}` };
+  await cluster.client.merge(SECRETS, { namespace, name: 'redirected-provisioner-key' }, { metadata: { annotations } });
+  await cluster.client.delete(PROVISIONERS, namespace, 'redirected');
+  await eventually('it is gone', () => isGone(namespace, 'redirected'));
+  pipe.mend();
+  await eventually('its own server deletes the key', async () => (await keysNamed('redirected')) === 0);
+  assert.equal(received, 0);
+});
+
+test('a key that was not stored at an earlier URL is named by an event', needsKubernetes, async (t) => {
+  const proxy = await startFaultyProxy(cluster.connection, ({ method, url }) =>
+    method === 'PATCH' && url.includes('/secrets/') ? 'cut' : 'pass',
+  );
+  const { namespace, ...first } = await operate(proxy.connection);
+  await create(namespace, 'unstored');
+  await eventually('the key is created', async () => (await keysNamed('unstored')) > 0);
+  await first.stop();
+  proxy.close();
+  const pipe = await startPipe({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
+  const spec = { url: `http://127.0.0.1:${pipe.port}` };
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'unstored' }, { spec });
+  const second = operateIn(namespace);
+  t.after(async () => {
+    await second.stop();
+    pipe.close();
+  });
+  await settles(namespace, 'unstored');
+  const [warning] = await keyWarnings(namespace, 'CoderProvisioner');
+  assert.match(warning!, /^The provisioner key "unstored" .* may remain at /);
+  assert.ok(warning!.includes(server.url));
+});
 
 test('while the server rejects the token or is away, no daemon is removed', needsKubernetes, async (t) => {
   const { namespace, pipe, url } = await operateThroughPipe(t);

@@ -4,12 +4,13 @@ import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { keyOf as nameOf } from '../machinery/informer.ts';
 import { removePermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
-import { deleteKey } from './delete-key.ts';
+import { deleteKey, deleteKeyOf, OTHER_SERVER, otherServer } from './delete-key.ts';
 import { factsOf, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
 import { FINALIZER, keySecretOf, owned } from './names.ts';
 import { existsOn, pendingKey } from './pending.ts';
 import { clientFor, problemOf, type Target } from './server.ts';
-import { credentialsOf, resolveTarget } from './target.ts';
+import { resolveServer } from './target.ts';
+import { GIVE_UP_DAYS } from './uncollected.ts';
 
 /**
  * Deletes what Kubernetes cannot: the keys on the server, and permissions in other namespaces. A server that does not
@@ -33,7 +34,7 @@ function allKeys({ caches }: World, provisioner: Provisioner): RetiredKey[] {
 /** The server, or the one of the last reconcile: in a namespace that is deleted, the Secret with the token may go first. */
 async function targetFor(world: World, provisioner: Provisioner): Promise<Target> {
   try {
-    return (await resolveTarget(provisioner, world)).target;
+    return (await resolveServer(provisioner, world)).target;
   } catch (err) {
     const last = world.servers.targetOf(nameOf(provisioner));
     if (!last) throw err;
@@ -47,7 +48,7 @@ async function removeUnstored(world: World, provisioner: Provisioner): Promise<v
   if (!pending || allKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
   try {
     const target = await targetFor(world, provisioner);
-    if (target.url !== pending.url) return;
+    if (target.url !== pending.url) throw otherServer(target, pending);
     const client = clientFor(target);
     const keys = await client.call('GET /organizations/{organization}/provisionerkeys', {
       params: { organization: pending.organizationName },
@@ -61,24 +62,16 @@ async function removeUnstored(world: World, provisioner: Provisioner): Promise<v
 }
 
 async function removeKey(world: World, provisioner: Provisioner, key: RetiredKey): Promise<void> {
-  const { report, uncollected } = world;
   try {
     const target = await targetFor(world, provisioner);
-    // a token is for its own server only
-    if (target.url !== key.url) throw new Error(`the operator has a token for ${target.url}, not for ${key.url}`);
-    await deleteKey(clientFor(target), key);
+    await deleteKeyOf({ url: target.url, client: clientFor(target) }, key, world.movedKeys);
   } catch (err) {
     const { reason, message } = problemOf(err, { url: key.url, organization: key.organizationName });
-    // where a token may be later, if the control plane that names it still exists
-    const credentials = await credentialsOf(provisioner, world).catch(() => undefined);
-    const next = credentials ? 'The operator tries again later.' : 'Delete it on the server.';
-    await report(
-      PROVISIONERS,
-      provisioner,
-      'Warning',
-      'KeyNotDeleted',
-      `Could not delete the provisioner key "${key.name}" at ${key.url} (${reason}): ${message} ${next}`,
-    );
-    if (credentials) await uncollected.add({ ...key, credentials });
+    const owed = reason !== OTHER_SERVER && (await world.uncollected.add(key, provisioner));
+    const next = owed ? `The operator tries again for ${GIVE_UP_DAYS} days.` : 'Delete it on the server.';
+    const text = `Could not delete the provisioner key "${key.name}" at ${key.url} (${reason}): ${message} ${next}`;
+    // a namespace that is deleted takes no events
+    world.log.warn(text);
+    await world.report(PROVISIONERS, provisioner, 'Warning', 'KeyNotDeleted', text);
   }
 }

@@ -114,17 +114,19 @@ async function describeKey(url: string, key: string): Promise<ProvisionerKey> {
 export function retiredKeys(status: ProvisionerStatus | undefined, facts: KeyFacts | undefined): RetiredKey[] {
   const {
     provisionerKeyName: name,
+    provisionerKeyID: id,
     organizationName = '',
     controlPlaneURL: url = '',
     retiredKeys: old = [],
   } = status ?? {};
-  const last = name ? [{ name, organizationName, url }] : [];
+  const last = name ? [{ name, ...(id ? { id } : {}), organizationName, url }] : [];
   const all = [...old, ...last].filter((key) => !facts || !sameKey(key, keyOf(facts)));
   return all.filter((key, at) => all.findIndex((other) => sameKey(key, other)) === at);
 }
 
 export const keyOf = (facts: KeyFacts): RetiredKey => ({
   name: facts['coder.com/key-name'],
+  id: facts['coder.com/key-id'],
   organizationName: facts['coder.com/key-organization'],
   url: facts['coder.com/key-url'],
 });

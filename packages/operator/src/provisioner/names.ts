@@ -10,7 +10,7 @@ export const FINALIZER = 'coder.com/provisioner-key-cleanup';
 export const deploymentName = ({ metadata }: Provisioner): string => `${metadata.name}-provisioner`;
 export const accountName = deploymentName;
 
-export function organizationOf({ spec }: Provisioner): string {
+export function organizationOf({ spec }: { spec: Pick<Provisioner['spec'], 'organizationName'> }): string {
   return spec.organizationName || 'default';
 }
 

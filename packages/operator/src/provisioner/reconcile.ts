@@ -11,7 +11,7 @@ import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
 import { applyPermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
-import { deleteKey } from './delete-key.ts';
+import { deleteKey, deleteKeyOf, OTHER_SERVER } from './delete-key.ts';
 import { finalize } from './finalize.ts';
 import { createKey, factsOf, freeName, keyIsCurrent, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
 import { accountName, deploymentName, FINALIZER, keySecretOf, organizationOf, owned } from './names.ts';
@@ -198,10 +198,16 @@ async function createNotedKey(world: World, given: Provisioner, target: Target, 
 /** Deletes a key that was created just before the operator ended, so that its text is lost. */
 async function deleteUnstored(world: World, provisioner: Provisioner, target: Target, server: Server): Promise<void> {
   const pending = pendingKey(provisioner);
-  if (!pending || pending.url !== target.url || pending.organizationName !== target.organization) return;
+  if (!pending) return;
   const facts = factsOf(world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name));
   const known = [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)];
-  if (known.some((key) => sameKey(key, pending)) || !existsOn(pending, server.state.keys)) return;
+  if (known.some((key) => sameKey(key, pending))) return;
+  if (pending.url !== target.url || pending.organizationName !== target.organization) {
+    const message = `The provisioner key "${pending.name}" of the organization "${pending.organizationName}" may remain at ${pending.url}. Delete it on the server.`;
+    await world.report(PROVISIONERS, provisioner, 'Warning', 'KeyNotDeleted', message);
+    return;
+  }
+  if (!existsOn(pending, server.state.keys)) return;
   // the text of a key with daemons was stored somewhere
   if (server.state.daemons.some(({ key_name }) => key_name === pending.name)) return;
   await deleteKey(server.client, pending);
@@ -243,22 +249,23 @@ async function deleteRetired(
   if (retired.length === 0) return [];
   if (podsOf(world, provisioner).some((pod) => podChecksum(pod) !== checksum)) return retired;
   const left: RetiredKey[] = [];
+  const { url } = target;
   for (const key of retired) {
-    if (key.url !== target.url) {
-      const message = `Delete the provisioner key "${key.name}" at ${key.url} by hand: the operator has no token for that server.`;
-      await world.report(PROVISIONERS, provisioner, 'Warning', 'KeyNotDeleted', message);
-    } else if (isUsed(key, target, server)) {
-      left.push(key);
-    } else {
-      await deleteKey(server.client, key);
-      if (key.organizationName === target.organization) server.removeKey(key.name);
-      await world.report(
-        PROVISIONERS,
-        provisioner,
-        'Normal',
-        'KeyDeleted',
-        `Deleted the provisioner key "${key.name}".`,
+    try {
+      const isGone = await deleteKeyOf({ url, client: server.client }, key, world.movedKeys, () =>
+        isUsed(key, target, server),
       );
+      if (!isGone) {
+        left.push(key);
+        continue;
+      }
+      if (key.organizationName === target.organization) server.removeKey(key.name);
+      const message = `Deleted the provisioner key "${key.name}".`;
+      await world.report(PROVISIONERS, provisioner, 'Normal', 'KeyDeleted', message);
+    } catch (err) {
+      if (!(err instanceof ServerProblem && err.reason === OTHER_SERVER)) throw err;
+      const message = `Could not delete the provisioner key "${key.name}": ${err.message} Delete it on the server.`;
+      await world.report(PROVISIONERS, provisioner, 'Warning', 'KeyNotDeleted', message);
     }
   }
   return left;

@@ -1,9 +1,9 @@
 import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
-import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
+import { PROVISIONERS, type Provisioner, type ProvisionerSpec } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
 import type { Lookup } from '../kube/lookup.ts';
 import type { Secret } from '../kube/objects.ts';
-import { type KubeObject, REFERENCE_GRANTS, SECRETS, type SecretKeySelector } from '../kube/types.ts';
+import { type KubeObject, type ObjectMeta, REFERENCE_GRANTS, SECRETS, type SecretKeySelector } from '../kube/types.ts';
 import type { World } from '../world.ts';
 import { organizationOf } from './names.ts';
 import { ServerProblem, type Target } from './server.ts';
@@ -16,14 +16,23 @@ export interface Credentials extends Required<SecretKeySelector> {
   namespace: string;
 }
 
-export interface Resolved {
+export interface ResolvedServer {
   target: Target;
-  image: string;
   credentials: Credentials;
 }
 
+export interface Resolved extends ResolvedServer {
+  image: string;
+}
+
+/** The part of a provisioner that decides which server it joins, and with which token. */
+export interface Joining {
+  metadata: Pick<ObjectMeta, 'namespace' | 'name'>;
+  spec: Pick<ProvisionerSpec, 'url' | 'controlPlaneRef' | 'bootstrap' | 'organizationName'>;
+}
+
 /** Where control planes and Secrets are found. */
-type Finding = Pick<World, 'caches' | 'lookup'>;
+export type Finding = Pick<World, 'caches' | 'lookup'>;
 
 /** Whether a provisioner joins this control plane. */
 export function isReferredTo({ metadata }: ControlPlane, provisioner: Provisioner): boolean {
@@ -31,34 +40,38 @@ export function isReferredTo({ metadata }: ControlPlane, provisioner: Provisione
   return wanted?.name === metadata.name && wanted.namespace === metadata.namespace;
 }
 
-function referenceOf({ spec, metadata }: Provisioner): { namespace: string; name: string } | undefined {
+function referenceOf({ spec, metadata }: Joining): { namespace: string; name: string } | undefined {
   const wanted = spec.controlPlaneRef;
   return wanted && { namespace: wanted.namespace || metadata.namespace!, name: wanted.name };
 }
 
 /** Which server a provisioner joins, with which credentials and image. @throws ServerProblem. */
 export async function resolveTarget(provisioner: Provisioner, finding: Finding): Promise<Resolved> {
-  const { spec } = provisioner;
+  const server = await resolveServer(provisioner, finding);
   const plane = await controlPlaneOf(provisioner, finding);
-  const url = spec.url ?? plane?.status?.url;
+  const image = provisioner.spec.image || plane?.spec.image || plane?.status?.image;
+  if (image) return { ...server, image };
+  throw new ServerProblem('ControlPlaneReady', 'NoImage', 'Set image, or the image of the CoderControlPlane.');
+}
+
+/** Which server a provisioner joins, and with which credentials. @throws ServerProblem. */
+export async function resolveServer(provisioner: Joining, finding: Finding): Promise<ResolvedServer> {
+  const plane = await controlPlaneOf(provisioner, finding);
+  const url = provisioner.spec.url ?? plane?.status?.url;
   if (!url) {
     const message = `The CoderControlPlane "${plane!.metadata.name}" has no URL in its status yet.`;
     throw new ServerProblem('ControlPlaneReady', 'NoURL', message);
   }
-  const image = spec.image || plane?.spec.image || plane?.status?.image;
-  if (!image)
-    throw new ServerProblem('ControlPlaneReady', 'NoImage', 'Set image, or the image of the CoderControlPlane.');
   const credentials = await credentialsOf(provisioner, finding);
   const token = await tokenOf(finding.lookup, credentials);
   return {
     target: { url: url.replace(/\/+$/, ''), token, organization: organizationOf(provisioner) },
-    image,
     credentials,
   };
 }
 
 /** The Secret with the token for the server: the one of the spec, or of the CoderControlPlane. @throws ServerProblem. */
-export async function credentialsOf(provisioner: Provisioner, finding: Finding): Promise<Credentials> {
+export async function credentialsOf(provisioner: Joining, finding: Finding): Promise<Credentials> {
   const own = provisioner.spec.bootstrap?.credentialsSecretRef;
   const plane = own ? undefined : await controlPlaneOf(provisioner, finding);
   const reference = own ?? plane?.status?.operatorTokenSecretRef;
@@ -68,7 +81,7 @@ export async function credentialsOf(provisioner: Provisioner, finding: Finding):
   throw new ServerProblem('OperatorAccessReady', 'NoToken', message);
 }
 
-async function controlPlaneOf(provisioner: Provisioner, finding: Finding): Promise<ControlPlane | undefined> {
+async function controlPlaneOf(provisioner: Joining, finding: Finding): Promise<ControlPlane | undefined> {
   const wanted = referenceOf(provisioner);
   if (!wanted) return undefined;
   const { namespace, name } = wanted;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { copyFileSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,6 +23,7 @@ import {
   SECRETS,
   SERVICES,
 } from '../kube/types.ts';
+import { mountFiles } from './mounted-files.ts';
 
 const folder = process.env['KUBERNETES'] ?? '';
 
@@ -56,8 +57,8 @@ export interface Cluster {
   client: KubeClient;
   /** Has the contexts `admin` and `operator`, a user whose rights are those of the chart. */
   kubeconfig: string;
-  /** A folder like the one that a pod has for its service account, and the variables that a pod has. Default: as the user `operator`. */
-  podAccount(account?: { namespace: string; token: string }): { folder: string; env: NodeJS.ProcessEnv };
+  /** The files that a pod has for its service account, and the variables that a pod has. Default: as the user `operator`. */
+  podAccount(account?: { namespace: string; token: string }): PodAccount;
   /** A token of a service account. With `boundTo`, it is valid as long as that Secret exists. */
   accountToken(account: { namespace: string; name: string; boundTo?: string }): Promise<string>;
   /** The certificates of the API server's front proxy, if it has one. */
@@ -69,6 +70,13 @@ export interface Cluster {
   /** Kills the API server and starts it again on the same address. */
   restartApiServer(): Promise<void>;
   stop(): Promise<void>;
+}
+
+export interface PodAccount {
+  folder: string;
+  env: NodeJS.ProcessEnv;
+  /** Mounts another token, as a kubelet does before the first one expires. */
+  replaceToken(token: string): void;
 }
 
 /** What the API server records of the operator's requests. */
@@ -208,13 +216,13 @@ export async function startCluster({
     kubeconfig: at('kubeconfig'),
     ...(frontProxy ? { frontProxy } : {}),
     podAccount({ namespace, token } = { namespace: 'default', token: 'operator-token' }) {
-      const account = mkdtempSync(at('account-'));
-      copyFileSync(join(at('certs'), 'apiserver.crt'), join(account, 'ca.crt'));
-      writeFileSync(join(account, 'token'), token);
-      writeFileSync(join(account, 'namespace'), namespace);
+      const ca = readFileSync(join(at('certs'), 'apiserver.crt'), 'utf8');
+      const filesWith = (text: string) => ({ 'ca.crt': ca, token: text, namespace });
+      const mounted = mountFiles(at(`account-${crypto.randomUUID()}`), filesWith(token));
       return {
-        folder: account,
+        folder: mounted.folder,
         env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(port) },
+        replaceToken: (renewed) => mounted.replace(filesWith(renewed)),
       };
     },
     async accountToken({ namespace, name, boundTo }) {

@@ -3,8 +3,15 @@ import { request } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Connection } from '../kube/connection.ts';
 
-/** Decides what happens to a request. `pass` forwards it, a number is an error status, `cut` breaks the connection. */
-export type Fault = (request: { method: string; url: string; count: number }) => 'pass' | 'cut' | number;
+/**
+ * Decides what happens to a request. `pass` forwards it, a number is an error status, `cut` breaks the connection. Nothing
+ * answers after `hold`, which does not forward the request, and `lose`, which does.
+ */
+export type Fault = (request: {
+  method: string;
+  url: string;
+  count: number;
+}) => 'pass' | 'cut' | 'hold' | 'lose' | number;
 
 export interface FaultyProxy {
   /** Goes through the proxy. */
@@ -25,7 +32,7 @@ const REASONS: Record<number, string> = {
 export async function startFaultyProxy(to: Connection, fault: Fault): Promise<FaultyProxy> {
   let count = 0;
   let faults = 0;
-  const forward = async (req: IncomingMessage, res: ServerResponse) => {
+  const forward = async (req: IncomingMessage, res: ServerResponse, lose = false) => {
     const { host: _, ...headers } = req.headers;
     const options = await to.options();
     const onward = request(`${to.server}${req.url}`, {
@@ -34,6 +41,7 @@ export async function startFaultyProxy(to: Connection, fault: Fault): Promise<Fa
       headers: { ...headers, ...(options.headers as Record<string, string>) },
     });
     onward.on('response', (answer) => {
+      if (lose) return void answer.resume();
       res.writeHead(answer.statusCode!, answer.headers);
       answer.pipe(res);
       answer.on('error', () => res.destroy());
@@ -47,6 +55,8 @@ export async function startFaultyProxy(to: Connection, fault: Fault): Promise<Fa
     if (what === 'pass') return void forward(req, res);
     faults++;
     if (what === 'cut') return void req.socket.destroy();
+    if (what === 'hold') return;
+    if (what === 'lose') return void forward(req, res, true);
     req.resume();
     res.writeHead(what, { 'Content-Type': 'application/json' });
     res.end(
