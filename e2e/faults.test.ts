@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -17,6 +17,8 @@ import {
   startCoderServer,
 } from './harness.ts';
 
+const DAEMONS = 3;
+
 let server: ServerProcess;
 let scratch: string;
 before(async () => {
@@ -25,6 +27,7 @@ before(async () => {
   server = await startCoderServer({
     env: {
       CODER_PROVISIONER_LEASE: '10s',
+      CODER_PROVISIONER_DAEMONS: String(DAEMONS),
       AWS_SECRET_ACCESS_KEY: 'canary-cloud',
       PGPASSWORD: 'canary-pg',
       MY_COPY: 'canary-psk',
@@ -39,11 +42,11 @@ after(async () => {
 });
 
 /** A command that reports that it has begun and waits for a file. Several builds can run it at once. */
-function waiting(name: string): { command: string; begun: () => boolean; release: () => void } {
+function waiting(name: string): { command: string; begun: (builds?: number) => boolean; release: () => void } {
   const [mark, gate] = [join(scratch, `${name}-begun`), join(scratch, `${name}-gate`)];
   return {
-    command: `touch ${mark}; while [ ! -e ${gate} ]; do sleep 0.05; done`,
-    begun: () => existsSync(mark),
+    command: `touch ${mark}-$$; while [ ! -e ${gate} ]; do sleep 0.05; done`,
+    begun: (builds = 1) => globSync(`${mark}-*`).length >= builds,
     release: () => writeFileSync(gate, ''),
   };
 }
@@ -94,7 +97,8 @@ test('after kill -9 of the server during ten builds, its restart completes all t
   const workspaces = await Promise.all(
     Array.from({ length: 10 }, (_, i) => createWorkspace(server, template, `ten-${i}`)),
   );
-  await eventually('a build has begun', async () => gate.begun());
+  // a daemon that has only just received its build has not stored it yet
+  await eventually('each daemon has begun a build', () => gate.begun(DAEMONS));
   await server.kill();
   gate.release();
   await server.restart();

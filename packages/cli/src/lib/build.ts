@@ -141,19 +141,20 @@ const RESTART_POLL_MS = 200;
 
 /** Waits for the start that follows the stop of a restart, and returns its id. */
 async function startAfter(ctx: Context, client: Client, stop: WorkspaceBuild): Promise<string> {
-  for (;;) {
-    const { latest_build: latest } = await lookAt(client, stop);
+  for (let wasDropped = false; ; ) {
+    const { latest_build: latest, automatic_build_error: error } = await lookAt(client, stop);
     if (latest.id !== stop.id && latest.transition === 'start') return latest.id;
-    if (latest.id !== stop.id || !latest.restart_pending) break;
+    const isDropped = latest.id !== stop.id || !latest.restart_pending;
+    // asked twice: the server may have read the latest build just before the start began, and the restart just after
+    if (isDropped && wasDropped) {
+      const text = 'The workspace was stopped, but not started again: another build of it began.';
+      throw new AppError('conflict', error?.message ?? text);
+    }
+    wasDropped = isDropped;
+    if (isDropped) continue;
     if (ctx.signal.aborted) throw new AppError('canceled', 'Canceled. The server still starts the workspace.');
     await new Promise<void>((resolve) => setTimeout(resolve, RESTART_POLL_MS));
   }
-  // read after the build, so that it has the reason
-  const { automatic_build_error: error } = await lookAt(client, stop);
-  throw new AppError(
-    'conflict',
-    error?.message ?? 'The workspace was stopped, but not started again: another build of it began.',
-  );
 }
 
 const lookAt = (client: Client, { workspace_id: workspace }: WorkspaceBuild) =>

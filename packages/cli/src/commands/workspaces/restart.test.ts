@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { createServer, request, type Server } from 'node:http';
+import { createServer, request } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
-import { after, before, test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
 import { completeJob } from '@platform/server/app/job/complete';
@@ -102,18 +102,27 @@ test('updates a running workspace in the same way', async () => {
   assert.equal((await builds(id))[0]!.template_version_id, version.id);
 });
 
-/** Passes requests on, like a server that does not have the route. */
-async function withoutRestart(target: string): Promise<Server> {
-  const { hostname, port } = new URL(target);
+interface Front {
+  /** The end of the path of a route that it does not have. */
+  without?: string;
+  /** Another text for an answer, if there is one. */
+  change?: (path: string, text: string) => string | undefined;
+}
+
+/** Passes requests on. Returns its URL. */
+async function inFront(t: TestContext, { without, change }: Front): Promise<string> {
+  const { hostname, port } = new URL(server.url);
   const front = createServer((req, res) => {
-    if (req.url!.endsWith('/restart')) {
+    if (without && req.url!.endsWith(without)) {
       res.writeHead(404, { 'content-type': 'application/json' }).end('{"message":"Route not found."}');
       return;
     }
     const { url: path, method = 'GET', headers } = req;
-    const onward = request({ hostname, port, path: path!, method, headers }, (answer) => {
-      res.writeHead(answer.statusCode!, answer.headers);
-      answer.pipe(res);
+    const plain = { ...headers, 'accept-encoding': 'identity' };
+    const onward = request({ hostname, port, path: path!, method, headers: plain }, async (answer) => {
+      const text = Buffer.concat(await answer.toArray()).toString();
+      const { 'content-length': _length, 'transfer-encoding': _encoding, ...rest } = answer.headers;
+      res.writeHead(answer.statusCode!, rest).end(change?.(path!, text) ?? text);
     });
     req.pipe(onward);
   });
@@ -126,21 +135,40 @@ async function withoutRestart(target: string): Promise<Server> {
     for (const each of [onward, socket]) each.on('error', () => {});
   });
   await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
-  return front;
-}
-
-test('begins both builds itself with a server that cannot restart', async (t) => {
-  const id = await makeRunning('older');
-  const front = await withoutRestart(server.url);
   t.after(() => {
     front.close();
     front.closeAllConnections();
   });
-  const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+}
+
+test('begins both builds itself with a server that cannot restart', async (t) => {
+  const id = await makeRunning('older');
+  const url = await inFront(t, { without: '/restart' });
   const running = coder(['restart', 'older', '-y'], url);
   await finish(id, 2, 'stop');
   await finish(id, 3, 'start');
   const { code, stdout, stderr } = await running;
   assert.equal(code, 0, stderr);
   assert.match(stdout, /has been restarted/);
+});
+
+test('waits for the start although one answer is from just before and just after it began', async (t) => {
+  const id = await makeRunning('torn');
+  let torn = 0;
+  const change = (path: string, text: string) => {
+    if (torn > 0 || path.split('?')[0] !== `/api/v2/workspaces/${id}`) return;
+    const workspace = JSON.parse(text) as Workspace;
+    const { job, restart_pending: isPending } = workspace.latest_build;
+    if (!isPending || job.status !== 'succeeded') return;
+    torn++;
+    workspace.latest_build.restart_pending = false;
+    return JSON.stringify(workspace);
+  };
+  const url = await inFront(t, { change });
+  const running = coder(['restart', 'torn', '-y'], url);
+  await finish(id, 2, 'stop');
+  await finish(id, 3, 'start');
+  const { code, stderr } = await running;
+  assert.deepEqual([code, stderr, torn], [0, '', 1]);
 });
