@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -61,28 +61,28 @@ test('reads the host names of editors', () => {
     assert.throws(() => parseEditorHost(host), /Invalid host/);
 });
 
-test("connects OpenSSH through vscodessh as an editor's extension does", async () => {
-  const dir = join(dev.home, 'editor');
-  const net = join(dir, 'net');
+/** Starts OpenSSH as an editor's extension does, which keeps its files in the given folder. */
+function startEditorSsh(dir: string, command: string): ChildProcessWithoutNullStreams {
   mkdirSync(dir);
   writeFileSync(join(dir, 'url'), `${server.url}\n`);
   writeFileSync(join(dir, 'token'), server.adminToken);
-  const proxy = [process.execPath, MAIN, 'vscodessh', '--network-info-dir', net, '--network-info-interval', '100ms'];
-  proxy.push(
-    '--log-dir',
-    join(dir, 'logs'),
-    '--session-token-file',
-    join(dir, 'token'),
-    '--url-file',
-    join(dir, 'url'),
-    '%h',
-  );
-  const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', `ProxyCommand=${proxy.join(' ')}`];
+  const proxy = [process.execPath, MAIN, 'vscodessh'];
+  proxy.push('--network-info-dir', join(dir, 'net'), '--network-info-interval', '100ms');
+  for (const [flag, name] of [
+    ['--log-dir', 'logs'],
+    ['--session-token-file', 'token'],
+    ['--url-file', 'url'],
+  ] as const)
+    proxy.push(flag, join(dir, name));
+  const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', `ProxyCommand=${proxy.join(' ')} %h`];
   const args = ['-F', '/dev/null', ...options.flatMap((option) => ['-o', option]), 'coder-vscode--admin--dev--main'];
-  const child = spawn('ssh', [...args, 'echo here; cat'], {
-    env: { PATH: process.env['PATH'], HOME: dev.home },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  return spawn('ssh', [...args, command], { env: { PATH: process.env['PATH'], HOME: dev.home } });
+}
+
+test("connects OpenSSH through vscodessh as an editor's extension does", async () => {
+  const dir = join(dev.home, 'editor');
+  const net = join(dir, 'net');
+  const child = startEditorSsh(dir, 'echo here; cat');
   let errors = '';
   child.stderr.on('data', (part: Buffer) => {
     errors += part;
@@ -113,6 +113,22 @@ test("connects OpenSSH through vscodessh as an editor's extension does", async (
   await eventually('the log is complete', async () => logged().includes(' ended '));
   assert.match(logged(), / dialing workspace=admin\/dev agent=main [^\n]+\n\S+ connected\n\S+ ended code=\d+\n$/);
   assert.ok(!logged().includes(server.adminToken));
+});
+
+test("ends the session in the workspace at once when a signal ends an editor's connection", async () => {
+  const dir = join(dev.home, 'closed-editor');
+  const child = startEditorSsh(dir, 'echo $$; exec sleep 600');
+  const [pid] = (await once(child.stdout, 'data')) as [Buffer];
+  await eventually('what the editor shows', async () => existsSync(join(dir, 'net', `${child.pid}.json`)));
+  const closed = once(child, 'close');
+  child.kill('SIGHUP');
+  await closed;
+  await eventually('the session has ended', async () => !existsSync(`/proc/${Number(String(pid))}`));
+  await eventually('the file is gone', async () => readdirSync(join(dir, 'net')).length === 0);
+  const [log] = readdirSync(join(dir, 'logs'));
+  await eventually('the log is complete', async () =>
+    / ended code=129\n$/.test(readFileSync(join(dir, 'logs', log!), 'utf8')),
+  );
 });
 
 test('gives up waiting for an agent, with the reason and a link', async () => {

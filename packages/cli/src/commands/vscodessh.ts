@@ -79,16 +79,10 @@ async function connect(
   });
   log?.connected();
   const stops: (() => unknown)[] = [reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'vscode' })];
-  try {
-    if (given['network-info-dir']) {
-      const interval = given['network-info-interval'];
-      stops.push(await showConnection(ctx, client, agent.id, stream, given['network-info-dir'], interval));
-    }
-    return await endWithProcess(stream, async () => {
-      await forwardStdio(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
-      return 0;
-    });
-  } finally {
-    await Promise.all(stops.map((stop) => stop()));
-  }
+  const infoDir = given['network-info-dir'];
+  if (infoDir) stops.push(await showConnection(ctx, client, agent.id, stream, infoDir, given['network-info-interval']));
+  return endWithProcess(stream, stops, async () => {
+    await forwardStdio(ctx.io, stream, hostKey, () => endOfWorkspace(client, target));
+    return 0;
+  });
 }

@@ -5,11 +5,16 @@ const SIGNALS = { SIGHUP: 1, SIGTERM: 15 } as const;
 const FLUSH_MS = 50;
 
 /**
- * Runs a session over a stream. When a signal ends the process, such as by a closed window, closes the stream properly:
- * otherwise the other end would keep the session open for a client that resumes it. The exit code is then that of the
- * signal.
+ * Runs a session over a stream, then what ends its reports. A signal that ends the process closes the stream properly
+ * first: otherwise the other end would keep the session open for a client that resumes it. The exit code is then that of
+ * the signal.
+ * @param stops called when the session has ended. A signal does not interrupt them.
  */
-export async function endWithProcess(stream: Duplex, session: () => Promise<number>): Promise<number> {
+export async function endWithProcess(
+  stream: Duplex,
+  stops: (() => unknown)[],
+  session: () => Promise<number>,
+): Promise<number> {
   const ended = Promise.withResolvers<number>();
   let isEnded = false;
   const off = Object.entries(SIGNALS).map(([name, number]) => {
@@ -26,6 +31,10 @@ export async function endWithProcess(stream: Duplex, session: () => Promise<numb
     await Promise.race([outcome.catch(() => {}), ended.promise]);
     return await (isEnded ? ended.promise : outcome);
   } finally {
-    for (const each of off) each();
+    await Promise.all(stops.map((stop) => stop()));
+    // OpenSSH closes stdin and sends SIGHUP at once: the caller writes its last lines first
+    setImmediate(() => {
+      for (const each of off) each();
+    });
   }
 }

@@ -1,5 +1,5 @@
-import { rmSync } from 'node:fs';
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Client } from '@platform/client';
@@ -33,8 +33,8 @@ export function counted(stream: Duplex): { sent: number; received: number } {
 }
 
 /**
- * Writes the statistics of a connection in upstream's format, now and at each interval. Returns a function that stops
- * and removes the file. Without an answer in an interval, the file keeps the last latency.
+ * Writes the statistics of a connection in upstream's format, with the agent's first answer and then at each interval.
+ * Returns a function that stops and removes the file. Without an answer in an interval, the file keeps the last latency.
  */
 export function writeNetworkInfo(
   count: { sent: number; received: number },
@@ -42,11 +42,13 @@ export function writeNetworkInfo(
 ): () => Promise<void> {
   const file = join(options.dir, `${options.pid}.json`);
   let before = { at: performance.now(), ...count };
-  let latency = 0;
+  let latency: number | undefined;
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;
   const write = async () => {
     latency = await options.trips.measure(options.intervalMs).catch(() => latency);
+    // an editor would show the agent as closer than it is
+    if (latency === undefined || stopped) return;
     const now = { at: performance.now(), ...count };
     const seconds = Math.max((now.at - before.at) / 1_000, 0.001);
     const info = {
@@ -60,30 +62,20 @@ export function writeNetworkInfo(
     };
     before = now;
     // an editor must never read a partial file
-    await writeFile(`${file}.new`, JSON.stringify(info), { mode: 0o600 });
-    await rename(`${file}.new`, file);
+    writeFileSync(`${file}.new`, JSON.stringify(info), { mode: 0o600 });
+    renameSync(`${file}.new`, file);
   };
   const loop = async (): Promise<void> => {
     await write().catch(() => {});
     if (!stopped) timer = setTimeout(() => (running = loop()), options.intervalMs);
   };
   let running = loop();
-  const remove = () => {
-    for (const path of [file, `${file}.new`]) rmSync(path, { force: true });
-  };
-  // OpenSSH ends its ProxyCommand with these signals
-  const ended = (signal: NodeJS.Signals) => {
-    remove();
-    process.exit(signal === 'SIGHUP' ? 129 : 143);
-  };
-  process.once('SIGHUP', ended).once('SIGTERM', ended);
   return async () => {
     stopped = true;
-    process.off('SIGHUP', ended).off('SIGTERM', ended);
     clearTimeout(timer);
     options.trips.close();
     await running;
-    remove();
+    for (const path of [file, `${file}.new`]) rmSync(path, { force: true });
   };
 }
 

@@ -228,11 +228,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
       throw (err instanceof ConnectionLost && (await endOfWorkspace(client, target))) || err;
     });
   };
-  try {
-    return await endWithProcess(stream, session);
-  } finally {
-    await Promise.all(stops.map((stop) => stop()));
-  }
+  return endWithProcess(stream, stops, session);
 }
 
 interface Opened {
