@@ -9,7 +9,7 @@ import { writeNetworkInfo } from './network-info.ts';
 
 test('shows an editor a latency that was measured, and keeps the last one', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'network-info-'));
-  t.after(() => rmSync(dir, { recursive: true }));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
   let measured = 0;
   const answers = [undefined, undefined, 12.5, undefined];
   const trips = {
@@ -24,6 +24,7 @@ test('shows an editor a latency that was measured, and keeps the last one', asyn
   };
   const via = 'coder.example.com';
   const stop = writeNetworkInfo({ sent: 0, received: 0 }, { dir, pid: 7, intervalMs: 1, via, trips });
+  t.after(stop);
   await eventually('the latency was asked for again', async () => measured > answers.length);
   const info = JSON.parse(readFileSync(join(dir, '7.json'), 'utf8')) as Record<string, unknown>;
   assert.equal(info['latency'], 12.5);
