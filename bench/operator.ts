@@ -93,6 +93,7 @@ async function benchScaleOut(): Promise<Row> {
     controllers: ['deployment-controller', 'replicaset-controller'],
     serverEnv: { CODER_VERBOSE: 'false' },
     pollInterval: '2s',
+    podGroups: true,
     program,
   });
   try {

@@ -19,6 +19,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { parseDuration } from '@platform/kit';
+import { ALLOCATOR } from '@platform/kit/allocator';
 import { INSTALLED_VERSION } from '@platform/provisioner/terraform/sums';
 import { DRAIN_CANCEL_MS } from '@platform/server/background/drain';
 import { options } from '@platform/server/config/options';
@@ -262,6 +263,8 @@ test('the image copies existing files, its program is server and provisioner, an
   const entrypoint = JSON.parse(of('ENTRYPOINT')[0]!) as string[];
   assert.deepEqual(entrypoint, [own!.paths[1], 'server']);
   assert.equal(own!.paths[1], '/opt/coder', 'the path of --entrypoint in the documented commands');
+  const settings = Object.entries(ALLOCATOR).map(([name, value]) => `${name}=${value}`);
+  assert.ok(of('ENV').includes(settings.join(' ')), 'the settings that the program would otherwise start again for');
   assert.equal(of('USER').at(-1), '1000:1000', 'not root');
   // the program has both commands
   for (const words of [['server'], ['provisioner', 'start']])

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { ALLOCATOR } from '@platform/kit/allocator';
 import { ensureExecutable } from './harness.ts';
 import { assemble, type Image, needsDebian, needsNamespaces, OWN, output, startsServer, unpack } from './image.ts';
 
@@ -32,6 +33,7 @@ test('two runs give the same digests', needsDebian, () => {
 test('the layout is an OCI image, whose layers have no program with the rights of another user', needsDebian, () => {
   image = unpack(folders[0]!, OWN, join(scratch, 'root'));
   assert.deepEqual(image.config.Entrypoint, ['/opt/coder', 'server']);
+  for (const [name, value] of Object.entries(ALLOCATOR)) assert.ok(image.config.Env.includes(`${name}=${value}`), name);
   const found = spawnSync('find', [image.root, '-perm', '/6000', '-type', 'f']).stdout.toString();
   assert.equal(found, '');
 });

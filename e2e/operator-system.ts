@@ -1,5 +1,6 @@
 // A cluster with the operator, a server without daemons of its own, and a process for each pod.
 import assert from 'node:assert/strict';
+import { ALLOCATOR } from '@platform/kit/allocator';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
 import {
   type Cluster,
@@ -12,7 +13,7 @@ import {
   startCluster,
   storeSecret,
 } from '@platform/operator/testing/cluster';
-import { type Kubelet, startKubelet } from '@platform/operator/testing/kubelet';
+import { type Kubelet, type KubeletOptions, startKubelet } from '@platform/operator/testing/kubelet';
 import {
   CHECKOUT,
   commandTemplate,
@@ -24,7 +25,9 @@ import {
 } from './harness.ts';
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts';
 
-export interface OperatorSystemOptions extends Pick<ClusterOptions, 'controllers' | 'controllerArgs' | 'scheduler'> {
+export interface OperatorSystemOptions
+  extends Pick<ClusterOptions, 'controllers' | 'controllerArgs' | 'scheduler'>,
+    Pick<KubeletOptions, 'podGroups'> {
   /** The command line that stands for the program in the image. Default: the checkout's. */
   program?: readonly string[];
   /** Additional variables of the server. */
@@ -56,6 +59,7 @@ export async function startOperatorSystem({
   serverEnv = {},
   pollInterval = '200ms',
   externalMetrics = false,
+  podGroups = false,
   ...options
 }: OperatorSystemOptions): Promise<OperatorSystem> {
   const [cluster, server] = await Promise.all([
@@ -80,8 +84,10 @@ export async function startOperatorSystem({
       client: cluster.client,
       namespace,
       program,
+      podGroups,
       scheduled: options.scheduler ?? false,
       env: {
+        ...ALLOCATOR, // as in the image
         TF_CLI_CONFIG_FILE: process.env['TF_CLI_CONFIG_FILE'],
         NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       },

@@ -7,6 +7,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { ALLOCATOR } from '@platform/kit/allocator';
 import { VERSION } from '@platform/kit/version';
 import { INSTALLED_VERSION, TERRAFORM_SUMS } from '@platform/provisioner/terraform/sums';
 import { unzipSync } from 'fflate';
@@ -115,6 +116,8 @@ const config = {
     'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     'HOME=/home/coder',
     'CODER_HTTP_ADDRESS=0.0.0.0:3000',
+    // otherwise the program starts itself once more to have them
+    ...Object.entries(ALLOCATOR).map(([name, value]) => `${name}=${value}`),
   ],
   Entrypoint: ['/opt/coder', 'server'],
   WorkingDir: '/home/coder',

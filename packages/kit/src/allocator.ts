@@ -9,6 +9,11 @@ export const ALLOCATOR: Readonly<Record<string, string>> = {
   MALLOC_TRIM_THRESHOLD_: '131072',
 };
 
+/** Whether the process that got this environment has the settings. */
+export function hasAllocator(env: NodeJS.ProcessEnv = process.env): boolean {
+  return Object.keys(ALLOCATOR).some((name) => env[name] !== undefined);
+}
+
 /** Removes the settings from the environment, so that child processes do not inherit them. */
 export function forgetAllocator(env: NodeJS.ProcessEnv = process.env): void {
   for (const name of Object.keys(ALLOCATOR)) delete env[name];
@@ -19,7 +24,7 @@ export function forgetAllocator(env: NodeJS.ProcessEnv = process.env): void {
  * set already. Call it before anything else, since what the process did is lost.
  */
 export function applyAllocator(isExecutable: boolean): void {
-  if (Object.keys(ALLOCATOR).some((name) => process.env[name] !== undefined)) {
+  if (hasAllocator()) {
     forgetAllocator();
     return;
   }

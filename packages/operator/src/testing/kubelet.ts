@@ -10,6 +10,7 @@ import { silentLogger } from '@platform/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { type KubeObject, PODS, SECRETS } from '../kube/types.ts';
 import { keyOf, startInformer } from '../machinery/informer.ts';
+import { createPodGroup } from './pod-group.ts';
 
 interface Pod extends KubeObject {
   spec: V1PodSpec;
@@ -38,6 +39,8 @@ export interface KubeletOptions {
   env?: NodeJS.ProcessEnv;
   /** Whether a scheduler assigns the pods to nodes. Then it waits for that, and plays each node. */
   scheduled?: boolean;
+  /** Whether the pods share the processors as on a node, where this process may arrange that. */
+  podGroups?: boolean;
   /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready at once. */
   probed?: string;
 }
@@ -45,7 +48,7 @@ export interface KubeletOptions {
 const CONDITIONS = ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'];
 
 export function startKubelet(options: KubeletOptions): Kubelet {
-  const { client, namespace, program, env = {}, scheduled = false, probed } = options;
+  const { client, namespace, program, env = {}, scheduled = false, podGroups = false, probed } = options;
   const running = new Map<string, Running>();
   const taken = new Set<string>();
   const work = new Set<Promise<void>>();
@@ -99,6 +102,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     const entry: Running = { child, dir, log: '', stopping: false };
     for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (data: Buffer) => (entry.log += data));
     running.set(name, entry);
+    const group = podGroups ? createPodGroup(child.pid!) : undefined;
     const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
     const path = container.readinessProbe?.httpGet?.path;
     if (path && probed) void becomesReady(name, `${probed}${path}`, entry);
@@ -107,6 +111,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     if (code === null) killed++;
     running.delete(name);
     rmSync(dir, { recursive: true, force: true });
+    group?.remove();
     await report(name, code === 0 ? 'Succeeded' : 'Failed', false);
     if (entry.stopping) await removePod(name);
   };

@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ALLOCATOR } from '@platform/kit/allocator';
+import { ALLOCATOR, forgetAllocator, hasAllocator } from '@platform/kit/allocator';
 import { selfCommand, startedAsProgram } from '../self.ts';
+import { overwriteStart } from './own-start.ts';
 
 /** The flags that hold secrets, and their environment variables. */
 const SECRETS = {
@@ -15,12 +16,20 @@ const SECRETS = {
 const PREFIX = 'handover-';
 const LEFT_MS = 60_000;
 
+let isOverwritten = false;
+
 /**
  * Templates run as the daemon's user, and a user can read /proc/<pid>/environ and cmdline of its own processes. So the
- * daemon replaces its program by execve, under the same pid, without secrets in either. It passes the secrets in a file
- * of `dir`, which the new program removes first. Returns without secrets, or if the system lacks execve.
+ * daemon needs a life without secrets in either. Where the settings of the allocator apply already, as in the image, this
+ * overwrites the secrets and returns the arguments and variables to run again with. Elsewhere it replaces the program by
+ * execve, under the same pid, and passes the secrets in a file of `dir`, which the new program removes first. Returns
+ * undefined without secrets, or if the system lacks execve.
  */
-export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<string, string>): void {
+export function hideSecrets(
+  dir: string,
+  env: NodeJS.ProcessEnv,
+  texts: Record<string, string>,
+): { argv: string[]; env: NodeJS.ProcessEnv } | undefined {
   if (isSecondLife() || !startedAsProgram() || process.platform === 'win32') return;
   const secrets: Record<string, string> = {};
   for (const [flag, name] of Object.entries(SECRETS)) {
@@ -28,15 +37,25 @@ export function hideSecrets(dir: string, env: NodeJS.ProcessEnv, texts: Record<s
     if (value) secrets[name] = value;
   }
   if (Object.keys(secrets).length === 0) return;
+  const { kept: argv, values: given } = splitSecrets(process.argv.slice(2));
+  const values = new Set([...Object.values(secrets), ...given]); // also under other names
+  const kept = Object.fromEntries(
+    Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
+  );
+  if (hasAllocator(env)) {
+    for (const name of Object.keys(process.env)) if (!(name in kept)) delete process.env[name];
+    isOverwritten = overwriteStart(values);
+    if (isOverwritten) {
+      process.argv.splice(2, process.argv.length, ...argv);
+      forgetAllocator(kept);
+      return { argv, env: { ...kept, ...secrets } };
+    }
+  }
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   sweep(dir);
   const file = join(dir, `${PREFIX}${crypto.randomUUID()}`);
   writeFileSync(file, JSON.stringify(secrets), { flag: 'wx', mode: 0o600 });
-  const values = new Set(Object.values(secrets)); // also under other names
-  const kept = Object.fromEntries(
-    Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
-  );
-  const [program, ...words] = selfCommand(...withoutSecrets(process.argv.slice(2)), '--handover', file);
+  const [program, ...words] = selfCommand(...argv, '--handover', file);
   process.execve!(program!, [program!, ...process.execArgv, ...words], { ...kept, ...ALLOCATOR } as Record<
     string,
     string
@@ -52,9 +71,9 @@ function sweep(dir: string): void {
   }
 }
 
-/** Whether this process has replaced its program already. */
+/** Whether this process has hidden its secrets already. */
 export function isSecondLife(): boolean {
-  return process.argv.includes('--handover');
+  return isOverwritten || process.argv.includes('--handover');
 }
 
 /** Reads the secrets as environment variables and removes the file. */
@@ -64,13 +83,14 @@ export function takeSecrets(file: string): Record<string, string> {
   return secrets;
 }
 
-/** Removes the flags of secrets from a command line. */
-export function withoutSecrets(argv: readonly string[]): string[] {
+/** Separates the flags of secrets from a command line. */
+export function splitSecrets(argv: readonly string[]): { kept: string[]; values: string[] } {
   const kept: string[] = [];
+  const values: string[] = [];
   for (let i = 0; i < argv.length; i++) {
     const [, flag, value] = /^--([a-z-]+)(=.*)?$/s.exec(argv[i]!) ?? [];
     if (flag === undefined || !Object.hasOwn(SECRETS, flag)) kept.push(argv[i]!);
-    else if (value === undefined) i++;
+    else values.push(value === undefined ? (argv[++i] ?? '') : value.slice(1));
   }
-  return kept;
+  return { kept, values };
 }

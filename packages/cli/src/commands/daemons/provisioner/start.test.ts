@@ -6,11 +6,12 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import { ALLOCATOR } from '@platform/kit/allocator';
 import { eventually } from '@platform/testkit/wait';
 import { invoke } from '../../../testing/invoke.ts';
 import { daemonLogger } from '../logging.ts';
-import { withoutSecrets } from './handover.ts';
+import { splitSecrets } from './handover.ts';
 import { daemonRegistry, serveMetrics } from './metrics.ts';
 import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './options.ts';
 
@@ -86,8 +87,7 @@ test('sends the headers of --header and --header-command with the upgrade reques
   assert.match(failed.stderr, /^error: --header-command failed: [\s\S]*$/);
 });
 
-test('ends at SIGTERM and SIGHUP while it downloads terraform', async (t) => {
-  // the download never ends
+async function neverEndingDownload(t: TestContext) {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -97,7 +97,11 @@ test('ends at SIGTERM and SIGHUP while it downloads terraform', async (t) => {
     server.close();
     rmSync(cache, { recursive: true, force: true });
   });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { server, cache, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+test('ends at SIGTERM and SIGHUP while it downloads terraform', async (t) => {
+  const { server, url, cache } = await neverEndingDownload(t);
   const download = `1.11.4=${url}/terraform.zip#sha256:${'0'.repeat(64)}`;
   const line = ['--url', url, '--psk', 'p', '--name', 'fine', '--cache-dir', cache, '--terraform-download', download];
   for (const [signal, code] of [
@@ -145,16 +149,38 @@ test('checks names, tags and credentials', () => {
 });
 
 test('removes secrets from the command line in every notation', () => {
-  const argv = ['provisioner', 'start', '--key', 'SECRET', '--name', 'x', '--psk=SECRET', '--header', 'a=SECRET', '-v'];
-  assert.deepEqual(withoutSecrets([...argv, '--token=SECRET', '-t', 'key=value']), [
-    'provisioner',
-    'start',
-    '--name',
-    'x',
-    '-v',
-    '-t',
-    'key=value',
-  ]);
+  const argv = ['provisioner', 'start', '--key', 'ONE', '--name', 'x', '--psk=TWO', '--header', 'a=THREE', '-v'];
+  assert.deepEqual(splitSecrets([...argv, '--token=FOUR', '-t', 'key=value', '--psk']), {
+    kept: ['provisioner', 'start', '--name', 'x', '-v', '-t', 'key=value'],
+    values: ['ONE', 'TWO', 'a=THREE', 'FOUR', ''],
+  });
+});
+
+test('hides secrets from /proc before anything else, without a second start where the allocator is set', async (t) => {
+  const { server, url, cache } = await neverEndingDownload(t);
+  const secrets = ['sécret-psk', 'X-One=header-one', 'X-Two=header-two', 'secret-token'];
+  const [psk, one, two, token] = secrets as [string, string, string, string];
+  const line = ['--url', url, '--psk', psk, `--header=${one}`, '--header', two, '--cache-dir', cache];
+  line.push('--terraform-download', `1.11.4=${url}/terraform.zip#sha256:${'0'.repeat(64)}`, '--name', 'fine');
+  for (const settings of [{}, ALLOCATOR]) {
+    const env = { PATH: process.env['PATH'], HOME: cache, CODER_SESSION_TOKEN: token, OTHER: psk, TOKENS: 'shown' };
+    const child = spawn(process.execPath, [MAIN, 'provisioner', 'start', ...line], {
+      env: { ...env, ...settings },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    const ended = once(child, 'close');
+    const errors = child.stderr.toArray();
+    await Promise.race([once(server, 'request'), ended]);
+    const shown = ['cmdline', 'environ'].map((name) => readFileSync(`/proc/${child.pid}/${name}`));
+    const text = Buffer.concat(shown).toString();
+    for (const secret of secrets) assert.ok(!text.includes(secret), `${secret} in ${JSON.stringify(text)}`);
+    assert.match(text, /fine[\s\S]*PATH=[\s\S]*TOKENS=shown/);
+    assert.equal(text.includes('--handover'), settings !== ALLOCATOR);
+    child.kill();
+    await ended;
+    assert.doesNotMatch(Buffer.concat(await errors).toString(), /sécret|header-|secret-token/);
+  }
 });
 
 test('writes logs as JSON and for Google Cloud, and filters debug lines', async () => {

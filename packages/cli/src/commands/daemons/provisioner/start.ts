@@ -1,6 +1,7 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { AppError } from '@platform/kit';
+import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { VERSION } from '@platform/kit/version';
 import type { StopStep } from '@platform/provisioner';
@@ -137,7 +138,8 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   const names = daemonNames(given.name, concurrency);
   const tags = daemonTags(given.tag);
   const cache = expandHome(given['cache-dir'], ctx.env);
-  hideSecrets(cache, ctx.env, texts);
+  const again = hideSecrets(cache, ctx.env, texts);
+  if (again) return ctx.program.run(again.argv, again.env);
   useAllocator();
   // Until the daemons run, for example while terraform downloads. As PID 1 of a container, the process would otherwise
   // ignore SIGTERM.
@@ -193,7 +195,9 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
 function continueWithSecrets(ctx: Context, file: string): Promise<number> {
   const argv = process.argv.slice(2);
   argv.splice(argv.lastIndexOf('--handover'), 2);
-  return ctx.program.run(argv, { ...ctx.env, ...takeSecrets(file) });
+  const env = { ...ctx.env, ...takeSecrets(file) };
+  forgetAllocator(env);
+  return ctx.program.run(argv, env);
 }
 
 async function whereAndWho(ctx: Context, given: Given) {
