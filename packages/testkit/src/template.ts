@@ -44,14 +44,19 @@ export async function pendingVersion(
 /** A job and its ownership, as the daemon that took it holds them. */
 export type TakenJob = Ownership & { job: Owned<JobRow> };
 
-/** Takes the oldest waiting job, as a daemon does over its connection. */
-export async function takeJob({ services: { sql } }: TestServer, tags?: Record<string, string>): Promise<TakenJob> {
+/** Takes the oldest waiting job, as a daemon of upstream does over its connection, or one of ours, which confirms. */
+export async function takeJob(
+  { services: { sql } }: TestServer,
+  tags?: Record<string, string>,
+  { confirms = false } = {},
+): Promise<TakenJob> {
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const worker = verifiedDaemon({
     id: crypto.randomUUID(),
     organizationId: organization!.id,
     provisioners: ['terraform'],
     tags: tags ?? { scope: 'organization', owner: '' },
+    confirms,
   });
   const job = await acquireJob(sql, {
     worker,

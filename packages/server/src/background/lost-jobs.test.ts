@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { TemplateVersion } from '@platform/contract';
-import { pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import type { TemplateVersion, Workspace, WorkspaceBuild } from '@platform/contract';
+import { createTestTemplate, pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { touchJob } from '../db/queries/job-ownership.ts';
 import { lostJobsTask } from './lost-jobs.ts';
 
 let server: TestServer;
@@ -26,6 +27,57 @@ test('a canceled job that does not end is canceled by force after the interval',
   await sql`UPDATE provisioner_jobs SET canceled_at = now() - interval '3 minutes' WHERE id = ${jobId}`;
   await sweep();
   assert.equal(await status(), 'canceled');
+});
+
+test('a build that its daemon did not confirm goes back to the queue, and one that it may have begun fails', async () => {
+  const { services } = server;
+  const { sql } = services;
+  const template = await createTestTemplate(server, 'lost');
+  const order = async (name: string) => {
+    const { body } = await server.api<Workspace>('POST', '/users/me/workspaces', {
+      body: { name, template_id: template.id },
+    });
+    return body.latest_build.id;
+  };
+  const buildJob = async (id: string) => (await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${id}`)).body.job;
+  const task = lostJobsTask(services);
+  const sweep = () => task.run(AbortSignal.timeout(10_000));
+  const leaseEnds = (id: string) =>
+    sql`UPDATE provisioner_jobs SET lease_expires_at = now() - interval '1 second' WHERE id = ${id}`;
+  await sweep();
+
+  const begun = await order('begun');
+  const confirmed = await takeJob(server, undefined, { confirms: true });
+  assert.ok(await touchJob(sql, confirmed, 60_000));
+  await leaseEnds(confirmed.jobId);
+  await sweep();
+  assert.equal((await buildJob(begun)).status, 'failed');
+
+  const upstream = await order('upstream');
+  await leaseEnds((await takeJob(server)).jobId);
+  await sweep();
+  assert.equal((await buildJob(upstream)).status, 'failed', 'its daemon may have begun without a report');
+
+  const sent = await order('sent');
+  const first = await takeJob(server, undefined, { confirms: true });
+  // the server starts again meanwhile
+  await lostJobsTask(services).run(AbortSignal.timeout(10_000));
+  const [lease] = await sql<{ seconds: number }[]>`
+    SELECT extract(epoch FROM lease_expires_at - now())::float8 AS seconds FROM provisioner_jobs WHERE id = ${first.jobId}`;
+  assert.ok(lease!.seconds > 0 && lease!.seconds <= 30, `a person waits ${lease!.seconds} s`);
+  await leaseEnds(first.jobId);
+  await sweep();
+  assert.equal((await buildJob(sent)).status, 'pending');
+  // the daemon has it after all: it must not begin
+  assert.equal(await touchJob(sql, first, 60_000), undefined);
+  for (let tries = 2; tries <= 3; tries++) {
+    const { jobId } = await takeJob(server, undefined, { confirms: true });
+    assert.equal(jobId, first.jobId);
+    await leaseEnds(jobId);
+    await sweep();
+  }
+  const { status, error } = await buildJob(sent);
+  assert.deepEqual([status, error?.split(':')[0]], ['failed', 'The provisioner daemon was lost']);
 });
 
 test('an error that persists keeps no lost job alive', async () => {

@@ -103,15 +103,10 @@ export function connectionOf(daemon: JoinedDaemon): LiveConnection {
   return verifiedDaemon({ daemonId: daemon.id, connectionId: crypto.randomUUID() });
 }
 
-/** An authenticated daemon, as the job queue uses it. */
-export function workerOf({
-  id,
-  organization_id: organizationId,
-  provisioners,
-  tags,
-  engine_versions: engineVersions,
-}: JoinedDaemon): VerifiedDaemon<Worker> {
-  return verifiedDaemon({ id, organizationId, provisioners, tags, engineVersions });
+/** An authenticated daemon, as the job queue uses it. `ours`: it is a daemon of ours, which confirms its jobs. */
+export function workerOf(daemon: JoinedDaemon, ours: boolean): VerifiedDaemon<Worker> {
+  const { id, organization_id: organizationId, provisioners, tags, engine_versions: engineVersions } = daemon;
+  return verifiedDaemon({ id, organizationId, provisioners, tags, engineVersions, confirms: ours });
 }
 
 /** The most daemons that are kept for one credential: a person's, or any other. */

@@ -36,7 +36,8 @@ export interface TouchedJob {
 /** Stores a sign of life. Undefined if this daemon does not own the job. */
 export async function touchJob(db: Db, own: Ownership, leaseMs: number): Promise<Owned<TouchedJob> | undefined> {
   const [row] = await db<Owned<TouchedJob>[]>`
-    UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+    UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
+      unconfirmed = false
     WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
     RETURNING id, canceled_at, force_canceled, log_positions`;
   return row;
@@ -143,15 +144,19 @@ export async function jobsOfWorker(
     FROM provisioner_jobs WHERE id = ANY(${jobIds})`;
 }
 
+/** A daemon of ours that reports nothing of a job for this long after it took it has dropped it, or never received it. */
+export const UNCONFIRMED_MS = 30_000;
+
 /** Gives every running job a new lease, so that no lease runs out while the server or its database is down. */
 export async function restartLeases(db: Db, _task: SystemTask, leaseMs: number): Promise<void> {
-  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + interval '1 millisecond' *
+      CASE WHEN unconfirmed THEN ${Math.min(leaseMs, UNCONFIRMED_MS)}::float8 ELSE ${leaseMs}::float8 END
     WHERE started_at IS NOT NULL AND completed_at IS NULL`;
 }
 
 /**
- * Ends or puts back jobs whose lease ran out, in one statement without a limit. Builds fail with the reason and are
- * never run again. Imports and dry runs go back to the queue, and fail the third time.
+ * Ends or puts back jobs whose lease ran out, in one statement without a limit. A build that its daemon may have begun
+ * fails with the reason and is never run again. Other jobs go back to the queue, and fail the third time.
  */
 export async function sweepLostJobs(sql: Sql, _task: SystemTask): Promise<JobRow[]> {
   return sql<JobRow[]>`
@@ -163,7 +168,8 @@ export async function sweepLostJobs(sql: Sql, _task: SystemTask): Promise<JobRow
       error = CASE WHEN retry THEN NULL ELSE
         'The provisioner daemon was lost: it did not report for the length of its lease. '
         || CASE WHEN type = 'workspace_build' THEN 'The last known state was kept.' || ${inFlightText(sql)} ELSE 'It was tried ' || acquire_epoch || ' times.' END END
-    FROM (SELECT id AS lost_id, type <> 'workspace_build' AND acquire_epoch < ${MOST_TRIES} AND canceled_at IS NULL AS retry
+    FROM (SELECT id AS lost_id, (type <> 'workspace_build' OR unconfirmed) AND acquire_epoch < ${MOST_TRIES}
+        AND canceled_at IS NULL AS retry
       FROM provisioner_jobs
       WHERE started_at IS NOT NULL AND completed_at IS NULL AND lease_expires_at < now()
       FOR UPDATE SKIP LOCKED) lost

@@ -73,6 +73,8 @@ export interface Worker {
   tags: Tags;
   /** Its versions of Terraform as numbers. Empty or absent: it does not report them. */
   engineVersions?: readonly number[];
+  /** It begins a job only after the answer to its first report, as our daemons do. */
+  confirms?: boolean;
 }
 
 export interface AcquireBy {
@@ -107,7 +109,7 @@ export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<
   const [row] = await db<Owned<JobRow>[]>`
     UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${worker.id},
       acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond',
-      claim = ${by.claim ?? null}
+      claim = ${by.claim ?? null}, unconfirmed = ${worker.confirms ?? false}
     WHERE id = (
       SELECT free.id FROM (${heads}) AS head CROSS JOIN LATERAL (
         SELECT id FROM provisioner_jobs WHERE id = head.id AND ${db.unsafe(IS_PENDING)} FOR UPDATE SKIP LOCKED) free LIMIT 1)

@@ -40,7 +40,7 @@ export interface DaemonConnection extends ConnectedDaemon {
 export function createDaemonConnection({ queue, uploads, cut, ...options }: ConnectionOptions): DaemonConnection {
   const { daemon, ours } = options;
   const ended = new AbortController();
-  const context: DaemonContext = { ...options, worker: workerOf(daemon), ended: ended.signal };
+  const context: DaemonContext = { ...options, worker: workerOf(daemon, ours), ended: ended.signal };
   const jobs = new OwnedJobs(context);
   const revocation = createRevocation(context, jobs, cut);
   const acquire = acquireCalls(context, queue, jobs, revocation);

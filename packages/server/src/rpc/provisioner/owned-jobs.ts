@@ -3,15 +3,13 @@ import { notOwned } from '../../app/job/complete.ts';
 import { createLogKeeper, type LogKeeper } from '../../app/job/log-keeper.ts';
 import { putBackJob } from '../../app/job/post.ts';
 import { insertJobLogs } from '../../db/queries/job-logs.ts';
-import { jobsOfWorker, type Ownership, ownershipOf } from '../../db/queries/job-ownership.ts';
+import { jobsOfWorker, type Ownership, ownershipOf, UNCONFIRMED_MS } from '../../db/queries/job-ownership.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import type { DaemonContext } from './context.ts';
 
 /** The key of the call's metadata in which our daemons send the epoch of the job. */
 const EPOCH_KEY = 'platform-job-epoch';
-/** A daemon of ours that reports nothing of a job for this long after the acquire has dropped it. */
-const UNCONFIRMED_MS = 30_000;
 
 export interface OwnedJob {
   own: Ownership;
