@@ -24,7 +24,7 @@ import { readModules } from '../terraform/modules.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
-import { BuildFailure, type Stages } from './stages.ts';
+import { BuildFailure, LAST_STAGE, type Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
 
 const APPLY_STAGES: Record<WorkspaceTransition, string> = {
@@ -143,6 +143,9 @@ async function finish(
     new BuildFailure(why, await session.state({ given, read: checkpoints.newest }), progress.timings);
   try {
     await apply();
+    // the rest of the log is on its way while the state is read
+    shipper.stage(LAST_STAGE);
+    void shipper.flush().catch(() => {});
     await checkpoints.close();
   } catch (err) {
     await checkpoints.closeAfterLook();

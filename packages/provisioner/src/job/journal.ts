@@ -61,6 +61,7 @@ export class Session {
   /** Ends the processes that a job with a spare uid left behind. Set if there is a launcher. */
   release: (() => Promise<void>) | undefined;
   #entry: JournalEntry;
+  #unpacked: Promise<void> | undefined;
 
   private constructor(dir: string, entry: JournalEntry) {
     this.dir = dir;
@@ -131,8 +132,16 @@ export class Session {
     await replaceFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
   }
 
-  /** Unpacks the template into an empty directory, because a dead daemon may have left a partly prepared one. */
-  async unpack(archive: Uint8Array): Promise<void> {
+  /**
+   * Unpacks the template into an empty directory, once, because a dead daemon may have left a partly prepared one. Later
+   * calls wait for the first.
+   */
+  unpack(archive: Uint8Array): Promise<void> {
+    this.#unpacked ??= this.#unpack(archive);
+    return this.#unpacked;
+  }
+
+  async #unpack(archive: Uint8Array): Promise<void> {
     await this.#clear();
     await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
     await mkdir(this.outDir, { recursive: true, mode: 0o700 });

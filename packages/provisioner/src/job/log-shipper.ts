@@ -59,8 +59,9 @@ export class LogShipper {
     this.#onStage = on.stage ?? (() => {});
   }
 
-  /** Begins a stage with an empty line, for which clients print only the stage's name. */
+  /** Begins a stage with an empty line, for which clients print only the stage's name. Ignored within that stage. */
   stage(name: string): void {
+    if (name === this.#stage) return;
     this.resumeStage(name);
     this.#add(LogSource.PROVISIONER_DAEMON, { level: LogLevel.INFO, output: '', at: Date.now() });
   }

@@ -17,7 +17,7 @@ import { runDryRun } from './dry-run.ts';
 import { runImport } from './import.ts';
 import { LogShipper } from './log-shipper.ts';
 import type { Verdict } from './port.ts';
-import { BuildFailure, type Stages } from './stages.ts';
+import { BuildFailure, LAST_STAGE, type Stages } from './stages.ts';
 import { JobTerraform } from './terraform.ts';
 
 /**
@@ -44,8 +44,11 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
   try {
     if (fresh) {
       shipper.stage('Setting up');
-      // Until the server receives this line, it may give the job to another daemon. So nothing starts before.
-      await shipper.flush();
+      // Until the server receives this line, it may give the job to another daemon. So nothing starts before, and only
+      // the session's folder is filled.
+      const answered = shipper.flush();
+      await Promise.allSettled([answered, ctx.session.unpack(ctx.job.templateSourceArchive)]);
+      await answered;
     }
     verdict = await dispatch(stages);
   } catch (err) {
@@ -54,7 +57,7 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
     if (full !== undefined) ctx.diskPause.begin(full);
     verdict = { kind: 'fail', job: failedJob(ctx, err, full) };
   }
-  shipper.stage('Cleaning Up');
+  shipper.stage(LAST_STAGE);
   await shipper.flush();
   timed();
   return verdict;

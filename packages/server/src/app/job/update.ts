@@ -68,18 +68,18 @@ async function touchAndLog(
   const touched = await touchJob(db, own, config.provisionerLease);
   if (!touched || lines.length === 0) return touched;
   let fresh = lines;
+  const writes: Promise<unknown>[] = [];
   if (numbers) {
     // numbers from another daemon that ran the job before belong to another epoch
     const ofEpoch = numbers.map(({ origin, sequence }) => ({ origin: `${own.epoch}/${origin}`, sequence }));
     const found = freshLines(lines, ofEpoch, touched.log_positions);
     fresh = found.fresh.map((line, i) => ({ ...line, number: found.freshNumbers[i]! }));
-    if (fresh.length > 0) await setLogPositions(db as Tx, touched, found.positions);
+    if (fresh.length > 0) writes.push(setLogPositions(db as Tx, touched, found.positions));
   }
   const kept = keepLogs(fresh, touched);
-  if (kept.length > 0) {
-    await insertJobLogs(db, touched, kept);
-    await events.publish(db, 'job_changed', { job_id: own.jobId, logs: true });
-  }
+  if (kept.length > 0) writes.push(insertJobLogs(db, touched, kept));
+  await Promise.all(writes);
+  if (kept.length > 0) await events.publish(db, 'job_changed', { job_id: own.jobId, logs: true });
   return touched;
 }
 
