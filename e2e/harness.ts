@@ -11,31 +11,22 @@ import {
   statSync,
   utimesSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { writeTar } from '@platform/server/app/file/archive';
 import { directoryHash } from '@platform/server/postgres/place';
 import { removeKept } from '@platform/testkit/kept';
+import { freePort } from '@platform/testkit/ports';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { eventually } from '@platform/testkit/wait';
 
-export { eventually };
+export { eventually, freePort };
 
 const root = dirname(import.meta.dirname);
 const main = join(root, 'packages/cli/src/main.ts');
 /** The coder command of the checkout. */
 export const CHECKOUT: readonly string[] = [process.execPath, main];
 export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
-
-/** A port that was free a moment ago, for a server that must restart at the same address. */
-export async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
-  const { port } = probe.address() as { port: number };
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
-}
 
 export interface Finished {
   code: number | null;

@@ -10,12 +10,12 @@ import { inClusterConnection } from '@platform/operator/kube/connection';
 import { type KubeObject, LEASES, type Resource, SECRETS } from '@platform/operator/kube/types';
 import {
   type Cluster,
-  freePorts,
   installResources,
   needsKubernetes,
   startCluster,
   storeSecret,
 } from '@platform/operator/testing/cluster';
+import { freePorts } from '@platform/testkit/ports';
 import { startTestServer, type TestServer } from '@platform/testkit/server';
 import { parseAllDocuments } from 'yaml';
 import { eventually } from './harness.ts';

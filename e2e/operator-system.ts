@@ -6,7 +6,6 @@ import {
   type Cluster,
   type ClusterOptions,
   createNode,
-  freePorts,
   installOperator,
   permitExternalMetrics,
   registerExternalMetrics,
@@ -14,6 +13,7 @@ import {
   storeSecret,
 } from '@platform/operator/testing/cluster';
 import { type Kubelet, type KubeletOptions, startKubelet } from '@platform/operator/testing/kubelet';
+import { freePorts } from '@platform/testkit/ports';
 import {
   CHECKOUT,
   commandTemplate,

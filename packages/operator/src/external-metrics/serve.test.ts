@@ -9,6 +9,7 @@ import type { TLSSocket } from 'node:tls';
 import { createLogger } from '@platform/kit';
 import { type Certified, createCertificate } from '@platform/kit/certificate';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { freePorts } from '@platform/testkit/ports';
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { createKubeClient } from '../kube/client.ts';
@@ -16,7 +17,6 @@ import { API_SERVICES, type KubeObject, ROLE_BINDINGS, ROLES } from '../kube/typ
 import { type Operator, startOperator } from '../operator.ts';
 import {
   type Cluster,
-  freePorts,
   installOperator,
   needsKubernetes,
   permitExternalMetrics,

@@ -9,12 +9,12 @@ import { Client, credentials, type ServiceError, type StatusObject, status } fro
 import { loadSync, type MethodDefinition } from '@grpc/proto-loader';
 import { silentLogger } from '@platform/kit';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { freePorts } from '@platform/testkit/ports';
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { type Operator, startOperator } from '../operator.ts';
 import {
   type Cluster,
-  freePorts,
   installOperator,
   needsKubernetes,
   startCluster,

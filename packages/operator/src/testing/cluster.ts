@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1NodeStatus, V1Taint } from '@kubernetes/client-node';
 import { type Authority, type Certified, createCertificate } from '@platform/kit/certificate';
+import { freePorts } from '@platform/testkit/ports';
 import { eventually } from '@platform/testkit/wait';
 import { parse } from 'yaml';
 import { CUSTOM_RESOURCES } from '../crd/index.ts';
@@ -396,11 +396,3 @@ const isServed = (client: KubeClient, resource: Resource) =>
       () => false,
     ),
   );
-
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => new Promise((done) => server.once('listening', done))));
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
-  return ports;
-}
