@@ -23,6 +23,8 @@ const alive = (pid: number) => {
   }
 };
 const seconds = (count: number) => ({ seconds: BigInt(count), nanos: 0 });
+/** The server puts counts of seconds of metadata into this field. */
+const asSeconds = (count: number) => ({ seconds: 0n, nanos: count });
 
 describe('the agent', () => {
   let server: TestServer;
@@ -151,7 +153,8 @@ describe('the agent', () => {
           id: id('3'),
           logSourceId: id('4'),
           runOnStart: true,
-          timeout: seconds(1),
+          // long enough that the script prints on a slow machine
+          timeout: seconds(4),
           script: 'sleep 300 & echo "pid $!"; wait',
         },
       ],
@@ -160,7 +163,8 @@ describe('the agent', () => {
     await server.until('the verdict', () => lifecycles().length === 2);
     assert.deepEqual(lifecycles(), ['STARTING', 'START_TIMEOUT']);
     await server.until('timings', () => server.received.timings.length === 2);
-    const verdicts = server.received.timings.map(({ exitCode, status }) => [exitCode, status]);
+    const timings = server.received.timings.toSorted((a, b) => a.exitCode - b.exitCode);
+    const verdicts = timings.map(({ exitCode, status }) => [exitCode, status]);
     assert.deepEqual(verdicts, [
       [3, Timing_Status.EXIT_FAILURE],
       [255, Timing_Status.TIMED_OUT],
@@ -186,7 +190,7 @@ describe('the agent', () => {
     const script = 'head -c 30000000 /dev/zero | tr "\\0" x; echo; yes line | head -n 500000; echo last';
     server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script }] };
     start();
-    await server.until('ready', () => lifecycles().includes('READY'), 30_000);
+    await server.until('ready', () => lifecycles().includes('READY'));
     await server.until('the timing', () => server.received.timings.length === 1);
     assert.equal(server.received.timings[0]!.status, Timing_Status.OK);
     await server.until('the end of the logs', () => server.received.logs.some(({ output }) => output === 'last'));
@@ -233,9 +237,9 @@ describe('the agent', () => {
     const url = `http://127.0.0.1:${(app.address() as AddressInfo).port}/`;
     server.manifest = {
       metadata: [
-        { key: 'good', script: 'echo $((6*7))', interval: { seconds: 0n, nanos: 1 } },
-        { key: 'bad', script: 'echo why >&2; exit 2', interval: { seconds: 0n, nanos: 0 } },
-        { key: 'slow', script: 'sleep 60', interval: { seconds: 0n, nanos: 1 } },
+        { key: 'good', script: 'echo $((6*7))', interval: asSeconds(1), timeout: asSeconds(60) },
+        { key: 'bad', script: 'echo why >&2; exit 2', interval: asSeconds(0), timeout: asSeconds(60) },
+        { key: 'slow', script: 'sleep 60', interval: asSeconds(1) },
       ],
       apps: [
         {
@@ -269,7 +273,7 @@ describe('the agent', () => {
 
   test('reports metadata once, then seldom, but at once while somebody watches', async () => {
     const script = `echo ran >> ${dir}/runs; date +%s%N`;
-    server.manifest = { metadata: [{ key: 'clock', script, interval: { seconds: 0n, nanos: 1 } }] };
+    server.manifest = { metadata: [{ key: 'clock', script, interval: asSeconds(1), timeout: asSeconds(60) }] };
     start();
     await server.until('the first value', () => server.received.metadata.length === 1);
     const runs = () => readFileSync(join(dir, 'runs'), 'utf8').length / 4;

@@ -2,6 +2,7 @@ import { createWriteStream, type WriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { errorText, type GroupChild, type Logger } from '@platform/kit';
 import { type CronSchedule, nextRun, parseCron } from '@platform/kit/cron';
@@ -296,6 +297,8 @@ async function silence(last: () => number): Promise<true> {
     const wait = Math.max(from, last()) + PIPES_GRACE_MS - performance.now();
     if (wait <= 0) return true;
     await new Promise((resolve) => setTimeout(resolve, wait).unref());
+    // an agent that got no processor meanwhile first reads what is there
+    await immediate();
     from = Math.min(from, performance.now());
   }
 }

@@ -1,5 +1,6 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
 import { AppError, spawnGroup } from '@platform/kit';
 import { LineSplitter } from '../logs.ts';
 import { stopGroup } from '../signals.ts';
@@ -78,7 +79,9 @@ export async function runProgram(
   if (signal?.aborted) aborted();
   const exit = await child.exited;
   // what it left in the background may hold its output open
-  await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, OPEN_OUTPUT_MS).unref())]);
+  const waited = delay(OPEN_OUTPUT_MS, undefined, { ref: false });
+  // an agent that got no processor meanwhile first reads what is there
+  await Promise.race([closed, waited.then(() => immediate())]);
   lines.end();
   clearTimeout(timer);
   signal?.removeEventListener('abort', aborted);

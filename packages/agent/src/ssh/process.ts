@@ -1,3 +1,4 @@
+import { setImmediate as immediate } from 'node:timers/promises';
 import type { Exit } from '@platform/kit';
 import type { ServerChannel } from 'ssh2';
 import { spawnPiped } from '../pipes.ts';
@@ -45,6 +46,9 @@ export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Pro
       const left = last + PIPES_GRACE_MS - performance.now();
       if (!waiting && left <= 0) break;
       await Promise.race([output, new Promise((resolve) => setTimeout(resolve, waiting ? 100 : left))]);
+      // an agent that got no processor meanwhile first reads what is there, and copies it in the turn after
+      await immediate();
+      await immediate();
     }
     stdout.destroy();
     stderr.destroy();

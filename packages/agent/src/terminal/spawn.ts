@@ -56,7 +56,8 @@ function keepUntilRead(socket: Socket): void {
   const destroy = socket.destroy.bind(socket);
   socket.destroy = (err?: Error) => {
     if (!socket.isPaused() || err) return destroy(err);
-    socket.once('resume', () => setTimeout(() => socket.destroy(), DRAIN_MS));
+    // an agent that got no processor meanwhile first reads what is there
+    socket.once('resume', () => setTimeout(() => setImmediate(() => socket.destroy()), DRAIN_MS));
     return socket;
   };
 }

@@ -156,7 +156,7 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
     cut: () => {
       for (const socket of sockets) socket.destroy();
     },
-    async until(what, condition, timeoutMs = 10_000) {
+    async until(what, condition, timeoutMs = 60_000) {
       const end = performance.now() + timeoutMs;
       while (!(await condition())) {
         if (performance.now() > end)

@@ -13,13 +13,7 @@ import { freePorts } from '@platform/testkit/ports';
 import { eventually } from '@platform/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import {
-  type Cluster,
-  installOperator,
-  needsKubernetes,
-  startCluster,
-  storeSecret,
-} from '../testing/cluster.ts';
+import { type Cluster, installOperator, needsKubernetes, startCluster, storeSecret } from '../testing/cluster.ts';
 
 // KEDA's protocol, spoken by gRPC's own library
 const proto = join(import.meta.dirname, '../../../wire/proto/externalscaler.proto');
