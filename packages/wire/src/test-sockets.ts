@@ -92,7 +92,7 @@ export class Inbox {
   }
 
   /** Returns the next `count` bytes. Rejects when the stream ends before or after `ms`. */
-  async take(count: number, ms = 3_000): Promise<Buffer> {
+  async take(count: number, ms = 60_000): Promise<Buffer> {
     await this.#until(() => this.#bytes.length >= count || this.#ended, ms);
     if (this.#bytes.length < count) {
       throw new Error(`ended after ${this.#bytes.length} of ${count} bytes: ${this.#bytes.toString('hex')}`);
@@ -107,7 +107,7 @@ export class Inbox {
   }
 
   /** Returns everything that came until the peer ended. */
-  async rest(ms = 3_000): Promise<Buffer> {
+  async rest(ms = 60_000): Promise<Buffer> {
     await this.#until(() => this.#ended, ms);
     return this.#bytes;
   }
@@ -130,7 +130,7 @@ export class Inbox {
 }
 
 /** Waits until `holds`, checking every few ms. Rejects with `what` after `ms`. */
-export async function eventually(holds: () => boolean | Promise<boolean>, what: string, ms = 15_000): Promise<void> {
+export async function eventually(holds: () => boolean | Promise<boolean>, what: string, ms = 60_000): Promise<void> {
   const deadline = performance.now() + ms;
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`);

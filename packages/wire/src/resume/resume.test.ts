@@ -79,7 +79,7 @@ const gather = (stream: Duplex) => {
 };
 
 async function until(what: string, look: () => boolean) {
-  const end = performance.now() + 10_000;
+  const end = performance.now() + 60_000;
   while (!look()) {
     assert.ok(performance.now() < end, `not in time: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -327,6 +327,9 @@ describe('a session that outlives its connections', () => {
 
 test('a window that is used up within a round trip grows', async () => {
   const delay = 20;
+  /** The bytes on their way to the server, and the most that there were. */
+  let carried = 0;
+  let most = 0;
   const sessions = new ResumableSessions();
   let server: ResumableStream | undefined;
   const client = await connectResumable({
@@ -334,9 +337,18 @@ test('a window that is used up within a round trip grows', async () => {
     dial: async () => {
       const [near, middleA] = duplexPair({ highWaterMark: 64 * 1024 * 1024 });
       const [middleB, far] = duplexPair({ highWaterMark: 64 * 1024 * 1024 });
-      const later = (from: Duplex, to: Duplex) =>
-        from.on('data', (part: Buffer) => setTimeout(() => to.write(Buffer.from(part)), delay));
-      later(middleA, middleB);
+      const later = (from: Duplex, to: Duplex, count = (_bytes: number) => {}) =>
+        from.on('data', (part: Buffer) => {
+          count(part.length);
+          setTimeout(() => {
+            count(-part.length);
+            to.write(Buffer.from(part));
+          }, delay);
+        });
+      later(middleA, middleB, (bytes) => {
+        carried += bytes;
+        most = Math.max(most, carried);
+      });
       later(middleB, middleA);
       server = sessions.serve(far, ANN);
       return near;
@@ -347,13 +359,10 @@ test('a window that is used up within a round trip grows', async () => {
     read += part.length;
   });
   const total = 32 * 1024 * 1024;
-  const from = performance.now();
   await pipeline(async function* () {
     for (let sent = 0; sent < total; sent += 65_536) yield Buffer.alloc(65_536);
   }, client);
-  const ms = performance.now() - from;
   assert.equal(read, total);
-  const fixed = (total / FIRST_WINDOW) * 2 * delay;
-  assert.ok(ms < fixed / 3, `${ms} ms; with a fixed window it takes ${fixed} ms`);
+  assert.ok(most > 4 * FIRST_WINDOW, `${most} bytes; a window that does not grow has ${FIRST_WINDOW}`);
   client.destroy();
 });

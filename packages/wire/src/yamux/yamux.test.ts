@@ -176,29 +176,29 @@ test('a stream that is never acknowledged ends the session, and 256 may wait', a
 });
 
 test('an acknowledged or reset stream does not end the session later', async (t) => {
-  const { session, peer, inbox } = await rawPeer(t, { role: 'client', streamOpenTimeoutMs: 30 });
+  const { session, peer, inbox } = await rawPeer(t, { role: 'client', streamOpenTimeoutMs: 500 });
   session.openStream();
   session.openStream().destroy();
   peer.write(frame(1, 2, 1, 0));
   await inbox.take(36);
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await new Promise((resolve) => setTimeout(resolve, 600));
   assert.equal(session.isClosed, false);
 });
 
 test('keep-alive pings, records the answer, and ends a session whose peer is silent', async (t) => {
-  const { session, peer, inbox } = await rawPeer(t, { keepAlive: { intervalMs: 10, timeoutMs: 40 } });
+  const { session, peer, inbox } = await rawPeer(t, { keepAlive: { intervalMs: 10, timeoutMs: 500 } });
   assert.equal(await inbox.hex(12), '000200010000000000000001');
   assert.equal(session.lastPong, undefined);
   peer.write(frame(2, 2, 0, 1));
   await eventually(() => session.lastPong !== undefined, 'the answer');
   const close = await session.closed;
-  assert.match(close.reason, /no answer to a ping within 40 ms/);
+  assert.match(close.reason, /no answer to a ping within 500 ms/);
 });
 
 test('a ping measures the round trip, and ends at its timeout and its signal', async (t) => {
   const [client] = await pair(t);
   const roundTrip = await client.ping();
-  assert.ok(roundTrip > 0 && roundTrip < 2_000);
+  assert.ok(roundTrip > 0 && roundTrip < 20_000);
   const { session } = await rawPeer(t);
   await assert.rejects(session.ping({ timeoutMs: 10 }), { code: 'timeout' });
   await assert.rejects(session.ping({ signal: AbortSignal.timeout(10) }), { name: 'TimeoutError' });
@@ -328,11 +328,23 @@ test("a window grows for a long round trip, at most by the session's budget", as
     const wide = { highWaterMark: 64 * 1024 * 1024 };
     const [near, nearMiddle] = duplexPair(wide);
     const [farMiddle, far] = duplexPair(wide);
-    const later = (from: Duplex, to: Duplex) => {
-      from.on('data', (part: Buffer) => setTimeout(() => to.write(part), delay));
+    /** The bytes on their way to the reader, and the most that there were. */
+    let carried = 0;
+    let most = 0;
+    const later = (from: Duplex, to: Duplex, count = (_bytes: number) => {}) => {
+      from.on('data', (part: Buffer) => {
+        count(part.length);
+        setTimeout(() => {
+          count(-part.length);
+          to.write(part);
+        }, delay);
+      });
       from.on('end', () => setTimeout(() => to.end(), delay));
     };
-    later(nearMiddle, farMiddle);
+    later(nearMiddle, farMiddle, (bytes) => {
+      carried += bytes;
+      most = Math.max(most, carried);
+    });
     later(farMiddle, nearMiddle);
     const client = new YamuxSession(near, { role: 'client', keepAlive: false });
     const opened = Promise.withResolvers<YamuxStream>();
@@ -344,17 +356,15 @@ test("a window grows for a long round trip, at most by the session's budget", as
     const stream = client.openStream();
     const reader = await opened.promise;
     const total = 8 * 1024 * 1024;
-    const from = performance.now();
     void pipeline(async function* () {
       for (let sent = 0; sent < total; sent += 65_536) yield Buffer.alloc(65_536);
     }, stream);
     let read = 0;
     for await (const part of reader as AsyncIterable<Buffer>) read += part.length;
-    const ms = performance.now() - from;
     assert.equal(read, total);
-    // A window of 256 KiB is read at most twice in a round trip.
-    const fixed = (total / (256 * 1024)) * delay;
-    if (growth === 0) assert.ok(ms > fixed, `${ms} ms without growth: more came than the window allows`);
-    else assert.ok(ms < fixed, `${ms} ms with growth, at least ${fixed} ms without`);
+    // the first window, and the header of each frame in it
+    const fixed = 256 * 1024 + 1_024;
+    if (growth === 0) assert.ok(most <= fixed, `${most} bytes without growth: more than the window allows`);
+    else assert.ok(most > 4 * fixed, `${most} bytes with growth, ${fixed} without`);
   }
 });
