@@ -48,8 +48,10 @@ export function demandOf({ provisioner, daemons, pending }: Pick<Situation, 'pro
   busy: number;
 } {
   const tags = { ...UNTAGGED, ...provisioner.spec.tags };
+  // the list of jobs may be from just before a daemon took one, and the list of daemons from just after
+  const taken = new Set(daemons.map(({ current_job }) => current_job?.id));
   return {
-    pending: pending.filter((waiting) => matchesTags(waiting.tags, tags)).length,
+    pending: pending.filter((waiting) => !taken.has(waiting.id) && matchesTags(waiting.tags, tags)).length,
     busy: daemons.filter(isBusy).length,
   };
 }
