@@ -31,7 +31,7 @@ const openssh = (program: string, ...args: string[]): Promise<Finished> =>
   runIn(program, ['-F', config, ...args], { PATH: process.env['PATH'], HOME: dir });
 
 async function runIn(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<Finished> {
-  const child = spawn(program, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 20_000 });
+  const child = spawn(program, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 60_000 });
   const [out, err]: [Buffer[], Buffer[]] = [[], []];
   child.stdout.on('data', (data: Buffer) => out.push(data));
   child.stderr.on('data', (data: Buffer) => err.push(data));
@@ -69,7 +69,7 @@ test('OpenSSH reads the configuration as intended', async () => {
   assert.doesNotMatch((await openssh('ssh', '-G', 'example.com')).stdout, /proxycommand/);
 });
 
-test('ssh works with each form of the name and returns output and exit code', { timeout: 60_000 }, async () => {
+test('ssh works with each form of the name and returns output and exit code', { timeout: 120_000 }, async () => {
   const hosts = ['coder.dev', 'coder.dev.main', 'coder.admin--dev', 'dev.coder', 'main.dev.admin.coder'];
   const all = await Promise.all(hosts.map((host) => openssh('ssh', host, 'echo here; exit 7')));
   for (const [i, done] of all.entries()) assert.deepEqual(done, { code: 7, stdout: 'here\n', stderr: '' }, hosts[i]!);
@@ -79,7 +79,7 @@ test('ssh works with each form of the name and returns output and exit code', { 
   assert.match(absent.stderr, /Workspace "nope" not found/);
 });
 
-test('scp copies a file in both directions', { timeout: 60_000 }, async () => {
+test('scp copies a file in both directions', { timeout: 120_000 }, async () => {
   const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 31) % 251));
   writeFileSync(join(dir, 'here.bin'), bytes);
   for (const args of [
@@ -97,7 +97,7 @@ const absent = (name: string) => (spawnSync(name, ['--version']).error ? `no ${n
 const sshCommand = () => `ssh -F "${config}"`;
 
 test('rsync copies a tree in both directions, and then only changed files', {
-  timeout: 60_000,
+  timeout: 120_000,
   skip: absent('rsync'),
 }, async () => {
   const tree = join(dir, 'tree');
@@ -115,7 +115,7 @@ test('rsync copies a tree in both directions, and then only changed files', {
   assert.match(again.stdout, /Number of regular files transferred: 0/);
 });
 
-test('git clones from a workspace and pushes to it', { timeout: 60_000, skip: absent('git') }, async () => {
+test('git clones from a workspace and pushes to it', { timeout: 120_000, skip: absent('git') }, async () => {
   const made = await openssh(
     'ssh',
     'coder.dev',
@@ -137,7 +137,7 @@ test('git clones from a workspace and pushes to it', { timeout: 60_000, skip: ab
   assert.equal(stdout, 'first\n');
 });
 
-test('runs many sessions and forwards over one connection, as editors do', { timeout: 60_000 }, async () => {
+test('runs many sessions and forwards over one connection, as editors do', { timeout: 120_000 }, async () => {
   const control = join(tmpdir(), `c-${process.pid}`);
   const shared = ['-o', 'ControlMaster=auto', '-o', `ControlPath=${control}`, '-o', 'ControlPersist=30'];
   const first = await openssh('ssh', ...shared, 'coder.dev', 'true');
@@ -157,7 +157,7 @@ test('runs many sessions and forwards over one connection, as editors do', { tim
     assert.equal(forward.code, 0, forward.stderr);
     const { status, stdout } = spawnSync(
       'curl',
-      ['-sS', '--max-time', '20', '--socks5-hostname', `127.0.0.1:${socks}`, `${server.url}/healthz`],
+      ['-sS', '--max-time', '60', '--socks5-hostname', `127.0.0.1:${socks}`, `${server.url}/healthz`],
       { encoding: 'utf8' },
     );
     assert.deepEqual([status, stdout], [0, 'OK']);
@@ -166,7 +166,7 @@ test('runs many sessions and forwards over one connection, as editors do', { tim
   }
 });
 
-test('a killed ssh leaves none of our processes', { timeout: 60_000 }, async () => {
+test('a killed ssh leaves none of our processes', { timeout: 120_000 }, async () => {
   const child = spawn('ssh', ['-F', config, 'coder.dev', 'echo ready; sleep 300'], {
     env: { PATH: process.env['PATH'], HOME: dir },
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -181,7 +181,8 @@ test('a killed ssh leaves none of our processes', { timeout: 60_000 }, async () 
         return false;
       }
     });
-  assert.equal(stdioCommands().length, 1);
+  // that of the shared connection before may still be ending
+  await eventually('coder ssh --stdio runs once', async () => stdioCommands().length === 1);
   child.kill('SIGKILL');
   await eventually('coder ssh --stdio has ended', async () => stdioCommands().length === 0);
 });

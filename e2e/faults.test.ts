@@ -79,7 +79,7 @@ test('also without the work directory: the job fails with the reason, and the ne
   });
   const killed = killDaemonsAndSessions(server.configDir, await server.daemonsPid());
   assert.ok(killed.sessions.length > 0, 'a session folder existed');
-  const build = await buildEnds(server, workspace.latest_build.id, 40_000);
+  const build = await buildEnds(server, workspace.latest_build.id);
   assert.equal(build.status, 'failed');
   assert.match(build.job.error!, /lost|lease/);
   gate.release();

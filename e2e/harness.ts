@@ -268,7 +268,8 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
       server.child.stdout!.destroy();
       server.child.stderr!.destroy();
       killLeftovers(configDir, serverEnv['CODER_ACCESS_URL'] ?? url);
-      rmSync(configDir, { recursive: true, force: true });
+      // processes that were killed may still be ending
+      rmSync(configDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
       removeKept(configDir);
       await database?.drop();
     },

@@ -67,8 +67,9 @@ test('template code cannot read the daemon, its files or another build', { skip 
   const session = globSync(join(folder, 'provisioner-*/work/Session*')).find((dir) =>
     existsSync(join(dir, 'template/canary')),
   )!;
-  const [started] = globSync(join(session, '*-apply-*.started'));
-  const other = JSON.parse(readFileSync(started!, 'utf8')) as { pid: number };
+  // a runner writes it a moment after its process begins
+  const started = await eventually('its process is noted', () => globSync(join(session, '*-apply-*.started'))[0]);
+  const other = JSON.parse(readFileSync(started, 'utf8')) as { pid: number };
   const [socket] = globSync(join(dirname(folder), 'server-*/daemons.sock'));
   const launcher = join(dirname(socket!), 'launcher.sock');
   const base = dirname(folder);

@@ -21,7 +21,8 @@ before(async () => {
       CODER_PROVISIONER_DAEMONS: '0',
       CODER_EMAIL_SMARTHOST: `127.0.0.1:${mail.port}`,
       CODER_EMAIL_FROM: 'coder@example.com',
-      CODER_NOTIFICATIONS_DISPATCH_TIMEOUT: '2s',
+      // a mail server that answers later gets the mail twice
+      CODER_NOTIFICATIONS_DISPATCH_TIMEOUT: '5s',
       CODER_NOTIFICATIONS_LEASE_PERIOD: '1s',
       CODER_NOTIFICATIONS_RETRY_INTERVAL: '1s',
     },

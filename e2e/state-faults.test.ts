@@ -23,7 +23,7 @@ const KNOWN_WITHIN_MS = 2_000;
 let server: ServerProcess;
 let sql: Sql;
 before(async () => {
-  server = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0', CODER_PROVISIONER_LEASE: '5s' } });
+  server = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '0', CODER_PROVISIONER_LEASE: '10s' } });
   await firstUser(server);
   sql = connect(server.databaseUrl!, { max: 1 });
 });

@@ -39,7 +39,10 @@ after(async () => {
 const env = () => ({ CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken });
 
 test('shows apps, ports and, with details, what is wrong', async (t) => {
-  const code = "require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })";
+  // a low one, because the command shows the first ports of the machine only
+  const code = `let port = 1024;
+    const server = require('net').createServer().on('error', () => server.listen(++port, '127.0.0.1'));
+    server.listen(port, '127.0.0.1', () => console.log(port));`;
   const child = spawn(process.execPath, ['-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => child.kill());
   const [line] = (await once(child.stdout, 'data')) as [Buffer];

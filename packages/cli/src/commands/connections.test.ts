@@ -145,12 +145,12 @@ test('measures round trips with ping', async () => {
 
 test('measures the throughput in both directions', async () => {
   for (const direction of ['down', 'up']) {
-    const { code, stdout } = await run('speedtest', 'dev', '--time', '300ms', '--direction', direction, '-o', 'json');
+    const { code, stdout } = await run('speedtest', 'dev', '--time', '1s', '--direction', direction, '-o', 'json');
     assert.equal(code, 0);
     const { overall, intervals } = JSON.parse(stdout) as { overall: { throughput_mbits: number }; intervals: object[] };
     assert.ok(overall.throughput_mbits > 0, `${direction}: ${overall.throughput_mbits}`);
     assert.ok(intervals.length > 0);
   }
   const shown = await run('speedtest', 'dev', '-t', '50ms');
-  assert.match(shown.stdout, /^INTERVAL\s+THROUGHPUT\n[\s\S]*total 0\.00-0\.\d\d sec\s+[\d.]+ Mbits\/sec/);
+  assert.match(shown.stdout, /^INTERVAL\s+THROUGHPUT\n[\s\S]*total 0\.00-\d+\.\d\d sec\s+[\d.]+ Mbits\/sec/);
 });

@@ -44,7 +44,7 @@ async function connectThrough(t: TestContext, pem: string, hostKey: string, kex?
     sock: clientSide as never,
     username: 'me',
     authHandler: ['none'],
-    readyTimeout: 5000,
+    readyTimeout: 60_000,
     ...(kex ? { algorithms: { kex: [kex as 'ecdh-sha2-nistp256'] } } : {}),
     hostVerifier: () => {
       keySeen = true;

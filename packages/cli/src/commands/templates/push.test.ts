@@ -77,7 +77,7 @@ async function push(flags: string[], answers: [question: RegExp, answer: string]
     argv: ['templates', 'push', 'asked', '-d', dir, '-y', '--force-tty', '--ignore-lockfile', ...flags],
     env: { HOME: home, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
     io: { stdin, stdout, stderr },
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(60_000),
   }).finally(() => {
     running.done = true;
   });

@@ -159,15 +159,11 @@ test('enters a container by its name or ID, through the agent in it or by docker
     agent: { devcontainers: [{ name: 'app', workspaceFolder: folder, configPath: '' }] },
   });
   try {
-    const one = await eventually(
-      'the agent in the container',
-      async () => {
-        const path = `/workspaceagents/${boxed.agentId}/containers`;
-        const { body } = await server.api<WorkspaceAgentListContainersResponse>('GET', path);
-        return body.devcontainers.find(({ agent }) => agent !== undefined);
-      },
-      30_000,
-    );
+    const one = await eventually('the agent in the container', async () => {
+      const path = `/workspaceagents/${boxed.agentId}/containers`;
+      const { body } = await server.api<WorkspaceAgentListContainersResponse>('GET', path);
+      return body.devcontainers.find(({ agent }) => agent !== undefined);
+    });
     const { id, name } = one.container!;
     const command = 'echo "$STAND_IN_CONTAINER $CODER_WORKSPACE_AGENT_NAME $GREETING"; exit 3';
     const run = (...flags: string[]) => invoke(['ssh', ...flags, '-e', "GREETING=it's 5%", 'boxed', command], env());
