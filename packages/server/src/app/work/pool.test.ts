@@ -11,6 +11,7 @@ const THREAD = `
   parentPort.on('message', ({ input }) => {
     const end = performance.now() + (input.ms ?? 0);
     while (performance.now() < end);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, input.idleMs ?? 0);
     const kept = [];
     while (input.memory) kept.push({ a: kept.length, b: [kept.length] });
     if (input.fails) throw new Error('secret');
@@ -22,6 +23,8 @@ const THREAD = `
 interface Input {
   text: string;
   ms?: number;
+  /** How long the thread gets no processor, in ms. */
+  idleMs?: number;
   memory?: boolean;
   fails?: boolean;
 }
@@ -60,6 +63,12 @@ test('ends a task that exceeds its time, and runs the next one', async () => {
   const next = run('b', { text: 'y' });
   await assert.rejects(over, rejection('invalid', /^Counting took more than 0.3 seconds\.$/));
   assert.equal(await next, 'y');
+});
+
+test('gives a task more time that gets no processor, but not for ever', async () => {
+  const { run } = pool({ budgetMs: 300 });
+  assert.equal(await run('a', { text: 'x', idleMs: 450 }), 'x');
+  await assert.rejects(run('a', { text: 'x', idleMs: 60_000 }), rejection('invalid', /took more than 0.3 seconds/));
 });
 
 test('ends a task that exceeds its memory, and runs the next one', async () => {
