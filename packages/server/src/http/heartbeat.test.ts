@@ -27,6 +27,8 @@ test('keeps a connection that answers pings, and ends one that does not', async 
     `GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${key}\r\n\r\n`,
   );
   silent.resume();
+  // no processor for longer than a connection may be silent
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
   await once(silent, 'close');
   assert.equal(accepted[1]!.destroyed, true);
   assert.match(String(accepted[1]!.errored), /no answer to pings for 100 ms/);
