@@ -148,6 +148,8 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
     if (beating) return;
     beating = true;
     try {
+      // after a pause of this process, the notification may have arrived without being read
+      if (undelivered) await new Promise(setImmediate);
       if (undelivered) for (const listener of resync) call(listener);
       if (undelivered !== wasUndelivered)
         log.warn(undelivered ? 'notifications do not arrive' : 'notifications arrive again');
