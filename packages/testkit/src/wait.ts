@@ -1,21 +1,30 @@
 /** The shortest and the longest time between two looks, in ms. */
 const [SOON, LATER] = [15, 50];
+const LONGEST_MS = 60_000;
+/** The most that one look and the pause after it count for a deadline, in ms. */
+const MOST_OF_LOOK_MS = 150;
 
 /**
  * Polls until `look` returns something. The time between two looks grows with the wait, because a look is often a request
- * that keeps the server and its database busy. Fails with `what` after the deadline.
+ * that keeps the server and its database busy. Fails with `what` after the deadline. A machine can stop a process for
+ * seconds at any moment, so a short deadline counts a slow look like a quick one, until a minute has passed.
  */
 export async function eventually<T>(
   what: string,
   look: () => Promise<T | undefined | false | null> | T | undefined | false | null,
-  timeoutMs = 60_000,
+  timeoutMs = LONGEST_MS,
 ): Promise<T> {
   const started = performance.now();
-  for (;;) {
+  let counted = 0;
+  for (let from = started; ; ) {
     const found = await look();
     if (found !== undefined && found !== false && found !== null) return found;
     const waited = performance.now() - started;
-    if (waited > timeoutMs) throw new Error(`after ${timeoutMs} ms still not: ${what}`);
+    if (counted > timeoutMs || waited > Math.max(timeoutMs, LONGEST_MS))
+      throw new Error(`after ${timeoutMs} ms still not: ${what}`);
     await new Promise((done) => setTimeout(done, Math.min(Math.max(waited / 10, SOON), LATER)));
+    const now = performance.now();
+    counted += Math.min(now - from, MOST_OF_LOOK_MS);
+    from = now;
   }
 }
