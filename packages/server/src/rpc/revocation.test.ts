@@ -15,9 +15,7 @@ after(() => server.stop());
 
 async function joined(as: Joining) {
   const { connection, session, daemon } = await joinDaemon(server, 'd', as);
-  const since = performance.now();
-  const cutAfter = session.closed.then(() => performance.now() - since);
-  return { session, client: daemon, cutAfter, closed: connection.closed };
+  return { session, client: daemon, closed: connection.closed };
 }
 
 async function makeKey(name: string, tags: Record<string, string>): Promise<string> {
@@ -28,8 +26,14 @@ async function makeKey(name: string, tags: Record<string, string>): Promise<stri
   return secret;
 }
 
-const cutSoon = (one: { cutAfter: Promise<number> }) =>
-  eventually('the cut', async () => Promise.race([one.cutAfter, undefined]), 6_000);
+/** Waits for the cut. The server needs the database for it, so that a slow database makes each look slow. */
+function cutSoon({ session }: Awaited<ReturnType<typeof joined>>, withinMs = 5_000) {
+  const look = async () => {
+    await server.services.sql`SELECT`;
+    return session.isClosed;
+  };
+  return eventually('the cut', look, withinMs);
+}
 
 test('cuts an idle daemon: token deleted, permission lost, user suspended, key gone without a notification', async () => {
   const { sql } = server.services;
@@ -41,17 +45,15 @@ test('cuts an idle daemon: token deleted, permission lost, user suspended, key g
   const silent = await joined({ key });
 
   assert.equal((await server.api('POST', '/users/logout', { token: people[0]!.token })).status, 200);
-  assert.ok((await cutSoon(leaver!)) < 5_000);
+  await cutSoon(leaver!);
   assert.equal((await leaver!.closed).code, 1001);
   assert.equal((await server.api('PUT', `/users/${people[1]!.id}/roles`, { body: { roles: [] } })).status, 200);
-  assert.ok((await cutSoon(demoted!)) < 5_000);
+  await cutSoon(demoted!);
   assert.equal((await server.api('PUT', `/users/${people[2]!.id}/status/suspend`)).status, 200);
-  assert.ok((await cutSoon(suspended!)) < 5_000);
-  const before = performance.now();
+  await cutSoon(suspended!);
   await sql`DELETE FROM provisioner_keys WHERE name = 'silent'`;
   await cutSoon(silent);
-  assert.ok(performance.now() - before < 5_000);
-  assert.equal(await Promise.race([stays!.cutAfter, false]), false, 'another person’s daemon was cut, too');
+  assert.equal(stays!.session.isClosed, false, 'another person’s daemon was cut, too');
   stays!.session.close();
 });
 
@@ -61,14 +63,15 @@ test('cuts a daemon whose token expires, while a daemon with a session extends i
   const steady = await insertPerson(server, 'steady', ['template-admin']);
   const { body } = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', {
     token: person.token,
-    body: { token_name: 'short', lifetime: 2_000_000_000 },
+    body: { token_name: 'short', lifetime: 3_600_000_000_000 },
   });
   const short = await joined({ token: body.key });
   const session = await joined({ token: steady.token });
+  await sql`UPDATE api_keys SET expires_at = now() + interval '1 second' WHERE id = ${body.key.split('-')[0]!}`;
   const id = steady.token.slice(0, 10);
   await sql`UPDATE api_keys SET expires_at = now() + interval '30 seconds', login_type = 'password',
     lifetime_seconds = 86400 WHERE id = ${id}`;
-  assert.ok((await cutSoon(short)) < 7_000);
+  await cutSoon(short, 7_000);
   await eventually('the session is extended', async () => {
     const [key] = await sql<{ left: number }[]>`
       SELECT extract(epoch FROM expires_at - now())::float8 AS left FROM api_keys WHERE id = ${id}`;

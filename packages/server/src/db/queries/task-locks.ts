@@ -2,6 +2,8 @@ import type { Sql, Tx } from '../connect.ts';
 
 /** The first half of the advisory locks' keys, which separates them from others. */
 const SPACE = 0x7461_736b;
+/** The arguments of the advisory lock of this name, as SQL. */
+export const taskLockKey = (tx: Tx, name: string) => tx`${SPACE}, hashtext(${name})`;
 /**
  * PostgreSQL ends a transaction that waits this long for its server, in ms. A server that hangs, or whose machine is
  * gone, keeps its connections open: only this releases its locks.
@@ -36,7 +38,7 @@ export async function withTaskLock<T>(
 ): Promise<{ result: T } | undefined> {
   return sql.begin(async (tx) => {
     const [row] = await tx<{ locked: boolean }[]>`
-      SELECT pg_try_advisory_xact_lock(${SPACE}, hashtext(${name})) AS locked, ${endWhenSilent(tx)}`;
+      SELECT pg_try_advisory_xact_lock(${taskLockKey(tx, name)}) AS locked, ${endWhenSilent(tx)}`;
     if (!row!.locked) return undefined;
     const lost = new AbortController();
     const heartbeat = setInterval(() => {
