@@ -4,6 +4,8 @@ import { type Services, systemContext } from '../app/context.ts';
 import { reconcilePools } from '../app/prebuild/reconcile.ts';
 
 const NAME = 'prebuilt workspaces';
+/** The time after a failed run, which the database or a pause of the server may have caused, in ms. */
+const RETRY_MS = 5_000;
 
 /** Keeps the pools of prebuilt workspaces at their size. */
 export function prebuildsTask(services: Services): BackgroundTask[] {
@@ -13,6 +15,7 @@ export function prebuildsTask(services: Services): BackgroundTask[] {
     {
       name: NAME,
       periodMs: config.workspacePrebuildsReconciliationInterval,
+      retryMs: Math.min(RETRY_MS, config.workspacePrebuildsReconciliationInterval),
       needsLock: true,
       wakeOn: (wake) => [
         // a build of a pool ended, or a person claimed a workspace
