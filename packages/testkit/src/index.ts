@@ -1,5 +1,6 @@
 export * from './agent.ts';
 export * from './crowd.ts';
+export * from './first-runs.ts';
 export * from './hold-task.ts';
 export * from './person.ts';
 export * from './postgres.ts';

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { User } from '@platform/contract';
-import { createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import { createPerson, firstRuns, logIn, startTestServer, type TestServer } from '@platform/testkit';
 import { findDormantUsers } from './dormancy.ts';
 
 let server: TestServer;
 before(async () => {
   server = await startTestServer({ env: { CODER_DORMANCY_THRESHOLD: '720h' } });
+  await firstRuns(server, 'dormant users');
 });
 after(() => server.stop());
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { firstRuns, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { finishJob } from '../db/queries/job-ownership.ts';
 import { acquireJob } from '../db/queries/job-queue.ts';
-import { purgeAgentLogs, purgeDaemons, purgeRecords, purgeReports } from './purge.ts';
+import { purgeAgentLogs, purgeDaemons, purgeRecords, purgeReports, purgeTasks } from './purge.ts';
 
 let server: TestServer;
 before(async () => {
@@ -17,6 +17,7 @@ before(async () => {
       CODER_API_KEYS_RETENTION: '7d',
     },
   });
+  await firstRuns(server, ...purgeTasks(server.services).map(({ name }) => name));
 });
 after(() => server.stop());
 

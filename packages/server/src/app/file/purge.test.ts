@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createTestTemplate, pendingVersion, startTestServer, type TestServer, uploadSource } from '@platform/testkit';
+import {
+  createTestTemplate,
+  firstRuns,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+  uploadSource,
+} from '@platform/testkit';
 import { fileById } from '../../db/queries/files.ts';
 import { storeModuleArchive } from '../job/module-files.ts';
 import { purgeFiles } from './purge.ts';
@@ -8,6 +15,7 @@ import { purgeFiles } from './purge.ts';
 let server: TestServer;
 before(async () => {
   server = await startTestServer();
+  await firstRuns(server, 'purge unused files');
 });
 after(() => server.stop());
 
