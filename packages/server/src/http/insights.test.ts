@@ -74,15 +74,18 @@ async function use(workspace: Workspace, start: string, columns: Record<string, 
 
 const periodOf = (from: string, to: string, more = '') =>
   `start_time=${encodeURIComponent(from)}&end_time=${encodeURIComponent(to)}${more}`;
-const DAYS = ['2026-03-01T00:00:00Z', '2026-03-03T00:00:00Z'] as const;
+/** Three days of a month ago, as `YYYY-MM-DD`: the server keeps usage for about a year. */
+const day = (n: number) => new Date(Date.now() + (n - 30) * 86_400_000).toISOString().slice(0, 10);
+const [DAY1, DAY2, DAY3] = [day(0), day(1), day(2)];
+const DAYS = [`${DAY1}T00:00:00Z`, `${DAY3}T00:00:00Z`] as const;
 
 test('sums the use of templates by person, day and kind, and counts a shared minute once', async () => {
-  await use(workspaces.ann1, '2026-03-01T10:00:00Z', { ssh: minutes(20, 30), vscode: minutes(0, 5) });
+  await use(workspaces.ann1, `${DAY1}T10:00:00Z`, { ssh: minutes(20, 30), vscode: minutes(0, 5) });
   // goes on from the half hour before
-  await use(workspaces.ann1, '2026-03-01T10:30:00Z', { ssh: minutes(0, 10) | minutes(20, 21) });
-  await use(workspaces.ann2, '2026-03-01T10:00:00Z', { ssh: minutes(25, 30), latency_sum: 60, latency_count: 3 });
-  await use(workspaces.bob1, '2026-03-02T23:30:00Z', { reconnecting_pty: minutes(0, 30) });
-  await use(workspaces.bob1, '2026-03-03T00:00:00Z', { ssh: minutes(0, 30) });
+  await use(workspaces.ann1, `${DAY1}T10:30:00Z`, { ssh: minutes(0, 10) | minutes(20, 21) });
+  await use(workspaces.ann2, `${DAY1}T10:00:00Z`, { ssh: minutes(25, 30), latency_sum: 60, latency_count: 3 });
+  await use(workspaces.bob1, `${DAY2}T23:30:00Z`, { reconnecting_pty: minutes(0, 30) });
+  await use(workspaces.bob1, `${DAY3}T00:00:00Z`, { ssh: minutes(0, 30) });
   const { status, body } = await server.api<TemplateInsightsResponse>(
     'GET',
     `/insights/templates?${periodOf(...DAYS, '&interval=day')}`,
@@ -100,8 +103,8 @@ test('sums the use of templates by person, day and kind, and counts a shared min
   assert.deepEqual(
     body.interval_reports!.map(({ start_time, active_users }) => [start_time, active_users]),
     [
-      ['2026-03-01T00:00:00.000Z', 1],
-      ['2026-03-02T00:00:00.000Z', 1],
+      [`${DAY1}T00:00:00.000Z`, 1],
+      [`${DAY2}T00:00:00.000Z`, 1],
     ],
   );
   const activity = await server.api<UserActivityInsightsResponse>(
@@ -241,8 +244,8 @@ test('shows insights only to those who may view them, and rejects invalid period
       assert.notEqual(await get(path, ann.token), 200, path);
     }
     for (const query of [
-      'start_time=2026-03-01T00:00:00Z',
-      periodOf('2026-03-01', '2026-03-02'),
+      `start_time=${DAYS[0]}`,
+      periodOf(DAY1, DAY2),
       periodOf(DAYS[1], DAYS[0]),
       periodOf('2020-01-01T00:00:00Z', '2026-01-01T00:00:00Z'),
       periodOf(...DAYS, '&template_ids=x'),
