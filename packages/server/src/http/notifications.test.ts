@@ -50,17 +50,7 @@ before(async () => {
   });
   receiver.listen(0, '127.0.0.1');
   await once(receiver, 'listening');
-  server = await startTestServer({
-    env: {
-      CODER_EMAIL_SMARTHOST: `127.0.0.1:${mail.port}`,
-      CODER_EMAIL_FROM: 'coder@example.com',
-      CODER_NOTIFICATIONS_WEBHOOK_ENDPOINT: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
-      CODER_NOTIFICATIONS_DISPATCH_TIMEOUT: '400ms',
-      CODER_NOTIFICATIONS_RETRY_INTERVAL: '50ms',
-      CODER_NOTIFICATIONS_LEASE_PERIOD: '1s',
-      CODER_NOTIFICATIONS_MAX_SEND_ATTEMPTS: '3',
-    },
-  });
+  server = await startTestServer({ env: options() });
 });
 after(async () => {
   await server.stop();
@@ -69,6 +59,13 @@ after(async () => {
   receiver.close();
 });
 
+const options = () => ({
+  CODER_EMAIL_SMARTHOST: `127.0.0.1:${mail.port}`,
+  CODER_EMAIL_FROM: 'coder@example.com',
+  CODER_NOTIFICATIONS_WEBHOOK_ENDPOINT: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
+  CODER_NOTIFICATIONS_RETRY_INTERVAL: '50ms',
+  CODER_NOTIFICATIONS_MAX_SEND_ATTEMPTS: '3',
+});
 const inbox = async (token?: string, query = ''): Promise<ListInboxNotificationsResponse> =>
   (await server.api<ListInboxNotificationsResponse>('GET', `/notifications/inbox${query}`, token ? { token } : {}))
     .body;
@@ -82,9 +79,9 @@ const mailTo = (address: string, text: string) =>
     mail.mails.find(({ to, text: all }) => to.includes(address) && all.includes(text)),
   );
 /** Waits until no message waits or is being sent. */
-const settled = () =>
+const settled = ({ services } = server) =>
   eventually('all messages ended', async () => {
-    const [row] = await server.services.sql<{ count: number }[]>`SELECT count(*) AS count FROM notification_messages
+    const [row] = await services.sql<{ count: number }[]>`SELECT count(*) AS count FROM notification_messages
       WHERE status IN ('pending', 'leased')`;
     return row!.count === 0;
   });
@@ -252,21 +249,30 @@ test('keeps preferences, and methods of templates', async () => {
   assert.ok(!(await inbox(fussy.token)).notifications.some(({ title }) => title.includes('hooked')));
 });
 
-test('a receiver that never answers delays no mail, and is given up after the last attempt', async () => {
+test('a receiver that never answers delays no mail, and is given up after the last attempt', async (t) => {
+  const env = { CODER_NOTIFICATIONS_DISPATCH_TIMEOUT: '1s', CODER_NOTIFICATIONS_LEASE_PERIOD: '1s' };
+  const other = await startTestServer({ env: { ...options(), ...env } });
+  t.after(() => other.stop());
+  const maker = await insertPerson(other, 'maker', ['owner']);
+  const method = `/notifications/templates/${TEMPLATES.userCreated.id}/method`;
+  assert.equal((await other.api('PUT', method, { body: { method: 'webhook' } })).status, 200);
   answer = () => {};
   received.length = 0;
+  mail.mails.length = 0;
   const made = { username: 'slow', email: 'slow@example.com', password: 'slow correct horse' };
-  const since = performance.now();
-  await server.api('POST', '/users', { body: made });
-  await server.api('POST', '/notifications/test');
+  assert.equal((await other.api('POST', '/users', { body: made, token: maker.token })).status, 201);
+  await other.api('POST', '/notifications/test');
   await mailTo('admin@example.com', 'Notifications work');
-  assert.ok(performance.now() - since < 10_000);
-  await settled();
-  const failed = await server.services.sql`SELECT attempts, last_error, labels FROM notification_messages
+  const [waiting] = await other.services.sql`SELECT 1 FROM notification_messages
+    WHERE method = 'webhook' AND status IN ('pending', 'leased')`;
+  assert.ok(waiting, 'the mail did not wait for the webhook');
+  await settled(other);
+  const failed = await other.services.sql`SELECT attempts, last_error, labels FROM notification_messages
     WHERE method = 'webhook' AND status = 'failed'`;
   assert.ok(failed.length > 0);
-  assert.deepEqual({ ...failed[0] }, { attempts: 3, last_error: 'it took longer than 400 ms', labels: {} });
-  assert.equal(new Set(received.map(({ body }) => body['msg_id'])).size * 3, received.length);
+  assert.deepEqual({ ...failed[0] }, { attempts: 3, last_error: 'it took longer than 1000 ms', labels: {} });
+  // an attempt may have ended before its request arrived
+  assert.ok(received.length > 0 && received.length <= 3 * failed.length, `${received.length} requests`);
   answer = (_request, response) => void response.writeHead(204).end();
 });
 

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { get } from 'node:http';
 import { after, before, test } from 'node:test';
 import { type RouteDef, type RouteKey, routes, type Template, type WorkspaceBuild } from '@platform/contract';
-import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import {
+  createTestTemplate,
+  eventually,
+  insertPerson,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+} from '@platform/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
 import { dialWebSocket } from '@platform/wire/websocket';
 import { systemContext } from '../app/context.ts';
@@ -127,32 +134,35 @@ test('ends every stream when its token expires', async () => {
   const ctx = systemContext(server.services, 'test');
   const { text: token } = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'token',
-    lifetimeMs: 3_000,
+    lifetimeMs: 3_600_000,
   });
+  const { sql, events } = server.services;
+  const expires = async (interval: string) => {
+    await sql`UPDATE api_keys SET expires_at = now() + ${interval}::interval WHERE id = ${token.split('-')[0]!}`;
+    // the streams read when it expires
+    await events.publish(sql, 'revoked', { user_ids: [member.id] });
+  };
   const all = await openAll(token);
-  await endsSoon(all, async () => {});
+  await endsSoon(all, () => expires('1 second'));
 });
 
 test('extends the session that a stream uses', async () => {
   const ctx = systemContext(server.services, 'test');
   const { text: token } = await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId: member.id }), {
     loginType: 'password',
-    lifetimeMs: 2_000,
+    lifetimeMs: 8_000,
   });
   const id = token.split('-')[0]!;
+  const expiry = async () =>
+    (await server.services.sql<{ expires_at: Date }[]>`SELECT expires_at FROM api_keys WHERE id = ${id}`)[0]!
+      .expires_at;
   const stream = await open(streams.find(({ key }) => key.endsWith('/watch-ws'))!, token);
+  const first = await expiry();
   let ended = false;
   void stream.ended.then(() => {
     ended = true;
   });
-  const [first] = await server.services.sql<{ expires_at: Date }[]>`SELECT expires_at FROM api_keys WHERE id = ${id}`;
-  let later = first!.expires_at;
-  for (const until = Date.now() + 30_000; later <= first!.expires_at && Date.now() < until; ) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    const [row] = await server.services.sql<{ expires_at: Date }[]>`SELECT expires_at FROM api_keys WHERE id = ${id}`;
-    later = row!.expires_at;
-  }
-  assert.ok(later > first!.expires_at);
+  await eventually('it expires later', async () => (await expiry()) > first);
   assert.equal(ended, false);
   stream.close();
 });
