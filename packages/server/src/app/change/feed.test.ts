@@ -70,6 +70,17 @@ async function followFeed(feed: ChangeFeed, token: string, lastEventId?: string)
   return following;
 }
 
+/** Waits until this server has received all notifications so far. */
+async function settled(): Promise<void> {
+  const { events } = server.services;
+  const mark = crypto.randomUUID();
+  const arrived = Promise.withResolvers<void>();
+  const off = events.on('agent_logs', ({ agent_id: id }) => void (id === mark && arrived.resolve()));
+  events.publishSoon('agent_logs', { agent_id: mark });
+  await arrived.promise;
+  off();
+}
+
 type Open = (token: string, lastEventId?: string) => Promise<Following>;
 
 /** Runs a test with a feed of its own, and closes the streams that it opened. */
@@ -77,6 +88,7 @@ async function withFeed(
   run: (open: Open, feed: ChangeFeed) => Promise<void>,
   options?: ChangeFeedOptions,
 ): Promise<void> {
+  await settled();
   const feed = createChangeFeed(server.services, options);
   const opened: Following[] = [];
   const open: Open = async (token, lastEventId) => {
