@@ -53,7 +53,7 @@ test('prints one line for a passed file, the reason for a failed file and the na
 test('ends a file that does not end by itself, counts it as failed and runs the others', async () => {
   const [report, counts] = await runs(
     [`test('leaves a timer', () => { setInterval(() => {}, 1000); });`, `test('fine', () => {});`],
-    { fileMs: 3_000 },
+    { fileMs: 10_000 },
   );
   assert.deepEqual(counts, { passed: 2, failed: 1, skipped: [] });
   assert.match(report, /✖ .*0\.test\.mjs: did not end within [\d.]+ s, all its tests did/m);
@@ -76,7 +76,7 @@ test('ends the processes that a file left', async () => {
 test('counts every unfinished file as failed when the time of the whole run is over', async () => {
   const [report, counts] = await runs(
     [0, 1, 2].map(() => `test('waits', () => new Promise((resolve) => setTimeout(resolve, 60_000)));`),
-    { wholeMs: 3_000 },
+    { wholeMs: 10_000 },
   );
   assert.deepEqual(counts, { passed: 0, failed: 3, skipped: [] });
   assert.match(report, /✖ .*0\.test\.mjs: did not end within [\d.]+ s, at: waits/m);

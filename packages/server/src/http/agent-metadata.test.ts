@@ -64,8 +64,9 @@ async function* events(path: string, signal: AbortSignal): AsyncGenerator<Worksp
 test('sends each new value to watchers at once, as events and as messages, and cuts long values', async () => {
   const ended = new AbortController();
   const stream = events(`/workspaceagents/${dev.agentId}/watch-metadata`, ended.signal);
+  // a busy machine may exceed the timeout of a second, and the next value follows soon
   const first = await until('collected', stream, (values) =>
-    values.every(({ result }) => result.collected_at > '2000'),
+    values.every(({ result }) => result.collected_at > '2000' && !/timed out/.test(result.error)),
   );
   const [clock, broken, long] = first;
   assert.deepEqual(clock!.description, {
@@ -85,7 +86,7 @@ test('sends each new value to watchers at once, as events and as messages, and c
     const next = await until('a newer value', stream, ([value]) => value!.result.value !== last);
     last = next[0]!.result.value;
   }
-  assert.ok(performance.now() - started < 10_000);
+  assert.ok(performance.now() - started < 25_000);
   ended.abort();
 
   const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${dev.agentId}/watch-metadata-ws`, {

@@ -92,10 +92,8 @@ const change = (method: 'POST' | 'DELETE', id: string, token = server.adminToken
   );
 
 const named = (name: string, holds: (one: Devcontainer) => boolean) =>
-  eventually(
-    `the dev container ${name}`,
-    async () => (await list()).devcontainers.find((one) => one.name === name && holds(one)),
-    30_000,
+  eventually(`the dev container ${name}`, async () =>
+    (await list()).devcontainers.find((one) => one.name === name && holds(one)),
   );
 
 async function agents(): Promise<WorkspaceAgent[]> {
@@ -104,10 +102,8 @@ async function agents(): Promise<WorkspaceAgent[]> {
 }
 
 const ready = (id: string) =>
-  eventually(
-    'the sub-agent is ready',
-    async () => (await agents()).find((agent) => agent.id === id && agent.lifecycle_state === 'ready'),
-    30_000,
+  eventually('the sub-agent is ready', async () =>
+    (await agents()).find((agent) => agent.id === id && agent.lifecycle_state === 'ready'),
   );
 
 /** What a command prints in a terminal of an agent. */
@@ -224,7 +220,7 @@ test('says why a dev container did not start', async () => {
 test('a start that hangs can be canceled, and leaves no process behind', async () => {
   const found = await named('slow', () => true);
   assert.equal((await change('POST', found.id)).status, 202);
-  await eventually('it hangs', () => processesWith(HANGS).length > 0, 30_000);
+  await eventually('it hangs', () => processesWith(HANGS).length > 0);
   const again = await change('POST', found.id);
   assert.deepEqual(
     [again.status, again.body.message],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Template } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, heldUp, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 
 // Bodies whose JSON costs far more than their bytes. One of 16 MB took 43 s and 3 GB of this process.
 
@@ -31,25 +31,23 @@ const create = (item: string, bytes: number, type = 'application/json') =>
   });
 
 test('answers a long list of wrong items with its first error', async () => {
-  const from = performance.now();
-  const { status, body } = await create('1', 2 * MIB);
+  const { value, longestMs } = await heldUp(() => create('1', 2 * MIB));
+  const { status, body } = value;
   assert.equal(status, 400);
   assert.deepEqual(body.validations, [
     { field: 'rich_parameter_values', detail: 'must NOT have more than 1000 items' },
   ]);
-  const took = performance.now() - from;
-  assert.ok(took < MOST_MS, `${took.toFixed()} ms`);
+  assert.ok(longestMs < MOST_MS, `${longestMs} ms`);
 });
 
 test('rejects JSON of too many parts before it is parsed', async () => {
   for (const item of ['{}', '[]', '{"\\"{":""}']) {
     for (const type of ['application/json', 'text/plain']) {
-      const from = performance.now();
-      const { status, body } = await create(item, 12 * MIB, type);
+      const { value, longestMs } = await heldUp(() => create(item, 12 * MIB, type));
+      const { status, body } = value;
       assert.equal(status, 413, item);
       assert.equal(body.message, 'The request body has too many parts.');
-      const took = performance.now() - from;
-      assert.ok(took < MOST_MS, `${item}: ${took.toFixed()} ms`);
+      assert.ok(longestMs < MOST_MS, `${item}: ${longestMs} ms`);
     }
   }
   // brackets within a text do not count

@@ -375,11 +375,7 @@ test('CODER_TERRAFORM_DOWNLOAD_URL changes: where the built-in daemons download 
     const server = await startTestServer({ env });
     process.env['PATH'] = PATH;
     try {
-      const [path] = await eventually(
-        'a download begins',
-        () => (requested.length > 0 ? requested : undefined),
-        20_000,
-      );
+      const [path] = await eventually('a download begins', () => (requested.length > 0 ? requested : undefined));
       assert.match(path!, new RegExp(`^/${folder}/terraform/[\\d.]+/terraform_[\\w.]+\\.zip$`));
     } finally {
       await server.stop();
@@ -398,7 +394,7 @@ test('CODER_TERRAFORM_BINARY changes: which Terraform the built-in daemons run',
   chmodSync(path, 0o755);
   const server = await startTestServer({ env: { CODER_PROVISIONER_DAEMONS: '1', CODER_TERRAFORM_BINARY: path } });
   try {
-    await eventually('it runs', () => existsSync(join(dir, 'ran')), 20_000);
+    await eventually('it runs', () => existsSync(join(dir, 'ran')));
   } finally {
     await server.stop();
   }
@@ -412,7 +408,7 @@ test('CODER_TERRAFORM_DOWNLOAD changes: which Terraform the built-in daemons dow
   };
   const server = await startTestServer({ env });
   try {
-    const [path] = await eventually('a download begins', () => (requested.length > 0 ? requested : undefined), 20_000);
+    const [path] = await eventually('a download begins', () => (requested.length > 0 ? requested : undefined));
     assert.equal(path, '/named/terraform.zip');
   } finally {
     await server.stop();

@@ -81,6 +81,7 @@ test('explains why a job waits: no daemon, then all offline, then all busy, then
   assert.ok(away.matched_provisioners.most_recently_seen);
 
   await sql`UPDATE provisioner_daemons SET last_seen_at = now() WHERE id = ${large.id}`;
+  await sql`UPDATE provisioner_jobs SET created_at = now() WHERE id = ${version.job.id}`;
   assert.match((await becomes(version, 'starting'))!.message, /1 provisioner daemon can take it now/);
 
   await sql`UPDATE provisioner_jobs SET created_at = now() - interval '11 seconds' WHERE id = ${version.job.id}`;

@@ -5,7 +5,9 @@ import { createPerson, createTestTemplate, startTestServer, type TestServer } fr
 import { MOST_SEARCH_LENGTH, MOST_SEARCH_TERMS } from '../app/search.ts';
 
 /** Far above the time of any search here, far below that of one unbounded search (25 s). */
-const MOST_MS = 1_500;
+const MOST_MS = 8_000;
+/** The longest that a list runs, in ms. */
+const LIST_MS = 5_000;
 const WORKSPACES = 25;
 
 let server: TestServer;
@@ -127,7 +129,7 @@ test('ends a list that takes too long with 504, without blocking connections of 
   const from = performance.now();
   const alive = await server.api('GET', '/users/me');
   assert.equal(alive.status, 200);
-  assert.ok(performance.now() - from < 1_000, 'other requests do not wait for lists');
+  assert.ok(performance.now() - from < LIST_MS, 'other requests do not wait for lists');
   const [limit] = await sql<{ statement_timeout: string }[]>`SHOW statement_timeout`;
   assert.equal(limit!.statement_timeout, '30s');
   const waiting = await server.api<{ message: string }>('GET', '/templates');

@@ -46,8 +46,17 @@ function stat(pid: number): string[] | undefined {
 const hashers = () =>
   readdirSync('/proc/self/task')
     .flatMap((thread) => readFileSync(`/proc/self/task/${thread}/children`, 'utf8').trim().split(' '))
-    .filter((pid) => pid !== '' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(ENTRY))
+    .filter((pid) => pid !== '' && commandOf(pid).includes(ENTRY))
     .map(Number);
+
+/** Empty if the process is gone. */
+function commandOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
 
 /** Starts the process and returns its id. */
 async function started(hashing: HashingProcess): Promise<number> {

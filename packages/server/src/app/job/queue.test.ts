@@ -21,7 +21,8 @@ const worker = (organizationId: string, tags: Tags = { ...UNTAGGED }) =>
 test('hands a posted job to a waiting daemon at once, never to one that left, and loses none', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  const queue = createJobQueue(server.services);
+  // no daemon looks by itself
+  const queue = createJobQueue(server.services, { lookAgainMs: 3_600_000 });
   const next = (signal: AbortSignal) => queue.next(worker(organization!.id), signal);
   try {
     const leaving = new AbortController();
@@ -29,17 +30,15 @@ test('hands a posted job to a waiting daemon at once, never to one that left, an
     leaving.abort(new Error('gone'));
     await assert.rejects(left, /gone/);
     const version = await pendingVersion(server);
-    const started = performance.now();
-    const job = await next(AbortSignal.timeout(5_000));
+    const job = await next(AbortSignal.timeout(60_000));
     assert.equal(job.id, version.job.id);
-    assert.ok(performance.now() - started < 1_000);
     // taken while its waiter leaves: the job goes back, and the next waiter gets it
     await sql`UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL WHERE id = ${job.id}`;
     const slow = new AbortController();
     const racing = next(slow.signal);
     slow.abort(new Error('gone'));
     await assert.rejects(racing, /gone/);
-    const again = await next(AbortSignal.timeout(5_000));
+    const again = await next(AbortSignal.timeout(60_000));
     assert.equal(again.id, job.id);
     assert.equal(queue.waiting(organization!.id, UNTAGGED), 0);
   } finally {
@@ -57,7 +56,7 @@ test('finds the job that it took although the database connection broke before t
   try {
     const version = await pendingVersion(server, { tags });
     const daemon = worker(organization!.id, tags);
-    const job = await queue.next(daemon, AbortSignal.timeout(5_000));
+    const job = await queue.next(daemon, AbortSignal.timeout(60_000));
     assert.equal(job.id, version.job.id);
     assert.equal(lost(), 1);
     await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE id = ${job.id}`;
@@ -150,14 +149,18 @@ test('finds a job whose notification was lost within a second', async () => {
   const version = await pendingVersion(server, { tags: { lost: 'yes' } });
   await sql`UPDATE provisioner_jobs SET started_at = now() WHERE id = ${version.job.id}`;
   const queue = createJobQueue(server.services);
-  const stop = AbortSignal.timeout(10_000);
+  const stop = AbortSignal.timeout(60_000);
   try {
-    const next = queue.next(worker(organization!.id, tags), stop);
+    let taken: string | undefined;
+    const next = queue.next(worker(organization!.id, tags), stop).then(({ id }) => {
+      taken = id;
+    });
     await eventually('it waits', async () => queue.waiting(organization!.id, tags) === 1);
     await sql`UPDATE provisioner_jobs SET started_at = NULL WHERE id = ${version.job.id}`;
-    const since = performance.now();
-    assert.equal((await next).id, version.job.id);
-    assert.ok(performance.now() - since < 2_000);
+    // the queue needs the database, so that a slow database makes each look slow
+    const look = async () => (await sql`SELECT`) && taken;
+    assert.equal(await eventually('the job', look, 2_000), version.job.id);
+    await next;
   } finally {
     queue.close();
   }

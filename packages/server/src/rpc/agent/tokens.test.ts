@@ -107,9 +107,7 @@ test('accepts reports while a stop runs, then cuts the connection and rejects th
   const [row] = await server.services.sql`SELECT lifecycle_state FROM workspace_agents WHERE id = ${agent!.id}`;
   assert.equal(row!['lifecycle_state'], 'off');
   await finishBuild(server, []);
-  const from = performance.now();
-  await late.session.closed;
-  assert.ok(performance.now() - from < 5_000);
+  await eventually('it is cut', () => late.session.isClosed, 5_000);
   await isRefused(agent!.token);
 });
 
@@ -171,12 +169,13 @@ test('keeps the newest of two agents with one token, and they do not reconnect i
   };
   const both = [runAgent(options)];
   try {
-    await eventually('the first is there', async () => (await dials()) === 1);
+    await eventually('the first is there', async () => (await dials()) >= 1);
     both.push(runAgent(options));
-    await eventually('the second is there', async () => (await dials()) === 2);
+    await eventually('the second is there, and the first is back', async () => (await dials()) >= 3);
+    const [before, since] = [await dials(), performance.now()];
     await new Promise((resolve) => setTimeout(resolve, 4_000));
-    const made = (await dials()) - 2;
-    assert.ok(made >= 1 && made <= 6, `${made} more connections in 4 s`);
+    const [made, seconds] = [(await dials()) - before, (performance.now() - since) / 1_000];
+    assert.ok(made <= 1.5 * seconds, `${made} more connections in ${seconds} s`);
   } finally {
     await Promise.all(both.map((agent) => agent.stop()));
     rmSync(home, { recursive: true, force: true });

@@ -21,7 +21,7 @@ export class Peer {
   }
 
   answered(what: string, holds: (header: YamuxHeader) => boolean): Promise<YamuxHeader> {
-    return eventually(what, async () => this.headers.find(holds), 5_000);
+    return eventually(what, async () => this.headers.find(holds));
   }
 
   /** Checks that the session answers a ping. */
@@ -45,7 +45,7 @@ export class Peer {
     const timer = setTimeout(() => {
       late = true;
       this.connection.destroy();
-    }, 5_000);
+    }, 20_000);
     const close = await this.connection.closed;
     clearTimeout(timer);
     assert.ok(!late, 'the server did not end the connection');

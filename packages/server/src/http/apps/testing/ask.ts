@@ -53,7 +53,7 @@ export async function raw(url: string, bytes: string, enough?: (text: string) =>
   const socket = connect(Number(port), hostname);
   socket.write(bytes, 'latin1');
   let text = '';
-  const timer = setTimeout(() => socket.destroy(), 5_000);
+  const timer = setTimeout(() => socket.destroy(), 30_000);
   socket.on('data', (part: Buffer) => {
     text += part.toString('latin1');
     if (enough?.(text)) socket.destroy();
