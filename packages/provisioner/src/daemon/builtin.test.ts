@@ -41,7 +41,7 @@ test('built-in daemons end if their server ends while they start', async (t) => 
   parent.mock.mockImplementation(1);
   const builtin = await starting;
   t.after(() => builtin.stop('abandon'));
-  await abortable(builtin.done, AbortSignal.timeout(10_000));
+  await abortable(builtin.done, AbortSignal.timeout(60_000));
 });
 
 test('built-in daemons end without their server, and the next ones adopt the running builds', async () => {

@@ -35,8 +35,8 @@ function whenLoading(t: TestContext, file: string, onLoad: () => void): void {
   t.after(() => hooks.deregister());
 }
 
-/** Rejects if the promise takes longer than 10 s. */
-const within = (promise: Promise<unknown>) => abortable(promise, AbortSignal.timeout(10_000));
+/** Rejects if the promise takes longer than a minute. */
+const within = (promise: Promise<unknown>) => abortable(promise, AbortSignal.timeout(60_000));
 
 const daemon = () => ({
   serverUrl: server.url,

@@ -99,8 +99,10 @@ test('reads all that a run prints, reports output that could not be stored, and 
     const file = join(dir, 'output');
     const left = await run('left', 'echo output; sleep 600 & echo $! > pid', file);
     assert.deepEqual([left.code, left.error, await readFile(file, 'utf8')], [0, undefined, 'output\n']);
-    const print = `"${process.execPath}" -e 'setInterval(() => console.log("more"), 100)'`;
-    const chatty = await run('chatty', `echo output; ${print} & echo $! > pid`, file);
+    // it ends when the other has begun to print: a run waits a second for output
+    const print = 'while echo more; do : > printed; sleep 0.1; done';
+    const wait = 'until [ -e printed ]; do sleep 0.01; done';
+    const chatty = await run('chatty', `echo output; (${print}) & echo $! > pid; ${wait}`, file);
     assert.deepEqual([chatty.code, chatty.error], [0, undefined]);
     assert.match(await readFile(file, 'utf8'), /^output\nmore\n/);
     for (const name of ['left', 'chatty']) process.kill(Number(await readFile(join(dir, name, 'pid'), 'utf8')));

@@ -99,13 +99,14 @@ test('archives fetched modules without .git and without local modules, with the 
 });
 
 test('limits the time of an init, and does not wait for processes that an init left with its output', async () => {
-  const versions = new VersionCache({ cacheDir: join(dir, 'slow'), log: silentLogger, initMs: 500 });
-  const prepare = async (name: string, script: string) => {
+  const options = { cacheDir: join(dir, 'slow'), log: silentLogger };
+  const [versions, impatient] = [new VersionCache(options), new VersionCache({ ...options, initMs: 500 })];
+  const prepare = async (name: string, script: string, by = versions) => {
     const session = join(dir, name);
     await mkdir(session);
     const path = join(dir, `${name}.sh`);
     await writeFile(path, `#!/bin/sh\n[ "$1" = init ] || exit 1\n${script}\n`, { mode: 0o755 });
-    return versions.prepare({
+    return by.prepare({
       dir: session,
       archiveHash: name,
       terraform: { path, version: '1.11.0', engine: 'terraform' },
@@ -116,7 +117,10 @@ test('limits the time of an init, and does not wait for processes that an init l
       graph: async () => 'digraph {}',
     });
   };
-  const slow = assert.rejects(prepare('hangs', 'exec sleep 600'), /initialize terraform: it takes more than/);
+  const slow = assert.rejects(
+    prepare('hangs', 'exec sleep 600', impatient),
+    /initialize terraform: it takes more than/,
+  );
   assert.equal((await prepare('leaves', 'sleep 600 &')).fresh, true);
   await slow;
 });
