@@ -21,7 +21,8 @@ const DAY = 24 * HOUR;
 /** Longer than the jitter of starts and stops. */
 const JITTER = 21_000;
 
-let ahead = 0;
+/** The clock begins at noon: a deadline close to a start of the schedule would become later. */
+let ahead = new Date().setUTCHours(36, 0, 0, 0) - Date.now();
 const clock = { ...systemClock, now: () => new Date(Date.now() + ahead) };
 let server: TestServer;
 let template: Template;
