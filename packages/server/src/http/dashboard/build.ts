@@ -141,7 +141,10 @@ export function createDashboard({ log, root = ROOT, command }: BuildOptions): Da
         const reason = output.trim() || `The build ended with ${signal ?? `status ${code}`}.`;
         throw new AppError('unavailable', 'Could not build the dashboard.', { detail: reason });
       }
-      await rename(fresh, dir);
+      await rename(fresh, dir).catch((err) => {
+        // a process that took this one for dead has built the same
+        if (!existsSync(dir)) throw err;
+      });
     } finally {
       await rm(fresh, { recursive: true, force: true });
     }
