@@ -254,9 +254,15 @@ for (const noted of [true, false]) {
     const id = h.server.post(job);
     await eventually('the apply', () => existsSync(begun));
     const [session] = await readdir(h.options.workDir);
-    const files = await readdir(join(h.options.workDir, session!));
-    const started = join(h.options.workDir, session!, files.find((name) => /apply.*\.started$/.test(name))!);
-    const journal = JSON.parse(await readFile(join(h.options.workDir, session!, 'journal.json'), 'utf8'));
+    const dir = join(h.options.workDir, session!);
+    const started = await eventually('the note of its start', async () => {
+      const name = (await readdir(dir)).find((file) => /apply.*\.started$/.test(file));
+      return name && join(dir, name);
+    });
+    const journal = await eventually('the note of its runner', async () => {
+      const read = JSON.parse(await readFile(join(dir, 'journal.json'), 'utf8'));
+      return read.run && read;
+    });
     first.kill('SIGKILL');
     process.kill(journal.run.runner.pid, 'SIGKILL');
     process.kill(-JSON.parse(await readFile(started, 'utf8')).pid, 'SIGKILL');
