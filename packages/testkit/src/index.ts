@@ -5,6 +5,7 @@ export * from './hold-task.ts';
 export * from './person.ts';
 export * from './postgres.ts';
 export * from './responsive.ts';
+export * from './running-time.ts';
 export * from './server.ts';
 export * from './template.ts';
 export * from './wait.ts';

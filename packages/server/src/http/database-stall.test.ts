@@ -7,6 +7,7 @@ import { connect } from '@platform/server/db/connect';
 import {
   createTestTemplate,
   eventually,
+  runningTime,
   startTestPostgres,
   startTestServer,
   type TestPostgres,
@@ -46,13 +47,14 @@ function signal(name: 'SIGSTOP' | 'SIGCONT'): void {
 }
 
 const timed = async (path: string) => {
-  const from = performance.now();
+  const time = runningTime();
   const response = await fetch(`${server.url}${path}`, {
     headers: { 'Coder-Session-Token': server.adminToken },
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(30_000),
   });
   const text = await response.text();
-  return { status: response.status, text, ms: performance.now() - from };
+  time.stop();
+  return { status: response.status, text, ms: time.ms() };
 };
 
 test('answers every call with 503 within five seconds while the database is stopped, keeps streams, and recovers', async () => {
