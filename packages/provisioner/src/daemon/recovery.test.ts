@@ -327,7 +327,7 @@ test('a pushed cancel interrupts terraform, and the failure includes the state',
   const { job, begun } = await gated();
   const id = h.server.post(job);
   await eventually('the apply', () => existsSync(begun));
-  // nothing else tells the daemon, and nothing else ends the apply
+  // no heartbeat cancels this job, and nothing else ends the apply
   h.server.notify(id, JobNotice_Kind.CANCEL);
   const { failed } = await h.server.verdict(id);
   assert.match(failed?.error ?? '', /^terraform apply: /);
