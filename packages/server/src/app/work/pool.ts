@@ -182,13 +182,18 @@ export function createPool(options: PoolOptions): Pool {
   function watchBudget(thread: Thread, task: Task, before: number): void {
     const { budgetMs } = options;
     const latest = performance.now() + MOST_BUDGETS * budgetMs;
+    const over = () => {
+      void end(thread, fail('invalid', `${task.by.what} took more than ${budgetMs / 1_000} seconds.`));
+    };
     const look = async () => {
+      // a thread that runs no JavaScript may not answer
+      limit(thread, latest - performance.now(), over);
       const used = (await cpuOf(thread)) - before;
       // the result may have arrived meanwhile
       if (thread.task !== task) return;
       const left = Math.min(budgetMs - used, latest - performance.now());
       if (left > 0) limit(thread, left, () => void look());
-      else void end(thread, fail('invalid', `${task.by.what} took more than ${budgetMs / 1_000} seconds.`));
+      else over();
     };
     limit(thread, budgetMs, () => void look());
   }
