@@ -30,6 +30,7 @@ import { MANAGED } from './machinery/owned.ts';
 import { createQueue, type WorkQueue } from './machinery/queue.ts';
 import type { MovedKeys } from './provisioner/delete-key.ts';
 import { owned as ofProvisioner } from './provisioner/names.ts';
+import { createProofs } from './provisioner/proofs.ts';
 import { createReconciler } from './provisioner/reconcile.ts';
 import { serveScaler } from './provisioner/scaler.ts';
 import { createServers } from './provisioner/server.ts';
@@ -191,6 +192,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
   const report = createReporter(client, log, clock);
   const { namespace } = connection;
   const movedKeys: MovedKeys = new Set();
+  const proofs = createProofs(client, { namespace, log, signal: aborter.signal });
   const uncollected = createUncollectedKeys({ client, caches, lookup, movedKeys, report, clock, log, namespace });
   const world = {
     client,
@@ -200,6 +202,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
     demandChanges,
     uncollected,
     movedKeys,
+    proofs,
     report,
     clock,
     log,
@@ -208,7 +211,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
   const reconcileProvisioner = createReconciler(world);
   const reconcileControlPlane = createControlPlaneReconciler(world);
   const reconcileProxy = createProxyReconciler(world);
-  void Promise.all(informers.map((informer) => informer.synced)).then(() => {
+  void Promise.all([proofs.ready, ...informers.map((informer) => informer.synced)]).then(() => {
     log.info('reconciling', { namespace: watchNamespace ?? 'every namespace' });
     synced.resolve();
   });
@@ -246,7 +249,7 @@ function startWork(options: OperatorOptions, client: ReturnType<typeof createKub
       const stopping = Promise.all(Object.values(queues).map((queue) => queue.stop()));
       await servers.stop();
       await stopping;
-      await Promise.all([collecting, ...informers.map((informer) => informer.stop())]);
+      await Promise.all([collecting, proofs.ready, ...informers.map((informer) => informer.stop())]);
     },
   };
 }

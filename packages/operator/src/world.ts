@@ -10,6 +10,7 @@ import type { Changes } from './machinery/changes.ts';
 import type { Report } from './machinery/events.ts';
 import type { Informer } from './machinery/informer.ts';
 import type { MovedKeys } from './provisioner/delete-key.ts';
+import type { Proofs } from './provisioner/proofs.ts';
 import type { Servers } from './provisioner/server.ts';
 import type { UncollectedKeys } from './provisioner/uncollected.ts';
 
@@ -40,6 +41,7 @@ export interface World {
   demandChanges: Changes;
   uncollected: UncollectedKeys;
   movedKeys: MovedKeys;
+  proofs: Proofs;
   report: Report;
   clock: Clock;
   log: Logger;

@@ -13,7 +13,11 @@ export type Demand = ReturnType<typeof demandOf>;
 export async function currentDemand(world: World, provisioner: Provisioner): Promise<Demand> {
   const { target } = await resolveTarget(provisioner, world);
   const { state } = await world.servers.read(nameOf(provisioner), target);
-  const facts = factsOf(world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name));
+  const facts = factsOf(
+    world.proofs,
+    provisioner,
+    world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name),
+  );
   const keys = [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)].map((key) => key.name);
   const daemons = state.daemons.filter(({ key_name }) => keys.includes(key_name ?? ''));
   return demandOf({ provisioner, daemons, pending: state.pending });

@@ -102,6 +102,61 @@ const keysNamed = async (name: string) => {
   return body.filter((key) => key.name.startsWith(name)).length;
 };
 
+test('deletes no key that a person named in a Secret or in a note', needsKubernetes, async (t) => {
+  const operator = await operate();
+  const { namespace } = operator;
+  t.after(() => operator.stop());
+  const post = await server.api('POST', '/organizations/default/provisionerkeys', {
+    body: { name: 'others', tags: {} },
+  });
+  assert.equal(post.status, 201);
+  const keys = await server.api<{ id: string; name: string; created_at: string }[]>(
+    'GET',
+    '/organizations/default/provisionerkeys',
+  );
+  const victim = keys.body.find(({ name }) => name === 'others')!;
+  await create(namespace, 'greedy');
+  await settles(namespace, 'greedy');
+  const secret = await cluster.client.get<KubeObject>(SECRETS, namespace, 'greedy-provisioner-key');
+  const forged = { 'coder.com/key-name': victim.name, 'coder.com/key-id': victim.id };
+  const annotations = { ...secret.metadata.annotations, ...forged };
+  await cluster.client.merge(SECRETS, { namespace, name: secret.metadata.name }, { metadata: { annotations } });
+  // the operator takes the key for lost, and replaces it
+  const replaced = await eventually('another key', async () => {
+    const { status } = await cluster.client.get<Provisioner>(PROVISIONERS, namespace, 'greedy');
+    return status?.provisionerKeyName !== 'greedy' && status;
+  });
+  assert.match(replaced.provisionerKeyName!, /^greedy-/);
+  const at = victim.created_at;
+  const note = { name: victim.name, organizationName: 'default', url: server.url, at, proof: 'made up' };
+  for (const text of [JSON.stringify(note), 'no JSON'])
+    await cluster.client.merge(
+      PROVISIONERS,
+      { namespace, name: 'greedy' },
+      { metadata: { annotations: { 'coder.com/pending-key': text } } },
+    );
+  await cluster.client.delete(PROVISIONERS, namespace, 'greedy');
+  await eventually('it is gone', () => isGone(namespace, 'greedy'));
+  await eventually('its own keys are gone', async () => (await keysNamed('greedy')) === 0);
+  assert.equal(await keysNamed('others'), 1);
+});
+
+test('continues with a key that it stored just before it ended', needsKubernetes, async (t) => {
+  const first = await operate();
+  const { namespace } = first;
+  await create(namespace, 'stored');
+  await settles(namespace, 'stored');
+  await first.stop();
+  // as if its status had not been written
+  const none = { provisionerKeyName: null, provisionerKeyID: null, phase: null };
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'stored' }, { status: none }, 'status');
+  const again = operateIn(namespace);
+  t.after(() => again.stop());
+  const { status } = await settles(namespace, 'stored');
+  assert.equal(status!.provisionerKeyName, 'stored');
+  assert.equal(await keysNamed('stored'), 1);
+});
+
 /** A part of the requests, in no pattern that a sequence of requests could fall in step with. */
 const some = (count: number, part: number) => ((count * 2_654_435_761) >>> 8) % 100 < part;
 const FAULTS: Record<string, Fault> = {

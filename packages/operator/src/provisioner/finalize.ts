@@ -25,9 +25,9 @@ export async function finalize(world: World, provisioner: Provisioner): Promise<
 }
 
 /** Its current key and those that it replaced. */
-function allKeys({ caches }: World, provisioner: Provisioner): RetiredKey[] {
+function allKeys({ caches, proofs }: World, provisioner: Provisioner): RetiredKey[] {
   const { metadata, status } = provisioner;
-  const facts = factsOf(caches.secrets.get(metadata.namespace!, keySecretOf(provisioner).name));
+  const facts = factsOf(proofs, provisioner, caches.secrets.get(metadata.namespace!, keySecretOf(provisioner).name));
   return [...(facts ? [keyOf(facts)] : []), ...retiredKeys(status, facts)];
 }
 
@@ -44,7 +44,7 @@ async function targetFor(world: World, provisioner: Provisioner): Promise<Target
 
 /** A key that was created just before the operator ended. It has no daemons, so it may stay if the server is away. */
 async function removeUnstored(world: World, provisioner: Provisioner): Promise<void> {
-  const pending = pendingKey(provisioner);
+  const pending = pendingKey(world, provisioner);
   if (!pending || allKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
   try {
     const target = await targetFor(world, provisioner);

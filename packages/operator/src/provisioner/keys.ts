@@ -10,6 +10,7 @@ import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
 import type { Secret } from '../kube/objects.ts';
 import { sha256 } from '../machinery/apply.ts';
 import { keySecretOf } from './names.ts';
+import type { Proofs } from './proofs.ts';
 import type { Server, Target } from './server.ts';
 
 /** What a key was created for. It is recorded in annotations of the Secret, beside the key's text. */
@@ -23,6 +24,17 @@ interface KeyFacts {
   'coder.com/key-url': string;
   'coder.com/key-tags-hash': string;
 }
+
+const FACTS = [
+  'coder.com/key-name',
+  'coder.com/key-id',
+  'coder.com/key-wanted-name',
+  'coder.com/key-organization',
+  'coder.com/key-organization-id',
+  'coder.com/key-url',
+  'coder.com/key-tags-hash',
+] as const satisfies (keyof KeyFacts)[];
+const PROOF = 'coder.com/key-proof';
 
 export type RetiredKey = NonNullable<ProvisionerStatus['retiredKeys']>[number];
 
@@ -41,14 +53,46 @@ function wantedFacts(provisioner: Provisioner, { url, organization }: Target) {
   };
 }
 
-export function factsOf(secret: Secret | undefined): KeyFacts | undefined {
+/** The facts of a stored key. Undefined without a Secret, and if the operator did not write what it says. */
+export function factsOf(proofs: Proofs, provisioner: Provisioner, secret: Secret | undefined): KeyFacts | undefined {
   const annotations = secret?.metadata.annotations;
-  return annotations?.['coder.com/key-name'] ? (annotations as unknown as KeyFacts) : undefined;
+  if (!annotations?.['coder.com/key-name']) return undefined;
+  const facts = Object.fromEntries(FACTS.map((name) => [name, annotations[name] ?? ''])) as unknown as KeyFacts;
+  if (isInStatus(provisioner, facts)) return facts;
+  return proofs.holds(annotations[PROOF], provedWords(provisioner, facts)) ? facts : undefined;
+}
+
+/** Only the operator may write the status. */
+function isInStatus({ status }: Provisioner, facts: KeyFacts): boolean {
+  return (
+    status?.provisionerKeyName === facts['coder.com/key-name'] &&
+    status.provisionerKeyID === facts['coder.com/key-id'] &&
+    status.organizationName === facts['coder.com/key-organization'] &&
+    status.controlPlaneURL === facts['coder.com/key-url']
+  );
+}
+
+const provedWords = ({ metadata }: Provisioner, facts: KeyFacts): string[] => [
+  'key',
+  metadata.namespace!,
+  metadata.name,
+  ...FACTS.map((name) => facts[name]),
+];
+
+/** The annotations of the Secret with a new key. */
+export function annotationsOf(proofs: Proofs, provisioner: Provisioner, facts: KeyFacts): Record<string, string> {
+  return { ...facts, [PROOF]: proofs.of(provedWords(provisioner, facts)) };
 }
 
 /** Whether the stored key exists on the server and is what the spec asks for. */
-export function keyIsCurrent(provisioner: Provisioner, target: Target, server: Server, secret?: Secret): boolean {
-  const facts = factsOf(secret);
+export function keyIsCurrent(
+  proofs: Proofs,
+  provisioner: Provisioner,
+  target: Target,
+  server: Server,
+  secret?: Secret,
+): boolean {
+  const facts = factsOf(proofs, provisioner, secret);
   if (!facts || !secret?.data?.[keySecretOf(provisioner).key]) return false;
   const wanted = Object.entries(wantedFacts(provisioner, target));
   if (!wanted.every(([name, value]) => facts[name as keyof KeyFacts] === value)) return false;

@@ -13,22 +13,44 @@ const AROUND_MS = 60_000;
 interface PendingKey extends RetiredKey {
   /** When it was noted. A key of this name from another time belongs to someone else. */
   at: string;
+  /** That the operator noted it. */
+  proof: string;
 }
 
-/** The key that the operator was about to create. It may exist, and its text may be stored. */
-export function pendingKey({ metadata }: Provisioner): PendingKey | undefined {
-  const text = metadata.annotations?.[PENDING];
-  return text === undefined ? undefined : (JSON.parse(text) as PendingKey);
+const provedWords = ({ metadata }: Provisioner, { name, organizationName, url, at }: Omit<PendingKey, 'proof'>) => [
+  'pending',
+  metadata.namespace!,
+  metadata.name,
+  name,
+  organizationName,
+  url,
+  at,
+];
+
+/**
+ * The key that the operator was about to create. It may exist, and its text may be stored. Undefined as well for a note of
+ * someone else.
+ */
+export function pendingKey({ proofs }: Pick<World, 'proofs'>, provisioner: Provisioner): PendingKey | undefined {
+  const text = provisioner.metadata.annotations?.[PENDING];
+  if (text === undefined) return undefined;
+  try {
+    const noted = JSON.parse(text) as PendingKey;
+    return proofs.holds(noted.proof, provedWords(provisioner, noted)) ? noted : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Notes a key before it is created, and that a deletion of the provisioner waits for the operator. */
 export async function notePendingKey(
-  { client, caches, clock }: World,
+  { client, caches, clock, proofs }: World,
   provisioner: Provisioner,
   key: RetiredKey,
 ): Promise<Provisioner> {
   const { namespace = '', name, resourceVersion, finalizers = [] } = provisioner.metadata;
-  const pending: PendingKey = { ...key, at: clock.now().toISOString() };
+  const noting = { ...key, at: clock.now().toISOString() };
+  const pending: PendingKey = { ...noting, proof: proofs.of(provedWords(provisioner, noting)) };
   const noted = await client.merge<Provisioner>(
     PROVISIONERS,
     { namespace, name },

@@ -13,7 +13,17 @@ import { applyPermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
 import { deleteKey, deleteKeyOf, OTHER_SERVER } from './delete-key.ts';
 import { finalize } from './finalize.ts';
-import { createKey, factsOf, freeName, keyIsCurrent, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
+import {
+  annotationsOf,
+  createKey,
+  factsOf,
+  freeName,
+  keyIsCurrent,
+  keyOf,
+  type RetiredKey,
+  retiredKeys,
+  sameKey,
+} from './keys.ts';
 import { accountName, deploymentName, FINALIZER, keySecretOf, organizationOf, owned } from './names.ts';
 import { checksumOf, disruptionBudget, keySecret, podChecksum, workspaceNamespaces } from './objects.ts';
 import { existsOn, notePendingKey, pendingKey } from './pending.ts';
@@ -72,7 +82,7 @@ async function bringUp(world: World, given: Provisioner, key: string, surplus: S
   const { target } = resolved;
   const server = await lookAt(world, key, resolved);
   const { provisioner, secret } = await currentKey(world, given, target, server);
-  const facts = factsOf(secret)!;
+  const facts = factsOf(world.proofs, provisioner, secret)!;
   await applyAccess(world, provisioner);
   const retired = retiredKeys(provisioner.status, facts);
   const names = new Set([facts['coder.com/key-name'], ...retired.map(({ name }) => name)]);
@@ -165,11 +175,14 @@ async function currentKey(
   const { namespace = '' } = given.metadata;
   const { name } = keySecretOf(given);
   const stored = caches.secrets.get(namespace, name);
-  if (stored && keyIsCurrent(given, target, server, stored))
+  if (stored && keyIsCurrent(world.proofs, given, target, server, stored))
     return { provisioner: await withFinalizer(world, given), secret: stored };
   await deleteUnstored(world, given, target, server);
   const { provisioner, key, facts } = await createNotedKey(world, given, target, server);
-  const secret = await client.apply(SECRETS, keySecret(provisioner, key, { ...facts }));
+  const secret = await client.apply(
+    SECRETS,
+    keySecret(provisioner, key, annotationsOf(world.proofs, provisioner, facts)),
+  );
   caches.secrets.store(secret);
   const had = provisioner.status?.provisionerKeyName;
   if (had) {
@@ -197,9 +210,13 @@ async function createNotedKey(world: World, given: Provisioner, target: Target, 
 
 /** Deletes a key that was created just before the operator ended, so that its text is lost. */
 async function deleteUnstored(world: World, provisioner: Provisioner, target: Target, server: Server): Promise<void> {
-  const pending = pendingKey(provisioner);
+  const pending = pendingKey(world, provisioner);
   if (!pending) return;
-  const facts = factsOf(world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name));
+  const facts = factsOf(
+    world.proofs,
+    provisioner,
+    world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name),
+  );
   const known = [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)];
   if (known.some((key) => sameKey(key, pending))) return;
   if (pending.url !== target.url || pending.organizationName !== target.organization) {
