@@ -2,8 +2,8 @@
 // as a local process, with the environment that the pod describes. A deleted pod gets SIGTERM and its grace period, as from a
 // real kubelet.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1EnvVar, V1PodSpec } from '@kubernetes/client-node';
 import { silentLogger } from '@platform/kit';
@@ -51,6 +51,10 @@ export function startKubelet(options: KubeletOptions): Kubelet {
   const { client, namespace, program, env = {}, scheduled = false, podGroups = false, probed } = options;
   const running = new Map<string, Running>();
   const taken = new Set<string>();
+  /** The pods that were deleted before their process began. */
+  const unwanted = new Set<string>();
+  /** The pods whose process has ended. */
+  const ended = new Set<string>();
   const work = new Set<Promise<void>>();
   let killed = 0;
 
@@ -104,13 +108,16 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     running.set(name, entry);
     const group = podGroups ? createPodGroup(child.pid!) : undefined;
     const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
+    if (unwanted.has(name)) end(entry);
     const path = container.readinessProbe?.httpGet?.path;
     if (path && probed) void becomesReady(name, `${probed}${path}`, entry);
     else await report(name, 'Running', true);
     const code = await exited;
     if (code === null) killed++;
     running.delete(name);
-    rmSync(dir, { recursive: true, force: true });
+    ended.add(name);
+    // processes that it left may still write
+    rmSync(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
     group?.remove();
     await report(name, code === 0 ? 'Succeeded' : 'Failed', false);
     if (entry.stopping) await removePod(name);
@@ -126,6 +133,13 @@ export function startKubelet(options: KubeletOptions): Kubelet {
       if (ok) return void (await report(name, 'Running', true));
       await new Promise((done) => setTimeout(done, 100));
     }
+  };
+  /** Ends a process as a kubelet does, by SIGTERM and, after a while, by SIGKILL. */
+  const end = (entry: Running, graceSeconds = 30): void => {
+    entry.stopping = true;
+    const { child } = entry;
+    void terminate(child);
+    setTimeout(() => child.kill('SIGKILL'), graceSeconds * 1_000).unref();
   };
   const removePod = (name: string): Promise<void> => client.delete(PODS, namespace, name, 0).catch(ignoreGone);
   const follow = (done: Promise<void>) => {
@@ -149,10 +163,9 @@ export function startKubelet(options: KubeletOptions): Kubelet {
       const entry = running.get(name);
       if (deletionTimestamp) {
         if (!taken.has(keyOf(pod))) return follow(removePod(name));
-        if (!entry || entry.stopping) return;
-        entry.stopping = true;
-        entry.child.kill('SIGTERM');
-        setTimeout(() => entry.child.kill('SIGKILL'), deletionGracePeriodSeconds * 1000).unref();
+        if (ended.has(name)) follow(removePod(name));
+        else if (!entry) unwanted.add(name);
+        else if (!entry.stopping) end(entry, deletionGracePeriodSeconds);
         return;
       }
       if (taken.has(keyOf(pod)) || (scheduled && !pod.spec.nodeName)) return;
@@ -160,6 +173,8 @@ export function startKubelet(options: KubeletOptions): Kubelet {
       follow(
         run(pod).catch((err) => {
           if (!isNotFound(err) && !isConflict(err)) throw err;
+          // it was deleted before its process began
+          return removePod(name);
         }),
       );
     },
@@ -175,6 +190,24 @@ export function startKubelet(options: KubeletOptions): Kubelet {
       await Promise.all(work);
     },
   };
+}
+
+/** The bit of SIGTERM in the sets of signals of a process. */
+const SIGTERM_BIT = 1n << BigInt(constants.signals.SIGTERM - 1);
+
+/** Sends SIGTERM as soon as a process handles it. Without a handler it does not end the first process of a container. */
+async function terminate(child: ChildProcess): Promise<void> {
+  const handles = () => {
+    try {
+      const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+      return (BigInt(`0x${/^SigCgt:\s+(\w+)/m.exec(status)![1]}`) & SIGTERM_BIT) !== 0n;
+    } catch {
+      // ended
+      return true;
+    }
+  };
+  while (!handles()) await new Promise((done) => setTimeout(done, 20));
+  child.kill('SIGTERM');
 }
 
 function ignoreGone(err: unknown): void {
