@@ -15,6 +15,8 @@ import {
 } from '@platform/testkit';
 import { dialWebSocket } from '@platform/wire/websocket';
 
+import { watchDatabaseStall } from './database-stall.ts';
+
 /** The promised time, with room for a busy machine. */
 const BOUND_MS = 5_000 + 1_500;
 let postgres: TestPostgres;
@@ -56,6 +58,31 @@ const timed = async (path: string) => {
   time.stop();
   return { status: response.status, text, ms: time.ms() };
 };
+
+test('gives up no request whose answer arrived while this process was stopped', async () => {
+  const sql = connect(postgres.url, { max: 1 });
+  await sql`SELECT`;
+  let paused = false;
+  const pausing = new Proxy(sql, {
+    apply(query, self, args) {
+      const answer = Reflect.apply(query, self, args);
+      if (!paused) setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000));
+      paused = true;
+      return answer;
+    },
+  });
+  const stall = watchDatabaseStall(pausing);
+  const slow = Promise.withResolvers<string>();
+  const guarded = stall.guard(slow.promise);
+  guarded.catch(() => {});
+  await eventually('it was stopped', () => paused);
+  // the looks after the pause
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  slow.resolve('answered');
+  assert.equal(await guarded, 'answered');
+  stall.close();
+  await sql.end();
+});
 
 test('answers every call with 503 within five seconds while the database is stopped, keeps streams, and recovers', async () => {
   const template = await createTestTemplate(server, 'base');

@@ -75,9 +75,15 @@ export function watchDatabaseStall(sql: Sql): DatabaseStall {
     }
   }
 
-  const timer = setInterval(() => {
-    if (slow().length > 0 && performance.now() - ask().since >= ANSWER_MS) giveUp();
-  }, EVERY_MS).unref();
+  const look = async () => {
+    if (slow().length === 0) return;
+    const mine = ask();
+    if (performance.now() - mine.since < ANSWER_MS) return;
+    // after a pause of this process, the answer may have arrived without being read
+    await new Promise(setImmediate);
+    if (asked === mine) giveUp();
+  };
+  const timer = setInterval(() => void look(), EVERY_MS).unref();
 
   return {
     guard(work, answered) {
