@@ -103,12 +103,21 @@ export class LogShipper {
     const cut = output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)} … (cut)` : output;
     this.#lines.push(create(LogSchema, { source, level, output: cut, stage: this.#stage, createdAt: BigInt(at) }));
     this.#bytes += cut.length + 40;
-    this.#timer ??= setTimeout(() => void this.#send().catch(() => {}), BATCH_MS);
+    this.#sendSoon();
+  }
+
+  #sendSoon(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      void this.#send().catch(() => {});
+    }, BATCH_MS);
   }
 
   #send(): Promise<void> {
     this.#sending ??= this.#deliver().finally(() => {
       this.#sending = undefined;
+      // their time may have come while this batch was on its way
+      if (this.#lines.length > 0) this.#sendSoon();
     });
     return this.#sending;
   }

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
+import { eventually } from '@platform/testkit/wait';
+import { LogLevel } from '@platform/wire/proto/provisioner';
+import { type Log, UpdateJobResponseSchema } from '@platform/wire/proto/provisionerd';
+import { LogShipper } from './log-shipper.ts';
+import type { JobPort } from './port.ts';
+
+test('sends the lines of a slow answer’s time without further ones', async () => {
+  const sent: string[][] = [];
+  const first = Promise.withResolvers<void>();
+  const port = {
+    async update({ logs }: { logs: Log[] }) {
+      sent.push(logs.map(({ output }) => output));
+      if (sent.length === 1) await first.promise;
+      return create(UpdateJobResponseSchema, {});
+    },
+  } as unknown as JobPort;
+  const shipper = new LogShipper(port);
+  shipper.say(LogLevel.INFO, 'one');
+  await eventually('the first batch is on its way', () => sent.length === 1);
+  shipper.say(LogLevel.INFO, 'two');
+  // longer than a batch waits
+  await delay(300);
+  shipper.say(LogLevel.INFO, 'three');
+  first.resolve();
+  await eventually('the others follow', () => sent.length === 2);
+  assert.deepEqual(sent, [['one'], ['two', 'three']]);
+});
