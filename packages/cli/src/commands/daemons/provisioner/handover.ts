@@ -38,7 +38,8 @@ export function hideSecrets(
   }
   if (Object.keys(secrets).length === 0) return;
   const { kept: argv, values: given } = splitSecrets(process.argv.slice(2));
-  const values = new Set([...Object.values(secrets), ...given]); // also under other names
+  // also under other names
+  const values = new Set([...Object.values(secrets), ...given].filter((value) => value !== ''));
   const kept = Object.fromEntries(
     Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
   );

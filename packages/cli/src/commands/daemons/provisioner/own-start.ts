@@ -9,10 +9,11 @@ const ENV_START = 47;
  * /proc/<pid>/cmdline and environ. `process.env` reads the same memory: remove these variables from it first. A value is
  * overwritten where it is a whole argument or follows the = of a flag or variable. Returns whether both files are free of
  * the values afterwards; never on systems other than Linux.
+ * @param values none of them empty
  */
 export function overwriteStart(values: Iterable<string>): boolean {
   if (process.platform !== 'linux') return false;
-  const hidden = [...values].map((value) => Buffer.from(value)).filter(({ length }) => length > 0);
+  const hidden = [...values].map((value) => Buffer.from(value));
   try {
     const stat = readFileSync('/proc/self/stat', 'latin1');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

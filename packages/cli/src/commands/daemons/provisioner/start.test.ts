@@ -160,10 +160,28 @@ test('hides secrets from /proc before anything else, without a second start wher
   const { server, url, cache } = await neverEndingDownload(t);
   const secrets = ['sécret-psk', 'X-One=header-one', 'X-Two=header-two', 'secret-token'];
   const [psk, one, two, token] = secrets as [string, string, string, string];
-  const line = ['--url', url, '--psk', psk, `--header=${one}`, '--header', two, '--cache-dir', cache];
+  const line = [
+    '--url',
+    url,
+    '--psk',
+    psk,
+    `--header=${one}`,
+    '--header',
+    two,
+    '--header-command=',
+    '--cache-dir',
+    cache,
+  ];
   line.push('--terraform-download', `1.11.4=${url}/terraform.zip#sha256:${'0'.repeat(64)}`, '--name', 'fine');
   for (const settings of [{}, ALLOCATOR]) {
-    const env = { PATH: process.env['PATH'], HOME: cache, CODER_SESSION_TOKEN: token, OTHER: psk, TOKENS: 'shown' };
+    const env = {
+      PATH: process.env['PATH'],
+      HOME: cache,
+      CODER_SESSION_TOKEN: token,
+      OTHER: psk,
+      EMPTY: '',
+      TOKENS: 'shown',
+    };
     const child = spawn(process.execPath, [MAIN, 'provisioner', 'start', ...line], {
       env: { ...env, ...settings },
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -175,7 +193,7 @@ test('hides secrets from /proc before anything else, without a second start wher
     const shown = ['cmdline', 'environ'].map((name) => readFileSync(`/proc/${child.pid}/${name}`));
     const text = Buffer.concat(shown).toString();
     for (const secret of secrets) assert.ok(!text.includes(secret), `${secret} in ${JSON.stringify(text)}`);
-    assert.match(text, /fine[\s\S]*PATH=[\s\S]*TOKENS=shown/);
+    assert.match(text, /fine[\s\S]*PATH=[\s\S]*EMPTY=\0TOKENS=shown/);
     assert.equal(text.includes('--handover'), settings !== ALLOCATOR);
     child.kill();
     await ended;
