@@ -2,8 +2,7 @@
 import type { Provisioner } from '../crd/provisioner.ts';
 import { keyOf as nameOf } from '../machinery/informer.ts';
 import type { World } from '../world.ts';
-import { factsOf, keyOf, retiredKeys } from './keys.ts';
-import { keySecretOf } from './names.ts';
+import { knownKeys } from './keys.ts';
 import { demandOf } from './scale.ts';
 import { resolveTarget } from './target.ts';
 
@@ -13,12 +12,7 @@ export type Demand = ReturnType<typeof demandOf>;
 export async function currentDemand(world: World, provisioner: Provisioner): Promise<Demand> {
   const { target } = await resolveTarget(provisioner, world);
   const { state } = await world.servers.read(nameOf(provisioner), target);
-  const facts = factsOf(
-    world.proofs,
-    provisioner,
-    world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name),
-  );
-  const keys = [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)].map((key) => key.name);
+  const keys = knownKeys(world, provisioner).map(({ name }) => name);
   const daemons = state.daemons.filter(({ key_name }) => keys.includes(key_name ?? ''));
   return demandOf({ provisioner, daemons, pending: state.pending });
 }

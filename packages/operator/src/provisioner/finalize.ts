@@ -5,8 +5,8 @@ import { keyOf as nameOf } from '../machinery/informer.ts';
 import { removePermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
 import { deleteKey, deleteKeyOf, OTHER_SERVER, otherServer } from './delete-key.ts';
-import { factsOf, keyOf, type RetiredKey, retiredKeys, sameKey } from './keys.ts';
-import { FINALIZER, keySecretOf, owned } from './names.ts';
+import { knownKeys, type RetiredKey, sameKey } from './keys.ts';
+import { FINALIZER, owned } from './names.ts';
 import { existsOn, pendingKey } from './pending.ts';
 import { clientFor, problemOf, type Target } from './server.ts';
 import { resolveServer } from './target.ts';
@@ -19,16 +19,9 @@ import { GIVE_UP_DAYS } from './uncollected.ts';
 export async function finalize(world: World, provisioner: Provisioner): Promise<void> {
   if (!hasFinalizer(provisioner, FINALIZER)) return;
   await removePermissions(world, owned, provisioner);
-  for (const key of allKeys(world, provisioner)) await removeKey(world, provisioner, key);
+  for (const key of knownKeys(world, provisioner)) await removeKey(world, provisioner, key);
   await removeUnstored(world, provisioner);
   await setFinalizer(world.client, PROVISIONERS, provisioner, FINALIZER, false).catch(ignoreNotFound);
-}
-
-/** Its current key and those that it replaced. */
-function allKeys({ caches, proofs }: World, provisioner: Provisioner): RetiredKey[] {
-  const { metadata, status } = provisioner;
-  const facts = factsOf(proofs, provisioner, caches.secrets.get(metadata.namespace!, keySecretOf(provisioner).name));
-  return [...(facts ? [keyOf(facts)] : []), ...retiredKeys(status, facts)];
 }
 
 /** The server, or the one of the last reconcile: in a namespace that is deleted, the Secret with the token may go first. */
@@ -45,7 +38,7 @@ async function targetFor(world: World, provisioner: Provisioner): Promise<Target
 /** A key that was created just before the operator ended. It has no daemons, so it may stay if the server is away. */
 async function removeUnstored(world: World, provisioner: Provisioner): Promise<void> {
   const pending = pendingKey(world, provisioner);
-  if (!pending || allKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
+  if (!pending || knownKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
   try {
     const target = await targetFor(world, provisioner);
     if (target.url !== pending.url) throw otherServer(target, pending);

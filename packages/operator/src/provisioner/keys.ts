@@ -9,6 +9,7 @@ import { AppError } from '@platform/kit';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
 import type { Secret } from '../kube/objects.ts';
 import { sha256 } from '../machinery/apply.ts';
+import type { World } from '../world.ts';
 import { keySecretOf } from './names.ts';
 import type { Proofs } from './proofs.ts';
 import type { Server, Target } from './server.ts';
@@ -168,7 +169,17 @@ export function retiredKeys(status: ProvisionerStatus | undefined, facts: KeyFac
   return all.filter((key, at) => all.findIndex((other) => sameKey(key, other)) === at);
 }
 
-export const keyOf = (facts: KeyFacts): RetiredKey => ({
+/** The current key of a provisioner, if it is stored, and those that it replaced. */
+export function knownKeys(
+  { caches, proofs }: Pick<World, 'caches' | 'proofs'>,
+  provisioner: Provisioner,
+): RetiredKey[] {
+  const secret = caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name);
+  const facts = factsOf(proofs, provisioner, secret);
+  return [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)];
+}
+
+const keyOf = (facts: KeyFacts): RetiredKey => ({
   name: facts['coder.com/key-name'],
   id: facts['coder.com/key-id'],
   organizationName: facts['coder.com/key-organization'],

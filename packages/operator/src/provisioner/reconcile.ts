@@ -19,7 +19,7 @@ import {
   factsOf,
   freeName,
   keyIsCurrent,
-  keyOf,
+  knownKeys,
   type RetiredKey,
   retiredKeys,
   sameKey,
@@ -212,13 +212,7 @@ async function createNotedKey(world: World, given: Provisioner, target: Target, 
 async function deleteUnstored(world: World, provisioner: Provisioner, target: Target, server: Server): Promise<void> {
   const pending = pendingKey(world, provisioner);
   if (!pending) return;
-  const facts = factsOf(
-    world.proofs,
-    provisioner,
-    world.caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name),
-  );
-  const known = [...(facts ? [keyOf(facts)] : []), ...retiredKeys(provisioner.status, facts)];
-  if (known.some((key) => sameKey(key, pending))) return;
+  if (knownKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
   if (pending.url !== target.url || pending.organizationName !== target.organization) {
     const message = `The provisioner key "${pending.name}" of the organization "${pending.organizationName}" may remain at ${pending.url}. Delete it on the server.`;
     await world.report(PROVISIONERS, provisioner, 'Warning', 'KeyNotDeleted', message);
