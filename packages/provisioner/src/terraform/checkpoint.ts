@@ -8,6 +8,8 @@ const POLL_MS = 250;
 /** The wait before another read of an incomplete file. Terraform completes a file within a few milliseconds. */
 const REREAD_MS = 5;
 const REREADS = 10;
+/** The time in which changes are gathered for one delivery. The server must have each change within a second. */
+const GATHER_MS = 100;
 
 export interface Checkpoint {
   /** A complete state file. Empty if none exists yet. */
@@ -26,25 +28,28 @@ export interface CheckpointOptions {
   /** The state that the run began with. */
   given?: WholeState | undefined;
   inFlight: () => string[];
-  /** Delivers a checkpoint. While a call runs, only the newest state waits. A failure does not stop the watch. */
+  /** Delivers a checkpoint, one at a time. A failure does not stop the watch. */
   deliver: (checkpoint: Checkpoint) => Promise<void>;
 }
 
 /**
  * Watches a state file while Terraform works. It delivers only complete states, and none older than the one before.
- * Terraform truncates the file before it rewrites it, so a reader may find it empty or half-written.
+ * Terraform truncates the file before it rewrites it, so a reader may find it empty or half-written. A complete file is
+ * read at once and delivered a little later with what follows it: a short build sends only its final state.
  */
 export class Checkpoints {
   readonly #options: CheckpointOptions;
   readonly #watcher: FSWatcher | undefined;
   readonly #timer: NodeJS.Timeout;
+  readonly #closing = new AbortController();
   #newest: WholeState | undefined;
-  /** Stamps of the last delivered file and of the resources that Terraform was creating then. */
+  /** Stamp of the last complete file. */
   #fileStamp = '';
-  #flightStamp = '';
-  #working: Promise<void> | undefined;
+  /** Stamps of the last delivered file and of the resources that Terraform was creating then. */
+  #delivered = { file: '', flight: '' };
+  #reading: Promise<void> | undefined;
   #again = false;
-  #closed = false;
+  #delivering: Promise<void> | undefined;
 
   constructor(options: CheckpointOptions) {
     this.#options = options;
@@ -69,26 +74,30 @@ export class Checkpoints {
 
   /** Ends the watch. Resolves when no delivery runs. The verdict of the job includes the final state. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     this.#watcher?.close();
     clearInterval(this.#timer);
-    await this.#working;
+    await this.#reading;
+    await this.#delivering;
   }
 
   /** Ends the watch after a last look, which reports the resources that a failed run was creating. */
   async closeAfterLook(): Promise<void> {
     await this.close();
     await this.#check();
+    if (this.#isNew()) await this.#deliver().catch(() => {});
   }
 
   #look(): void {
-    if (this.#closed) return;
-    if (this.#working) {
+    if (this.#closing.signal.aborted) return;
+    if (this.#reading) {
       this.#again = true;
       return;
     }
-    this.#working = this.#check().finally(() => {
-      this.#working = undefined;
+    this.#reading = this.#check().finally(() => {
+      this.#reading = undefined;
+      // a delivery that failed is tried again after the next look
+      if (this.#isNew()) this.#deliverSoon();
       if (this.#again) {
         this.#again = false;
         this.#look();
@@ -96,22 +105,35 @@ export class Checkpoints {
     });
   }
 
+  /** Reads the file if it has changed. An incomplete file is read again at the next look. */
   async #check(): Promise<void> {
-    try {
-      const inFlight = this.#options.inFlight();
-      const flightStamp = inFlight.join(' ');
-      const fileStamp = await stampOf(this.#options.statePath);
-      if (fileStamp === this.#fileStamp && flightStamp === this.#flightStamp) return;
-      const whole = fileStamp === this.#fileStamp || (await this.#read());
-      if (!whole && flightStamp === this.#flightStamp) return; // the next look finds a complete file
-      const { bytes: state = new Uint8Array(), serial = 0n, lineage = '' } = this.#newest ?? {};
-      if (state.length > 0 || flightStamp !== this.#flightStamp)
-        await this.#options.deliver({ state, serial, lineage, inFlight });
-      if (whole) this.#fileStamp = fileStamp;
-      this.#flightStamp = flightStamp;
-    } catch {
-      // Not delivered. The next look tries again.
-    }
+    const stamp = await stampOf(this.#options.statePath);
+    if (stamp !== this.#fileStamp && (await this.#read())) this.#fileStamp = stamp;
+  }
+
+  #isNew(): boolean {
+    const flight = flightStamp(this.#options.inFlight());
+    if (flight !== this.#delivered.flight) return true;
+    return this.#fileStamp !== this.#delivered.file && this.#newest !== undefined;
+  }
+
+  #deliverSoon(): void {
+    const { signal } = this.#closing;
+    if (signal.aborted) return;
+    this.#delivering ??= delay(GATHER_MS, undefined, { signal })
+      .then(() => this.#deliver())
+      .catch(() => {}) // closed, or not delivered
+      .finally(() => {
+        this.#delivering = undefined;
+      });
+  }
+
+  async #deliver(): Promise<void> {
+    const inFlight = this.#options.inFlight();
+    const now = { file: this.#fileStamp, flight: flightStamp(inFlight) };
+    const { bytes: state = new Uint8Array(), serial = 0n, lineage = '' } = this.#newest ?? {};
+    await this.#options.deliver({ state, serial, lineage, inFlight });
+    this.#delivered = now;
   }
 
   /** Reads the file. False if it is incomplete. */
@@ -129,6 +151,8 @@ export class Checkpoints {
     }
   }
 }
+
+const flightStamp = (inFlight: readonly string[]): string => inFlight.join(' ');
 
 async function stampOf(path: string): Promise<string> {
   const found = await stat(path, { bigint: true }).catch(() => undefined);
