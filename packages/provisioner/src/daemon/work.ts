@@ -91,7 +91,9 @@ export class ActiveJob {
     const verdict = session.entry.phase === 'verdict' ? await session.verdict() : await this.#reach(job);
     this.#judged = true;
     try {
-      await jobLink.deliver(verdict);
+      // a daemon that dies meanwhile leaves a job that the next one finishes again, with the same result
+      const [delivered] = await Promise.allSettled([jobLink.deliver(verdict), this.#keep(verdict)]);
+      if (delivered.status === 'rejected') throw delivered.reason;
       return verdict.kind;
     } catch (err) {
       if (!(err instanceof DrpcError)) throw err;
@@ -110,9 +112,22 @@ export class ActiveJob {
     }
   }
 
-  /** Runs the job and returns its verdict. Stores the verdict for later daemons if that is possible. */
+  /** Stores the verdict for later daemons if that is possible. */
+  async #keep(verdict: Verdict): Promise<void> {
+    const { session, log } = this.#options;
+    if (session.entry.phase === 'verdict') return;
+    await session.keepVerdict(verdict).catch((err) => {
+      // for example, the disk is full. The verdict in memory is enough.
+      log.error('cannot store the result of a job; delivering it from memory', {
+        job: this.jobId,
+        reason: errorText(err),
+      });
+    });
+  }
+
+  /** Runs the job and returns its verdict. */
   async #reach(job: AcquiredJob): Promise<Verdict> {
-    const { session, tools, acquiredOn, log } = this.#options;
+    const { session, tools, acquiredOn } = this.#options;
     const { jobLink } = this;
     if (session.entry.phase === 'start' && !acquiredOn) {
       // A dead daemon started the job but changed nothing. The job starts again, and its old runs must not interfere.
@@ -126,15 +141,7 @@ export class ActiveJob {
     }
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
     const terraform = await engineFor(tools.engines, job.templateSourceArchive, session.entry.requiredVersion);
-    const verdict = await runJob({ ...tools, terraform, job, session, port: jobLink, signal });
-    await session.keepVerdict(verdict).catch((err) => {
-      // for example, the disk is full. The verdict in memory is enough.
-      log.error('cannot store the result of a job; delivering it from memory', {
-        job: this.jobId,
-        reason: errorText(err),
-      });
-    });
-    return verdict;
+    return runJob({ ...tools, terraform, job, session, port: jobLink, signal });
   }
 
   /** Gives the job up, because the server says so. Ignored after the delivery of the verdict has begun. */
