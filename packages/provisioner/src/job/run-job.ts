@@ -37,19 +37,19 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
     { delivered: (mark) => void terraform.noteDelivered(mark).catch(() => {}), stage: timed },
     { attempt: deaths, own: phase === 'apply' ? run?.lines : undefined },
   );
-  const terraform = new JobTerraform(ctx, shipper);
+  const fresh = phase === 'start';
+  if (fresh) shipper.stage('Setting up');
+  // Until the server receives this line, it may give the job to another daemon. So no program starts before, and only
+  // the session's folder is filled.
+  const confirmed = fresh ? shipper.flush() : Promise.resolve();
+  confirmed.catch(() => {});
+  const terraform = new JobTerraform(ctx, shipper, confirmed);
   const stages: Stages = { ctx, shipper, terraform };
-  const fresh = ctx.session.entry.phase === 'start';
   let verdict: Verdict;
   try {
-    if (fresh) {
-      shipper.stage('Setting up');
-      // Until the server receives this line, it may give the job to another daemon. So nothing starts before, and only
-      // the session's folder is filled.
-      const answered = shipper.flush();
-      await Promise.allSettled([answered, ctx.session.unpack(ctx.job.templateSourceArchive)]);
-      await answered;
-    }
+    if (fresh) await ctx.session.unpack(ctx.job.templateSourceArchive);
+    // an import reads the template in this process
+    if (ctx.job.type.case !== 'workspaceBuild') await confirmed;
     verdict = await dispatch(stages);
   } catch (err) {
     ctx.log.info('job failed', { job: ctx.job.jobId, reason: errorText(err).split('\n')[0] });

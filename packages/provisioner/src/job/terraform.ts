@@ -8,6 +8,7 @@ import { isAtLeast } from '@platform/kit/version';
 import type { VariableValue } from '@platform/wire/proto/provisioner';
 import { shareTree } from '../isolation/tree.ts';
 import type { PlanFile } from '../resources/model.ts';
+import type { LiveRun, PreparedRun } from '../runner/client.ts';
 import { memoryLimit } from '../runner/memory.ts';
 import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
@@ -60,11 +61,14 @@ export class JobTerraform {
   readonly progress = new Progress();
   readonly #ctx: JobContext;
   readonly #shipper: LogShipper;
+  readonly #mayBegin: Promise<void>;
   #count = 0;
 
-  constructor(ctx: JobContext, shipper: LogShipper) {
+  /** No program starts before `mayBegin` resolves. If it rejects, none does. */
+  constructor(ctx: JobContext, shipper: LogShipper, mayBegin: Promise<void>) {
     this.#ctx = ctx;
     this.#shipper = shipper;
+    this.#mayBegin = mayBegin;
   }
 
   /** Runs a command whose output is its JSON stream. @throws AppError with upstream's text if the command fails. */
@@ -132,6 +136,7 @@ export class JobTerraform {
       linked,
       attachProvider,
       signal,
+      mayBegin: this.#mayBegin,
       frozen: frozenId && port.frozen ? { ...port.frozen, id: frozenId } : undefined,
       onLog: (line) => this.#shipper.line(line),
       graph: async () => {
@@ -193,8 +198,7 @@ export class JobTerraform {
     const sockets = await socketDir(session.dir, user !== undefined);
     const debug = job.type.case === 'workspaceBuild' && job.type.value.logLevel !== '';
     try {
-      await options.onStarted?.(id, await runner.warm());
-      const live = await runner.run({
+      const prepared = await runner.prepare({
         id,
         binary: terraform.path,
         memoryLimit: memoryLimit(),
@@ -215,10 +219,11 @@ export class JobTerraform {
         ...files,
         ...(outputPath === undefined ? {} : { outputPath }),
       });
+      const live = await this.#begin(prepared, async () => options.onStarted?.(id, prepared.runner));
       if (options.onEnded) void live.exited.catch(() => {}).then(options.onEnded);
       const started = await live.terraform.catch(() => undefined);
       const result = await this.#follow(command, id, {
-        runner: live.runner,
+        runner: prepared.runner,
         terraform: started,
         stage: options.stage,
         exited: live.exited,
@@ -231,6 +236,19 @@ export class JobTerraform {
     } finally {
       await sockets.remove();
     }
+  }
+
+  /** Starts a run, after `note`, if nobody has canceled the job. */
+  async #begin(run: PreparedRun, note: () => Promise<void>): Promise<LiveRun> {
+    try {
+      await this.#mayBegin;
+      this.#ctx.signal.throwIfAborted();
+      await note();
+    } catch (err) {
+      run.drop();
+      throw err;
+    }
+    return run.begin();
   }
 
   #follow(

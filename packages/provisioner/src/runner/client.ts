@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { AppError, type Logger } from '@platform/kit';
 import { ALLOCATOR } from '@platform/kit/allocator';
-import type { ProcessRef, RunExit, RunnerEvent, RunSpec } from './protocol.ts';
+import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 
 /** The command that starts a runner. A single executable uses its own path and its hidden command instead. */
 export const RUNNER_COMMAND: readonly string[] = [
@@ -13,9 +13,15 @@ export const RUNNER_COMMAND: readonly string[] = [
   fileURLToPath(new URL('./entry.ts', import.meta.url)),
 ];
 
+/** A run whose Terraform has not started. One of the two methods must be called, once. */
+export interface PreparedRun {
+  runner: ProcessRef;
+  begin(): LiveRun;
+  drop(): void;
+}
+
 /** A run, for the daemon that started it. */
 export interface LiveRun {
-  runner: ProcessRef;
   terraform: Promise<ProcessRef>;
   /** Resolves when terraform exits with any status. Rejects only if the runner dies. */
   exited: Promise<RunExit>;
@@ -53,9 +59,11 @@ export class Runner {
     return this.#ready;
   }
 
-  /** Starts a run. Its outcome is also in its files, for a later daemon. */
-  async run(spec: RunSpec): Promise<LiveRun> {
+  /** Starts the provider of a run. After `begin`, the run's outcome is also in its files, for a later daemon. */
+  async prepare(spec: RunSpec): Promise<PreparedRun> {
     const runner = await this.warm();
+    const { stdin } = this.#process!;
+    const send = (command: RunnerCommand) => stdin!.write(`${JSON.stringify(command)}\n`);
     const pending: Pending = {
       events: new EventEmitter(),
       started: Promise.withResolvers(),
@@ -64,12 +72,22 @@ export class Runner {
     pending.started.promise.catch(() => {});
     pending.exited.promise.catch(() => {});
     this.#runs.set(spec.id, pending);
-    this.#process!.stdin!.write(`${JSON.stringify({ type: 'run', spec })}\n`);
+    const { id } = spec;
+    send({ type: 'prepare', spec });
     return {
       runner,
-      terraform: pending.started.promise,
-      exited: pending.exited.promise,
-      onOutput: (listener) => void pending.events.on('output', listener),
+      begin: () => {
+        send({ type: 'begin', id });
+        return {
+          terraform: pending.started.promise,
+          exited: pending.exited.promise,
+          onOutput: (listener) => void pending.events.on('output', listener),
+        };
+      },
+      drop: () => {
+        this.#runs.delete(id);
+        send({ type: 'drop', id });
+      },
     };
   }
 

@@ -42,37 +42,72 @@ export function runRunner(): void {
     if (!orphan) process.stdout.write(`${JSON.stringify(event)}\n`);
   };
 
-  const lines = createInterface({ input: process.stdin });
-  lines.on('line', (line) => {
-    const command = JSON.parse(line) as RunnerCommand;
+  const waiting = new Map<string, (begins: boolean) => void>();
+  const decide = (id: string, begins: boolean) => {
+    waiting.get(id)?.(begins);
+    waiting.delete(id);
+  };
+  const take = (spec: RunSpec) => {
+    const begun = new Promise<boolean>((resolve) => waiting.set(spec.id, resolve));
     active++;
-    void execute(command.spec, send)
-      .catch((err) =>
-        finish(command.spec, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send),
-      )
+    void whenBegun(spec, begun, send)
+      .catch((err) => finish(spec, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send))
       .finally(() => {
         active--;
         endIfIdle();
       });
+  };
+  const lines = createInterface({ input: process.stdin });
+  lines.on('line', (line) => {
+    const command = JSON.parse(line) as RunnerCommand;
+    if (command.type === 'prepare') take(command.spec);
+    else decide(command.id, command.type === 'begin');
   });
   lines.on('close', () => {
     orphan = true;
+    for (const id of waiting.keys()) decide(id, false);
     endIfIdle();
   });
   send({ type: 'ready', runner: processRef(process.pid) ?? { pid: process.pid, startTime: '' } });
 }
 
-async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promise<void> {
+/** What serves Terraform's calls to the `coder` provider in a run. */
+interface Provider {
+  reattach: string;
+  close(): Promise<void>;
+}
+
+async function serveProvider({ provider, as }: RunSpec): Promise<Provider | undefined> {
+  if (!provider) return undefined;
   // Terraform runs under another uid, which may not signal this process
-  const hold = spec.as && spec.provider && (await new Launcher(spec.as.launcher).hold(spec.as.uid));
-  const provider =
-    spec.provider &&
-    (await startProvider({
-      ...spec.provider,
-      ...(spec.as ? { gid: spec.as.uid } : {}),
-      pid: hold?.pid,
-      log: silentLogger,
-    }));
+  const hold = as && (await new Launcher(as.launcher).hold(as.uid));
+  try {
+    const own = as ? { gid: as.uid } : {};
+    const { reattach, close } = await startProvider({ ...provider, ...own, pid: hold?.pid, log: silentLogger });
+    return { reattach, close: () => close().finally(() => hold?.release()) };
+  } catch (err) {
+    hold?.release();
+    throw err;
+  }
+}
+
+/** Starts the provider, and Terraform once the daemon says so. */
+async function whenBegun(spec: RunSpec, begun: Promise<boolean>, send: (event: RunnerEvent) => void): Promise<void> {
+  const serving = serveProvider(spec);
+  // reported when the run begins
+  serving.catch(() => {});
+  try {
+    if (await begun) await execute(spec, await serving, send);
+  } finally {
+    await (await serving.catch(() => undefined))?.close();
+  }
+}
+
+async function execute(
+  spec: RunSpec,
+  provider: Provider | undefined,
+  send: (event: RunnerEvent) => void,
+): Promise<void> {
   let wake: NodeJS.Timeout | undefined;
   const recorder = new Recorder(spec.logPath, () => {
     wake ??= setTimeout(() => {
@@ -122,8 +157,6 @@ async function execute(spec: RunSpec, send: (event: RunnerEvent) => void): Promi
   clearTimeout(wake);
   await output?.close();
   await finish(spec, exit, send);
-  await provider?.close();
-  hold?.release();
 }
 
 /** Kills Terraform and its providers. What it has created so far is in its state file. */

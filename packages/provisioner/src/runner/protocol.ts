@@ -55,7 +55,14 @@ export interface RunExit {
   lost?: LostLines;
 }
 
-export type RunnerCommand = { type: 'run'; spec: RunSpec };
+/**
+ * `prepare` starts what a run needs before Terraform. `begin` starts Terraform then. `drop` ends a run that did not begin,
+ * which leaves no files; so does the end of the daemon.
+ */
+export type RunnerCommand =
+  | { type: 'prepare'; spec: RunSpec }
+  | { type: 'begin'; id: string }
+  | { type: 'drop'; id: string };
 
 export type RunnerEvent =
   | { type: 'ready'; runner: ProcessRef }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { eventually } from '@platform/testkit/wait';
 import { testLogger } from '../testing/harness.ts';
 import { Runner } from './client.ts';
 import { memoryOf } from './memory.ts';
@@ -21,7 +22,7 @@ test('reports the end of a run whose folder is gone, and other runs continue', a
     const start = async (name: string) => {
       const at = join(dir, name);
       await mkdir(at);
-      const live = await runner.run({
+      const prepared = await runner.prepare({
         id: name,
         binary: '/bin/sh',
         args: ['-c', `while [ ! -e ${gate} ]; do sleep 0.02; done; exit 7`],
@@ -31,6 +32,7 @@ test('reports the end of a run whose folder is gone, and other runs continue', a
         startedPath: join(at, 'started'),
         exitPath: join(at, 'exit'),
       });
+      const live = prepared.begin();
       await live.terraform;
       return live;
     };
@@ -52,7 +54,7 @@ test('kills a run whose processes use more memory than they may, and says so', a
     const at = join(dir, 'hungry');
     await mkdir(at);
     const grow = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(20 << 20, 1)), 20)';
-    const live = await runner.run({
+    const prepared = await runner.prepare({
       id: 'hungry',
       binary: '/bin/sh',
       args: ['-c', `"${process.execPath}" -e '${grow}'; exit 0`],
@@ -63,6 +65,7 @@ test('kills a run whose processes use more memory than they may, and says so', a
       startedPath: join(at, 'started'),
       exitPath: join(at, 'exit'),
     });
+    const live = prepared.begin();
     const { pid } = await live.terraform;
     const { error, signal } = await live.exited;
     assert.equal(signal, 'SIGKILL');
@@ -79,7 +82,7 @@ test('reads all that a run prints, reports output that could not be stored, and 
     const run = async (name: string, script: string, outputPath: string) => {
       const at = join(dir, name);
       await mkdir(at);
-      const live = await runner.run({
+      const prepared = await runner.prepare({
         id: name,
         binary: '/bin/sh',
         args: ['-c', script],
@@ -90,6 +93,7 @@ test('reads all that a run prints, reports output that could not be stored, and 
         startedPath: join(at, 'started'),
         exitPath: join(at, 'exit'),
       });
+      const live = prepared.begin();
       return live.exited;
     };
     const full = await run('full', 'echo output', '/dev/full');
@@ -109,4 +113,34 @@ test('reads all that a run prints, reports output that could not be stored, and 
   } finally {
     runner.release();
   }
+});
+
+test('a run that does not begin leaves no files, no provider and no process', async () => {
+  const runner = new Runner({ log: testLogger, logPath: join(dir, 'runner.log') });
+  const prepare = async (name: string) => {
+    const at = join(dir, name);
+    await mkdir(at);
+    const socketPath = join(at, 'provider.sock');
+    const prepared = await runner.prepare({
+      id: name,
+      binary: '/bin/sh',
+      args: ['-c', ': > ran'],
+      cwd: at,
+      env: {},
+      provider: { socketPath, env: {} },
+      logPath: join(at, 'log'),
+      startedPath: join(at, 'started'),
+      exitPath: join(at, 'exit'),
+    });
+    await eventually('the provider listens', () => existsSync(socketPath));
+    return { prepared, files: () => readdirSync(at) };
+  };
+  const dropped = await prepare('dropped');
+  dropped.prepared.drop();
+  await eventually('the dropped run has left nothing', () => dropped.files().length === 0);
+  const forgotten = await prepare('forgotten');
+  const { pid } = forgotten.prepared.runner;
+  runner.release();
+  await eventually('the runner has ended', () => !existsSync(`/proc/${pid}`));
+  assert.deepEqual(forgotten.files(), []);
 });

@@ -43,6 +43,8 @@ export interface PrepareOptions {
   graph: () => Promise<string>;
   onLog: (line: LogLine) => Promise<void> | void;
   signal: AbortSignal;
+  /** No program starts before this resolves. Absent: programs may start at once. */
+  mayBegin?: Promise<void>;
   /**
    * The user that terraform runs as. Absent: the user of this process. `alone`: whether no other job has that uid. If
    * others have it, they could change the result of the init, so the result serves only builds of the same uid.
@@ -194,6 +196,7 @@ export class VersionCache {
 
   async #make(key: string, options: PrepareOptions): Promise<Prepared> {
     const { dir } = options;
+    await options.mayBegin;
     const mode = this.#shared ? 0o711 : 0o700;
     let restored: Restored | undefined;
     await mkdir(this.#plugins, { recursive: true, mode });
