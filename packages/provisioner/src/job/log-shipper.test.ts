@@ -29,3 +29,30 @@ test('sends the lines of a slow answer’s time without further ones', async () 
   await eventually('the others follow', () => sent.length === 2);
   assert.deepEqual(sent, [['one'], ['two', 'three']]);
 });
+
+test('a flush waits for the lines so far, not for later ones', async () => {
+  const sent: string[][] = [];
+  const answers: (() => void)[] = [];
+  const port = {
+    async update({ logs }: { logs: Log[] }) {
+      sent.push(logs.map(({ output }) => output));
+      await new Promise<void>((resolve) => answers.push(resolve));
+      return create(UpdateJobResponseSchema, {});
+    },
+  } as unknown as JobPort;
+  const shipper = new LogShipper(port);
+  shipper.say(LogLevel.INFO, 'one');
+  const flushed = shipper.flush();
+  shipper.say(LogLevel.INFO, 'two');
+  answers[0]!();
+  await flushed;
+  assert.deepEqual(sent, [['one']]);
+  let over = false;
+  const rest = shipper.flush().then(() => {
+    over = true;
+  });
+  await eventually('the second batch is on its way', () => sent.length === 2);
+  assert.equal(over, false);
+  answers[1]!();
+  await rest;
+});

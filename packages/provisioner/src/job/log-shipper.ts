@@ -36,6 +36,9 @@ export class LogShipper {
   #lines: Log[] = [];
   #numbers: LogNumber[] = [];
   #bytes = 0;
+  /** How many lines there have been, and how many of them were delivered or given up. */
+  #added = 0;
+  #done = 0;
   #mark: Delivered | undefined;
   readonly #origin: string;
   #own: number;
@@ -94,7 +97,8 @@ export class LogShipper {
 
   /** Resolves when the server has received all lines so far. */
   async flush(): Promise<void> {
-    while (this.#lines.length > 0 || this.#sending) await this.#send();
+    const all = this.#added;
+    while (this.#done < all) await this.#send();
     if (this.#failure) throw this.#failure;
   }
 
@@ -103,6 +107,7 @@ export class LogShipper {
     const cut = output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)} … (cut)` : output;
     this.#lines.push(create(LogSchema, { source, level, output: cut, stage: this.#stage, createdAt: BigInt(at) }));
     this.#bytes += cut.length + 40;
+    this.#added++;
     this.#sendSoon();
   }
 
@@ -133,12 +138,14 @@ export class LogShipper {
     this.#numbers = [];
     this.#mark = undefined;
     this.#bytes = 0;
-    if (this.#failure) return;
     try {
+      if (this.#failure) return;
       await this.#port.update({ logs }, numbers);
       if (mark) this.#onDelivered(mark);
     } catch (err) {
       this.#failure = err instanceof Error ? err : new Error(String(err));
+    } finally {
+      this.#done += logs.length;
     }
   }
 }
