@@ -63,13 +63,14 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     );
   }
 
-  await session.unpack(job.templateSourceArchive);
   const transition = metadata.workspaceTransition;
   if (transition === WorkspaceTransition.DESTROY && (request.state.length === 0 || given?.managed === 0)) {
     shipper.stage('Planning infrastructure');
     shipper.say(LogLevel.INFO, 'The state is empty: there is nothing to destroy.');
     return completed(job.jobId, { state: request.state });
   }
+  terraform.provideAhead(env);
+  await session.unpack(job.templateSourceArchive);
   if (request.state.length > 0) await writeFile(session.statePath, request.state, { mode: 0o600 });
   shipper.stage('Planning infrastructure');
   const prepared = await terraform.prepare(env);

@@ -47,10 +47,12 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
   const stages: Stages = { ctx, shipper, terraform };
   let verdict: Verdict;
   try {
-    if (fresh) await ctx.session.unpack(ctx.job.templateSourceArchive);
     // an import reads the template in this process
-    if (ctx.job.type.case !== 'workspaceBuild') await confirmed;
-    verdict = await dispatch(stages);
+    if (ctx.job.type.case !== 'workspaceBuild') {
+      if (fresh) await ctx.session.unpack(ctx.job.templateSourceArchive);
+      await confirmed;
+    }
+    verdict = await dispatch(stages).finally(() => terraform.close());
   } catch (err) {
     ctx.log.info('job failed', { job: ctx.job.jobId, reason: errorText(err).split('\n')[0] });
     const full = await fullDisk(err, [ctx.session.dir, ctx.cacheDir, tmpdir()]);

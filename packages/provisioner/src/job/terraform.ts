@@ -6,12 +6,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '@platform/kit';
 import { isAtLeast } from '@platform/kit/version';
 import type { VariableValue } from '@platform/wire/proto/provisioner';
+import type { BuildUser } from '../isolation/protocol.ts';
 import { shareTree } from '../isolation/tree.ts';
 import type { PlanFile } from '../resources/model.ts';
-import type { LiveRun, PreparedRun } from '../runner/client.ts';
+import type { PreparedRun } from '../runner/client.ts';
 import { memoryLimit } from '../runner/memory.ts';
 import { isAlive } from '../runner/process-ref.ts';
-import type { ProcessRef } from '../runner/protocol.ts';
+import type { ProcessRef, RunSpec } from '../runner/protocol.ts';
 import { type Env, TERRAFORM_ENV } from '../terraform/env.ts';
 import { countLines } from '../terraform/logs.ts';
 import type { Prepared } from '../terraform/prepare.ts';
@@ -45,6 +46,13 @@ export interface ShownPlan {
   json: string;
 }
 
+/** A run that can begin. */
+interface Provided {
+  run: PreparedRun;
+  begun: boolean;
+  close(): Promise<void>;
+}
+
 /** Commands that run while the graph is made. */
 export interface Beside {
   /** Resolves when terraform has ended in all of them. */
@@ -63,12 +71,31 @@ export class JobTerraform {
   readonly #shipper: LogShipper;
   readonly #mayBegin: Promise<void>;
   #count = 0;
+  #providers = 0;
+  #userFound: Promise<BuildUser | undefined> | undefined;
+  /** The provider of a later run, with the variables that it has. */
+  #ahead: { env: Env; provided: Promise<Provided> } | undefined;
 
   /** No program starts before `mayBegin` resolves. If it rejects, none does. */
   constructor(ctx: JobContext, shipper: LogShipper, mayBegin: Promise<void>) {
     this.#ctx = ctx;
     this.#shipper = shipper;
     this.#mayBegin = mayBegin;
+  }
+
+  /** Starts the provider of the next run with these variables before that run. The caller calls `close` at the end. */
+  provideAhead(env: Env): void {
+    const provided = this.#provide(env);
+    // reported by the run
+    provided.catch(() => {});
+    this.#ahead = { env, provided };
+  }
+
+  /** Ends the provider of a run that did not come. */
+  async close(): Promise<void> {
+    const provided = await this.#ahead?.provided.catch(() => undefined);
+    this.#ahead = undefined;
+    await provided?.close();
   }
 
   /** Runs a command whose output is its JSON stream. @throws AppError with upstream's text if the command fails. */
@@ -121,8 +148,8 @@ export class JobTerraform {
     initialized: { done: boolean },
   ): Promise<Prepared> {
     const { job, session, versions, terraform, attachProvider, signal, launcher, port } = this.#ctx;
-    if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
-    const { user, frozenId } = session.entry;
+    const user = await this.#user();
+    const { frozenId } = session.entry;
     if (user && !linked) for (const dir of [session.templateDir, session.outDir]) await shareTree(dir, user.uid);
     const span = (action: string) => ({ start: Date.now(), action, resource: 'state file', source: 'terraform' });
     const init = span('initializing terraform');
@@ -188,23 +215,20 @@ export class JobTerraform {
   }
 
   async #execute(command: string, args: string[], options: CommandOptions, outputPath?: string): Promise<RunResult> {
-    const { session, runner, terraform, attachProvider, job, signal, launcher } = this.#ctx;
+    const { session, terraform, job, signal } = this.#ctx;
     const env = this.#env();
-    const { user } = session.entry;
     signal.throwIfAborted();
-    const number = ++this.#count;
-    const id = `${number}-${command}-${crypto.randomUUID().slice(0, 8)}`;
-    const files = runFiles(session.dir, id);
-    const sockets = await socketDir(session.dir, user !== undefined);
+    const id = `${++this.#count}-${command}-${crypto.randomUUID().slice(0, 8)}`;
     const debug = job.type.case === 'workspaceBuild' && job.type.value.logLevel !== '';
+    const provided = await this.#provided(options.providerEnv);
+    const { run } = provided;
     try {
-      const prepared = await runner.prepare({
+      const spec: RunSpec = {
         id,
         binary: terraform.path,
         memoryLimit: memoryLimit(),
         args: [command, ...args],
         cwd: session.templateDir,
-        ...(user && launcher ? { as: { launcher: launcher.socketPath, uid: user.uid } } : {}),
         env: {
           ...env,
           ...options.providerEnv,
@@ -213,17 +237,18 @@ export class JobTerraform {
           ...(await collectorEnv(session.templateDir, env, terraform.version)),
           ...(debug ? { TF_LOG: 'JSON' } : {}),
         },
-        ...(attachProvider
-          ? { provider: { socketPath: join(sockets.path, `provider-${number}.sock`), env: options.providerEnv } }
-          : {}),
-        ...files,
+        ...runFiles(session.dir, id),
         ...(outputPath === undefined ? {} : { outputPath }),
-      });
-      const live = await this.#begin(prepared, async () => options.onStarted?.(id, prepared.runner));
+      };
+      await this.#mayBegin;
+      signal.throwIfAborted();
+      await options.onStarted?.(id, run.runner);
+      const live = run.begin(spec);
+      provided.begun = true;
       if (options.onEnded) void live.exited.catch(() => {}).then(options.onEnded);
       const started = await live.terraform.catch(() => undefined);
       const result = await this.#follow(command, id, {
-        runner: prepared.runner,
+        runner: run.runner,
         terraform: started,
         stage: options.stage,
         exited: live.exited,
@@ -234,21 +259,54 @@ export class JobTerraform {
       const relative = result.errors.map((error) => error.replaceAll(`${session.templateDir}/`, ''));
       return { ...result, errors: relative };
     } finally {
-      await sockets.remove();
+      await provided.close();
     }
   }
 
-  /** Starts a run, after `note`, if nobody has canceled the job. */
-  async #begin(run: PreparedRun, note: () => Promise<void>): Promise<LiveRun> {
+  /** What a run with these variables needs, which may be there already. The caller closes it. */
+  async #provided(providerEnv: Env): Promise<Provided> {
+    const ahead = this.#ahead;
+    if (ahead?.env !== providerEnv) return this.#provide(providerEnv);
+    this.#ahead = undefined;
+    return ahead.provided;
+  }
+
+  /** Starts the provider, and the process that it needs under the build's uid. */
+  async #provide(env: Env): Promise<Provided> {
+    const { session, runner, attachProvider, launcher } = this.#ctx;
+    const user = await this.#user();
+    const sockets = await socketDir(session.dir, user !== undefined);
     try {
-      await this.#mayBegin;
-      this.#ctx.signal.throwIfAborted();
-      await note();
+      const run = await runner.prepare({
+        ...(user && launcher ? { as: { launcher: launcher.socketPath, uid: user.uid } } : {}),
+        ...(attachProvider
+          ? { provider: { socketPath: join(sockets.path, `provider-${++this.#providers}.sock`), env } }
+          : {}),
+      });
+      const provided: Provided = {
+        run,
+        begun: false,
+        async close() {
+          if (!provided.begun) run.drop();
+          await sockets.remove();
+        },
+      };
+      return provided;
     } catch (err) {
-      run.drop();
+      await sockets.remove();
       throw err;
     }
-    return run.begin();
+  }
+
+  /** The user that the job's programs run as. Undefined: that of this process. */
+  #user(): Promise<BuildUser | undefined> {
+    const { job, session, launcher } = this.#ctx;
+    const find = async () => {
+      if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
+      return session.entry.user;
+    };
+    this.#userFound ??= find();
+    return this.#userFound;
   }
 
   #follow(

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { AppError, type Logger } from '@platform/kit';
 import { ALLOCATOR } from '@platform/kit/allocator';
-import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
+import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 
 /** The command that starts a runner. A single executable uses its own path and its hidden command instead. */
 export const RUNNER_COMMAND: readonly string[] = [
@@ -16,7 +16,8 @@ export const RUNNER_COMMAND: readonly string[] = [
 /** A run whose Terraform has not started. One of the two methods must be called, once. */
 export interface PreparedRun {
   runner: ProcessRef;
-  begin(): LiveRun;
+  /** Starts Terraform. The outcome is also in the run's files, for a later daemon. */
+  begin(spec: RunSpec): LiveRun;
   drop(): void;
 }
 
@@ -59,11 +60,26 @@ export class Runner {
     return this.#ready;
   }
 
-  /** Starts the provider of a run. After `begin`, the run's outcome is also in its files, for a later daemon. */
-  async prepare(spec: RunSpec): Promise<PreparedRun> {
+  /** Starts what a run needs before Terraform. */
+  async prepare(preparation: Omit<Preparation, 'key'>): Promise<PreparedRun> {
     const runner = await this.warm();
-    const { stdin } = this.#process!;
-    const send = (command: RunnerCommand) => stdin!.write(`${JSON.stringify(command)}\n`);
+    const child = this.#process!;
+    const key = crypto.randomUUID();
+    const send = (command: RunnerCommand) => child.stdin!.write(`${JSON.stringify(command)}\n`);
+    send({ type: 'prepare', preparation: { ...preparation, key } });
+    return {
+      runner,
+      begin: (spec) => {
+        const live = this.#expect(spec.id, child);
+        send({ type: 'begin', key, spec });
+        return live;
+      },
+      drop: () => void send({ type: 'drop', key }),
+    };
+  }
+
+  /** The run that this runner reports about from now on. */
+  #expect(id: string, child: ChildProcess): LiveRun {
     const pending: Pending = {
       events: new EventEmitter(),
       started: Promise.withResolvers(),
@@ -71,23 +87,16 @@ export class Runner {
     };
     pending.started.promise.catch(() => {});
     pending.exited.promise.catch(() => {});
-    this.#runs.set(spec.id, pending);
-    const { id } = spec;
-    send({ type: 'prepare', spec });
+    if (this.#process === child) this.#runs.set(id, pending);
+    else {
+      const gone = noRunner('ended before the run began');
+      pending.started.reject(gone);
+      pending.exited.reject(gone);
+    }
     return {
-      runner,
-      begin: () => {
-        send({ type: 'begin', id });
-        return {
-          terraform: pending.started.promise,
-          exited: pending.exited.promise,
-          onOutput: (listener) => void pending.events.on('output', listener),
-        };
-      },
-      drop: () => {
-        this.#runs.delete(id);
-        send({ type: 'drop', id });
-      },
+      terraform: pending.started.promise,
+      exited: pending.exited.promise,
+      onOutput: (listener) => void pending.events.on('output', listener),
     };
   }
 
@@ -127,7 +136,7 @@ export class Runner {
         this.#process = undefined;
         this.#ready = undefined;
       }
-      const err = new AppError('unavailable', `The process that runs terraform ${why}.`);
+      const err = noRunner(why);
       ready.reject(err);
       for (const [id, run] of this.#runs) {
         run.started.reject(err);
@@ -155,3 +164,5 @@ export class Runner {
     return ready.promise;
   }
 }
+
+const noRunner = (why: string) => new AppError('unavailable', `The process that runs terraform ${why}.`);

@@ -10,7 +10,7 @@ import { startProvider } from '@platform/terraform-provider';
 import { Launcher } from '../isolation/client.ts';
 import { watchMemory } from './memory.ts';
 import { processRef } from './process-ref.ts';
-import type { ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
+import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 import { Recorder } from './recorder.ts';
 import { replaceFile } from './replace-file.ts';
 
@@ -42,30 +42,28 @@ export function runRunner(): void {
     if (!orphan) process.stdout.write(`${JSON.stringify(event)}\n`);
   };
 
-  const waiting = new Map<string, (begins: boolean) => void>();
-  const decide = (id: string, begins: boolean) => {
-    waiting.get(id)?.(begins);
-    waiting.delete(id);
+  const waiting = new Map<string, (spec: RunSpec | undefined) => void>();
+  const decide = (key: string, spec?: RunSpec) => {
+    waiting.get(key)?.(spec);
+    waiting.delete(key);
   };
-  const take = (spec: RunSpec) => {
-    const begun = new Promise<boolean>((resolve) => waiting.set(spec.id, resolve));
+  const take = (preparation: Preparation) => {
+    const begun = new Promise<RunSpec | undefined>((resolve) => waiting.set(preparation.key, resolve));
     active++;
-    void whenBegun(spec, begun, send)
-      .catch((err) => finish(spec, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send))
-      .finally(() => {
-        active--;
-        endIfIdle();
-      });
+    void whenBegun(preparation, begun, send).finally(() => {
+      active--;
+      endIfIdle();
+    });
   };
   const lines = createInterface({ input: process.stdin });
   lines.on('line', (line) => {
     const command = JSON.parse(line) as RunnerCommand;
-    if (command.type === 'prepare') take(command.spec);
-    else decide(command.id, command.type === 'begin');
+    if (command.type === 'prepare') take(command.preparation);
+    else decide(command.key, command.type === 'begin' ? command.spec : undefined);
   });
   lines.on('close', () => {
     orphan = true;
-    for (const id of waiting.keys()) decide(id, false);
+    for (const key of waiting.keys()) decide(key);
     endIfIdle();
   });
   send({ type: 'ready', runner: processRef(process.pid) ?? { pid: process.pid, startTime: '' } });
@@ -77,7 +75,7 @@ interface Provider {
   close(): Promise<void>;
 }
 
-async function serveProvider({ provider, as }: RunSpec): Promise<Provider | undefined> {
+async function serveProvider({ provider, as }: Preparation): Promise<Provider | undefined> {
   if (!provider) return undefined;
   // Terraform runs under another uid, which may not signal this process
   const hold = as && (await new Launcher(as.launcher).hold(as.uid));
@@ -91,20 +89,28 @@ async function serveProvider({ provider, as }: RunSpec): Promise<Provider | unde
   }
 }
 
-/** Starts the provider, and Terraform once the daemon says so. */
-async function whenBegun(spec: RunSpec, begun: Promise<boolean>, send: (event: RunnerEvent) => void): Promise<void> {
-  const serving = serveProvider(spec);
+/** Starts the provider, and Terraform once the daemon says so. Never rejects. */
+async function whenBegun(
+  preparation: Preparation,
+  begun: Promise<RunSpec | undefined>,
+  send: (event: RunnerEvent) => void,
+): Promise<void> {
+  const serving = serveProvider(preparation);
   // reported when the run begins
   serving.catch(() => {});
+  const spec = await begun;
   try {
-    if (await begun) await execute(spec, await serving, send);
-  } finally {
-    await (await serving.catch(() => undefined))?.close();
+    if (spec) await execute(spec, preparation, await serving, send);
+  } catch (err) {
+    await finish(spec!, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send);
   }
+  const provider = await serving.catch(() => undefined);
+  await provider?.close().catch((err) => log.error(`cannot close a provider: ${errorText(err)}`));
 }
 
 async function execute(
   spec: RunSpec,
+  { as }: Preparation,
   provider: Provider | undefined,
   send: (event: RunnerEvent) => void,
 ): Promise<void> {
@@ -119,7 +125,7 @@ async function execute(
   let exit: RunExit;
   try {
     const env = provider ? { ...spec.env, TF_REATTACH_PROVIDERS: provider.reattach } : spec.env;
-    const { terraform, stdout, stderr, exited } = await (spec.as ? launch(spec, spec.as, env) : start(spec, env));
+    const { terraform, stdout, stderr, exited } = await (as ? launch(spec, as, env) : start(spec, env));
     // rejects if the file gets less than what the process printed
     const copied = output && copy(stdout, output);
     copied?.catch(() => {});
@@ -130,7 +136,7 @@ async function execute(
     let tooMuch = false;
     const unwatch = watchMemory(terraform.pid, spec.memoryLimit ?? Number.POSITIVE_INFINITY, () => {
       tooMuch = true;
-      void kill(spec, terraform);
+      void kill(terraform, as);
     });
     const { code, signal } = await exited.finally(unwatch);
     // A process that the template left in the background (for example, an agent) may keep the pipes open. The run does
@@ -160,7 +166,7 @@ async function execute(
 }
 
 /** Kills Terraform and its providers. What it has created so far is in its state file. */
-async function kill({ as }: RunSpec, terraform: ProcessRef): Promise<void> {
+async function kill(terraform: ProcessRef, as: Preparation['as']): Promise<void> {
   try {
     if (as) await new Launcher(as.launcher).signal(terraform, 'SIGKILL');
     else process.kill(-terraform.pid, 'SIGKILL');
@@ -193,7 +199,7 @@ async function start(spec: RunSpec, env: Record<string, string>): Promise<Starte
   return { terraform, stdout: child.stdout as Socket, stderr: child.stderr as Socket, exited };
 }
 
-async function launch(spec: RunSpec, { launcher, uid }: NonNullable<RunSpec['as']>, env: Record<string, string>) {
+async function launch(spec: RunSpec, { launcher, uid }: NonNullable<Preparation['as']>, env: Record<string, string>) {
   const { binary: file, args, cwd } = spec;
   const { process: terraform, ...rest } = await new Launcher(launcher).run({ uid, file, args, cwd, env });
   return { terraform, ...rest };

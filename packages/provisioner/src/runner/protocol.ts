@@ -13,15 +13,11 @@ export interface ProcessRef {
   startTime: string;
 }
 
-export interface RunSpec {
-  id: string;
-  binary: string;
-  args: string[];
-  cwd: string;
-  /** The whole environment of terraform, except TF_REATTACH_PROVIDERS, which the runner adds. */
-  env: Record<string, string>;
+/** What a run needs before Terraform starts. */
+export interface Preparation {
+  key: string;
   /**
-   * The uid that terraform runs as, and the socket of the launcher that starts it. Absent: it runs as the runner's
+   * The uid that terraform will run as, and the socket of the launcher that starts it. Absent: it runs as the runner's
    * user.
    */
   as?: { launcher: string; uid: number };
@@ -32,6 +28,15 @@ export interface RunSpec {
     /** The CODER_* variables that the provider reads. */
     env: Record<string, string>;
   };
+}
+
+export interface RunSpec {
+  id: string;
+  binary: string;
+  args: string[];
+  cwd: string;
+  /** The whole environment of terraform, except TF_REATTACH_PROVIDERS, which the runner adds. */
+  env: Record<string, string>;
   /** The bytes of memory that terraform and its children may use together. With more they are killed. */
   memoryLimit?: number;
   /** The file for the lines of stdout and stderr, in the format of recorder.ts. */
@@ -55,14 +60,11 @@ export interface RunExit {
   lost?: LostLines;
 }
 
-/**
- * `prepare` starts what a run needs before Terraform. `begin` starts Terraform then. `drop` ends a run that did not begin,
- * which leaves no files; so does the end of the daemon.
- */
+/** `begin` starts Terraform. `drop` ends a preparation whose run does not begin, and so does the end of the daemon. */
 export type RunnerCommand =
-  | { type: 'prepare'; spec: RunSpec }
-  | { type: 'begin'; id: string }
-  | { type: 'drop'; id: string };
+  | { type: 'prepare'; preparation: Preparation }
+  | { type: 'begin'; key: string; spec: RunSpec }
+  | { type: 'drop'; key: string };
 
 export type RunnerEvent =
   | { type: 'ready'; runner: ProcessRef }

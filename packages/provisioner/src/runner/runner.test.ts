@@ -22,7 +22,8 @@ test('reports the end of a run whose folder is gone, and other runs continue', a
     const start = async (name: string) => {
       const at = join(dir, name);
       await mkdir(at);
-      const prepared = await runner.prepare({
+      const prepared = await runner.prepare({});
+      const live = prepared.begin({
         id: name,
         binary: '/bin/sh',
         args: ['-c', `while [ ! -e ${gate} ]; do sleep 0.02; done; exit 7`],
@@ -32,7 +33,6 @@ test('reports the end of a run whose folder is gone, and other runs continue', a
         startedPath: join(at, 'started'),
         exitPath: join(at, 'exit'),
       });
-      const live = prepared.begin();
       await live.terraform;
       return live;
     };
@@ -54,7 +54,8 @@ test('kills a run whose processes use more memory than they may, and says so', a
     const at = join(dir, 'hungry');
     await mkdir(at);
     const grow = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(20 << 20, 1)), 20)';
-    const prepared = await runner.prepare({
+    const prepared = await runner.prepare({});
+    const live = prepared.begin({
       id: 'hungry',
       binary: '/bin/sh',
       args: ['-c', `"${process.execPath}" -e '${grow}'; exit 0`],
@@ -65,7 +66,6 @@ test('kills a run whose processes use more memory than they may, and says so', a
       startedPath: join(at, 'started'),
       exitPath: join(at, 'exit'),
     });
-    const live = prepared.begin();
     const { pid } = await live.terraform;
     const { error, signal } = await live.exited;
     assert.equal(signal, 'SIGKILL');
@@ -82,7 +82,8 @@ test('reads all that a run prints, reports output that could not be stored, and 
     const run = async (name: string, script: string, outputPath: string) => {
       const at = join(dir, name);
       await mkdir(at);
-      const prepared = await runner.prepare({
+      const prepared = await runner.prepare({});
+      const live = prepared.begin({
         id: name,
         binary: '/bin/sh',
         args: ['-c', script],
@@ -93,7 +94,6 @@ test('reads all that a run prints, reports output that could not be stored, and 
         startedPath: join(at, 'started'),
         exitPath: join(at, 'exit'),
       });
-      const live = prepared.begin();
       return live.exited;
     };
     const full = await run('full', 'echo output', '/dev/full');
@@ -121,17 +121,7 @@ test('a run that does not begin leaves no files, no provider and no process', as
     const at = join(dir, name);
     await mkdir(at);
     const socketPath = join(at, 'provider.sock');
-    const prepared = await runner.prepare({
-      id: name,
-      binary: '/bin/sh',
-      args: ['-c', ': > ran'],
-      cwd: at,
-      env: {},
-      provider: { socketPath, env: {} },
-      logPath: join(at, 'log'),
-      startedPath: join(at, 'started'),
-      exitPath: join(at, 'exit'),
-    });
+    const prepared = await runner.prepare({ provider: { socketPath, env: {} } });
     await eventually('the provider listens', () => existsSync(socketPath));
     return { prepared, files: () => readdirSync(at) };
   };
