@@ -2,7 +2,6 @@ import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { type AcquiredJob, AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
-import { buildParameters } from '../../db/queries/builds.ts';
 import { fileData } from '../../db/queries/files.ts';
 import {
   type BuildContext,
@@ -10,12 +9,11 @@ import {
   deleteWorkspaceKey,
   initiatorName,
   insertWorkspaceKey,
-  previousParameters,
 } from '../../db/queries/job-contents.ts';
 import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { linkOfUser } from '../../db/queries/user-links.ts';
-import { activeVariableValues, moduleSecrets, variableValues } from '../../db/queries/version-contents.ts';
+import { activeVariableValues, type VariableValue, variableValues } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
 import { tokensForBuild } from '../template/external-auth.ts';
 import { newToken } from '../token.ts';
@@ -41,13 +39,18 @@ const STAGE = {
  */
 export async function acquiredJobMessage(services: Services, job: Owned<JobRow>): Promise<AcquiredJob> {
   const { sql } = services;
-  const [archive, userName] = await Promise.all([fileData(sql, job.file_id), initiatorName(sql, job)]);
+  const isBuild = job.type === 'workspace_build';
+  const [archive, context, name] = await Promise.all([
+    fileData(sql, job.file_id),
+    isBuild ? buildContext(sql, job) : undefined,
+    isBuild ? undefined : initiatorName(sql, job),
+  ]);
   if (!archive) throw new AppError('internal', 'The template archive of this job no longer exists.');
   const common = {
     jobId: job.id,
     createdAt: BigInt(job.created_at.getTime()),
     provisioner: job.provisioner,
-    userName: userName ?? '',
+    userName: context?.initiator_name ?? name ?? '',
     templateSourceArchive: archive,
   };
   switch (job.type) {
@@ -79,7 +82,7 @@ export async function acquiredJobMessage(services: Services, job: Owned<JobRow>)
           case: 'templateDryRun',
           value: {
             richParameterValues: job.input.rich_parameter_values ?? [],
-            variableValues: await variables(services, job.input.template_version_id!),
+            variableValues: toMessage(await variableValues(sql, job.input.template_version_id!)),
             metadata: {
               coderUrl: services.accessUrl,
               workspaceName: job.input.workspace_name ?? '',
@@ -91,45 +94,38 @@ export async function acquiredJobMessage(services: Services, job: Owned<JobRow>)
     case 'workspace_build':
       return create(AcquiredJobSchema, {
         ...common,
-        type: { case: 'workspaceBuild', value: await build(services, job, archive) },
+        type: { case: 'workspaceBuild', value: await build(services, job, context, archive) },
       });
   }
 }
 
-async function variables(services: Services, versionId: string) {
-  return (await variableValues(services.sql, versionId))
+function toMessage(variables: readonly VariableValue[]) {
+  return variables
     .filter((row) => row.value !== '' || row.default_value !== '' || row.required)
     .map(({ name, value, sensitive }) => ({ name, value, sensitive }));
 }
 
-async function build(services: Services, job: Owned<JobRow>, archive: Buffer) {
-  const { sql } = services;
-  const buildId = job.input.workspace_build_id!;
-  const row = await buildContext(sql, job);
+async function build(services: Services, job: Owned<JobRow>, row: Owned<BuildContext> | undefined, archive: Buffer) {
   if (!row) throw new AppError('internal', 'The workspace build of this job no longer exists.');
-  const modules = await moduleSecrets(sql, row.version_id);
+  const { module_secrets: modules } = row;
   const stage = job.input.prebuilt_stage ?? 'none';
   const named = ownerSecretsNamedIn(archive);
   const wanted = modules ? anyOf(named, modules) : named;
-  const [parameters, previous, templateVariables, sessionToken, key, oidcToken, externalAuthProviders] =
-    await Promise.all([
-      buildParameters(sql, buildId),
-      previousParameters(sql, row),
-      variables(services, row.version_id),
-      // a key of the system user would open every other unclaimed workspace
-      workspaceSessionToken(services, row, wanted.sessionToken && stage !== 'create'),
-      wanted.sshKey ? ensureGitSshKey(services, sql, row.owner_id) : undefined,
-      wanted.oidcToken ? ownerOidcToken(services, row.owner_id) : '',
-      tokensForBuild(services, job, row),
-    ]);
+  const [sessionToken, key, oidcToken, externalAuthProviders] = await Promise.all([
+    // a key of the system user would open every other unclaimed workspace
+    workspaceSessionToken(services, row, wanted.sessionToken && stage !== 'create'),
+    wanted.sshKey ? ensureGitSshKey(services, services.sql, row.owner_id) : undefined,
+    wanted.oidcToken ? ownerOidcToken(services, row.owner_id) : '',
+    tokensForBuild(services, job, row),
+  ]);
   return {
     workspaceBuildId: row.build_id,
     workspaceName: row.workspace_name,
     state: (job.input.orphan ? null : row.provisioner_state) ?? new Uint8Array(),
     logLevel: job.input.log_level ?? '',
-    richParameterValues: parameters.map(({ name, value }) => ({ name, value })),
-    previousParameterValues: previous.map(({ name, value }) => ({ name, value })),
-    variableValues: templateVariables,
+    richParameterValues: row.parameters,
+    previousParameterValues: row.previous_parameters,
+    variableValues: toMessage(row.variables),
     externalAuthProviders,
     metadata: {
       coderUrl: services.accessUrl,
@@ -171,7 +167,8 @@ async function ownerOidcToken({ sql, vault, clock }: Services, ownerId: string):
 /** An API key of the owner for use in the workspace. Each start creates one, and the next build deletes it. */
 async function workspaceSessionToken(services: Services, row: Owned<BuildContext>, wanted: boolean): Promise<string> {
   const { sql, events } = services;
-  const gone = await deleteWorkspaceKey(sql, row);
+  // the first build of a workspace finds no key of an earlier one
+  const gone = row.build_number > 1 ? await deleteWorkspaceKey(sql, row) : [];
   if (gone.length > 0) await events.publish(sql, 'revoked', { api_key_ids: gone });
   if (!wanted || row.transition !== 'start') return '';
   const token = newToken();

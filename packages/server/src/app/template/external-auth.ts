@@ -110,11 +110,11 @@ export async function getVersionExternalAuth(ctx: Ctx, id: string): Promise<Temp
 export async function tokensForBuild(
   services: Services,
   job: Owned<JobRow>,
-  { version_id, owner_id }: { version_id: string; owner_id: string },
+  { external_auth, owner_id }: { external_auth: readonly string[]; owner_id: string },
 ): Promise<{ id: string; accessToken: string }[]> {
   const { sql } = services;
   const tokens = await Promise.all(
-    (await versionProviders(sql, version_id)).map(async ({ provider_id: id }) => {
+    external_auth.map(async (id) => {
       const provider = findProvider(services, id);
       const link = provider && (await externalAuthLink(sql, owner_id, id));
       if (!link) return [];

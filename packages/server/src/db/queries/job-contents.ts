@@ -4,6 +4,7 @@ import type { Db } from '../connect.ts';
 import type { BuildParameter, Transition } from './builds.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow } from './jobs.ts';
+import type { VariableValue } from './version-contents.ts';
 
 export interface BuildContext {
   build_id: string;
@@ -26,9 +27,18 @@ export interface BuildContext {
   owner_org_roles: string[];
   /** The names of the owner's groups in the workspace's organization, with Everyone. */
   owner_groups: string[];
+  initiator_name: string | null;
+  parameters: BuildParameter[];
+  /** The parameters of the previous build. */
+  previous_parameters: BuildParameter[];
+  variables: VariableValue[];
+  /** The ids of the external auth providers that the version uses. */
+  external_auth: string[];
+  /** The owner's secrets that the fetched modules of the version name. Null: unknown. */
+  module_secrets: { sessionToken: boolean; sshKey: boolean; oidcToken: boolean } | null;
 }
 
-/** The build of a job with its workspace, owner, template and version. */
+/** All that a daemon receives with the build of a job, besides secrets and files. One statement: a build waits for it. */
 export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<BuildContext> | undefined> {
   const [row] = await db<Owned<BuildContext>[]>`
     SELECT b.id AS build_id, b.build_number, b.transition, b.provisioner_state, w.id AS workspace_id, w.name AS workspace_name,
@@ -36,7 +46,18 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
       u.id AS owner_id, u.username AS owner_name, u.name AS owner_full_name, u.email AS owner_email,
       u.login_type AS owner_login_type, u.rbac_roles AS owner_roles, coalesce(m.roles, '{}') AS owner_org_roles,
       ARRAY(SELECT g.name FROM all_group_members gm JOIN groups g ON g.id = gm.group_id
-        WHERE gm.user_id = u.id AND gm.organization_id = w.organization_id ORDER BY g.name) AS owner_groups
+        WHERE gm.user_id = u.id AND gm.organization_id = w.organization_id ORDER BY g.name) AS owner_groups,
+      (SELECT username FROM users WHERE id = ${job.initiator_id}) AS initiator_name,
+      ${parametersOf(db, db`b.id`)} AS parameters,
+      ${parametersOf(db, db`(SELECT id FROM workspace_builds WHERE workspace_id = w.id AND build_number = b.build_number - 1)`)}
+        AS previous_parameters,
+      (SELECT coalesce(jsonb_agg(jsonb_build_object('name', name, 'type', type, 'value', value, 'default_value', default_value,
+          'required', required, 'sensitive', sensitive)), '[]')
+        FROM template_version_variables WHERE template_version_id = tv.id) AS variables,
+      ARRAY(SELECT provider_id FROM template_version_external_auth WHERE template_version_id = tv.id
+        ORDER BY provider_id) AS external_auth,
+      (SELECT jsonb_build_object('sessionToken', modules_session_token, 'sshKey', modules_ssh_key, 'oidcToken', modules_oidc_token)
+        FROM template_version_terraform_values WHERE template_version_id = tv.id) AS module_secrets
     FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
     JOIN template_versions tv ON tv.id = b.template_version_id JOIN templates t ON t.id = w.template_id
     LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = w.organization_id
@@ -44,15 +65,9 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
   return row;
 }
 
-/** The parameters of the previous build. */
-export async function previousParameters(
-  db: Db,
-  build: Pick<BuildContext, 'workspace_id' | 'build_number'>,
-): Promise<BuildParameter[]> {
-  return db<BuildParameter[]>`SELECT p.name, p.value FROM workspace_build_parameters p
-    JOIN workspace_builds b ON b.id = p.workspace_build_id
-    WHERE b.workspace_id = ${build.workspace_id} AND b.build_number = ${build.build_number - 1}`;
-}
+const parametersOf = (db: Db, buildId: ReturnType<Db>) => db`(
+  SELECT coalesce(jsonb_agg(jsonb_build_object('name', name, 'value', value) ORDER BY name), '[]')
+  FROM workspace_build_parameters WHERE workspace_build_id = ${buildId})`;
 
 /** The name of the API key that a workspace uses on behalf of its owner. */
 const keyName = (build: BuildContext) => `${build.owner_id}_${build.workspace_id}_session_token`;

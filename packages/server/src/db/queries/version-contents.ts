@@ -66,17 +66,6 @@ export async function activeVariableValues(db: Db, versionId: string): Promise<{
     WHERE tv.id = ${versionId}`;
 }
 
-/** The owner's secrets that the fetched modules of a version name. */
-export async function moduleSecrets(
-  db: Db,
-  versionId: string,
-): Promise<{ sessionToken: boolean; sshKey: boolean; oidcToken: boolean } | undefined> {
-  const [modules] = await db<{ sessionToken: boolean; sshKey: boolean; oidcToken: boolean }[]>`
-    SELECT modules_session_token AS "sessionToken", modules_ssh_key AS "sshKey", modules_oidc_token AS "oidcToken"
-    FROM template_version_terraform_values WHERE template_version_id = ${versionId}`;
-  return modules;
-}
-
 /** A version whose import the writer owns. */
 export type OwnedVersion = Owned<{ version_id: string }>;
 
