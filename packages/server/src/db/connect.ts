@@ -137,6 +137,8 @@ export function isPgError(err: unknown, code?: string): err is Error & PgError {
 }
 
 export const UNIQUE_VIOLATION = '23505';
+/** An earlier statement of the transaction failed. */
+export const IN_FAILED_TRANSACTION = '25P02';
 export const SERIALIZATION_FAILURE = '40001';
 export const FOREIGN_KEY_VIOLATION = '23503';
 /** A text contains NUL or is not valid UTF-8, in a column or in a JSON escape. */

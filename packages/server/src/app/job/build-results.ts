@@ -10,6 +10,7 @@ import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { insertJobTimings } from '../../db/queries/timings.ts';
 import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
+import { together } from '../../db/together.ts';
 import { askToReinit } from '../agent/reinit.ts';
 import type { Services } from '../context.ts';
 import { notifyReplaced } from '../notification/builds.ts';
@@ -43,28 +44,32 @@ export async function storeBuild(
   done: CompletedJob_WorkspaceBuild,
   observer: StateObserver | undefined,
 ): Promise<void> {
-  // an orphaned workspace keeps its state: nothing else names its resources
-  const rejected = job.input.orphan ? undefined : await offerState(tx, buildOfJob(job), done.state, 'complete');
+  const [rejected, rules] = await together([
+    // an orphaned workspace keeps its state: nothing else names its resources
+    job.input.orphan ? undefined : offerState(tx, buildOfJob(job), done.state, 'complete'),
+    stopRulesOfBuild(tx, buildOfJob(job)),
+  ]);
   if (rejected) {
     // The server does not know what the build created or destroyed, so the build must not succeed. A deletion least of
     // all.
     observer?.stateRejected('complete', rejected);
     throw new RejectedState(rejectionText(rejected));
   }
-  const rules = await stopRulesOfBuild(tx, buildOfJob(job));
   const build = await completeBuild(tx, buildOfJob(job), {
     ...stopTimes(rules, quietHoursOf(services.config, rules).schedule, services.clock.now()),
     dailyCost: countedCost(done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)),
     hasAiTask: done.aiTasks.length > 0,
   });
-  await insertResources(tx, job, build.transition, done.resources, { build: true });
+  await together([
+    insertResources(tx, job, build.transition, done.resources, { build: true }),
+    insertModules(tx, job, build.transition, done.modules),
+    storeTimings(tx, job, done.timings),
+  ]);
   if (services.agentsWait() && build.transition === 'start' && done.resources.some(({ agents }) => agents.length > 0)) {
     await noteInJobLog(tx, job, 'info', WAITING_TEXT);
   }
   const sidebarApp = done.aiTasks[0]?.sidebarApp?.id;
   if (sidebarApp) await setSidebarApp(tx, build, await appOfJob(tx, job.id, sidebarApp));
-  await insertModules(tx, job, build.transition, done.modules);
-  await storeTimings(tx, job, done.timings);
   if (job.input.prebuilt_stage === 'claim') {
     await askToReinit(services, tx, build.workspace_id);
     const replaced = done.resourceReplacements.map(({ resource, paths }) => `${resource} (${paths.join(', ')})`);

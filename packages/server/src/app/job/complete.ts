@@ -2,9 +2,9 @@ import { AppError, errorText } from '@platform/kit';
 import type { Timing } from '@platform/wire/proto/provisioner';
 import type { CompletedJob, FailedJob } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
-import { workspaceOfBuild } from '../../db/queries/builds.ts';
 import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
+import { notedBuild } from '../../db/queries/notifications.ts';
 import type { Services } from '../context.ts';
 import { notifyBuildEnded } from '../notification/builds.ts';
 import { checkJobBounds } from './bounds.ts';
@@ -119,9 +119,9 @@ async function failOwned(
 /** Notifies everyone who watches a job that has ended. */
 export async function announce(services: Services, tx: Tx, job: JobRow): Promise<void> {
   await services.events.publish(tx, 'job_changed', { job_id: job.id, end: true });
-  if (job.type === 'workspace_build') {
-    await notifyBuildEnded(services, tx, job);
-    const row = await workspaceOfBuild(tx, job.input.workspace_build_id!);
-    if (row) await services.events.publish(tx, 'workspace_changed', { ...row, agents_outdated: true });
-  }
+  const build = job.type === 'workspace_build' ? await notedBuild(tx, job.input.workspace_build_id!) : undefined;
+  if (!build) return;
+  await notifyBuildEnded(services, tx, build, job);
+  const { workspace_id, owner_id } = build;
+  await services.events.publish(tx, 'workspace_changed', { workspace_id, owner_id, agents_outdated: true });
 }

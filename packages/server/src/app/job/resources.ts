@@ -28,6 +28,7 @@ import {
   type OwnedAgent,
   type OwnedResource,
 } from '../../db/queries/resources.ts';
+import { together } from '../../db/together.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
 import { devcontainerScript } from './devcontainer.ts';
 
@@ -56,7 +57,7 @@ export async function insertResources(
   { build = false } = {},
 ): Promise<void> {
   const built = new Set<string>();
-  for (const resource of resources) {
+  const add = async (resource: Resource) => {
     const metadata = resource.metadata.filter((item) => !build || !item.isNull);
     const row = await insertResource(tx, job, {
       transition,
@@ -92,7 +93,8 @@ export async function insertResources(
       built.add(agent.name.toLowerCase());
       await addAgent(tx, row, agent, slugs, build && transition === 'start');
     }
-  }
+  };
+  await together(resources.map(add));
 }
 
 export async function insertModules(
@@ -101,9 +103,9 @@ export async function insertModules(
   transition: Transition,
   modules: Module[],
 ): Promise<void> {
-  for (const { source, version, key } of modules) {
-    await insertModule(tx, job, { transition, source, version, key });
-  }
+  await together(
+    modules.map(({ source, version, key }) => insertModule(tx, job, { transition, source, version, key })),
+  );
 }
 
 async function addAgent(
@@ -144,11 +146,17 @@ async function addAgent(
     api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
     connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
   });
-  await addMonitors(tx, row, agent.resourcesMonitoring);
-  const containers = agent.devcontainers.map((container) => ({ ...container, id: crypto.randomUUID() }));
-  for (const { id, name, workspaceFolder, configPath } of containers) {
-    await insertDevcontainer(tx, row, { id, name, workspaceFolder, configPath });
+  for (const { slug } of agent.apps) {
+    if (!APP_SLUG.test(slug)) {
+      throw new AppError(
+        'invalid',
+        `Invalid app slug ${JSON.stringify(slug)}: use lower-case letters, digits and single hyphens between them.`,
+      );
+    }
+    if (slugs.has(slug)) throw new AppError('invalid', `Duplicate app slug ${JSON.stringify(slug)}.`);
+    slugs.add(slug);
   }
+  const containers = agent.devcontainers.map((container) => ({ ...container, id: crypto.randomUUID() }));
   // upstream's agent finds the script of a dev container by the id of the container
   const scripts = [
     ...agent.scripts.map((script) => ({ ...script, id: crypto.randomUUID() })),
@@ -165,42 +173,38 @@ async function addAgent(
       timeoutSeconds: 0,
     })),
   ];
-  for (const [order, script] of scripts.entries()) {
-    await insertScript(tx, row, {
-      id: script.id,
-      display_name: script.displayName,
-      icon: script.icon,
-      log_path: script.logPath,
-      script: script.script,
-      cron: script.cron,
-      run_on_start: script.runOnStart,
-      run_on_stop: script.runOnStop,
-      start_blocks_login: script.startBlocksLogin,
-      timeout_seconds: script.timeoutSeconds,
-      display_order: order,
-    });
-  }
-  for (const item of agent.metadata) {
-    await insertMetadata(tx, row, {
-      key: item.key,
-      display_name: item.displayName,
-      script: item.script,
-      interval_seconds: Number(item.interval),
-      timeout_seconds: Number(item.timeout),
-      display_order: Number(item.order),
-    });
-  }
-  for (const app of agent.apps) {
-    if (!APP_SLUG.test(app.slug)) {
-      throw new AppError(
-        'invalid',
-        `Invalid app slug ${JSON.stringify(app.slug)}: use lower-case letters, digits and single hyphens between them.`,
-      );
-    }
-    if (slugs.has(app.slug)) throw new AppError('invalid', `Duplicate app slug ${JSON.stringify(app.slug)}.`);
-    slugs.add(app.slug);
-    await insertApp(tx, row, toAppRow(app, row.agent_id));
-  }
+  await together([
+    addMonitors(tx, row, agent.resourcesMonitoring),
+    ...containers.map(({ id, name, workspaceFolder, configPath }) =>
+      insertDevcontainer(tx, row, { id, name, workspaceFolder, configPath }),
+    ),
+    ...scripts.map((script, order) =>
+      insertScript(tx, row, {
+        id: script.id,
+        display_name: script.displayName,
+        icon: script.icon,
+        log_path: script.logPath,
+        script: script.script,
+        cron: script.cron,
+        run_on_start: script.runOnStart,
+        run_on_stop: script.runOnStop,
+        start_blocks_login: script.startBlocksLogin,
+        timeout_seconds: script.timeoutSeconds,
+        display_order: order,
+      }),
+    ),
+    ...agent.metadata.map((item) =>
+      insertMetadata(tx, row, {
+        key: item.key,
+        display_name: item.displayName,
+        script: item.script,
+        interval_seconds: Number(item.interval),
+        timeout_seconds: Number(item.timeout),
+        display_order: Number(item.order),
+      }),
+    ),
+    ...agent.apps.map((app) => insertApp(tx, row, toAppRow(app, row.agent_id))),
+  ]);
 }
 
 async function addMonitors(tx: Tx, agent: OwnedAgent, monitoring: ResourcesMonitoring | undefined): Promise<void> {

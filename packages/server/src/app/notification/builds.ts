@@ -1,10 +1,11 @@
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import type { Db } from '../../db/connect.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
-import { type NotedBuild, notedBuild, templateAdmins } from '../../db/queries/notifications.ts';
+import { type NotedBuild, notedBuild, templateAdmins, templateMethods } from '../../db/queries/notifications.ts';
+import { together } from '../../db/together.ts';
 import type { Services } from '../context.ts';
 import { AUTOMATIC_REASONS } from '../schedule/decide.ts';
-import { notify } from './enqueue.ts';
+import { type Notification, notify } from './enqueue.ts';
 
 const labelsOf = (build: NotedBuild) => ({
   workspace: build.workspace,
@@ -22,33 +23,41 @@ const targetsOf = (build: NotedBuild) => [build.template_id, build.workspace_id,
 export async function notifyBuildBegins(
   services: Services,
   db: Db,
-  buildId: string,
-  { previousVersionId, versionId }: { previousVersionId: string | undefined; versionId: string },
+  begins: Pick<NotedBuild, 'id' | 'transition' | 'reason'> & {
+    versionId: string;
+    previousVersionId: string | undefined;
+  },
 ): Promise<void> {
-  const build = await notedBuild(db, buildId);
-  if (build?.transition !== 'start' || AUTOMATIC_REASONS.has(build.reason)) return;
+  const { id, previousVersionId, versionId } = begins;
+  if (begins.transition !== 'start' || AUTOMATIC_REASONS.has(begins.reason)) return;
   if (previousVersionId === versionId) return;
-  await notify(services, db, {
+  const [build, chosen] = await together([notedBuild(db, id), templateMethods(db)]);
+  if (!build) return;
+  const notification: Notification = {
     template: previousVersionId === undefined ? 'workspaceCreated' : 'workspaceUpdated',
     to: [build.owner_id],
     labels: labelsOf(build),
     targets: targetsOf(build),
-    event: `build ${buildId} begins`,
-  });
+    event: `build ${id} begins`,
+  };
+  await notify(services, db, notification, chosen);
 }
 
 /**
  * Notifies people of a build that failed, and of a workspace that somebody else deleted. A failed build that a person started
  * is for the people who look after the template: the person sees it on the page.
  */
-export async function notifyBuildEnded(services: Services, db: Db, job: JobRow): Promise<void> {
-  const buildId = job.input.workspace_build_id;
-  const failed = job.job_status === 'failed';
-  if (job.type !== 'workspace_build' || !buildId || (!failed && job.job_status !== 'succeeded')) return;
-  const build = await notedBuild(db, buildId);
+export async function notifyBuildEnded(
+  services: Services,
+  db: Db,
+  build: NotedBuild,
+  { job_status: status }: Pick<JobRow, 'job_status'>,
+): Promise<void> {
+  const failed = status === 'failed';
+  if (!failed && status !== 'succeeded') return;
   // a pool has a message of its own, after several failures
-  if (!build || build.initiator_id === PREBUILDS_USER_ID) return;
-  const common = { labels: labelsOf(build), targets: targetsOf(build), event: `build ${buildId} ended` };
+  if (build.initiator_id === PREBUILDS_USER_ID) return;
+  const common = { labels: labelsOf(build), targets: targetsOf(build), event: `build ${build.id} ended` };
   if (failed && AUTOMATIC_REASONS.has(build.reason)) {
     // the server tries again: one message for a row of failures
     if (build.failed_attempts > 1) return;

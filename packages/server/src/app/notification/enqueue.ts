@@ -19,11 +19,17 @@ export interface Notification {
 const LONGEST_LABEL = 1_000;
 
 /** Notifies people, in the transaction of the event. A background task sends the messages after its commit. */
-export async function notify(services: Services, db: Db, notification: Notification): Promise<void> {
+export async function notify(
+  services: Services,
+  db: Db,
+  notification: Notification,
+  /** The methods that administrators chose, if the caller knows them. */
+  chosen?: Awaited<ReturnType<typeof templateMethods>>,
+): Promise<void> {
   const { to, targets = [], event = crypto.randomUUID() } = notification;
   const template: Template = TEMPLATES[notification.template];
   if (to.length === 0) return;
-  const methods = methodsFor(services.config, template, (await templateMethods(db)).get(template.id));
+  const methods = methodsFor(services.config, template, (chosen ?? (await templateMethods(db))).get(template.id));
   if (methods.length === 0) return;
   const labels = Object.fromEntries(
     Object.entries(notification.labels).map(([name, value]) => [

@@ -1,6 +1,6 @@
 import type { Tx } from '../../db/connect.ts';
 import { type BuildRow, type BuiltWorkspace, latestBuild } from '../../db/queries/builds.ts';
-import { claimPrebuild, pooledPresets } from '../../db/queries/prebuilds.ts';
+import { claimPrebuild, type pooledPresets } from '../../db/queries/prebuilds.ts';
 import type { CreatableWorkspace } from '../../db/queries/workspaces.ts';
 import type { NameValue } from '../workspace-build/parameters.ts';
 import type { PreparedBuild } from '../workspace-build/prepare.ts';
@@ -26,18 +26,22 @@ export function presetsThatFit<P extends { parameters: Readonly<Record<string, s
     .toSorted((a, b) => size(b) - size(a));
 }
 
+/** A preset that has a pool. */
+type Pooled = Awaited<ReturnType<typeof pooledPresets>>[number];
+
 /**
  * Takes a ready workspace from the pool of a preset that fits a build, for its owner. Undefined if there is none. Part of
- * the transaction that begins the build.
+ * the transaction that begins the build. `pooled`: the presets of the version that have pools.
  */
 export async function claimReady(
   tx: Tx,
   creatable: CreatableWorkspace,
   { version, presetId, parameters }: PreparedBuild,
+  pooled: readonly Pooled[],
   workspace: Parameters<typeof claimPrebuild>[3],
 ): Promise<Claimed | undefined> {
-  const pooled = (await pooledPresets(tx, version.id)).filter(({ id }) => presetId === undefined || id === presetId);
-  for (const { id } of presetsThatFit(pooled, parameters)) {
+  const allowed = pooled.filter(({ id }) => presetId === undefined || id === presetId);
+  for (const { id } of presetsThatFit(allowed, parameters)) {
     const made = await claimPrebuild(tx, creatable, { presetId: id, versionId: version.id }, workspace);
     if (made) return { made, presetId: id, last: (await latestBuild(tx, made.id))! };
   }

@@ -17,6 +17,7 @@ import { insertJob } from '../../db/queries/job-queue.ts';
 import { jobById, type Tags } from '../../db/queries/jobs.ts';
 import { usernames } from '../../db/queries/users.ts';
 import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
+import { together } from '../../db/together.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { announce } from '../job/complete.ts';
@@ -78,10 +79,12 @@ export async function checkBuild(
 ): Promise<Tags> {
   const { owner_id: ownerId } = order.workspace;
   // a prebuilt workspace has nobody yet who could connect an account
-  if (order.transition === 'start' && ownerId !== PREBUILDS_USER_ID) {
-    await checkExternalAuth(ctx, tx, build.version.id, ownerId);
-  }
-  return tagsOf(tx, answers, order, build);
+  const needsAccounts = order.transition === 'start' && ownerId !== PREBUILDS_USER_ID;
+  const [, tags] = await together([
+    needsAccounts ? checkExternalAuth(ctx, tx, build.version.id, ownerId) : undefined,
+    tagsOf(tx, answers, order, build),
+  ]);
+  return tags;
 }
 
 async function tagsOf(
@@ -124,47 +127,53 @@ export async function insertBuild(
   const tags = await checkBuild(ctx, tx, answers, order, build);
   const buildId = crypto.randomUUID();
   const initiatorId = initiatorOf(ctx, workspace);
-  const job = await insertJob(tx, order, {
-    id: crypto.randomUUID(),
-    initiator_id: initiatorId,
-    type: 'workspace_build',
-    file_id: version.file_id,
-    template_version_id: version.id,
-    input: {
-      workspace_build_id: buildId,
-      ...(build.logLevel ? { log_level: build.logLevel } : {}),
-      ...(orphan ? { orphan: true } : {}),
-      ...(unclaimed ? { prebuilt_stage: 'create' as const } : claims ? { prebuilt_stage: 'claim' as const } : {}),
-    },
-    tags,
-    background: AUTOMATIC_REASONS.has(reason) || initiatorId === PREBUILDS_USER_ID,
-  });
-  const row = { id: buildId, templateVersionId: version.id, presetId, initiatorId, jobId: job.id, reason, state, last };
-  const made = await insertBuildRow(tx, order, row).catch((err) => {
-    if (isPgError(err, UNIQUE_VIOLATION)) throw alreadyActive();
-    throw err;
-  });
-  if (parameters.length > 0) await insertBuildParameters(tx, made, parameters);
-  await audit(ctx, tx, {
-    resourceType: 'workspace_build',
-    resourceId: buildId,
-    target: workspace.name,
-    action: transition,
-    organizationId: workspace.organization_id,
-    status: 201,
-    fields: {
-      workspace_id: workspace.id,
-      workspace_name: workspace.name,
-      workspace_owner: (await usernames(tx, [workspace.owner_id])).get(workspace.owner_id) ?? '',
-      build_number: String((last?.build_number ?? 0) + 1),
-      build_reason: reason,
-      ...(orphan ? { orphan: true } : state ? stateFields(state) : {}),
-    },
-    before: last && { template_version_id: last.template_version_id },
-    after: { template_version_id: version.id },
-  });
+  const jobId = crypto.randomUUID();
+  const row = { id: buildId, templateVersionId: version.id, presetId, initiatorId, jobId, reason, state, last };
+  const [job, made, names] = await together([
+    insertJob(tx, order, {
+      id: jobId,
+      initiator_id: initiatorId,
+      type: 'workspace_build',
+      file_id: version.file_id,
+      template_version_id: version.id,
+      input: {
+        workspace_build_id: buildId,
+        ...(build.logLevel ? { log_level: build.logLevel } : {}),
+        ...(orphan ? { orphan: true } : {}),
+        ...(unclaimed ? { prebuilt_stage: 'create' as const } : claims ? { prebuilt_stage: 'claim' as const } : {}),
+      },
+      tags,
+      background: AUTOMATIC_REASONS.has(reason) || initiatorId === PREBUILDS_USER_ID,
+    }),
+    insertBuildRow(tx, order, row).catch((err) => {
+      if (isPgError(err, UNIQUE_VIOLATION)) throw alreadyActive();
+      throw err;
+    }),
+    usernames(tx, [workspace.owner_id]),
+  ]);
   const previousVersionId = claims ? undefined : last?.template_version_id;
-  await notifyBuildBegins(ctx, tx, buildId, { previousVersionId, versionId: version.id });
+  await together([
+    parameters.length > 0 ? insertBuildParameters(tx, made, parameters) : undefined,
+    audit(ctx, tx, {
+      resourceType: 'workspace_build',
+      resourceId: buildId,
+      target: workspace.name,
+      action: transition,
+      organizationId: workspace.organization_id,
+      status: 201,
+      fields: {
+        workspace_id: workspace.id,
+        workspace_name: workspace.name,
+        workspace_owner: names.get(workspace.owner_id) ?? '',
+        build_number: String((last?.build_number ?? 0) + 1),
+        build_reason: reason,
+        ...(orphan ? { orphan: true } : state ? stateFields(state) : {}),
+      },
+      before: last && { template_version_id: last.template_version_id },
+      after: { template_version_id: version.id },
+    }),
+    notifyBuildBegins(ctx, tx, { id: buildId, transition, reason, versionId: version.id, previousVersionId }),
+  ]);
   if (
     order.transition === 'delete' &&
     (await countMatching(tx, workspace.organization_id, tags, job.terraform_range)).available === 0 &&

@@ -8,6 +8,7 @@ import {
   type VersionRules,
 } from '../../db/queries/build-sources.ts';
 import type { Transition } from '../../db/queries/builds.ts';
+import { together } from '../../db/together.ts';
 import type { Ctx } from '../context.ts';
 import { templateObject } from '../template/find.ts';
 import type { Answers } from '../work/answers.ts';
@@ -55,28 +56,28 @@ export async function prepareBuild(
   ) {
     throw new AppError('forbidden', 'Template requires using the active version.');
   }
-  const version = await usableVersion(tx, versionId, template.id);
-  if (creates && version.archived) {
-    throw new AppError('invalid', 'The template version is archived. Choose another version for a new workspace.', {
-      validations: [{ field: 'template_version_id', detail: 'template version is archived' }],
+  const values = async () => {
+    const preset = presetId ? await presetParameters(tx, versionId, presetId) : {};
+    if (!preset) throw new AppError('invalid', 'The preset does not belong to this template version.');
+    return buildValues(ctx, tx, answers, {
+      versionId,
+      ownerId,
+      classic: template.use_classic_parameter_flow,
+      given,
+      preset,
+      last,
+      trustLast: transition !== 'start',
     });
-  }
-  const preset = presetId ? await presetParameters(tx, versionId, presetId) : {};
-  if (!preset) throw new AppError('invalid', 'The preset does not belong to this template version.');
-  const parameters = await buildValues(ctx, tx, answers, {
-    versionId,
-    ownerId,
-    classic: template.use_classic_parameter_flow,
-    given,
-    preset,
-    last,
-    trustLast: transition !== 'start',
-  });
+  };
+  const [version, parameters] = await together([usableVersion(tx, versionId, template.id, creates), values()]);
   return { version, presetId: presetId || undefined, parameters };
 }
 
-/** Finds a version. Rejects versions of another template and those whose import has not succeeded. */
-async function usableVersion(tx: Tx, versionId: string, templateId: string): Promise<SourceVersion> {
+/**
+ * Finds a version. Rejects versions of another template, those whose import has not succeeded, and archived ones for a new
+ * workspace.
+ */
+async function usableVersion(tx: Tx, versionId: string, templateId: string, creates: boolean): Promise<SourceVersion> {
   const version = await sourceVersion(tx, versionId);
   if (!version) {
     const detail = 'template version not found';
@@ -101,6 +102,9 @@ async function usableVersion(tx: Tx, versionId: string, templateId: string): Pro
     case 'canceled':
       throw new AppError('invalid', 'The import of the provided template version was canceled.');
     case 'succeeded':
-      return version;
+      if (!creates || !version.archived) return version;
+      throw new AppError('invalid', 'The template version is archived. Choose another version for a new workspace.', {
+        validations: [{ field: 'template_version_id', detail: 'template version is archived' }],
+      });
   }
 }

@@ -2,9 +2,11 @@ import type { CreateWorkspaceRequest, Workspace } from '@platform/contract';
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { AppError, checkName } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
-import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { holdTemplate, type SourceTemplate, sourceTemplate } from '../../db/queries/build-sources.ts';
+import { pooledPresets } from '../../db/queries/prebuilds.ts';
 import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
+import { together } from '../../db/together.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { getOrganization } from '../organization/read.ts';
@@ -30,11 +32,13 @@ export async function createWorkspace(
   organization?: string,
 ): Promise<Workspace> {
   const within = organization === undefined ? undefined : await getOrganization(ctx, organization);
-  const owner = await findUser(ctx, 'read', user);
+  const versionId = input.template_version_id;
+  const [owner, template] = await together([
+    findUser(ctx, 'read', user),
+    chosenTemplate(ctx, input.template_id, versionId),
+  ]);
   requirePerson(owner);
   checkName('name', input.name);
-  const versionId = input.template_version_id;
-  const template = await chosenTemplate(ctx, input.template_id, versionId);
   authorize(ctx, 'use', templateObject(template));
   const creatable = authorize(ctx, 'create', {
     type: 'workspace',
@@ -69,16 +73,20 @@ export async function createWorkspace(
   const id = crypto.randomUUID();
   const row = await withAnswers(ctx, (answers) =>
     ctx.sql.begin(async (tx) => {
-      if (!(await holdTemplate(tx, template.id))) throw new AppError('not_found', 'Template not found.');
-      const prepared = await prepareBuild(ctx, tx, answers, template, {
-        transition: 'start',
-        versionId: versionId ?? template.active_version_id,
-        ownerId: owner.id,
-        presetId: input.template_version_preset_id,
-        given: input.rich_parameter_values ?? [],
-        last: undefined,
-        creates: true,
-      });
+      const chosen = versionId ?? template.active_version_id;
+      const [, prepared, pooled] = await together([
+        heldTemplate(tx, template.id),
+        prepareBuild(ctx, tx, answers, template, {
+          transition: 'start',
+          versionId: chosen,
+          ownerId: owner.id,
+          presetId: input.template_version_preset_id,
+          given: input.rich_parameter_values ?? [],
+          last: undefined,
+          creates: true,
+        }),
+        pooledPresets(tx, chosen),
+      ]);
       const workspace = {
         template_id: template.id,
         name: input.name,
@@ -90,28 +98,32 @@ export async function createWorkspace(
       const { made, ...claimed } = await uniquelyNamed(
         input.name,
         async () =>
-          (await claimReady(tx, creatable, prepared, workspace)) ?? {
+          (await claimReady(tx, creatable, prepared, pooled, workspace)) ?? {
             made: await insertWorkspace(tx, creatable, { id, ...workspace }),
           },
       );
       const claims = 'last' in claimed;
-      await audit(ctx, tx, {
-        resourceType: 'workspace',
-        resourceId: made.id,
-        target: input.name,
-        action: 'create',
-        organizationId: template.organization_id,
-        status: 201,
-        fields: { workspace_owner: owner.username, ...(claims ? { claimed_prebuilt_workspace: true } : {}) },
-        after: await auditedWorkspace(tx, made.id),
-      });
-      await insertBuild(ctx, tx, answers, orderBuild(ctx, 'start', made), {
-        ...prepared,
-        ...claimed,
-        claims,
-        reason: 'initiator',
-        logLevel: '',
-      });
+      const auditCreation = async () =>
+        audit(ctx, tx, {
+          resourceType: 'workspace',
+          resourceId: made.id,
+          target: input.name,
+          action: 'create',
+          organizationId: template.organization_id,
+          status: 201,
+          fields: { workspace_owner: owner.username, ...(claims ? { claimed_prebuilt_workspace: true } : {}) },
+          after: await auditedWorkspace(tx, made.id),
+        });
+      await together([
+        auditCreation(),
+        insertBuild(ctx, tx, answers, orderBuild(ctx, 'start', made), {
+          ...prepared,
+          ...claimed,
+          claims,
+          reason: 'initiator',
+          logLevel: '',
+        }),
+      ]);
       // its pool has one less
       if (claims) {
         const left = { workspace_id: made.id, owner_id: PREBUILDS_USER_ID };
@@ -122,6 +134,11 @@ export async function createWorkspace(
     }),
   );
   return toWorkspace(ctx, row);
+}
+
+/** Keeps the template until the transaction ends. @throws AppError `not_found` if it was deleted */
+async function heldTemplate(tx: Tx, templateId: string): Promise<void> {
+  if (!(await holdTemplate(tx, templateId))) throw new AppError('not_found', 'Template not found.');
 }
 
 /** @throws AppError `conflict` if the owner has a workspace with this name */
