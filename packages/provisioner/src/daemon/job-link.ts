@@ -1,10 +1,13 @@
-import { create } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import { AppError, type Clock, type Logger } from '@platform/kit';
+import { MAX_MESSAGE_BYTES } from '@platform/wire/drpc/frames';
 import { formatLogNumbers, LOG_SEQUENCE_KEY, type LogNumber } from '@platform/wire/log-sequence';
 import {
   CheckpointRequestSchema,
   DeliverStateRequestSchema,
   type DeliverStateResponse,
+  type FinishRequest,
+  FinishRequestSchema,
   type FrozenFilePiece,
   FrozenFileRequestSchema,
   FrozenRequestSchema,
@@ -20,7 +23,7 @@ import {
   type UploadFileRequest,
   UploadFileRequestSchema,
 } from '@platform/wire/proto/provisionerd';
-import type { FrozenPort, JobPort, UpdateFields, Upload, Verdict } from '../job/port.ts';
+import type { Ending, FrozenPort, JobPort, UpdateFields, Upload } from '../job/port.ts';
 import { stateHeader } from '../resources/model.ts';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
 import { abortable, type Connection, type ServerLink } from './link.ts';
@@ -116,13 +119,18 @@ export class JobLink implements JobPort {
 
   async update(fields: UpdateFields, numbers: LogNumber[] = []): Promise<UpdateJobResponse> {
     this.#lastUpdate = this.#clock.monotonic();
+    return this.#call(({ daemon, control }) =>
+      daemon.updateJob(...this.#report(fields, numbers, control !== undefined)),
+    );
+  }
+
+  /** The request and the options of an update. Only our server knows the numbers of lines. */
+  #report(fields: UpdateFields, numbers: LogNumber[], ours: boolean) {
     const request = create(UpdateJobRequestSchema, { ...fields, jobId: this.#jobId });
     const options = this.#callOptions();
-    const metadata =
-      numbers.length > 0
-        ? { ...options.metadata, [LOG_SEQUENCE_KEY]: formatLogNumbers(numbers) }
-        : (options.metadata ?? {});
-    return this.#call(({ daemon, control }) => daemon.updateJob(request, control ? { ...options, metadata } : options));
+    if (ours && numbers.length > 0)
+      options.metadata = { ...options.metadata, [LOG_SEQUENCE_KEY]: formatLogNumbers(numbers) };
+    return [request, options] as const;
   }
 
   async commitQuota(dailyCost: number): Promise<CommitQuotaResponse> {
@@ -161,9 +169,20 @@ export class JobLink implements JobPort {
     });
   }
 
-  /** Delivers the verdict. Resolves when the server has accepted it. */
-  async deliver(verdict: Verdict): Promise<void> {
-    await this.#call(async ({ daemon }) => {
+  /** Delivers the verdict with the rest of the log. Resolves when the server has accepted them. */
+  async deliver({ verdict, rest }: Ending): Promise<void> {
+    const { logs, numbers } = rest;
+    const result =
+      verdict.kind === 'complete'
+        ? ({ case: 'completed', value: verdict.job } as const)
+        : ({ case: 'failed', value: verdict.job } as const);
+    const together = create(FinishRequestSchema, { logs, logNumbers: formatLogNumbers(numbers), result });
+    await this.#call(async ({ daemon, control, finishes }) => {
+      if (control && finishes && logs.length > 0 && isShort(together)) {
+        await control.finish(together, this.#callOptions());
+        return;
+      }
+      if (logs.length > 0) await daemon.updateJob(...this.#report({ logs }, numbers, control !== undefined));
       if (verdict.kind === 'complete') await daemon.completeJob(verdict.job, this.#callOptions());
       else await daemon.failJob(verdict.job, this.#callOptions());
     });
@@ -284,6 +303,9 @@ export class JobLink implements JobPort {
     return { timeoutMs, ...epochMetadata(this.#epoch) };
   }
 }
+
+/** Whether a message is as short as the server takes from any daemon. */
+const isShort = (request: FinishRequest): boolean => toBinary(FinishRequestSchema, request).length <= MAX_MESSAGE_BYTES;
 
 async function* dataOf(pieces: AsyncIterable<FrozenFilePiece>): AsyncGenerator<Uint8Array> {
   for await (const { data } of pieces) yield data;

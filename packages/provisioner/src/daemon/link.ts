@@ -39,6 +39,8 @@ export interface Connection {
   daemon: Clients['daemon'];
   /** Absent with an upstream server. */
   control: Clients['control'] | undefined;
+  /** Whether `control.finish` exists. */
+  finishes: boolean;
   /** Fires when the connection has ended. */
   ended: AbortSignal;
 }
@@ -218,7 +220,7 @@ export class ServerLink {
       headers: {
         ...this.#options.headers,
         'X-Coder-Build-Version': provisionerVersion,
-        [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']),
+        [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', 'job-finish/1']),
         // upstream's server ignores it
         'Platform-Engines': this.#engines,
         ...authHeaders(auth),
@@ -230,11 +232,17 @@ export class ServerLink {
     const session = new YamuxSession(byteStream(connection), { role: 'client' });
     // The server has registered this daemon. Loading the clients takes as long as connecting, so it comes after.
     const { daemon, control } = await this.#clientsOf(session);
-    const ours = parseCapabilities(responseHeaders[CAPABILITIES_HEADER.toLowerCase()]).has('job-control/1');
+    const offered = parseCapabilities(responseHeaders[CAPABILITIES_HEADER.toLowerCase()]);
+    const ours = offered.has('job-control/1');
     const ended = new AbortController();
     return {
       session,
-      connection: { daemon, control: ours ? control : undefined, ended: ended.signal },
+      connection: {
+        daemon,
+        control: ours ? control : undefined,
+        finishes: offered.has('job-finish/1'),
+        ended: ended.signal,
+      },
       end: () => ended.abort(new AppError('unavailable', 'The connection to the server was lost.')),
     };
   }

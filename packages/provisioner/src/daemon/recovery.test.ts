@@ -231,19 +231,41 @@ test('once: an adopted job is the only job', async () => {
   );
 });
 
-test('a daemon killed during the delivery: the next one delivers the verdict', async () => {
-  const first = child();
+for (const kept of [true, false]) {
+  const which = kept ? '' : ' before the verdict is stored';
+  test(`a daemon killed during the delivery${which}: the next one delivers the verdict and the end of the log`, async () => {
+    const first = child();
+    const { job, gate } = await gated();
+    await writeFile(gate, '');
+    h.server.holdVerdicts = true;
+    const id = h.server.post(job);
+    await eventually('a verdict', () => h.server.heldVerdicts > 0);
+    const [session] = await readdir(h.options.workDir);
+    const path = join(h.options.workDir, session!, 'journal.json');
+    const journal = await eventually('the stored verdict', async () => {
+      const read = JSON.parse(await readFile(path, 'utf8'));
+      return read.phase === 'verdict' && read;
+    });
+    first.kill('SIGKILL');
+    await once(first, 'exit');
+    if (!kept) await writeFile(path, JSON.stringify({ ...journal, phase: 'apply' }));
+    h.server.holdVerdicts = false;
+    h.start();
+    assert.ok((await h.server.verdict(id)).completed);
+    assert.equal(h.server.completed.length, 1);
+    const stages = h.server.stored.filter(({ output }) => output === '').map(({ stage }) => stage);
+    assert.deepEqual(stages, ['Setting up', 'Planning infrastructure', 'Starting workspace', 'Cleaning Up']);
+    assert.equal(h.server.stored.filter(({ output }) => /^Apply complete/.test(output)).length, 1);
+  });
+}
+
+test('a server that cannot take a verdict with the end of the log gets them one after the other', async () => {
+  h.server.finishes = false;
+  h.start();
   const { job, gate } = await gated();
   await writeFile(gate, '');
-  h.server.holdVerdicts = true;
-  const id = h.server.post(job);
-  await eventually('a verdict', () => h.server.heldVerdicts > 0);
-  first.kill('SIGKILL');
-  await once(first, 'exit');
-  h.server.holdVerdicts = false;
-  h.start();
-  assert.ok((await h.server.verdict(id)).completed);
-  assert.equal(h.server.completed.length, 1);
+  assert.ok((await h.server.verdict(h.server.post(job))).completed);
+  assert.equal(h.server.stored.at(-1)?.stage, 'Cleaning Up');
 });
 
 for (const noted of [true, false]) {

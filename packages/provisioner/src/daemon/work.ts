@@ -3,7 +3,7 @@ import { DrpcError } from '@platform/wire';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
-import type { Verdict } from '../job/port.ts';
+import type { Ending, Verdict } from '../job/port.ts';
 import { failure, runJob } from '../job/run-job.ts';
 import { engineFor } from '../terraform/engine.ts';
 import { sender } from '../terraform/signal.ts';
@@ -88,11 +88,12 @@ export class ActiveJob {
   async #judge(job: AcquiredJob): Promise<Verdict['kind']> {
     const { session } = this.#options;
     const { jobLink } = this;
-    const verdict = session.entry.phase === 'verdict' ? await session.verdict() : await this.#reach(job);
+    const ending = session.entry.phase === 'verdict' ? await session.ending() : await this.#reach(job);
+    const { verdict, rest } = ending;
     this.#judged = true;
     try {
       // a daemon that dies meanwhile leaves a job that the next one finishes again, with the same result
-      const [delivered] = await Promise.allSettled([jobLink.deliver(verdict), this.#keep(verdict)]);
+      const [delivered] = await Promise.allSettled([jobLink.deliver(ending), this.#keep(ending)]);
       if (delivered.status === 'rejected') throw delivered.reason;
       return verdict.kind;
     } catch (err) {
@@ -105,18 +106,18 @@ export class ActiveJob {
       const { case: type, value } = verdict.job.type;
       // the server must still get the state of the build
       const failed = failure(job, error, type === 'workspaceBuild' ? { state: value.state } : {});
-      await jobLink.deliver({ kind: 'fail', job: failed }).catch(() => {
+      await jobLink.deliver({ verdict: { kind: 'fail', job: failed }, rest }).catch(() => {
         throw new LostJobError(err.message);
       });
       return 'fail';
     }
   }
 
-  /** Stores the verdict for later daemons if that is possible. */
-  async #keep(verdict: Verdict): Promise<void> {
+  /** Stores how the job ended for later daemons if that is possible. */
+  async #keep(ending: Ending): Promise<void> {
     const { session, log } = this.#options;
     if (session.entry.phase === 'verdict') return;
-    await session.keepVerdict(verdict).catch((err) => {
+    await session.keepEnding(ending).catch((err) => {
       // for example, the disk is full. The verdict in memory is enough.
       log.error('cannot store the result of a job; delivering it from memory', {
         job: this.jobId,
@@ -125,8 +126,8 @@ export class ActiveJob {
     });
   }
 
-  /** Runs the job and returns its verdict. */
-  async #reach(job: AcquiredJob): Promise<Verdict> {
+  /** Runs the job and returns its verdict with the end of its log. */
+  async #reach(job: AcquiredJob): Promise<Ending> {
     const { session, tools, acquiredOn } = this.#options;
     const { jobLink } = this;
     if (session.entry.phase === 'start' && !acquiredOn) {
@@ -135,7 +136,7 @@ export class ActiveJob {
       const deaths = (session.entry.deaths ?? 0) + 1;
       if (deaths > MOST_DEATHS) {
         const error = `The provisioner daemon died ${deaths} times while it prepared this job.`;
-        return { kind: 'fail', job: failure(job, error) };
+        return { verdict: { kind: 'fail', job: failure(job, error) }, rest: { logs: [], numbers: [] } };
       }
       await session.write({ deaths });
     }

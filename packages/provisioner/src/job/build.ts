@@ -24,7 +24,7 @@ import { readModules } from '../terraform/modules.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
-import { BuildFailure, LAST_STAGE, type Stages } from './stages.ts';
+import { BuildFailure, type Stages } from './stages.ts';
 import { planFile, variableArgs } from './terraform.ts';
 
 const APPLY_STAGES: Record<WorkspaceTransition, string> = {
@@ -105,7 +105,8 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   shipper.stage(stage);
   const note = async (id: string, runner: ProcessRef) => {
     const pairs = replaced.map(({ resource, paths }): [string, string[]] => [resource, paths]);
-    await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines: shipper.own } });
+    const { own: lines, unsent } = shipper;
+    await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines, unsent } });
   };
   const done = await finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
     terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
@@ -144,9 +145,6 @@ async function finish(
     new BuildFailure(why, await session.state({ given, read: checkpoints.newest }), progress.timings);
   try {
     await apply();
-    // the rest of the log is on its way while the state is read
-    shipper.stage(LAST_STAGE);
-    void shipper.flush().catch(() => {});
     await checkpoints.close();
   } catch (err) {
     await checkpoints.closeAfterLook();

@@ -1,8 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { AppError, errorText } from '@platform/kit';
+import { formatLogNumbers, parseLogNumbers } from '@platform/wire/log-sequence';
+import { FinishRequestSchema } from '@platform/wire/proto/platform_provisioner';
 import {
   type AcquiredJob,
   AcquiredJobSchema,
@@ -16,11 +18,14 @@ import { replaceFile } from '../runner/replace-file.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
 import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraform/state-file.ts';
-import type { Verdict } from './port.ts';
+import type { LogBatch, OwnLine } from './log-shipper.ts';
+import type { Ending, Verdict } from './port.ts';
 
 const PREFIX = 'Session';
 /** Data for a probe of the disk, about the size of a small job. */
 const PROBE = Buffer.alloc(256 << 10);
+/** The file of the last lines of the log, beside the verdict. */
+const REST_OF_LOG = 'rest-of-log.bin';
 const STALE_MS = 7 * 24 * 3600_000;
 
 /** The record in a session's directory from which a later daemon continues the job. */
@@ -43,6 +48,8 @@ export interface JournalEntry {
     replacements: [string, string[]][];
     /** The number of the daemon's own log lines at that moment. */
     lines?: number;
+    /** Those of them that the server may not have. */
+    unsent?: OwnLine[];
   };
   verdict?: Verdict['kind'];
   /** The user that the job's programs run as. Absent: the daemon's own. */
@@ -154,19 +161,34 @@ export class Session {
     return fromBinary(AcquiredJobSchema, await readFile(join(this.dir, 'job.bin')));
   }
 
-  /** Stores the verdict until the server has received it. */
-  async keepVerdict(verdict: Verdict): Promise<void> {
+  /** Stores how the job ended until the server has received it. */
+  async keepEnding({ verdict, rest }: Ending): Promise<void> {
     const bytes =
       verdict.kind === 'complete' ? toBinary(CompletedJobSchema, verdict.job) : toBinary(FailedJobSchema, verdict.job);
+    const { logs, numbers } = rest;
+    const log = create(FinishRequestSchema, { logs, logNumbers: formatLogNumbers(numbers) });
+    if (logs.length > 0) await replaceFile(join(this.dir, REST_OF_LOG), toBinary(FinishRequestSchema, log));
     await replaceFile(join(this.dir, 'verdict.bin'), bytes);
     await this.write({ phase: 'verdict', verdict: verdict.kind });
   }
 
-  async verdict(): Promise<Verdict> {
+  async ending(): Promise<Ending> {
     const bytes = await readFile(join(this.dir, 'verdict.bin'));
-    return this.#entry.verdict === 'complete'
-      ? { kind: 'complete', job: fromBinary(CompletedJobSchema, bytes) }
-      : { kind: 'fail', job: fromBinary(FailedJobSchema, bytes) };
+    const verdict: Verdict =
+      this.#entry.verdict === 'complete'
+        ? { kind: 'complete', job: fromBinary(CompletedJobSchema, bytes) }
+        : { kind: 'fail', job: fromBinary(FailedJobSchema, bytes) };
+    return { verdict, rest: await this.#restOfLog() };
+  }
+
+  async #restOfLog(): Promise<LogBatch> {
+    try {
+      const kept = fromBinary(FinishRequestSchema, await readFile(join(this.dir, REST_OF_LOG)));
+      return { logs: kept.logs, numbers: parseLogNumbers(kept.logNumbers, kept.logs.length) ?? [] };
+    } catch (err) {
+      if ((err as NodeJS.ErrnoException).code !== 'ENOENT') throw err;
+      return { logs: [], numbers: [] };
+    }
   }
 
   /** The newest complete state of a run, for the server to store. Empty: the server keeps the state that it has. */

@@ -17,6 +17,20 @@ export interface RunLine extends LogNumber {
   next?: number | undefined;
 }
 
+/** Lines of a log that are not on their way yet. */
+export interface LogBatch {
+  logs: Log[];
+  numbers: LogNumber[];
+}
+
+const NOTHING: LogBatch = { logs: [], numbers: [] };
+
+/** A line of the daemon itself. */
+export interface OwnLine extends LogLine {
+  sequence: number;
+  stage: string;
+}
+
 /** How much of a run's log the server has received. */
 export interface Delivered {
   /** The origin of the run's lines. */
@@ -40,6 +54,7 @@ export class LogShipper {
   #added = 0;
   #done = 0;
   #mark: Delivered | undefined;
+  #onItsWay: LogBatch = NOTHING;
   readonly #origin: string;
   #own: number;
   #timer: NodeJS.Timeout | undefined;
@@ -48,18 +63,23 @@ export class LogShipper {
 
   /**
    * Calls `delivered` when the server has received more of a run's lines, and `stage` when a stage begins. `attempt` is
-   * how often the job was started, `own` how many of its own lines an earlier daemon sent in this attempt.
+   * how often the job was started, `own` how many of its own lines an earlier daemon added in this attempt, and `unsent`
+   * those of them that the server may not have.
    */
   constructor(
     port: JobPort,
     on: { delivered?: (delivered: Delivered) => void; stage?: (name: string) => void } = {},
-    { attempt = 0, own = 0 } = {},
+    { attempt = 0, own = 0, unsent = [] }: { attempt?: number; own?: number; unsent?: readonly OwnLine[] } = {},
   ) {
     this.#port = port;
     this.#origin = `daemon-${attempt}`;
     this.#own = own;
     this.#onDelivered = on.delivered ?? (() => {});
     this.#onStage = on.stage ?? (() => {});
+    for (const { sequence, stage, ...line } of unsent) {
+      this.#stage = stage;
+      this.#add(LogSource.PROVISIONER_DAEMON, line, { origin: this.#origin, sequence });
+    }
   }
 
   /** Begins a stage with an empty line, for which clients print only the stage's name. Ignored within that stage. */
@@ -78,6 +98,17 @@ export class LogShipper {
   /** The number of the daemon's own lines so far. */
   get own(): number {
     return this.#own;
+  }
+
+  /** Those of them that the server may not have. */
+  get unsent(): OwnLine[] {
+    const waiting = { logs: this.#lines, numbers: this.#numbers };
+    return [this.#onItsWay, waiting].flatMap(({ logs, numbers }) =>
+      logs.flatMap(({ level, stage, output, createdAt }, i) => {
+        const { origin, sequence } = numbers[i]!;
+        return origin === this.#origin ? [{ sequence, level, stage, output, at: Number(createdAt) }] : [];
+      }),
+    );
   }
 
   /**
@@ -100,6 +131,25 @@ export class LogShipper {
     const all = this.#added;
     while (this.#done < all) await this.#send();
     if (this.#failure) throw this.#failure;
+  }
+
+  /** Ends the log. Returns its last lines, for the message that ends the job. */
+  async end(): Promise<LogBatch> {
+    // lines that come while a batch is on its way are part of the rest
+    while (this.#sending) await this.#sending;
+    if (this.#failure) throw this.#failure;
+    this.#done = this.#added;
+    return this.#take();
+  }
+
+  #take(): LogBatch {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const batch = { logs: this.#lines, numbers: this.#numbers };
+    this.#lines = [];
+    this.#numbers = [];
+    this.#bytes = 0;
+    return batch;
   }
 
   #add(source: LogSource, { level, output, at }: LogLine, number?: LogNumber): void {
@@ -128,16 +178,12 @@ export class LogShipper {
   }
 
   async #deliver(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    if (this.#lines.length === 0) return;
-    const logs = this.#lines;
-    const numbers = this.#numbers;
+    const batch = this.#take();
+    const { logs, numbers } = batch;
+    if (logs.length === 0) return;
+    this.#onItsWay = batch;
     const mark = this.#mark;
-    this.#lines = [];
-    this.#numbers = [];
     this.#mark = undefined;
-    this.#bytes = 0;
     try {
       if (this.#failure) return;
       await this.#port.update({ logs }, numbers);
@@ -146,6 +192,7 @@ export class LogShipper {
       this.#failure = err instanceof Error ? err : new Error(String(err));
     } finally {
       this.#done += logs.length;
+      this.#onItsWay = NOTHING;
     }
   }
 }

@@ -11,9 +11,16 @@ import type {
 } from '@platform/wire/proto/provisionerd';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
 import type { FrozenSource, FrozenVersion } from '../terraform/frozen.ts';
+import type { LogBatch } from './log-shipper.ts';
 
 /** How a job ended. */
 export type Verdict = { kind: 'complete'; job: CompletedJob } | { kind: 'fail'; job: FailedJob };
+
+/** How a job ended, and the last lines of its log. */
+export interface Ending {
+  verdict: Verdict;
+  rest: LogBatch;
+}
 
 /** The fields of an update besides the job's id. An update without any is a heartbeat. */
 export type UpdateFields = Pick<

@@ -16,15 +16,15 @@ import { fullDisk } from './disk.ts';
 import { runDryRun } from './dry-run.ts';
 import { runImport } from './import.ts';
 import { LogShipper } from './log-shipper.ts';
-import type { Verdict } from './port.ts';
-import { BuildFailure, LAST_STAGE, type Stages } from './stages.ts';
+import type { Ending, Verdict } from './port.ts';
+import { BuildFailure, type Stages } from './stages.ts';
 import { JobTerraform } from './terraform.ts';
 
 /**
  * Runs a job from the beginning, or continues it if the journal says that terraform already works. It always returns a
- * verdict. It rejects only if this daemon no longer owns the job.
+ * verdict, with the end of the log. It rejects only if this daemon no longer owns the job.
  */
-export async function runJob(ctx: JobContext): Promise<Verdict> {
+export async function runJob(ctx: JobContext): Promise<Ending> {
   let stage: { name: string; since: number } | undefined;
   const timed = (name?: string) => {
     const now = performance.now();
@@ -35,7 +35,7 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
   const shipper: LogShipper = new LogShipper(
     ctx.port,
     { delivered: (mark) => void terraform.noteDelivered(mark).catch(() => {}), stage: timed },
-    { attempt: deaths, own: phase === 'apply' ? run?.lines : undefined },
+    { attempt: deaths, ...(phase === 'apply' ? { own: run?.lines, unsent: run?.unsent } : {}) },
   );
   const fresh = phase === 'start';
   if (fresh) shipper.stage('Setting up');
@@ -59,10 +59,11 @@ export async function runJob(ctx: JobContext): Promise<Verdict> {
     if (full !== undefined) ctx.diskPause.begin(full);
     verdict = { kind: 'fail', job: failedJob(ctx, err, full) };
   }
-  shipper.stage(LAST_STAGE);
-  await shipper.flush();
+  shipper.stage('Cleaning Up');
+  await confirmed;
+  const rest = await shipper.end();
   timed();
-  return verdict;
+  return { verdict, rest };
 }
 
 async function dispatch(stages: Stages): Promise<Verdict> {

@@ -10,9 +10,6 @@ export interface Stages {
   terraform: JobTerraform;
 }
 
-/** The stage after the work of a job. */
-export const LAST_STAGE = 'Cleaning Up';
-
 /** A failed build whose state the server must keep. */
 export class BuildFailure extends Error {
   readonly state: Uint8Array;

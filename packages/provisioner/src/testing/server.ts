@@ -18,6 +18,7 @@ import {
   type CheckpointRequest,
   type DeliverStateRequest,
   DeliverStateResponse_Outcome,
+  type FinishRequest,
   type FrozenVersion,
   JobControl,
   type JobNotice_Kind,
@@ -32,7 +33,10 @@ import {
   type Log,
   ProvisionerDaemon,
   type UpdateJobRequest,
+  UpdateJobRequestSchema,
 } from '@platform/wire/proto/provisionerd';
+
+const FINISHES = ['job-finish/1'] as const;
 
 export type Posted = Exclude<MessageInitShape<typeof AcquiredJobSchema>, AcquiredJob>;
 
@@ -71,6 +75,8 @@ export class ScriptedServer {
   readonly #watchers = new Set<(jobId: string, kind: JobNotice_Kind) => void>();
   /** The status of the answer to the upgrade. With 101 it accepts the connection. */
   status = 101;
+  /** Whether it can take a verdict together with the end of the log, from the next connection on. */
+  finishes = true;
   acceptResume = true;
   quotaOk = true;
   refuseComplete: string | undefined;
@@ -99,7 +105,7 @@ export class ScriptedServer {
         return;
       }
       const headers: Record<string, string> = ours
-        ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']) }
+        ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', ...(this.finishes ? FINISHES : [])]) }
         : {};
       const session = new YamuxSession(byteStream(acceptWebSocket(req, socket, head, { headers })), { role: 'server' });
       this.sessions.add(session);
@@ -210,10 +216,7 @@ export class ScriptedServer {
       updateJob: (request: UpdateJobRequest, ctx: DrpcContext) => {
         this.updates.push(request);
         this.epochs.push(ctx.metadata['platform-job-epoch']);
-        const numbers = parseLogNumbers(ctx.metadata[LOG_SEQUENCE_KEY], request.logs.length);
-        const { fresh, positions } = freshLines(request.logs, numbers ?? [], this.#positions);
-        this.stored.push(...fresh);
-        this.#positions = positions;
+        this.#store(request.logs, ctx.metadata[LOG_SEQUENCE_KEY]);
         return {
           canceled: this.canceled.has(request.jobId),
           variableValues: request.templateVariables.length > 0 ? this.variables(request) : [],
@@ -224,11 +227,7 @@ export class ScriptedServer {
         return { ok: this.quotaOk, creditsConsumed: 3, budget: 10 };
       },
       completeJob: async (job: CompletedJob) => {
-        if (this.holdVerdicts) {
-          this.heldVerdicts++;
-          await new Promise(() => {});
-        }
-        if (this.refuseComplete) throw new DrpcError(this.refuseComplete);
+        await this.#judge();
         this.completed.push(job);
         return {};
       },
@@ -246,8 +245,33 @@ export class ScriptedServer {
     };
   }
 
+  #store(logs: Log[], numbersText: string | undefined): void {
+    const numbers = parseLogNumbers(numbersText, logs.length);
+    const { fresh, positions } = freshLines(logs, numbers ?? [], this.#positions);
+    this.stored.push(...fresh);
+    this.#positions = positions;
+  }
+
+  async #judge(): Promise<void> {
+    if (this.holdVerdicts) {
+      this.heldVerdicts++;
+      await new Promise(() => {});
+    }
+    if (this.refuseComplete) throw new DrpcError(this.refuseComplete);
+  }
+
   #control() {
     return {
+      finish: async ({ logs, logNumbers, result }: FinishRequest, ctx: DrpcContext) => {
+        if (!this.finishes) throw new DrpcError('unknown rpc');
+        if (result.case === 'completed') await this.#judge();
+        this.epochs.push(ctx.metadata['platform-job-epoch']);
+        this.updates.push(create(UpdateJobRequestSchema, { jobId: result.value?.jobId ?? '', logs }));
+        this.#store(logs, logNumbers);
+        if (result.case === 'completed') this.completed.push(result.value);
+        if (result.case === 'failed') this.failed.push(result.value);
+        return {};
+      },
       acquire: async function* (this: ScriptedServer, requests: AsyncIterable<unknown>, ctx: DrpcContext) {
         const job = await this.#next(requests, ctx);
         yield job ? { job, epoch: 7n, leaseMs: 90_000n } : {};

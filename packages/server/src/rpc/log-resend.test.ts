@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template } from '@platform/contract';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import type { Template, TemplateVersion } from '@platform/contract';
 import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@platform/wire/log-sequence';
 import { Agent, Log_Level } from '@platform/wire/proto/agent';
-import { LogLevel } from '@platform/wire/proto/provisioner';
-import { LogSource } from '@platform/wire/proto/provisionerd';
+import { type FinishRequest, JobControl } from '@platform/wire/proto/platform_provisioner';
+import { LogLevel, type ResourceSchema } from '@platform/wire/proto/provisioner';
+import { CompletedJobSchema, FailedJobSchema, LogSource, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { dialAgent, makeAgents } from './testing/agents.ts';
@@ -82,6 +84,44 @@ test('stores a resent batch of a job once, and a batch without numbers as often 
   await Promise.all([session.close(), again.session.close()]);
 });
 
+test('ends a job with the rest of its log, of which it stores each line once, also if it rejects the result', async () => {
+  const { session } = await joinDaemon(server, 'finisher', { psk: PSK, ours: true });
+  const control = createDrpcClient(JobControl, () => session.openStream());
+  const daemon = createDrpcClient(ProvisionerDaemon, () => session.openStream());
+  const end = async (result: (jobId: string) => FinishRequest['result']) => {
+    const call = control.acquire();
+    const version = await pendingVersion(server);
+    const acquired = (await call.receive())!;
+    const { jobId } = acquired.job!;
+    const metadata = { 'platform-job-epoch': String(acquired.epoch) };
+    const logs = (from: number, to: number) => range(from, to).map((i) => ({ output: `line ${i}` }));
+    await daemon.updateJob({ jobId, logs: logs(1, 4) }, { metadata: { ...metadata, ...numbers('a', 1, 4) } });
+    const logNumbers = numbers('a', 3, 6)[LOG_SEQUENCE_KEY]!;
+    await control.finish({ logs: logs(3, 6), logNumbers, result: result(jobId) } as FinishRequest, { metadata });
+    const { body: found } = await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`);
+    const { body: log } = await server.api<{ output: string }[]>('GET', `/templateversions/${version.id}/logs`);
+    return { job: found.job, log: log.map(({ output }) => output) };
+  };
+  const lines = range(1, 6).map((i) => `line ${i}`);
+  const importing = (resources: MessageInitShape<typeof ResourceSchema>[]) => (jobId: string) => ({
+    case: 'completed' as const,
+    value: create(CompletedJobSchema, {
+      jobId,
+      type: { case: 'templateImport', value: { startResources: resources } },
+    }),
+  });
+  const done = await end(importing([]));
+  assert.deepEqual([done.job.status, done.log], ['succeeded', lines]);
+  const rejected = await end(importing([{ name: 'a', type: 'b', agents: [{ name: 'not a name' }] }]));
+  assert.deepEqual([rejected.job.status, rejected.log], ['failed', lines]);
+  assert.match(rejected.job.error ?? '', /Invalid agent name/);
+  const failed = await end((jobId) => ({ case: 'failed', value: create(FailedJobSchema, { jobId, error: 'no' }) }));
+  assert.deepEqual([failed.job.status, failed.job.error, failed.log], ['failed', 'no', lines]);
+  const nothing = control.finish({ logs: [], logNumbers: '', result: { case: undefined } } as unknown as FinishRequest);
+  await assert.rejects(nothing, /does not say how the job ended/);
+  await session.close();
+});
+
 test('keeps the end of a cut log after its connection has ended', async () => {
   const { session, daemon } = await joinDaemon(server, 'long', { psk: PSK });
   const call = daemon.acquireJobWithCancel();
@@ -106,6 +146,31 @@ test('keeps the end of a cut log after its connection has ended', async () => {
   assert.equal(Number.parseInt(lines[cut]!, 10), 6_000 - cut - 1_000, 'every line is stored or counted');
   assert.deepEqual(lines.slice(cut + 1), [...range(5_001, 6_000).map(String), 'last']);
   await again.session.close();
+});
+
+test('keeps the end of a cut log that comes with the result', async () => {
+  const { session } = await joinDaemon(server, 'long finisher', { psk: PSK, ours: true });
+  const control = createDrpcClient(JobControl, () => session.openStream());
+  const daemon = createDrpcClient(ProvisionerDaemon, () => session.openStream());
+  const call = control.acquire();
+  const version = await pendingVersion(server);
+  const acquired = (await call.receive())!;
+  const { jobId } = acquired.job!;
+  const metadata = { 'platform-job-epoch': String(acquired.epoch) };
+  for (let batch = 0; batch < 5; batch++) {
+    const logs = range(batch * 1_000 + 1, (batch + 1) * 1_000).map((i) => ({ output: `${i} `.padEnd(1_000, 'x') }));
+    const given = numbers('a', batch * 1_000 + 1, (batch + 1) * 1_000);
+    await daemon.updateJob({ jobId, logs }, { metadata: { ...metadata, ...given } });
+  }
+  const result = { case: 'failed' as const, value: create(FailedJobSchema, { jobId, error: 'no' }) };
+  const logNumbers = numbers('a', 5_001, 5_001)[LOG_SEQUENCE_KEY]!;
+  await control.finish({ logs: [{ output: 'last' }], logNumbers, result } as FinishRequest, { metadata });
+  const { body } = await server.api<{ output: string }[]>('GET', `/templateversions/${version.id}/logs`);
+  const lines = body.map(({ output }) => output.replace(/ x*$/, ''));
+  assert.equal(lines.at(-1), 'last');
+  const cut = lines.findIndex((line) => /lines were left out here/.test(line));
+  assert.equal(Number.parseInt(lines[cut]!, 10), 5_001 - cut - 1_000, 'every line is stored or counted');
+  await session.close();
 });
 
 test('stores a batch that an agent resends after a reconnect once', async () => {

@@ -7,7 +7,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { AcquiredJob } from "./provisionerd_pb.js";
+import type { AcquiredJob, CompletedJob, FailedJob, Log } from "./provisionerd_pb.js";
 
 /**
  * Describes the file platform_provisioner.proto.
@@ -611,6 +611,58 @@ export declare type RequireEngineResponse = Message<"platform.provisioner.v1.Req
 export declare const RequireEngineResponseSchema: GenMessage<RequireEngineResponse>;
 
 /**
+ * @generated from message platform.provisioner.v1.FinishRequest
+ */
+export declare type FinishRequest = Message<"platform.provisioner.v1.FinishRequest"> & {
+  /**
+   * @generated from field: repeated provisionerd.Log logs = 1;
+   */
+  logs: Log[];
+
+  /**
+   * of the lines, in the form of the metadata of UpdateJob
+   *
+   * @generated from field: string log_numbers = 2;
+   */
+  logNumbers: string;
+
+  /**
+   * @generated from oneof platform.provisioner.v1.FinishRequest.result
+   */
+  result: {
+    /**
+     * @generated from field: provisionerd.CompletedJob completed = 3;
+     */
+    value: CompletedJob;
+    case: "completed";
+  } | {
+    /**
+     * @generated from field: provisionerd.FailedJob failed = 4;
+     */
+    value: FailedJob;
+    case: "failed";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message platform.provisioner.v1.FinishRequest.
+ * Use `create(FinishRequestSchema)` to create a new message.
+ */
+export declare const FinishRequestSchema: GenMessage<FinishRequest>;
+
+/**
+ * @generated from message platform.provisioner.v1.FinishResponse
+ */
+export declare type FinishResponse = Message<"platform.provisioner.v1.FinishResponse"> & {
+};
+
+/**
+ * Describes the message platform.provisioner.v1.FinishResponse.
+ * Use `create(FinishResponseSchema)` to create a new message.
+ */
+export declare const FinishResponseSchema: GenMessage<FinishResponse>;
+
+/**
  * @generated from service platform.provisioner.v1.JobControl
  */
 export declare const JobControl: GenService<{
@@ -705,6 +757,16 @@ export declare const JobControl: GenService<{
     methodKind: "unary";
     input: typeof RequireEngineRequestSchema;
     output: typeof RequireEngineResponseSchema;
+  },
+  /**
+   * Ends a job together with the rest of its log. Servers before the capability job-finish/1 do not have it.
+   *
+   * @generated from rpc platform.provisioner.v1.JobControl.Finish
+   */
+  finish: {
+    methodKind: "unary";
+    input: typeof FinishRequestSchema;
+    output: typeof FinishResponseSchema;
   },
 }>;
 

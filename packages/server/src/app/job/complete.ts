@@ -1,10 +1,19 @@
 import { AppError, errorText } from '@platform/kit';
+import type { LogNumber } from '@platform/wire/log-sequence';
 import type { Timing } from '@platform/wire/proto/provisioner';
 import type { CompletedJob, FailedJob } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
-import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/queries/job-ownership.ts';
+import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
+import {
+  type EndedJob,
+  finishJob,
+  type Owned,
+  type Ownership,
+  ownershipState,
+} from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { notedBuild } from '../../db/queries/notifications.ts';
+import { together } from '../../db/together.ts';
 import type { Services } from '../context.ts';
 import { notifyBuildEnded } from '../notification/builds.ts';
 import { checkJobBounds } from './bounds.ts';
@@ -12,6 +21,13 @@ import { keepState, RejectedState, storeBuild, storeTimings } from './build-resu
 import { storeImport } from './import-results.ts';
 import { insertModules, insertResources } from './resources.ts';
 import type { StateObserver } from './state.ts';
+import { unstored } from './update.ts';
+
+/** The last lines of a job's log, with their numbers. */
+export interface EndOfLog {
+  lines: LogLine[];
+  numbers: LogNumber[] | undefined;
+}
 
 /** Explains why a daemon's write was rejected. Upstream's daemons compare the texts. */
 export async function notOwned(services: Services, own: Ownership): Promise<AppError> {
@@ -31,6 +47,7 @@ export async function completeJob(
   own: Ownership,
   done: CompletedJob,
   observer?: StateObserver,
+  log?: EndOfLog,
 ): Promise<void> {
   const { sql } = services;
   try {
@@ -38,7 +55,7 @@ export async function completeJob(
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(services, own);
       checkJobBounds(done);
-      await store(services, tx, job, done, observer);
+      await together([storeEnd(tx, job, log), store(services, tx, job, done, observer)]);
       await announce(services, tx, job);
     });
   } catch (err) {
@@ -52,6 +69,7 @@ export async function completeJob(
       '',
       done.type.case === 'workspaceBuild' ? done.type.value : undefined,
       rest,
+      log,
     );
   }
 }
@@ -77,6 +95,13 @@ async function store(
   }
 }
 
+/** Stores the lines that are not stored yet. */
+async function storeEnd(tx: Tx, job: Owned<EndedJob>, log: EndOfLog | undefined): Promise<void> {
+  if (!log) return;
+  const lines = unstored(log.lines, log.numbers, job.acquire_epoch, job.log_positions).fresh;
+  if (lines.length > 0) await insertJobLogs(tx, job, lines);
+}
+
 /** The longest error text of a failed job, in characters. The job's log has the rest. */
 const LONGEST_ERROR = 65_536;
 
@@ -89,12 +114,13 @@ export async function failJob(
   own: Ownership,
   failed: FailedJob,
   observer?: StateObserver,
+  log?: EndOfLog,
 ): Promise<void> {
   const build = failed.type.case === 'workspaceBuild' ? failed.type.value : undefined;
   // clients know only this code
   const code = failed.errorCode === 'REQUIRED_TEMPLATE_VARIABLES' ? failed.errorCode : '';
   const error = failed.error.slice(0, LONGEST_ERROR) || 'The job failed without a reason.';
-  await failOwned(services, own, error, code, build, observer);
+  await failOwned(services, own, error, code, build, observer, log);
 }
 
 async function failOwned(
@@ -104,10 +130,12 @@ async function failOwned(
   errorCode: string,
   build: { state: Uint8Array; timings: Timing[] } | undefined,
   observer: StateObserver | undefined,
+  log: EndOfLog | undefined,
 ): Promise<void> {
   await services.sql.begin(async (tx) => {
     const job = await finishJob(tx, own, { error, errorCode });
     if (!job) throw await notOwned(services, own);
+    await storeEnd(tx, job, log);
     if (job.type === 'workspace_build' && build) {
       if (build.state.length > 0) await keepState(services, tx, job, build.state, observer);
       await storeTimings(tx, job, build.timings);

@@ -24,12 +24,15 @@ export function createLogKeeper() {
     return fresh.length > 0;
   };
   return {
+    /** Whether `keep` would select all of these lines. */
+    hasRoom: (lines: readonly LogLine[]): boolean =>
+      tail.length === 0 && bytes + lines.reduce((sum, line) => sum + sizeOf(line), 0) <= HEAD_BYTES,
     /** Selects the lines of an owned job to store now. */
     keep(lines: LogLine[], owned: OwnedJob): LogLine[] {
       job = owned;
       const now: LogLine[] = [];
       for (const line of lines) {
-        bytes += line.output.length + 64;
+        bytes += sizeOf(line);
         if (bytes <= HEAD_BYTES) now.push(line);
         else if (isNew(line)) {
           tail.push(line);
@@ -63,4 +66,7 @@ export function createLogKeeper() {
     },
   };
 }
+
+const sizeOf = ({ output }: LogLine): number => output.length + 64;
+
 export type LogKeeper = ReturnType<typeof createLogKeeper>;

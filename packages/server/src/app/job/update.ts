@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import { freshLines, type LogNumber } from '@platform/wire/log-sequence';
+import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { type Log, LogSource, type UpdateJobRequest } from '@platform/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
@@ -70,10 +70,8 @@ async function touchAndLog(
   let fresh = lines;
   const writes: Promise<unknown>[] = [];
   if (numbers) {
-    // numbers from another daemon that ran the job before belong to another epoch
-    const ofEpoch = numbers.map(({ origin, sequence }) => ({ origin: `${own.epoch}/${origin}`, sequence }));
-    const found = freshLines(lines, ofEpoch, touched.log_positions);
-    fresh = found.fresh.map((line, i) => ({ ...line, number: found.freshNumbers[i]! }));
+    const found = unstored(lines, numbers, own.epoch, touched.log_positions);
+    fresh = found.fresh;
     if (fresh.length > 0) writes.push(setLogPositions(db as Tx, touched, found.positions));
   }
   const kept = keepLogs(fresh, touched);
@@ -81,6 +79,21 @@ async function touchAndLog(
   await Promise.all(writes);
   if (kept.length > 0) await events.publish(db, 'job_changed', { job_id: own.jobId, logs: true });
   return touched;
+}
+
+/** The lines of a batch that are not stored yet. Lines without numbers are all taken for new. */
+export function unstored(
+  lines: LogLine[],
+  numbers: LogNumber[] | undefined,
+  epoch: number,
+  stored: LogPositions,
+): { fresh: LogLine[]; positions: LogPositions } {
+  if (!numbers) return { fresh: lines, positions: stored };
+  // numbers from another daemon that ran the job before belong to another epoch
+  const ofEpoch = numbers.map(({ origin, sequence }) => ({ origin: `${epoch}/${origin}`, sequence }));
+  const found = freshLines(lines, ofEpoch, stored);
+  const fresh = found.fresh.map((line, i) => ({ ...line, number: found.freshNumbers[i]! }));
+  return { fresh, positions: found.positions };
 }
 
 export function logLine(log: Log): LogLine {

@@ -61,13 +61,16 @@ export async function renewLeases(db: Db, held: Ownership[], leaseMs: number): P
       AND updated_at > now() - ${HUNG_MS} * interval '1 millisecond'`;
 }
 
+/** A job that its daemon ends, with how much of its log is stored. */
+export type EndedJob = JobRow & Pick<TouchedJob, 'log_positions'>;
+
 /** Ends a job for its owner. Undefined if this daemon does not own it. */
 export async function finishJob(
   db: Db,
   own: Ownership,
   verdict: { error?: string | undefined; errorCode?: string | undefined },
-): Promise<Owned<JobRow> | undefined> {
-  const [row] = await db<Owned<JobRow>[]>`
+): Promise<Owned<EndedJob> | undefined> {
+  const [row] = await db<Owned<EndedJob>[]>`
     UPDATE provisioner_jobs SET updated_at = now(), completed_at = now(), lease_expires_at = NULL,
       error = ${verdict.error || null}, error_code = ${verdict.errorCode || null}
     WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL

@@ -39,7 +39,7 @@ const isOurs = (offered: Offered) => parseCapabilities(offered).has('job-control
 
 /** The headers of the 101 with which the server announces its own capabilities to our daemons. */
 export function daemonUpgradeHeaders(offered: Offered): Record<string, string> {
-  return isOurs(offered) ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1']) } : {};
+  return isOurs(offered) ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', 'job-finish/1']) } : {};
 }
 
 function changeOf(daemon: DaemonRow): EventMap['object_changed'] {

@@ -1,10 +1,13 @@
+import { create } from '@bufbuild/protobuf';
+import { AppError } from '@platform/kit';
 import type { DrpcContext } from '@platform/wire/drpc';
 import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
-import { DeliverStateResponse_Outcome } from '@platform/wire/proto/platform_provisioner';
+import { DeliverStateResponse_Outcome, type FinishRequest } from '@platform/wire/proto/platform_provisioner';
+import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { checkpoint, deliverState } from '../../app/job/checkpoint.ts';
-import { completeJob, failJob, notOwned } from '../../app/job/complete.ts';
+import { completeJob, type EndOfLog, failJob, notOwned } from '../../app/job/complete.ts';
 import { putBackForEngine } from '../../app/job/post.ts';
-import { updateJob } from '../../app/job/update.ts';
+import { logLine, updateJob } from '../../app/job/update.ts';
 import { commitQuota } from '../../app/quota/commit.ts';
 import { touchJob } from '../../db/queries/job-ownership.ts';
 import { jobById } from '../../db/queries/jobs.ts';
@@ -50,6 +53,25 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
   };
 
   const ours = {
+    async finish({ logs, logNumbers, result }: FinishRequest, call: DrpcContext) {
+      if (result.case === undefined) throw new AppError('invalid', 'The message does not say how the job ended.');
+      const job = await jobs.confirm(result.value.jobId, call.metadata);
+      const numbers = parseLogNumbers(logNumbers, logs.length);
+      const lines = logs.map(logLine);
+      let log: EndOfLog | undefined = { lines, numbers };
+      if (!job.logs.hasRoom(lines)) {
+        const update = create(UpdateJobRequestSchema, { jobId: result.value.jobId, logs });
+        await updateJob(services, job.own, update, (all, owned) => job.logs.keep(all, owned), numbers);
+        log = undefined;
+      }
+      await jobs.finish(job, () =>
+        result.case === 'completed'
+          ? completeJob(services, job.own, result.value, metrics, log)
+          : failJob(services, job.own, result.value, metrics, log),
+      );
+      revocation.jobEnded();
+      return {};
+    },
     async resume(request: { jobId: string; epoch: bigint }) {
       const own = jobs.ownership(request.jobId, Number(request.epoch));
       const touched = await touchJob(sql, own, config.provisionerLease);

@@ -1,4 +1,5 @@
 import type { TestServer } from '@platform/testkit';
+import { formatCapabilities } from '@platform/wire/capabilities';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import { byteStream, dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
@@ -24,7 +25,7 @@ export async function dialAsDaemon(server: TestServer, name: string, as: Joining
       ...(as.psk === undefined ? {} : { 'Coder-Provisioner-Daemon-PSK': as.psk }),
       ...(as.key === undefined ? {} : { 'Coder-Provisioner-Daemon-Key': as.key }),
       ...(as.token === undefined ? {} : { Cookie: `coder_session_token=${as.token}` }),
-      ...(as.ours ? { 'Platform-Capabilities': 'job-control/1' } : {}),
+      ...(as.ours ? { 'Platform-Capabilities': formatCapabilities(['job-control/1', 'job-finish/1']) } : {}),
     },
   });
   return connection;
