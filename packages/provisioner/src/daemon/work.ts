@@ -46,7 +46,7 @@ export class ActiveJob {
     const { link, session, acquiredOn, log, clock } = options;
     const { jobId, epoch } = session.entry;
     const { launcher } = options.tools;
-    session.clear = launcher && ((uid, dir) => launcher.clear(uid, dir));
+    session.clear = launcher && ((uid, dirs) => launcher.clear(uid, dirs));
     session.release = launcher && (() => launcher.release(session.dir));
     this.jobLink = new JobLink({ link, jobId, epoch: BigInt(epoch), acquiredOn, log, clock });
     this.done = this.#work();

@@ -71,9 +71,9 @@ export class Launcher {
     await this.#one({ op: 'signal', process, signal });
   }
 
-  /** Empties a folder with the rights of the uid. */
-  async clear(uid: number, dir: string): Promise<void> {
-    await this.#one({ op: 'clear', uid, dir });
+  /** Empties folders with the rights of the uid. */
+  async clear(uid: number, dirs: string[]): Promise<void> {
+    await this.#one({ op: 'clear', uid, dirs });
   }
 
   /**
@@ -103,7 +103,7 @@ export class Launcher {
           name: RUNS_PROGRAMS.some((words) => archive.includes(words)) ? metadata.workspaceOwner : undefined,
         })
       : await this.#one({ op: 'spare', session });
-    if ('user' in reply) return reply.user;
+    if ('user' in reply) return { ...reply.user, spare: !metadata?.workspaceOwnerId };
     throw unexpected(reply);
   }
 

@@ -8,16 +8,18 @@ import {
   linkSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -101,6 +103,33 @@ test('a setuid file gives the program of a build no other uid', { skip: noSetpri
   assert.equal(await text(all.stdout), 'with-a-hyphen=x\n', 'the environment has exactly the given variables');
 });
 
+test('a launcher without privileges from setuid files starts programs without a command before them', {
+  skip: noSetpriv,
+}, async () => {
+  const base = mkdtempSync(join(dir, 'bounded-'));
+  const daemonDir = join(base, 'daemons');
+  mkdirSync(daemonDir);
+  const input: LauncherInput = { block, socketPath: join(base, 'launcher.sock'), base, daemonDir };
+  const entry = fileURLToPath(new URL('./entry.ts', import.meta.url));
+  const own = spawn('setpriv', ['--no-new-privs', process.execPath, entry], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const gone = new Promise((resolve) => own.once('exit', resolve));
+  try {
+    own.stdin.write(`${JSON.stringify(input)}\n`);
+    await new Promise((resolve) => own.stdout.once('data', resolve));
+    const cwd = join(daemonDir, 'x');
+    mkdirSync(cwd);
+    chownSync(cwd, uid, uid);
+    const bounded = new Launcher(input.socketPath);
+    const args = ['-c', 'id -u; grep NoNewPrivs /proc/self/status'];
+    const run = await bounded.run({ uid, file: '/bin/sh', args, cwd, env });
+    run.stderr.resume();
+    assert.equal(await text(run.stdout), `${uid}\nNoNewPrivs:\t1\n`);
+  } finally {
+    own.stdin.end();
+    await gone;
+  }
+});
+
 test('a program does not inherit the open files of the launcher', { skip }, async () => {
   const run = await launcher.run({ uid, file: '/bin/ls', args: ['/proc/self/fd'], cwd: folder('inherits'), env });
   run.stderr.resume();
@@ -130,8 +159,8 @@ test('rejects uids and folders that do not belong to builds', { skip }, async ()
     await assert.rejects(launcher.signal({ pid, startTime: '1' }, 'SIGKILL'), /is not a whole number/);
   for (const where of ['/etc', join(dir, 'daemons/../uids'), join(dir, 'daemons'), '/'])
     await assert.rejects(run(uid, where), /not a folder of builds/, where);
-  await assert.rejects(launcher.clear(uid, '/etc'), /not a folder of builds/);
-  await assert.rejects(launcher.clear(0, cwd), /not one of/);
+  await assert.rejects(launcher.clear(uid, ['/etc']), /not a folder of builds/);
+  await assert.rejects(launcher.clear(0, [cwd]), /not one of/);
   await assert.rejects(run(uid, join(cwd, 'absent')), /Could not start/);
   const outside = join(dir, 'outside-bounds');
   mkdirSync(outside);
@@ -170,8 +199,13 @@ test('empties folders that a build closed, and does not follow links out of them
   run.stdout.resume();
   run.stderr.resume();
   await run.exited;
-  await launcher.clear(uid, cwd);
-  assert.equal(statSync(cwd).nlink, 2);
+  // the launcher's caller owns it, as a session's folder
+  chownSync(dirname(cwd), 0, 0);
+  const other = folder('clear-open');
+  writeFileSync(join(other, '.f'), '');
+  chownSync(join(other, '.f'), uid, uid);
+  await launcher.clear(uid, [cwd, other, join(dir, 'daemons', 'absent')]);
+  assert.deepEqual([readdirSync(cwd), readdirSync(other)], [[], []]);
   rmSync(cwd, { recursive: true });
   assert.ok(statSync(join(outside, 'kept')).isFile());
 });
@@ -233,6 +267,25 @@ test('a workspace that was built for a pool keeps a uid of its own, which its de
   const next = await launcher.userOf(build('w4', CREATE, 'pool'), '');
   assert.equal(next.uid, first.uid);
   await assert.rejects(readFile(join(next.home, 'left')), /ENOENT/);
+});
+
+test('two launchers of an installation give a key the same uid, at once and later', { skip }, async () => {
+  const base = mkdtempSync(join(dir, 'shared-'));
+  const all = { first: block.first + 3_000, count: 1_000 };
+  const [one, two] = [new Users(all, { base, builds: base }), new Users(all, { base, builds: base })];
+  for (const round of ['at once', 'later']) {
+    // of a folder that did not change for a while, the keys are in memory
+    if (round === 'later') utimesSync(join(base, 'uids'), new Date(0), new Date(Date.now() - 60_000));
+    for (let number = 0; number < 20; number++) {
+      const key = `${round} ${number}`;
+      const [first, second] = number % 2 ? [one, two] : [two, one];
+      assert.deepEqual(second.user(key, undefined), first.user(key, undefined));
+    }
+  }
+  await two.vacate('later 3');
+  const { uid: taken } = two.user('another', undefined);
+  assert.notEqual(one.user('later 3', undefined).uid, taken);
+  assert.equal(one.user('another', undefined).uid, taken);
 });
 
 test('reuses the uids of 64 jobs that left processes and files', { skip }, async () => {

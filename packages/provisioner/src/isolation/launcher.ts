@@ -26,10 +26,11 @@ import {
 } from '@platform/kit';
 import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
+import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
 import { processRef } from '../runner/process-ref.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
 import { Users } from './users.ts';
-import { EMPTY, noNewPrivileges } from './vacate.ts';
+import { emptyFolders } from './vacate.ts';
 
 const MAX_LINE = 8 << 20;
 const REQUEST_MS = 30_000;
@@ -102,7 +103,8 @@ class Launcher {
   readonly #dir: string;
   readonly #users: Users;
   /**
-   * The command that starts a program without privileges from setuid files. Empty if the machine has no such command.
+   * The command that starts a program without privileges from setuid files. Empty if the launcher itself has none, or if
+   * the machine has no such command.
    */
   readonly #wrapper: string[];
   /** Connections by token. A later `run` request uses them as a program's output. */
@@ -112,8 +114,10 @@ class Launcher {
     this.#block = block;
     this.#dir = daemonDir;
     const say = (text: string) => process.stdout.write(`say ${text}\n`);
-    this.#wrapper = noNewPrivileges(block.first + 1);
-    const setuid = this.#wrapper.length === 0;
+    // what it starts inherits it. A command before each program would take a millisecond
+    const has = hasNoNewPrivileges();
+    this.#wrapper = has ? [] : noNewPrivileges();
+    const setuid = !has && this.#wrapper.length === 0;
     if (setuid)
       say(
         'setpriv is not installed, so builds can run setuid programs and gain other uids. Install util-linux to prevent this',
@@ -152,14 +156,8 @@ class Launcher {
       }
       case 'clear': {
         this.#check(request.uid);
-        const child = spawn('/bin/sh', ['-c', EMPTY, 'sh', this.#below(request.dir)], {
-          cwd: '/',
-          env: { PATH: '/usr/bin:/bin' },
-          uid: request.uid,
-          gid: request.uid,
-          stdio: 'ignore',
-        });
-        await ended(child);
+        const dirs = request.dirs.map((dir) => this.#below(dir));
+        await emptyFolders(request.uid, dirs);
         return reply(socket, { ok: true }, true);
       }
       case 'hold': {

@@ -19,6 +19,8 @@ export interface BuildUser {
   home: string;
   /** The name of the system user, if one exists. */
   name?: string;
+  /** Whether other jobs get the uid after this one. Absent: unknown. */
+  spare?: boolean;
 }
 
 export interface RunRequest {
@@ -39,7 +41,7 @@ export type LauncherRequest =
   /** Starts a process of the uid that does nothing and lives as long as the connection. */
   | { op: 'hold'; uid: number }
   | { op: 'signal'; process: ProcessRef; signal: NodeJS.Signals }
-  | { op: 'clear'; uid: number; dir: string }
+  | { op: 'clear'; uid: number; dirs: string[] }
   /** The same `key` always gets the same uid. With `name`, a person's name, the launcher also creates a system user. */
   | { op: 'user'; key: string; name?: string | undefined; own?: OwnKey | undefined }
   /** Ends the processes of an own key, removes its files and frees its uid. Nothing if no uid has this key. */

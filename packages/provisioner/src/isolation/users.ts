@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmdirSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -16,6 +17,8 @@ import { type BuildUser, type OwnKey, SPARE_UIDS } from './protocol.ts';
 import { endProcesses, removeFiles, setuidFile } from './vacate.ts';
 
 const COMMAND_TIMEOUT_MS = 30_000;
+/** Longer than the resolution of a file's time. */
+const CLOCK_TICK_MS = 1_000;
 /** The most uids that get a user name: every process that looks up a user reads the whole list. */
 const MOST_NAMES = 2_000;
 
@@ -34,6 +37,8 @@ export class Users {
   readonly #setuid: boolean;
   readonly #say: (text: string) => void;
   #turn: Promise<unknown> = Promise.resolve();
+  /** The uids by key, and when their folder had changed last. Another launcher can change it. */
+  #known: { uids: Map<string, number>; changed: number | undefined } = { uids: new Map(), changed: undefined };
 
   /** `setuid`: whether builds can run setuid programs. If so, a file that an earlier job left can give them its uid. */
   constructor(
@@ -144,8 +149,18 @@ export class Users {
   }
 
   #find(key: string): number | undefined {
-    for (const name of readdirSync(this.#dir)) if (this.#read(Number(name))?.key === key) return Number(name);
-    return undefined;
+    const { mtimeMs } = statSync(this.#dir);
+    if (this.#known.changed !== mtimeMs) {
+      const uids = new Map<string, number>();
+      for (const name of readdirSync(this.#dir)) {
+        const uid = Number(name);
+        const record = this.#read(uid);
+        if (record) uids.set(record.key, uid);
+      }
+      // a change within one tick of the clock can leave the time as it was
+      this.#known = { uids, changed: Date.now() - mtimeMs > CLOCK_TICK_MS ? mtimeMs : undefined };
+    }
+    return this.#known.uids.get(key);
   }
 
   #read(uid: number): Record_ | undefined {

@@ -2,8 +2,8 @@
  * Frees a spare uid for the next job: ends its processes and removes its files. Everything except the counting runs
  * with the rights of that uid, so that root never follows a link and never removes another user's files.
  */
-import { execFile, spawn, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { processesWith } from '@platform/kit';
@@ -15,22 +15,10 @@ const MOST_WAIT_MS = 200;
 const PUBLIC = ['/tmp', '/var/tmp', '/dev/shm'];
 const PATH = '/usr/bin:/bin';
 /** A shell script that empties a folder. It runs with the rights of the build's uid. */
-export const EMPTY = 'cd "$1" && { chmod -R u+rwX . 2>/dev/null; rm -rf ./* ./.[!.]* ./..?*; }';
+const EMPTY = 'cd "$1" && { chmod -R u+rwX . 2>/dev/null; rm -rf ./* ./.[!.]* ./..?*; }';
 const REMOVE_PUBLIC = 'find "$@" -xdev -user "$(id -u)" -prune -exec chmod -R u+rwX {} \\; -exec rm -rf {} \\;';
 
 const run = promisify(execFile);
-
-/**
- * The command that runs another command without privileges from setuid files. Empty if the machine has no such command.
- */
-export function noNewPrivileges(uid: number): string[] {
-  for (const file of ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv']) {
-    const command = [file, '--no-new-privs'];
-    const probe = spawnSync(file, ['--no-new-privs', '/bin/true'], { cwd: '/', env: { PATH }, uid, gid: uid });
-    if (probe.status === 0) return command;
-  }
-  return [];
-}
 
 /** Ends all processes that have a uid as any of their ids. False if some still run after five seconds. */
 export async function endProcesses(uid: number): Promise<boolean> {
@@ -51,6 +39,18 @@ export async function endProcesses(uid: number): Promise<boolean> {
     }
     await delay(wait);
   }
+}
+
+/**
+ * Empties folders whose parents the build cannot change, with the rights of the build's uid. A build can take rights from
+ * its own folders, which only then need the slow way.
+ */
+export async function emptyFolders(uid: number, dirs: readonly string[]): Promise<void> {
+  const filled = () => dirs.filter((dir) => existsSync(dir) && readdirSync(dir).length > 0);
+  const some = filled();
+  // this cannot remove the folders themselves
+  if (some.length > 0) await started(uid, '/bin/rm', ['-rf', '--', ...some]);
+  for (const dir of filled()) await as(uid, EMPTY, [dir]);
 }
 
 /** Empties the home of a uid and removes its files from the folders that everybody can write. */
@@ -78,9 +78,13 @@ export async function setuidFile(uid: number, dirs: string[]): Promise<string | 
 }
 
 /** Runs a script under a uid and waits for its end. Ignores the outcome. */
-function as(uid: number, script: string, args: string[]): Promise<void> {
+const as = (uid: number, script: string, args: string[]): Promise<void> =>
+  started(uid, '/bin/sh', ['-c', script, 'sh', ...args]);
+
+/** Runs a program under a uid and waits for its end. Ignores the outcome. */
+function started(uid: number, file: string, args: string[]): Promise<void> {
   return new Promise((resolve) => {
-    const child = spawn('/bin/sh', ['-c', script, 'sh', ...args], {
+    const child = spawn(file, args, {
       cwd: '/',
       env: { PATH },
       uid,

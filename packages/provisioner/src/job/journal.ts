@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
@@ -63,8 +63,8 @@ export interface JournalEntry {
 /** A session's directory and its journal. Only the daemon can use it, except the folders that the build works in. */
 export class Session {
   readonly dir: string;
-  /** Empties a folder that belongs to the job's own user. Set if there is a launcher. */
-  clear: ((uid: number, dir: string) => Promise<void>) | undefined;
+  /** Empties folders that belong to the job's own user. Set if there is a launcher. */
+  clear: ((uid: number, dirs: string[]) => Promise<void>) | undefined;
   /** Ends the processes that a job with a spare uid left behind. Set if there is a launcher. */
   release: (() => Promise<void>) | undefined;
   #entry: JournalEntry;
@@ -198,14 +198,15 @@ export class Session {
 
   /** Ignores a failure: the launcher ends the processes before another job gets the uid. */
   async #release(): Promise<void> {
-    if (this.#entry.user) await this.release?.().catch(() => {});
+    const { user } = this.#entry;
+    if (user && user.spare !== false) await this.release?.().catch(() => {});
   }
 
   /** Empties folders with the rights of the build's user, because the daemon may not be able to open them. */
   async #clear(): Promise<void> {
     const { user } = this.#entry;
     if (!user || !this.clear) return;
-    for (const dir of [this.templateDir, this.outDir]) if (existsSync(dir)) await this.clear(user.uid, dir);
+    await this.clear(user.uid, [this.templateDir, this.outDir]);
   }
 
   async remove(): Promise<void> {

@@ -362,8 +362,8 @@ export class VersionCache {
       return this.#packages.take(source, parts.slice(4).join('/'), user.uid);
     };
     await copyOwned(from, to, { uid: user.uid, place });
-    await launcher.clear(user.uid, from);
-    await rm(from, { recursive: true });
+    await launcher.clear(user.uid, [from]);
+    await rm(from, { recursive: true, force: true });
   }
 }
 

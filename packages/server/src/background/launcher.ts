@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { AppError, backoff, type LauncherInput, type Logger } from '@platform/kit';
 import { ALLOCATOR } from '@platform/kit/allocator';
+import { noNewPrivileges } from '@platform/kit/no-new-privileges';
 
 const READY_MS = 30_000;
 
@@ -14,7 +15,8 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
   close(): void;
 } {
   const { input, log } = given;
-  const [file, ...args] = given.command as [string, ...string[]];
+  // builds inherit it
+  const [file, ...args] = [...noNewPrivileges(), ...given.command] as [string, ...string[]];
   const waits = backoff({ baseMs: 50, capMs: 5_000 });
   let closing = false;
   let child: ChildProcess;

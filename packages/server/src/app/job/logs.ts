@@ -1,6 +1,5 @@
 import type { ProvisionerJobLog } from '@platform/contract';
-import { jobLogs } from '../../db/queries/job-logs.ts';
-import { jobById } from '../../db/queries/jobs.ts';
+import { jobLogs, newJobLogs } from '../../db/queries/job-logs.ts';
 import type { Permission } from '../allowed.ts';
 import type { Ctx } from '../context.ts';
 import type { Source } from '../follow.ts';
@@ -31,14 +30,12 @@ export function jobLogSource(
     permission,
     subscribe: (wake) => ctx.events.on('job_changed', (event) => event.job_id === jobId && wake()),
     async next() {
-      // The job is read before its log, so that the log then contains everything up to the job's end.
-      const job = await jobById(ctx.sql, jobId);
-      const rows = await jobLogs(ctx.sql, jobId, { after: last, limit: PAGE });
+      const { ended, lines: rows } = await newJobLogs(ctx.sql, jobId, { after: last, limit: PAGE });
       last = rows.at(-1)?.id ?? last;
       return {
         messages: rows.map((row) => JSON.stringify(toJobLog(row))),
         more: rows.length === PAGE,
-        end: !job || (job.completed_at !== null && rows.length < PAGE),
+        end: ended && rows.length < PAGE,
       };
     },
   };

@@ -38,6 +38,25 @@ export function noteInJobLog(db: Db, writer: JobLogWriter, level: LogLine['level
   return insertJobLogs(db, writer, [{ source: 'provisioner_daemon', level, stage: '', output, createdAt: new Date() }]);
 }
 
+/**
+ * The lines of a job's log after an id, and whether the job has ended, of one moment: if it has ended and there are fewer
+ * lines than `limit`, there will be no more. `ended` is true without such a job.
+ */
+export async function newJobLogs(
+  db: Db,
+  jobId: string,
+  { after, limit }: { after: number; limit: number },
+): Promise<{ ended: boolean; lines: JobLogRow[] }> {
+  const rows = await db<({ ended: boolean } & { [K in keyof JobLogRow]: JobLogRow[K] | null })[]>`
+    SELECT j.completed_at IS NOT NULL AS ended, l.* FROM provisioner_jobs j
+    LEFT JOIN LATERAL (
+      SELECT id, created_at, source, level, stage, output FROM provisioner_job_logs
+      WHERE job_id = j.id AND id > ${after} ORDER BY id LIMIT ${limit}
+    ) l ON true
+    WHERE j.id = ${jobId} ORDER BY l.id`;
+  return { ended: rows[0]?.ended ?? true, lines: rows.filter((row) => row.id !== null) as JobLogRow[] };
+}
+
 export async function jobLogs(
   db: Db,
   jobId: string,
