@@ -9,6 +9,9 @@ import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
 /** Texts in templates that run programs on this machine. The uid of such a build gets a user name. */
 const RUNS_PROGRAMS = ['local-exec', 'data "external"'];
 
+/** How long opened outputs are used. The launcher closes them later. */
+const OUTPUTS_MS = 15_000;
+
 /** A workspace keeps this key when it gets an owner. */
 const ownKey = ({ templateId, workspaceId }: Pick<Metadata, 'templateId' | 'workspaceId'>) =>
   `${templateId} workspace ${workspaceId}`;
@@ -19,6 +22,19 @@ export interface LaunchedProgram {
   stdout: Socket;
   stderr: Socket;
   exited: Promise<Exit>;
+}
+
+/** Connections for a program's stdout and stderr. */
+export interface Outputs {
+  out: Output;
+  err: Output;
+  since: number;
+  close(): void;
+}
+
+interface Output {
+  token: string;
+  socket: Socket;
 }
 
 export interface Program {
@@ -37,9 +53,26 @@ export class Launcher {
     this.socketPath = socketPath;
   }
 
-  /** Starts a program. @throws AppError `unavailable` if the program cannot start or the launcher does not answer. */
-  async run(program: Program): Promise<LaunchedProgram> {
+  /**
+   * Opens the connections that become the output of a program. The launcher closes them if no program starts within
+   * half a minute, and the caller closes them if none will.
+   */
+  async outputs(): Promise<Outputs> {
     const [out, err] = await Promise.all([this.#stream(), this.#stream()]);
+    const close = () => {
+      out.socket.destroy();
+      err.socket.destroy();
+    };
+    return { out, err, close, since: performance.now() };
+  }
+
+  /**
+   * Starts a program, with outputs that were opened before or with new ones.
+   * @throws AppError `unavailable` if the program cannot start or the launcher does not answer
+   */
+  async run(program: Program, opened?: Outputs): Promise<LaunchedProgram> {
+    const isFresh = opened && performance.now() - opened.since < OUTPUTS_MS;
+    const { out, err, close } = isFresh ? opened : await this.outputs();
     try {
       const replies = await this.#ask({ op: 'run', ...program, out: out.token, err: err.token });
       const first = await replies.next();
@@ -51,8 +84,7 @@ export class Launcher {
       exited.catch(() => {});
       return { process: first.started, stdout: out.socket, stderr: err.socket, exited };
     } catch (cause) {
-      out.socket.destroy();
-      err.socket.destroy();
+      close();
       throw cause;
     }
   }
@@ -112,7 +144,7 @@ export class Launcher {
     await this.#one({ op: 'vacate', key: ownKey(workspace) });
   }
 
-  async #stream(): Promise<{ token: string; socket: Socket }> {
+  async #stream(): Promise<Output> {
     const token = crypto.randomUUID();
     const socket = await this.#connect();
     socket.write(`${JSON.stringify({ op: 'stream', token } satisfies LauncherRequest)}\n`);

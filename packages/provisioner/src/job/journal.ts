@@ -14,7 +14,7 @@ import {
 import type { BuildUser } from '../isolation/protocol.ts';
 import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
-import { replaceFile } from '../runner/replace-file.ts';
+import { replaceFile, replaceSmallFile } from '../runner/replace-file.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
 import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraform/state-file.ts';
@@ -69,6 +69,8 @@ export class Session {
   release: (() => Promise<void>) | undefined;
   #entry: JournalEntry;
   #unpacked: Promise<void> | undefined;
+  /** Absent in a session of a dead daemon. */
+  #job: AcquiredJob | undefined;
 
   private constructor(dir: string, entry: JournalEntry) {
     this.dir = dir;
@@ -101,6 +103,7 @@ export class Session {
       await rm(dir, { recursive: true, force: true });
       throw err;
     }
+    session.#job = job;
     return session;
   }
 
@@ -136,7 +139,7 @@ export class Session {
 
   async write(changes: Partial<JournalEntry>): Promise<void> {
     this.#entry = { ...this.#entry, ...changes };
-    await replaceFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
+    replaceSmallFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
   }
 
   /**
@@ -158,6 +161,7 @@ export class Session {
   }
 
   async job(): Promise<AcquiredJob> {
+    if (this.#job) return this.#job;
     return fromBinary(AcquiredJobSchema, await readFile(join(this.dir, 'job.bin')));
   }
 

@@ -7,7 +7,7 @@ import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSin
 import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { startProvider } from '@platform/terraform-provider';
-import { Launcher } from '../isolation/client.ts';
+import { Launcher, type Outputs } from '../isolation/client.ts';
 import { watchMemory } from './memory.ts';
 import { processRef } from './process-ref.ts';
 import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
@@ -69,13 +69,29 @@ export function runRunner(): void {
   send({ type: 'ready', runner: processRef(process.pid) ?? { pid: process.pid, startTime: '' } });
 }
 
-/** What serves Terraform's calls to the `coder` provider in a run. */
-interface Provider {
-  reattach: string;
-  close(): Promise<void>;
+/** What a run of Terraform needs. */
+interface Prepared {
+  as: Preparation['as'];
+  /** Serves Terraform's calls to the `coder` provider. */
+  provider: { reattach: string; close(): Promise<void> } | undefined;
+  /** Absent: Terraform runs as this process's user. */
+  outputs: Outputs | undefined;
 }
 
-async function serveProvider({ provider, as }: Preparation): Promise<Provider | undefined> {
+async function prepare(preparation: Preparation): Promise<Prepared> {
+  const { as } = preparation;
+  const [provider, outputs] = await Promise.allSettled([
+    serveProvider(preparation),
+    as && new Launcher(as.launcher).outputs(),
+  ]);
+  if (provider.status === 'fulfilled' && outputs.status === 'fulfilled')
+    return { as, provider: provider.value, outputs: outputs.value };
+  if (provider.status === 'fulfilled') await provider.value?.close().catch(() => {});
+  if (outputs.status === 'fulfilled') outputs.value?.close();
+  throw provider.status === 'rejected' ? provider.reason : (outputs as PromiseRejectedResult).reason;
+}
+
+async function serveProvider({ provider, as }: Preparation): Promise<Prepared['provider']> {
   if (!provider) return undefined;
   // Terraform runs under another uid, which may not signal this process
   const hold = as && (await new Launcher(as.launcher).hold(as.uid));
@@ -95,23 +111,23 @@ async function whenBegun(
   begun: Promise<RunSpec | undefined>,
   send: (event: RunnerEvent) => void,
 ): Promise<void> {
-  const serving = serveProvider(preparation);
+  const preparing = prepare(preparation);
   // reported when the run begins
-  serving.catch(() => {});
+  preparing.catch(() => {});
   const spec = await begun;
   try {
-    if (spec) await execute(spec, preparation, await serving, send);
+    if (spec) await execute(spec, await preparing, send);
   } catch (err) {
     await finish(spec!, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send);
   }
-  const provider = await serving.catch(() => undefined);
-  await provider?.close().catch((err) => log.error(`cannot close a provider: ${errorText(err)}`));
+  const prepared = await preparing.catch(() => undefined);
+  prepared?.outputs?.close();
+  await prepared?.provider?.close().catch((err) => log.error(`cannot close a provider: ${errorText(err)}`));
 }
 
 async function execute(
   spec: RunSpec,
-  { as }: Preparation,
-  provider: Provider | undefined,
+  { as, provider, outputs }: Prepared,
   send: (event: RunnerEvent) => void,
 ): Promise<void> {
   let wake: NodeJS.Timeout | undefined;
@@ -125,7 +141,7 @@ async function execute(
   let exit: RunExit;
   try {
     const env = provider ? { ...spec.env, TF_REATTACH_PROVIDERS: provider.reattach } : spec.env;
-    const { terraform, stdout, stderr, exited } = await (as ? launch(spec, as, env) : start(spec, env));
+    const { terraform, stdout, stderr, exited } = await (as ? launch(spec, as, env, outputs) : start(spec, env));
     // rejects if the file gets less than what the process printed
     const copied = output && copy(stdout, output);
     copied?.catch(() => {});
@@ -199,9 +215,14 @@ async function start(spec: RunSpec, env: Record<string, string>): Promise<Starte
   return { terraform, stdout: child.stdout as Socket, stderr: child.stderr as Socket, exited };
 }
 
-async function launch(spec: RunSpec, { launcher, uid }: NonNullable<Preparation['as']>, env: Record<string, string>) {
+async function launch(
+  spec: RunSpec,
+  { launcher, uid }: NonNullable<Preparation['as']>,
+  env: Record<string, string>,
+  outputs: Outputs | undefined,
+) {
   const { binary: file, args, cwd } = spec;
-  const { process: terraform, ...rest } = await new Launcher(launcher).run({ uid, file, args, cwd, env });
+  const { process: terraform, ...rest } = await new Launcher(launcher).run({ uid, file, args, cwd, env }, outputs);
   return { terraform, ...rest };
 }
 

@@ -1,5 +1,5 @@
-import { watch } from 'node:fs';
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmodSync, mkdtempSync, watch, writeFileSync } from 'node:fs';
+import { readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -46,10 +46,11 @@ export async function socketDir(
 ): Promise<{ path: string; remove(): Promise<void> }> {
   if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH)
     return { path: sessionDir, remove: async () => {} };
-  const path = await mkdtemp(join(tmpdir(), 'prov-'));
+  // in one step, because a build waits for it
+  const path = mkdtempSync(join(tmpdir(), 'prov-'));
   // the build's uid must be able to enter it. The mode of the socket controls who may connect.
-  if (shared) await chmod(path, 0o711);
-  await writeFile(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
+  if (shared) chmodSync(path, 0o711);
+  writeFileSync(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }
 
