@@ -294,7 +294,7 @@ test('starts each of many workspaces once, whichever server is first', async () 
   for (const id of made) {
     const { body: stop } = await restart(id);
     const [row] = await server.services.sql<DueRestart[]>`
-      SELECT *, ${id} AS workspace_id FROM workspace_restarts WHERE stop_build_id = ${stop.id}`;
+      SELECT *, ${id} AS workspace_id, ${template.id} AS template_id FROM workspace_restarts WHERE stop_build_id = ${stop.id}`;
     await finishBuild();
     await Promise.all(contexts.map((ctx) => startAgain(ctx, row!)));
     const [start] = await builds(id);

@@ -50,17 +50,18 @@ export async function anyRestarts(db: Db): Promise<boolean> {
 /** A restart whose stop build has succeeded. */
 export interface DueRestart extends RestartRow {
   workspace_id: string;
+  template_id: string;
 }
 
 const STOP = (db: Db) => db`workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id
   JOIN workspaces w ON w.id = b.workspace_id`;
 
-/** The restarts whose start can be made now, the longest due first. */
-export async function dueRestarts(db: Db, most: number): Promise<DueRestart[]> {
-  return db<
-    DueRestart[]
-  >`SELECT r.*, b.workspace_id FROM workspace_restarts r JOIN ${STOP(db)} ON b.id = r.stop_build_id
-    WHERE j.job_status = 'succeeded' ORDER BY j.completed_at, b.id LIMIT ${most}`;
+/** The restarts whose start can be made now, the longest due first, without those of some templates. */
+export async function dueRestarts(db: Db, most: number, withoutTemplates: readonly string[]): Promise<DueRestart[]> {
+  return db<DueRestart[]>`SELECT r.*, b.workspace_id, w.template_id
+    FROM workspace_restarts r JOIN ${STOP(db)} ON b.id = r.stop_build_id
+    WHERE j.job_status = 'succeeded' AND w.template_id <> ALL (${withoutTemplates}::uuid[])
+    ORDER BY j.completed_at, b.id LIMIT ${most}`;
 }
 
 /** Deletes the restarts whose stop failed or was canceled, and those whose workspace has a newer build. */
