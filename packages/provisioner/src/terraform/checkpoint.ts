@@ -35,7 +35,7 @@ export interface CheckpointOptions {
 /**
  * Watches a state file while Terraform works. It delivers only complete states, and none older than the one before.
  * Terraform truncates the file before it rewrites it, so a reader may find it empty or half-written. A complete file is
- * read at once and delivered a little later with what follows it: a short build sends only its final state.
+ * read at once and delivered a little later, with the changes after it: a short build sends only its final state.
  */
 export class Checkpoints {
   readonly #options: CheckpointOptions;

@@ -1,7 +1,25 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ACLAvailable, Group, Organization, Template, TemplateACL } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { create } from '@bufbuild/protobuf';
+import type {
+  ACLAvailable,
+  Group,
+  Organization,
+  Template,
+  TemplateACL,
+  Workspace,
+  WorkspaceBuild,
+} from '@platform/contract';
+import {
+  createTestTemplate,
+  importedVersion,
+  insertPerson,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { completeJob } from '../app/job/complete.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
 
 let server: TestServer;
@@ -178,6 +196,50 @@ test('changes a person’s permission on a template between use, admin and nothi
   assert.deepEqual([found.users.map(({ username }) => username), found.groups], [['hal'], []]);
   await acl(template, { user_perms: { [hal.id]: '' } });
   assert.equal((await rename()).status, 404);
+});
+
+test('people who lose the permission on a template keep their workspaces, at the version that these have', async () => {
+  const template = await createTestTemplate(server, 'for-ken');
+  const ken = await insertPerson(server, 'ken');
+  const finish = async () => {
+    const own = await takeJob(server);
+    const type = { case: 'workspaceBuild' as const, value: { resources: [] } };
+    await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  };
+  const body = { name: 'kept', template_id: template.id };
+  const made = await server.api<Workspace>('POST', '/users/me/workspaces', { token: ken.token, body });
+  assert.equal(made.status, 201);
+  await finish();
+  const newer = await importedVersion(server, { template_id: template.id });
+  const activate = { body: { id: newer.id } };
+  assert.equal((await server.api('PATCH', `/templates/${template.id}/versions`, activate)).status, 200);
+  const order = async (transition: string, more: object = {}) => {
+    const path = `/workspaces/${made.body.id}/builds`;
+    const answer = await server.api<WorkspaceBuild & Refusal>('POST', path, {
+      token: ken.token,
+      body: { transition, ...more },
+    });
+    if (answer.status === 201) await finish();
+    return [answer.status, answer.body.template_version_id ?? answer.body.message] as const;
+  };
+  const updates = { token: ken.token, body: { automatic_updates: 'always' } };
+  assert.equal((await server.api('PUT', `/workspaces/${made.body.id}/autoupdates`, updates)).status, 204);
+  await acl(template, { group_perms: { [home.id]: '' } });
+  assert.deepEqual(await order('stop'), [201, template.active_version_id]);
+  assert.deepEqual(await order('start'), [201, template.active_version_id]);
+  await order('stop');
+  const [status, message] = await order('start', { template_version_id: newer.id });
+  assert.equal(status, 403);
+  assert.match(message, /can only have its current version/);
+  const restart = { token: ken.token, body: { template_version_id: newer.id } };
+  assert.equal((await server.api('POST', `/workspaces/${made.body.id}/restart`, restart)).status, 403);
+  const requires = { body: { require_active_version: true } };
+  assert.equal((await server.api('PATCH', `/templates/${template.id}`, requires)).status, 200);
+  assert.match((await order('start')).join(), /^403,The template requires its active version/);
+  await acl(template, { group_perms: { [home.id]: 'use' } });
+  assert.deepEqual(await order('start'), [201, newer.id]);
+  await acl(template, { group_perms: { [home.id]: '' } });
+  assert.deepEqual(await order('delete'), [201, newer.id]);
 });
 
 test('rejects permissions for people and groups outside of the organization', async () => {

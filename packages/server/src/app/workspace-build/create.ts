@@ -2,7 +2,7 @@ import type { CreateWorkspaceBuildRequest, WorkspaceBuild } from '@platform/cont
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
-import { versionRules } from '../../db/queries/build-sources.ts';
+import { type VersionRules, versionRules } from '../../db/queries/build-sources.ts';
 import {
   type BuildRow,
   buildById,
@@ -65,7 +65,7 @@ export async function createBuild(
       if (logLevel) requireDebug(ctx);
       const prepared = await prepareBuild(ctx, tx, answers, template, {
         transition: input.transition,
-        versionId: input.template_version_id ?? usualVersion(workspace, input.transition, last),
+        versionId: versionFor(ctx, template, { workspace, last, ...input }),
         ownerId: workspace.owner_id,
         presetId: input.template_version_preset_id,
         given: input.rich_parameter_values ?? [],
@@ -89,6 +89,34 @@ export async function createBuild(
     }),
   );
   return toBuildAlone(ctx, ctx.sql, row);
+}
+
+/**
+ * The version of a build that a person makes. Another version than that of the last build needs the permission to use the
+ * template: people who have lost it keep their workspaces as they are.
+ * @throws AppError `forbidden` if they choose another version, or if the template requires one
+ */
+export function versionFor(
+  ctx: Ctx,
+  template: VersionRules,
+  choice: {
+    workspace: Parameters<typeof usualVersion>[0];
+    last: Pick<BuildRow, 'template_version_id'> | undefined;
+    transition: Transition;
+    template_version_id?: string | undefined;
+  },
+): string {
+  const { workspace, last, transition, template_version_id: chosen } = choice;
+  const version = chosen ?? usualVersion(workspace, transition, last);
+  const current = last?.template_version_id ?? version;
+  if (version === current || may(ctx.actor, 'use', templateObject(template))) return version;
+  if (chosen === undefined && !template.require_active_version) return current;
+  throw new AppError(
+    'forbidden',
+    chosen === undefined
+      ? "The template requires its active version, and you may not use the template. Ask the template's administrators for the permission to use it."
+      : "You may not use the template of this workspace, so the workspace can only have its current version. Ask the template's administrators for the permission to use it.",
+  );
 }
 
 /** The version of a build without a chosen one: a start takes the active version if the workspace is updated by itself. */

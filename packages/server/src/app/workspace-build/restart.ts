@@ -29,7 +29,7 @@ import { type Answers, withAnswers } from '../work/answers.ts';
 import { findWorkspace, workspaceObject } from '../workspace/find.ts';
 import { attemptError } from './attempt.ts';
 import { toBuildAlone } from './convert.ts';
-import { isActive, lockUnchanged, requireDebug, usualVersion, valuesBefore } from './create.ts';
+import { isActive, lockUnchanged, requireDebug, usualVersion, valuesBefore, versionFor } from './create.ts';
 import { alreadyActive, checkBuild, initiatorOf, insertBuild, orderBuild } from './insert.ts';
 import type { NameValue } from './parameters.ts';
 import { type PreparedBuild, prepareBuild } from './prepare.ts';
@@ -123,9 +123,11 @@ async function prepareStart(
   workspace: WorkspaceRow,
   { choice, last, values }: { choice: StartChoice; last: BuildRow | undefined; values: NameValue[] | undefined },
 ): Promise<PreparedBuild> {
-  return prepareBuild(ctx, tx, answers, await versionRules(tx, workspace.template_id), {
+  const template = await versionRules(tx, workspace.template_id);
+  const wanted = choice.template_version_id ?? undefined;
+  return prepareBuild(ctx, tx, answers, template, {
     transition: 'start',
-    versionId: choice.template_version_id ?? usualVersion(workspace, 'start', last),
+    versionId: versionFor(ctx, template, { workspace, last, transition: 'start', template_version_id: wanted }),
     ownerId: workspace.owner_id,
     presetId: choice.template_version_preset_id ?? undefined,
     given: choice.parameters,
