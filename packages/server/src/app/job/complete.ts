@@ -19,9 +19,9 @@ import { notifyBuildEnded } from '../notification/builds.ts';
 import { checkJobBounds } from './bounds.ts';
 import { keepState, RejectedState, storeBuild, storeTimings } from './build-results.ts';
 import { storeImport } from './import-results.ts';
+import { unstored } from './log-lines.ts';
 import { insertModules, insertResources } from './resources.ts';
 import type { StateObserver } from './state.ts';
-import { unstored } from './update.ts';
 
 /** The last lines of a job's log, with their numbers. */
 export interface EndOfLog {

@@ -5,7 +5,7 @@ import { LogSchema } from '@platform/wire/proto/provisionerd';
 import type { OwnedJob } from '../../db/queries/job-ownership.ts';
 import { memory } from '../../rpc/testing/peer.ts';
 import { createLogKeeper } from './log-keeper.ts';
-import { logLine } from './update.ts';
+import { logLine } from './log-lines.ts';
 
 const MIB = 1024 * 1024;
 const JOB = { id: '' } as OwnedJob;

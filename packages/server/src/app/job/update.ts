@@ -1,7 +1,6 @@
 import { AppError } from '@platform/kit';
-import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
-import { LogLevel } from '@platform/wire/proto/provisioner';
-import { type Log, LogSource, type UpdateJobRequest } from '@platform/wire/proto/provisionerd';
+import type { LogNumber } from '@platform/wire/log-sequence';
+import type { UpdateJobRequest } from '@platform/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
 import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
 import {
@@ -15,16 +14,7 @@ import {
 import { importedVersion, setReadme, upsertVariable, upsertWorkspaceTag } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
 import { notOwned } from './complete.ts';
-
-const LEVELS: Record<number, LogLine['level']> = {
-  [LogLevel.TRACE]: 'trace',
-  [LogLevel.DEBUG]: 'debug',
-  [LogLevel.INFO]: 'info',
-  [LogLevel.WARN]: 'warn',
-  [LogLevel.ERROR]: 'error',
-};
-
-const LONGEST_LINE = 1_024;
+import { logLine, unstored } from './log-lines.ts';
 
 /** Selects the lines of an owned job to store now. */
 type KeepLogs = (lines: LogLine[], job: OwnedJob) => LogLine[];
@@ -79,44 +69,6 @@ async function touchAndLog(
   await Promise.all(writes);
   if (kept.length > 0) await events.publish(db, 'job_changed', { job_id: own.jobId, logs: true });
   return touched;
-}
-
-/** The lines of a batch that are not stored yet. Lines without numbers are all taken for new. */
-export function unstored(
-  lines: LogLine[],
-  numbers: LogNumber[] | undefined,
-  epoch: number,
-  stored: LogPositions,
-): { fresh: LogLine[]; positions: LogPositions } {
-  if (!numbers) return { fresh: lines, positions: stored };
-  // numbers from another daemon that ran the job before belong to another epoch
-  const ofEpoch = numbers.map(({ origin, sequence }) => ({ origin: `${epoch}/${origin}`, sequence }));
-  const found = freshLines(lines, ofEpoch, stored);
-  const fresh = found.fresh.map((line, i) => ({ ...line, number: found.freshNumbers[i]! }));
-  return { fresh, positions: found.positions };
-}
-
-export function logLine(log: Log): LogLine {
-  return {
-    source: log.source === LogSource.PROVISIONER ? 'provisioner' : 'provisioner_daemon',
-    level: LEVELS[log.level] ?? 'info',
-    stage: log.stage,
-    // only the part that is stored: the rest would only use memory
-    output: cut(log.output),
-    createdAt: loggedAt(Number(log.createdAt)),
-  };
-}
-
-/** Copies the part that is stored: a substring in V8 keeps the whole string in memory. */
-function cut(output: string): string {
-  if (output.length <= LONGEST_LINE) return output;
-  return Buffer.from(output.slice(0, LONGEST_LINE), 'utf16le').toString('utf16le');
-}
-
-/** The time of a line, or now when the line has no valid time. */
-function loggedAt(ms: number): Date {
-  const at = new Date(ms > 0 ? ms : Number.NaN);
-  return Number.isNaN(at.getTime()) ? new Date() : at;
 }
 
 /** The largest stored README of a template, in bytes: every list of its versions contains it. */

@@ -6,8 +6,9 @@ import { DeliverStateResponse_Outcome, type FinishRequest } from '@platform/wire
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { checkpoint, deliverState } from '../../app/job/checkpoint.ts';
 import { completeJob, type EndOfLog, failJob, notOwned } from '../../app/job/complete.ts';
+import { logLine } from '../../app/job/log-lines.ts';
 import { putBackForEngine } from '../../app/job/post.ts';
-import { logLine, updateJob } from '../../app/job/update.ts';
+import { updateJob } from '../../app/job/update.ts';
 import { commitQuota } from '../../app/quota/commit.ts';
 import { touchJob } from '../../db/queries/job-ownership.ts';
 import { jobById } from '../../db/queries/jobs.ts';
