@@ -16,8 +16,8 @@ const MANY = 200_000;
 
 type Values = Record<string, unknown>;
 
-/** A message with one part that is far too long, for each part of it that can be, at any depth. */
-function* oversized(desc: DescMessage, path: string, seen: readonly string[] = []): Generator<[string, Message]> {
+/** A message with one part that is far too long, for each part of it that can be, at any depth outside of the `seen` types. */
+function* oversized(desc: DescMessage, path: string, seen: readonly string[]): Generator<[string, Message]> {
   if (seen.includes(desc.typeName)) return;
   for (const field of desc.fields) {
     const at = `${path}.${field.name}`;
@@ -52,8 +52,9 @@ function* requests(services: readonly DescService[]): Generator<DescMessage> {
   for (const service of services) for (const { input } of service.methods) yield input;
 }
 
-function unbounded(desc: DescMessage, check: (message: Message) => void): string[] {
-  return [...oversized(desc, desc.name)].flatMap(([path, message]) => {
+/** The parts that a check does not bound, without those in messages that are checked elsewhere. */
+function unbounded(desc: DescMessage, check: (message: Message) => void, elsewhere: readonly string[] = []): string[] {
+  return [...oversized(desc, desc.name, elsewhere)].flatMap(([path, message]) => {
     try {
       check(message);
       return [path];
@@ -74,7 +75,7 @@ for (const [name, bounds, services] of sets) {
     for (const desc of requests(services)) {
       if (bounds.elsewhere?.includes(desc.typeName)) continue;
       count += 1;
-      assert.deepEqual(unbounded(desc, boundsCheck(desc, bounds)), []);
+      assert.deepEqual(unbounded(desc, boundsCheck(desc, bounds), bounds.elsewhere), []);
     }
     assert.ok(count > 5, 'messages were tried');
   });
