@@ -42,13 +42,12 @@ export async function endProcesses(uid: number): Promise<boolean> {
 }
 
 /**
- * Empties folders whose parents the build cannot change, with the rights of the build's uid. A build can take rights from
- * its own folders, which only then need the slow way.
+ * Empties folders with the rights of the build's uid. A folder itself goes, too, if the uid may change its parent. A build
+ * can take rights from its own folders, which only then need the slow way.
  */
 export async function emptyFolders(uid: number, dirs: readonly string[]): Promise<void> {
   const filled = () => dirs.filter((dir) => existsSync(dir) && readdirSync(dir).length > 0);
   const some = filled();
-  // this cannot remove the folders themselves
   if (some.length > 0) await started(uid, '/bin/rm', ['-rf', '--', ...some]);
   for (const dir of filled()) await as(uid, EMPTY, [dir]);
 }

@@ -49,7 +49,6 @@ export interface ShownPlan {
 /** A run that can begin. */
 interface Provided {
   run: PreparedRun;
-  begun: boolean;
   close(): Promise<void>;
 }
 
@@ -244,7 +243,6 @@ export class JobTerraform {
       signal.throwIfAborted();
       await options.onStarted?.(id, run.runner);
       const live = run.begin(spec);
-      provided.begun = true;
       if (options.onEnded) void live.exited.catch(() => {}).then(options.onEnded);
       const started = await live.terraform.catch(() => undefined);
       const result = await this.#follow(command, id, {
@@ -283,15 +281,13 @@ export class JobTerraform {
           ? { provider: { socketPath: join(sockets.path, `provider-${++this.#providers}.sock`), env } }
           : {}),
       });
-      const provided: Provided = {
+      return {
         run,
-        begun: false,
         async close() {
-          if (!provided.begun) run.drop();
+          run.drop();
           await sockets.remove();
         },
       };
-      return provided;
     } catch (err) {
       await sockets.remove();
       throw err;

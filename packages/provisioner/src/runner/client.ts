@@ -13,11 +13,12 @@ export const RUNNER_COMMAND: readonly string[] = [
   fileURLToPath(new URL('./entry.ts', import.meta.url)),
 ];
 
-/** A run whose Terraform has not started. One of the two methods must be called, once. */
+/** What a run needs is there. One of the two methods must be called. */
 export interface PreparedRun {
   runner: ProcessRef;
   /** Starts Terraform. The outcome is also in the run's files, for a later daemon. */
   begin(spec: RunSpec): LiveRun;
+  /** Ends what was prepared. Does nothing after `begin`. */
   drop(): void;
 }
 

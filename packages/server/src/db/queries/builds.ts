@@ -136,17 +136,6 @@ export async function buildNumberOf(db: Db, workspaceId: string, id: string): Pr
   return build?.build_number;
 }
 
-/** The workspace of a build, for its watchers. */
-export async function workspaceOfBuild(
-  db: Db,
-  buildId: string,
-): Promise<{ workspace_id: string; owner_id: string } | undefined> {
-  const [row] = await db<{ workspace_id: string; owner_id: string }[]>`
-    SELECT w.id AS workspace_id, w.owner_id FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id
-    WHERE b.id = ${buildId}`;
-  return row;
-}
-
 /**
  * Whether any other build of a workspace ever reached a daemon or has a state, so that it may have created resources.
  */
