@@ -17,6 +17,7 @@ import {
 } from '@platform/testkit';
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { systemContext } from '../app/context.ts';
+import { createLogKeeper } from '../app/job/log-keeper.ts';
 import { updateJob } from '../app/job/update.ts';
 import { buildTags } from '../app/job/workspace-tags.ts';
 import { withAnswers } from '../app/work/answers.ts';
@@ -35,7 +36,7 @@ async function template(name: string, tags: Record<string, string>, main = '# no
   const pending = await pendingVersion(server, { file_id: uploaded.body.hash });
   const own = await takeJob(server, pending.job.tags);
   const request = create(UpdateJobRequestSchema, { jobId: own.jobId, workspaceTags: tags });
-  await updateJob(server.services, own, request, (lines) => lines);
+  await updateJob(server.services, own, request, createLogKeeper());
   await finishImport(server, own, {});
   const made = await server.api<Template>('POST', '/organizations/default/templates', {
     body: { name, template_version_id: pending.id },

@@ -18,6 +18,7 @@ import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { createAgentReports } from '../app/agent/reports.ts';
+import { createLogKeeper } from '../app/job/log-keeper.ts';
 import { updateJob } from '../app/job/update.ts';
 import { connectedAgent } from '../authz/proofs.ts';
 import { dialAgent, type MadeAgent, makeAgents } from '../rpc/testing/agents.ts';
@@ -175,7 +176,12 @@ test('keeps the beginning of a long README', async () => {
   const version = await pendingVersion(server);
   const own = await takeJob(server);
   const readme = Buffer.alloc(4 * 1024 * 1024, 'x');
-  await updateJob(server.services, own, create(UpdateJobRequestSchema, { jobId: own.jobId, readme }), (lines) => lines);
+  await updateJob(
+    server.services,
+    own,
+    create(UpdateJobRequestSchema, { jobId: own.jobId, readme }),
+    createLogKeeper(),
+  );
   await finishImport(server, own);
   const { body } = await server.api<{ readme: string }>('GET', `/templateversions/${version.id}`);
   assert.equal(body.readme.length, 262_144);

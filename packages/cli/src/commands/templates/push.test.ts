@@ -6,6 +6,7 @@ import { PassThrough } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import type { TemplateVersion } from '@platform/contract';
+import { createLogKeeper } from '@platform/server/app/job/log-keeper';
 import { updateJob } from '@platform/server/app/job/update';
 import { failTaken, finishImport, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
@@ -47,7 +48,7 @@ async function importNext(): Promise<void> {
     userVariableValues: [...values].map(([name, value]) => ({ name, value })),
   });
   try {
-    await updateJob(server.services, own, request, (lines) => lines);
+    await updateJob(server.services, own, request, createLogKeeper());
   } catch (err) {
     return failTaken(server, own, (err as Error).message);
   }

@@ -4,13 +4,7 @@ import type { Timing } from '@platform/wire/proto/provisioner';
 import type { CompletedJob, FailedJob } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
 import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
-import {
-  type EndedJob,
-  finishJob,
-  type Owned,
-  type Ownership,
-  ownershipState,
-} from '../../db/queries/job-ownership.ts';
+import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { notedBuild } from '../../db/queries/notifications.ts';
 import { together } from '../../db/together.ts';
@@ -96,7 +90,7 @@ async function store(
 }
 
 /** Stores the lines that are not stored yet. */
-async function storeEnd(tx: Tx, job: Owned<EndedJob>, log: EndOfLog | undefined): Promise<void> {
+async function storeEnd(tx: Tx, job: Owned<JobRow>, log: EndOfLog | undefined): Promise<void> {
   if (!log) return;
   const lines = unstored(log.lines, log.numbers, job.acquire_epoch, job.log_positions).fresh;
   if (lines.length > 0) await insertJobLogs(tx, job, lines);

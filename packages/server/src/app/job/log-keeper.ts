@@ -10,7 +10,7 @@ const TAIL_LINES = 1_000;
  * stores the first lines as they arrive and keeps the last lines in memory. When the job ends, it stores those, with a
  * line that says how many were left out.
  */
-export function createLogKeeper() {
+export function createLogKeeper(stored?: LogPositions) {
   let bytes = 0;
   let left = 0;
   const tail: LogLine[] = [];
@@ -24,6 +24,8 @@ export function createLogKeeper() {
     return fresh.length > 0;
   };
   return {
+    /** How much of the log is stored, as far as the server knows without asking. Absent: it does not know. */
+    stored,
     /** Whether `keep` would select all of these lines. */
     hasRoom: (lines: readonly LogLine[]): boolean =>
       tail.length === 0 && bytes + lines.reduce((sum, line) => sum + sizeOf(line), 0) <= HEAD_BYTES,

@@ -1,8 +1,7 @@
 import { AppError } from '@platform/kit';
 import type { LogNumber } from '@platform/wire/log-sequence';
 import type { UpdateJobRequest } from '@platform/wire/proto/provisionerd';
-import type { Db, Tx } from '../../db/connect.ts';
-import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
+import { insertJobLogs, type LogLine, touchWithLogs } from '../../db/queries/job-logs.ts';
 import {
   type Owned,
   type OwnedJob,
@@ -12,12 +11,11 @@ import {
   touchJob,
 } from '../../db/queries/job-ownership.ts';
 import { importedVersion, setReadme, upsertVariable, upsertWorkspaceTag } from '../../db/queries/version-contents.ts';
+import { together } from '../../db/together.ts';
 import type { Services } from '../context.ts';
 import { notOwned } from './complete.ts';
+import type { LogKeeper } from './log-keeper.ts';
 import { logLine, unstored } from './log-lines.ts';
-
-/** Selects the lines of an owned job to store now. */
-type KeepLogs = (lines: LogLine[], job: OwnedJob) => LogLine[];
 
 export interface UpdateResult {
   canceled: boolean;
@@ -29,16 +27,15 @@ export async function updateJob(
   services: Services,
   own: Ownership,
   request: UpdateJobRequest,
-  keepLogs: KeepLogs,
+  keeper: LogKeeper,
   /** The number of each log line, from our daemons. */
   numbers?: LogNumber[],
 ): Promise<UpdateResult> {
-  const { sql } = services;
   const lines = request.logs.map(logLine);
-  // The touch locks the job's row. Of two batches with the same lines, the second sees how far the first got.
   const touched = numbers
-    ? await sql.begin((tx) => touchAndLog(services, tx, own, lines, keepLogs, numbers))
-    : await touchAndLog(services, sql, own, lines, keepLogs);
+    ? ((await storeNext(services, own, lines, keeper, numbers)) ??
+      (await storeFresh(services, own, lines, keeper, numbers)))
+    : await storeAll(services, own, lines, keeper);
   if (!touched) throw await notOwned(services, own);
   const canceled = touched.canceled_at !== null;
   const found =
@@ -47,28 +44,71 @@ export async function updateJob(
   return { canceled, variableValues: await storeTemplateFacts(services, touched, request) };
 }
 
-async function touchAndLog(
-  { events, config }: Services,
-  db: Db,
+/** Stores lines without numbers. */
+async function storeAll(
+  { sql, events, config }: Services,
   own: Ownership,
   lines: LogLine[],
-  keepLogs: KeepLogs,
-  numbers?: LogNumber[],
+  keeper: LogKeeper,
 ): Promise<Owned<TouchedJob> | undefined> {
-  const touched = await touchJob(db, own, config.provisionerLease);
-  if (!touched || lines.length === 0) return touched;
-  let fresh = lines;
-  const writes: Promise<unknown>[] = [];
-  if (numbers) {
-    const found = unstored(lines, numbers, own.epoch, touched.log_positions);
-    fresh = found.fresh;
-    if (fresh.length > 0) writes.push(setLogPositions(db as Tx, touched, found.positions));
-  }
-  const kept = keepLogs(fresh, touched);
-  if (kept.length > 0) writes.push(insertJobLogs(db, touched, kept));
-  await Promise.all(writes);
-  if (kept.length > 0) await events.publish(db, 'job_changed', { job_id: own.jobId, logs: true });
+  const touched = await touchJob(sql, own, config.provisionerLease);
+  const kept = touched ? keeper.keep(lines, touched) : [];
+  if (kept.length === 0) return touched;
+  await insertJobLogs(sql, touched!, kept);
+  events.publishSoon('job_changed', { job_id: own.jobId, logs: true });
   return touched;
+}
+
+/**
+ * Stores numbered lines in one statement: a build begins when its first report is answered. Undefined without a change if
+ * this server does not know how much of the log is stored, or if the log is too long to store all of it.
+ */
+async function storeNext(
+  { sql, events, config }: Services,
+  own: Ownership,
+  lines: LogLine[],
+  keeper: LogKeeper,
+  numbers: LogNumber[],
+): Promise<Owned<TouchedJob> | undefined> {
+  const known = keeper.stored;
+  if (!known || !keeper.hasRoom(lines)) return undefined;
+  const { fresh, positions } = unstored(lines, numbers, own.epoch, known);
+  if (fresh.length === 0) return undefined;
+  const touched = await touchWithLogs(sql, own, config.provisionerLease, { known, positions, lines: fresh });
+  if (!touched) return undefined;
+  keeper.stored = positions;
+  // counts them
+  keeper.keep(fresh, touched);
+  events.publishSoon('job_changed', { job_id: own.jobId, logs: true });
+  return touched;
+}
+
+/** Stores those of the numbered lines that are not stored yet. */
+async function storeFresh(
+  services: Services,
+  own: Ownership,
+  lines: LogLine[],
+  keeper: LogKeeper,
+  numbers: LogNumber[],
+): Promise<Owned<TouchedJob> | undefined> {
+  const { sql, events, config } = services;
+  const stored = await sql.begin(async (tx) => {
+    // It locks the job's row. Of two batches with the same lines, the second sees how far the first got.
+    const touched = await touchJob(tx, own, config.provisionerLease);
+    if (!touched) return undefined;
+    const { fresh, positions } = unstored(lines, numbers, own.epoch, touched.log_positions);
+    if (fresh.length > 0) {
+      const kept = keeper.keep(fresh, touched);
+      await together([
+        setLogPositions(tx, touched, positions),
+        kept.length > 0 ? insertJobLogs(tx, touched, kept) : undefined,
+      ]);
+      if (kept.length > 0) await events.publish(tx, 'job_changed', { job_id: own.jobId, logs: true });
+    }
+    return { touched, positions };
+  });
+  keeper.stored = stored?.positions;
+  return stored?.touched;
 }
 
 /** The largest stored README of a template, in bytes: every list of its versions contains it. */

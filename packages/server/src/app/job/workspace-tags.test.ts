@@ -9,6 +9,7 @@ import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
 import { systemContext } from '../context.ts';
 import { withAnswers } from '../work/answers.ts';
+import { createLogKeeper } from './log-keeper.ts';
 import { updateJob } from './update.ts';
 import { type BuildOf, buildTags } from './workspace-tags.ts';
 
@@ -49,7 +50,7 @@ async function version(main: string, given: Given = {}): Promise<TemplateVersion
     userVariableValues: given.variables ?? [],
     workspaceTags: given.workspaceTags ?? module.workspaceTags,
   });
-  await updateJob(server.services, own, request, (lines) => lines);
+  await updateJob(server.services, own, request, createLogKeeper());
   const richParameters = (given.parameters ?? []).map((one) => ({ type: 'string', mutable: true, ...one }));
   await finishImport(server, own, { richParameters });
   return pending;

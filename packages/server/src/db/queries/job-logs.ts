@@ -1,7 +1,7 @@
-import type { LogNumber } from '@platform/wire/log-sequence';
+import type { LogNumber, LogPositions } from '@platform/wire/log-sequence';
 import type { SystemTask } from '../../authz/proofs.ts';
-import type { Db } from '../connect.ts';
-import type { OwnedJob } from './job-ownership.ts';
+import type { Db, Sql } from '../connect.ts';
+import { type Owned, type OwnedJob, type Ownership, signOfLife, type TouchedJob } from './job-ownership.ts';
 
 export interface LogLine {
   source: 'provisioner_daemon' | 'provisioner';
@@ -27,10 +27,36 @@ export type JobLogWriter = OwnedJob | { task: SystemTask; id: string };
 
 export async function insertJobLogs(db: Db, { id: jobId }: JobLogWriter, logs: LogLine[]): Promise<void> {
   await db`INSERT INTO provisioner_job_logs (job_id, created_at, source, level, stage, output)
-    SELECT ${jobId}::uuid, l.* FROM unnest(
-      ${logs.map((log) => log.createdAt.toISOString())}::text[]::timestamptz[], ${logs.map((log) => log.source)}::text[],
-      ${logs.map((log) => log.level)}::text[], ${logs.map((log) => log.stage.slice(0, 128))}::text[],
-      ${logs.map((log) => log.output.replaceAll('\0', '').slice(0, 1024))}::text[]) AS l`;
+    SELECT ${jobId}::uuid, l.* FROM ${rowsOf(db, logs)} AS l`;
+}
+
+const rowsOf = (db: Db, logs: LogLine[]) => db`unnest(
+  ${logs.map((log) => log.createdAt.toISOString())}::text[]::timestamptz[], ${logs.map((log) => log.source)}::text[],
+  ${logs.map((log) => log.level)}::text[], ${logs.map((log) => log.stage.slice(0, 128))}::text[],
+  ${logs.map((log) => log.output.replaceAll('\0', '').slice(0, 1024))}::text[])`;
+
+/**
+ * Stores a sign of life and the next lines of a job's log, in one statement, if as much of the log is stored as the caller
+ * knows. Undefined if not, and if this daemon does not own the job: then nothing has changed.
+ */
+export async function touchWithLogs(
+  sql: Sql,
+  own: Ownership,
+  leaseMs: number,
+  next: { known: LogPositions; positions: LogPositions; lines: LogLine[] },
+): Promise<Owned<TouchedJob> | undefined> {
+  const [row] = await sql<Owned<TouchedJob>[]>`
+    WITH touched AS (
+      UPDATE provisioner_jobs SET ${signOfLife(sql, leaseMs)}, log_positions = ${sql.json(next.positions)}
+      WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
+        AND log_positions = ${sql.json(next.known)}
+      RETURNING id, canceled_at, force_canceled, log_positions
+    ), stored AS (
+      INSERT INTO provisioner_job_logs (job_id, created_at, source, level, stage, output)
+      SELECT touched.id, l.* FROM touched CROSS JOIN ${rowsOf(sql, next.lines)} AS l
+    )
+    SELECT * FROM touched`;
+  return row;
 }
 
 /** Adds a line of the server to a job's log. */

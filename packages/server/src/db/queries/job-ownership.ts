@@ -33,11 +33,14 @@ export interface TouchedJob {
   log_positions: LogPositions;
 }
 
+/** The assignments of a sign of life. */
+export const signOfLife = (db: Db, leaseMs: number) => db`
+  updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond', unconfirmed = false`;
+
 /** Stores a sign of life. Undefined if this daemon does not own the job. */
 export async function touchJob(db: Db, own: Ownership, leaseMs: number): Promise<Owned<TouchedJob> | undefined> {
   const [row] = await db<Owned<TouchedJob>[]>`
-    UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-      unconfirmed = false
+    UPDATE provisioner_jobs SET ${signOfLife(db, leaseMs)}
     WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
     RETURNING id, canceled_at, force_canceled, log_positions`;
   return row;
@@ -61,16 +64,13 @@ export async function renewLeases(db: Db, held: Ownership[], leaseMs: number): P
       AND updated_at > now() - ${HUNG_MS} * interval '1 millisecond'`;
 }
 
-/** A job that its daemon ends, with how much of its log is stored. */
-export type EndedJob = JobRow & Pick<TouchedJob, 'log_positions'>;
-
 /** Ends a job for its owner. Undefined if this daemon does not own it. */
 export async function finishJob(
   db: Db,
   own: Ownership,
   verdict: { error?: string | undefined; errorCode?: string | undefined },
-): Promise<Owned<EndedJob> | undefined> {
-  const [row] = await db<Owned<EndedJob>[]>`
+): Promise<Owned<JobRow> | undefined> {
+  const [row] = await db<Owned<JobRow>[]>`
     UPDATE provisioner_jobs SET updated_at = now(), completed_at = now(), lease_expires_at = NULL,
       error = ${verdict.error || null}, error_code = ${verdict.errorCode || null}
     WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL

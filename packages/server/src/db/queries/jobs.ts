@@ -1,3 +1,4 @@
+import type { LogPositions } from '@platform/wire/log-sequence';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
@@ -32,6 +33,8 @@ export interface JobRow {
   /** Whether no person waits for it. */
   background: boolean;
   turn: number;
+  /** How much of its log is stored. */
+  log_positions: LogPositions;
   job_status: JobStatus;
   /** The constraints for Terraform's version in the template, as written there. */
   required_version: string;

@@ -54,7 +54,7 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
         await jobs.putBack(own);
         return undefined;
       }
-      jobs.add(own);
+      jobs.add(own, job);
     } catch (err) {
       if (turn.signal.aborted) return undefined;
       throw err;

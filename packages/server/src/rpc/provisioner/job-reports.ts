@@ -37,7 +37,7 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
     async updateJob(request: Parameters<typeof updateJob>[2], call: DrpcContext) {
       const { own, logs } = await jobs.confirm(request.jobId, call.metadata);
       const numbers = parseLogNumbers(call.metadata[LOG_SEQUENCE_KEY], request.logs.length);
-      return updateJob(services, own, request, (lines, job) => logs.keep(lines, job), numbers);
+      return updateJob(services, own, request, logs, numbers);
     },
     async failJob(request: Parameters<typeof failJob>[2], call: DrpcContext) {
       const job = await jobs.confirm(request.jobId, call.metadata);
@@ -62,7 +62,7 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
       let log: EndOfLog | undefined = { lines, numbers };
       if (!job.logs.hasRoom(lines)) {
         const update = create(UpdateJobRequestSchema, { jobId: result.value.jobId, logs });
-        await updateJob(services, job.own, update, (all, owned) => job.logs.keep(all, owned), numbers);
+        await updateJob(services, job.own, update, job.logs, numbers);
         log = undefined;
       }
       await jobs.finish(job, () =>

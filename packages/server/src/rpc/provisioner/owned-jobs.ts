@@ -4,7 +4,7 @@ import { createLogKeeper, type LogKeeper } from '../../app/job/log-keeper.ts';
 import { putBackJob } from '../../app/job/post.ts';
 import { insertJobLogs } from '../../db/queries/job-logs.ts';
 import { jobsOfWorker, type Ownership, ownershipOf, UNCONFIRMED_MS } from '../../db/queries/job-ownership.ts';
-import { jobById } from '../../db/queries/jobs.ts';
+import { type JobRow, jobById } from '../../db/queries/jobs.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import type { DaemonContext } from './context.ts';
 
@@ -53,8 +53,13 @@ export class OwnedJobs {
   }
 
   /** Adds a job that the daemon has acquired and not confirmed yet. */
-  add(own: Ownership): void {
-    this.#jobs.set(own.jobId, { own, logs: createLogKeeper(), confirmed: false, since: performance.now() });
+  add(own: Ownership, { log_positions }: Pick<JobRow, 'log_positions'>): void {
+    this.#jobs.set(own.jobId, {
+      own,
+      logs: createLogKeeper(log_positions),
+      confirmed: false,
+      since: performance.now(),
+    });
   }
 
   /** Adds a job that the daemon goes on with after a new connection. */
