@@ -14,6 +14,8 @@ export interface BackgroundTask {
   needsLock: boolean;
   /** Subscribes to events that start a run early. Returns functions that unsubscribe. */
   wakeOn?: (wake: () => void) => (() => void)[];
+  /** The time from an event until the run that it starts, in ms. Further events within it start no other. Default: none. */
+  gatherMs?: number;
   /** Runs the task once. May return the time in ms after which to run again if that is sooner than the period. */
   run(signal: AbortSignal): Promise<number | undefined>;
 }

@@ -49,6 +49,30 @@ test('runs a task when it is added, after its period, and earlier where a run as
   assert.equal(seldom.runs(), 1);
 });
 
+test('events that come together start one run, after the time in which they gather', async () => {
+  const tasks = driver();
+  let wake = () => {};
+  const wakeOn: BackgroundTask['wakeOn'] = (given) => {
+    wake = given;
+    return [];
+  };
+  const task = counting({ gatherMs: 50, wakeOn });
+  tasks.add(task.task);
+  await task.reached(1);
+  const from = performance.now();
+  for (let event = 0; event < 10; event++) {
+    wake();
+    await new Promise(setImmediate);
+  }
+  await task.reached(2);
+  assert.ok(performance.now() - from > 45);
+  wake();
+  await task.reached(3);
+  assert.equal(task.runs(), 3);
+  wake();
+  await tasks.close();
+});
+
 test('a wake-up during a run starts exactly one more', async () => {
   const tasks = driver();
   const gate = Promise.withResolvers<undefined>();

@@ -50,6 +50,7 @@ class TaskLoop {
   readonly #unsubscribe: (() => void)[];
   readonly #runs: Record<TaskOutcome, number> = { succeeded: 0, failed: 0, skipped: 0 };
   #timer: NodeJS.Timeout | undefined;
+  #gathering: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   #again = false;
   #last: Pick<TaskStatus, 'lastRun' | 'durationMs' | 'error'> = { lastRun: undefined, durationMs: 0, error: undefined };
@@ -57,7 +58,7 @@ class TaskLoop {
   constructor(task: BackgroundTask, services: Pick<Services, 'sql' | 'clock' | 'log'>) {
     this.#task = task;
     this.#services = services;
-    this.#unsubscribe = task.wakeOn?.(() => this.#wake()) ?? [];
+    this.#unsubscribe = task.wakeOn?.(() => this.#onEvent()) ?? [];
     if (task.delayMs === undefined) this.#wake();
     else this.#timer = setTimeout(() => this.#wake(), task.delayMs).unref();
   }
@@ -76,6 +77,7 @@ class TaskLoop {
   async close(): Promise<void> {
     this.#stop.abort(new Error('the server ends'));
     clearTimeout(this.#timer);
+    clearTimeout(this.#gathering);
     for (const off of this.#unsubscribe) off();
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
@@ -83,6 +85,17 @@ class TaskLoop {
     });
     await Promise.race([this.#running, late]);
     clearTimeout(timer);
+  }
+
+  #onEvent(): void {
+    const { gatherMs } = this.#task;
+    if (gatherMs === undefined) this.#wake();
+    else {
+      this.#gathering ??= setTimeout(() => {
+        this.#gathering = undefined;
+        this.#wake();
+      }, gatherMs).unref();
+    }
   }
 
   #wake(): void {

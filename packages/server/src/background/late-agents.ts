@@ -5,6 +5,8 @@ import { nextLateAgentMs, takeLateAgents } from '../db/queries/agents.ts';
 
 /** How often to look without the event of a build that ended: an event of another server may be lost. */
 const PERIOD_MS = 60_000;
+/** The deadline of a new agent is at least a second away, so a run for each of many builds that end would find nothing. */
+const GATHER_MS = 500;
 /** After the deadline, so that those who watch see the agent as late for certain. */
 const AFTER_MS = 100;
 
@@ -19,6 +21,7 @@ export function lateAgentsTask(services: Services): BackgroundTask {
     name,
     periodMs: PERIOD_MS,
     needsLock: false,
+    gatherMs: GATHER_MS,
     // a build that ended may have made agents; their deadlines are in its rows
     wakeOn: (wake) => [events.on('workspace_changed', ({ agents_outdated: ended }) => void (ended && wake()))],
     async run() {

@@ -32,12 +32,7 @@ export function restartsTask(services: Services): BackgroundTask {
     // one start that keeps failing must not delay the others
     retryMs: WAITING_MS,
     needsLock: false,
-    wakeOn: (wake) => [
-      events.on(
-        'workspace_changed',
-        ({ agents_outdated: ended, restarting }) => void ((ended || restarting) && wake()),
-      ),
-    ],
+    wakeOn: (wake) => [events.on('workspace_changed', ({ restarting }) => void (restarting && wake()))],
     async run(signal) {
       if (!(await anyRestarts(sql))) return undefined;
       const ctx = systemContext(services, name, signal);

@@ -20,7 +20,7 @@ export interface EventMap {
   job_changed: { job_id: string; end?: boolean; logs?: boolean };
   /** Someone requested the cancellation of a job. */
   job_canceled: { job_id: string; force: boolean };
-  /** A workspace, its build or one of its agents changed. With `restarting`, a start is to follow its stop. */
+  /** A workspace, its build or one of its agents changed. With `restarting`, a start is to follow its stop, which may have ended. */
   workspace_changed: { workspace_id: string; owner_id?: string; agents_outdated?: boolean; restarting?: boolean };
   /** An agent's logs grew. */
   agent_logs: { agent_id: string };

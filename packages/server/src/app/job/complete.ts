@@ -144,6 +144,7 @@ export async function announce(services: Services, tx: Tx, job: JobRow): Promise
   const build = job.type === 'workspace_build' ? await notedBuild(tx, job.input.workspace_build_id!) : undefined;
   if (!build) return;
   await notifyBuildEnded(services, tx, build, job);
-  const { workspace_id, owner_id } = build;
-  await services.events.publish(tx, 'workspace_changed', { workspace_id, owner_id, agents_outdated: true });
+  const { workspace_id, owner_id, restarts } = build;
+  const more = restarts ? { restarting: true } : {};
+  await services.events.publish(tx, 'workspace_changed', { workspace_id, owner_id, agents_outdated: true, ...more });
 }

@@ -4,6 +4,7 @@ import { type BuildState, firstState, type OwnedBuild } from './build-states.ts'
 import { bump } from './deadlines.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobStatus } from './jobs.ts';
+import { IS_RESTARTED } from './restarts.ts';
 import type { WorkspaceRow } from './workspaces.ts';
 
 export type Transition = 'start' | 'stop' | 'delete';
@@ -47,7 +48,7 @@ const COLUMNS = (db: Db) => db`
   b.created_at, b.updated_at, w.name AS workspace_name, w.owner_id, u.username AS owner_name,
   u.avatar_url AS owner_avatar_url, w.organization_id, w.template_id, w.dormant_at, tv.name AS template_version_name,
   i.username AS initiator_name, j.job_status,
-  EXISTS (SELECT FROM workspace_restarts s WHERE s.stop_build_id = b.id) AS restarts
+  ${db.unsafe(IS_RESTARTED)} AS restarts
   FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
   JOIN template_versions tv ON tv.id = b.template_version_id JOIN users i ON i.id = b.initiator_id
   JOIN provisioner_jobs j ON j.id = b.job_id`;

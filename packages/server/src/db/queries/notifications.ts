@@ -1,6 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
+import { IS_RESTARTED } from './restarts.ts';
 import type { UserRow } from './users.ts';
 
 export type Method = 'smtp' | 'webhook' | 'inbox';
@@ -297,13 +298,16 @@ export interface NotedBuild {
   version_message: string;
   /** The builds and attempts of the workspace that failed in a row. */
   failed_attempts: number;
+  /** Whether a start is to follow: it is the stop of a restart. */
+  restarts: boolean;
 }
 
 export async function notedBuild(db: Db, buildId: string): Promise<NotedBuild | undefined> {
   const [row] = await db<NotedBuild[]>`SELECT b.id, b.build_number, b.transition, b.reason, b.initiator_id,
       i.username AS initiator, w.id AS workspace_id, w.name AS workspace, w.owner_id, u.username AS owner,
       w.organization_id, t.id AS template_id, t.name AS template, v.name AS version, v.message AS version_message,
-      w.automatic_attempts AS failed_attempts
+      w.automatic_attempts AS failed_attempts,
+      ${db.unsafe(IS_RESTARTED)} AS restarts
     FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
     JOIN users i ON i.id = b.initiator_id JOIN templates t ON t.id = w.template_id
     JOIN template_versions v ON v.id = b.template_version_id WHERE b.id = ${buildId}`;

@@ -42,6 +42,9 @@ export async function restartOf(db: Db, stopBuildId: string): Promise<RestartRow
   return row;
 }
 
+/** Whether the build `b` is the stop of a restart. */
+export const IS_RESTARTED = 'EXISTS (SELECT FROM workspace_restarts s WHERE s.stop_build_id = b.id)';
+
 export async function anyRestarts(db: Db): Promise<boolean> {
   const [row] = await db<{ some: boolean }[]>`SELECT EXISTS (SELECT FROM workspace_restarts) AS some`;
   return row!.some;
