@@ -142,6 +142,36 @@ test('a posted job wakes one group of daemons with equal tags, the one with the 
   }
 });
 
+test('jobs posted at once all reach the waiting daemons, with one query each', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const tags = { ...UNTAGGED, crowd: 'yes' };
+  let queries = 0;
+  const { sql: counting } = loseAnswers(sql, 'acquire_epoch = acquire_epoch + 1', (nth) => {
+    queries = nth;
+    return false;
+  });
+  const queue = createJobQueue({ ...server.services, sql: counting }, { lookAgainMs: 3_600_000 });
+  const stop = new AbortController();
+  const taken: string[] = [];
+  const wait = () => queue.next(worker(organization!.id, tags), stop.signal).then(({ id }) => taken.push(id));
+  try {
+    const waits = Promise.allSettled([wait(), wait(), wait(), wait(), wait()]);
+    await eventually('all wait', async () => queue.waiting(organization!.id, tags) === 5 && queries > 0);
+    const before = queries;
+    const versions = await Promise.all([1, 2, 3, 4].map(() => pendingVersion(server, { tags: { crowd: 'yes' } })));
+    await eventually('one waits', async () => taken.length === 4 && queue.waiting(organization!.id, tags) === 1);
+    assert.deepEqual(taken.sort(), versions.map(({ job }) => job.id).sort());
+    assert.equal(queries - before, 4);
+    stop.abort();
+    await waits;
+    await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE id = ANY(${taken})`;
+  } finally {
+    stop.abort();
+    queue.close();
+  }
+});
+
 test('finds a job whose notification was lost within a second', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;

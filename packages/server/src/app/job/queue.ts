@@ -31,8 +31,12 @@ interface Domain {
   engineVersions: readonly number[];
   waiters: Set<Waiter>;
   looking: Promise<void> | undefined;
-  again: boolean;
+  /** For how many jobs to look: one for each that was posted and each daemon that came. */
+  wanted: number;
 }
+
+/** More jobs than any domain has daemons. */
+const ALL = 1_000_000_000;
 
 /**
  * Hands pending jobs to waiting daemons, which never poll. A posted job wakes one matching domain, not all. One
@@ -66,7 +70,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
         engineVersions,
         waiters: new Set(),
         looking: undefined,
-        again: false,
+        wanted: 0,
       };
       domains.set(key, domain);
     }
@@ -77,16 +81,16 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
     if (domain.waiters.size === 0 && !domain.looking) domains.delete(domain.key);
   };
 
-  function look(domain: Domain): Promise<void> {
-    domain.again = true;
-    domain.looking ??= lookUntilEmpty(domain)
+  function look(domain: Domain, jobs: number): Promise<void> {
+    domain.wanted += jobs;
+    domain.looking ??= lookForWanted(domain)
       .catch((err) => {
-        domain.again = false;
+        domain.wanted = 0;
         log.warn('could not query pending jobs', { err: errorText(err) });
       })
       .finally(() => {
         domain.looking = undefined;
-        if (domain.again && domain.waiters.size > 0) void look(domain);
+        if (domain.wanted > 0 && domain.waiters.size > 0) void look(domain, 0);
         else forgetIfIdle(domain);
       });
     return domain.looking;
@@ -104,25 +108,29 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
     }
   }
 
-  async function lookUntilEmpty(domain: Domain): Promise<void> {
-    while (domain.again) {
-      domain.again = false;
-      for (;;) {
-        const waiter = domain.waiters.values().next().value;
-        if (!waiter) break;
-        domain.waiters.delete(waiter);
-        let job: Owned<JobRow> | undefined;
-        try {
-          job = await take(domain, waiter.worker);
-        } finally {
-          if (!job && !waiter.gone) domain.waiters.add(waiter);
-        }
-        if (!job) break;
-        void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
-        if (!waiter.take(job)) {
-          const own = ownershipOf(waiter.worker, job.id, job.acquire_epoch);
-          await whenReachable(() => putBackJob(services, own), { signal: closed.signal });
-        }
+  /** A query that finds nothing takes as long as one that does, so there is none to see whether more jobs are there. */
+  async function lookForWanted(domain: Domain): Promise<void> {
+    while (domain.wanted > 0) {
+      const waiter = domain.waiters.values().next().value;
+      if (!waiter) {
+        domain.wanted = 0;
+        return;
+      }
+      const { wanted } = domain;
+      domain.waiters.delete(waiter);
+      let job: Owned<JobRow> | undefined;
+      try {
+        job = await take(domain, waiter.worker);
+      } finally {
+        if (!job && !waiter.gone) domain.waiters.add(waiter);
+      }
+      // what was wanted during the query may have come too late for it
+      domain.wanted -= job ? 1 : wanted;
+      if (!job) continue;
+      void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
+      if (!waiter.take(job)) {
+        const own = ownershipOf(waiter.worker, job.id, job.acquire_epoch);
+        await whenReachable(() => putBackJob(services, own), { signal: closed.signal });
       }
     }
   }
@@ -134,10 +142,10 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
       // A query that runs right now may have missed the job. The domain queries again, and only that result counts.
       if (domain.organizationId !== organizationId || (domain.waiters.size === 0 && !domain.looking)) continue;
       if (!matches(tags, domain.tags) || !rangeHas(terraform_range, domain.engineVersions)) continue;
-      if (domain.waiters.size === 0) domain.again = true;
+      if (domain.waiters.size === 0) domain.wanted += 1;
       else if (!best || Object.keys(domain.tags).length < Object.keys(best.tags).length) best = domain;
     }
-    if (best) void look(best);
+    if (best) void look(best, 1);
   }
 
   let lookingAll = false;
@@ -145,7 +153,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
   const lookAll = async () => {
     if (lookingAll) return;
     lookingAll = true;
-    for (const domain of [...domains.values()]) if (domain.waiters.size > 0) await look(domain);
+    for (const domain of [...domains.values()]) if (domain.waiters.size > 0) await look(domain, ALL);
     lookingAll = false;
   };
   const timer = setInterval(() => void lookAll(), lookAgainMs);
@@ -177,7 +185,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
         };
         signal.addEventListener('abort', leave, { once: true });
         domain.waiters.add(waiter);
-        void look(domain);
+        void look(domain, 1);
       });
     },
     waiting(organizationId, tags) {
