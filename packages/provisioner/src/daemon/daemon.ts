@@ -28,6 +28,8 @@ const MOST_TRIES = 5;
 const MOST_PUT_BACK = 3;
 const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
+/** The time from one look for room on the disk to the next, in ms. Many short builds then need one and not one each. */
+const LOOK_FOR_ROOM_MS = 2_000;
 
 /** The parts that several daemons of one process share. */
 export interface Shared extends Machine {
@@ -142,6 +144,8 @@ class Daemon implements ProvisionerDaemon {
   readonly #abandoned = new AbortController();
   readonly #active = new Set<ActiveJob>();
   #unfinished: AppError | undefined;
+  /** When to look for room on the disk again, on the monotonic clock. */
+  #lookForRoomAt = Number.NEGATIVE_INFINITY;
   /** How often this daemon left each job unfinished. */
   readonly #left = new Map<string, number>();
   /** How often each job went back to the queue since the last job that started. */
@@ -275,7 +279,10 @@ class Daemon implements ProvisionerDaemon {
     const waits = backoff({ baseMs: 500, capMs: 15_000 });
     for (let said: string | undefined; ; ) {
       try {
-        for (const dir of [this.#options.workDir, this.#options.cacheDir, tmpdir()]) await Session.probe(dir);
+        const now = this.#clock.monotonic();
+        const forRoom = now >= this.#lookForRoomAt;
+        for (const dir of [this.#options.workDir, this.#options.cacheDir, tmpdir()]) Session.probe(dir, { forRoom });
+        if (forRoom) this.#lookForRoomAt = now + LOOK_FOR_ROOM_MS;
         if (said) this.#log.info('accepting jobs again');
         return;
       } catch (err) {
@@ -303,6 +310,7 @@ class Daemon implements ProvisionerDaemon {
       this.#putBack.clear();
       return session;
     } catch (err) {
+      this.#lookForRoomAt = Number.NEGATIVE_INFINITY;
       const reason = errorText(err);
       const full = await fullDisk(err, [this.#options.workDir]);
       if (full !== undefined) tools.diskPause.begin(full);

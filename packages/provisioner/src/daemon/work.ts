@@ -93,8 +93,9 @@ export class ActiveJob {
     this.#judged = true;
     try {
       // a daemon that dies meanwhile leaves a job that the next one finishes again, with the same result
-      const [delivered] = await Promise.allSettled([jobLink.deliver(ending), this.#keep(ending)]);
-      if (delivered.status === 'rejected') throw delivered.reason;
+      const delivered = jobLink.deliver(ending);
+      this.#keep(ending);
+      await delivered;
       return verdict.kind;
     } catch (err) {
       if (!(err instanceof DrpcError)) throw err;
@@ -114,16 +115,18 @@ export class ActiveJob {
   }
 
   /** Stores how the job ended for later daemons if that is possible. */
-  async #keep(ending: Ending): Promise<void> {
+  #keep(ending: Ending): void {
     const { session, log } = this.#options;
     if (session.entry.phase === 'verdict') return;
-    await session.keepEnding(ending).catch((err) => {
+    try {
+      session.keepEnding(ending);
+    } catch (err) {
       // for example, the disk is full. The verdict in memory is enough.
       log.error('cannot store the result of a job; delivering it from memory', {
         job: this.jobId,
         reason: errorText(err),
       });
-    });
+    }
   }
 
   /** Runs the job and returns its verdict with the end of its log. */
@@ -138,7 +141,7 @@ export class ActiveJob {
         const error = `The provisioner daemon died ${deaths} times while it prepared this job.`;
         return { verdict: { kind: 'fail', job: failure(job, error) }, rest: { logs: [], numbers: [] } };
       }
-      await session.write({ deaths });
+      session.write({ deaths });
     }
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
     const terraform = await engineFor(tools.engines, job.templateSourceArchive, session.entry.requiredVersion);
@@ -155,7 +158,7 @@ export class ActiveJob {
     const { session, log } = this.#options;
     log.warn('lost a job', { job: this.jobId, reason: reason.message });
     const given = this.#job?.type.case === 'workspaceBuild' ? wholeState(this.#job.type.value.state) : undefined;
-    const state = await session.state({ given });
+    const state = session.state({ given });
     if (session.entry.phase !== 'start' && state.length > 0) {
       const outcome = await this.jobLink.deliverState(state, reason.message);
       log.info('delivered the state of a lost job', { job: this.jobId, outcome });

@@ -1,7 +1,20 @@
 import { createHash } from 'node:crypto';
-import { constants, type Stats } from 'node:fs';
-import { chmod, chown, lstat, mkdir, open, readdir, readlink, symlink } from 'node:fs/promises';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  createReadStream,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  type Stats,
+} from 'node:fs';
+import { lstat, mkdir, open, readdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { AppError } from '@platform/kit';
 
 /**
@@ -11,14 +24,17 @@ import { AppError } from '@platform/kit';
 
 /** Lets a build write a tree that the daemon made, through the build's group. The daemon is a member of that group. */
 export async function shareTree(path: string, gid: number): Promise<void> {
-  const info = await lstat(path).catch(() => undefined);
+  const info = lstatSync(path, { throwIfNoEntry: false });
   if (!info || info.uid !== process.getuid!()) return;
   if (info.isSymbolicLink()) return;
   const owner = info.mode & 0o700;
-  await chown(path, info.uid, gid);
+  chownSync(path, info.uid, gid);
   // after chown, which clears the setgid bit. With it, new files of the build belong to its group.
-  await chmod(path, info.isDirectory() ? 0o2770 : owner | (owner >> 3));
-  if (info.isDirectory()) for (const name of await readdir(path)) await shareTree(join(path, name), gid);
+  chmodSync(path, info.isDirectory() ? 0o2770 : owner | (owner >> 3));
+  if (!info.isDirectory()) return;
+  const names = readdirSync(path);
+  if (names.length > 0) await immediate();
+  for (const name of names) await shareTree(join(path, name), gid);
 }
 
 /**
@@ -26,12 +42,17 @@ export async function shareTree(path: string, gid: number): Promise<void> {
  * folder whose path the build cannot change. It rejects a hard link, because that may be another file of the daemon.
  * @throws AppError `forbidden` for any other file.
  */
-export async function openOwned(path: string, uid: number, { alsoOwn = false } = {}) {
-  const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  const info = await handle.stat().catch(() => undefined);
-  const own = alsoOwn && info?.uid === process.getuid!() && info.nlink === 1;
-  if (info?.isFile() && (info.uid === uid || own)) return { handle, info };
-  await handle.close();
+export function openOwned(path: string, uid: number, { alsoOwn = false } = {}): { fd: number; info: Stats } {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const info = fstatSync(fd);
+    const own = alsoOwn && info.uid === process.getuid!() && info.nlink === 1;
+    if (info.isFile() && (info.uid === uid || own)) return { fd, info };
+  } catch (err) {
+    closeSync(fd);
+    throw err;
+  }
+  closeSync(fd);
   throw new AppError('forbidden', `${path} is not a regular file of the build.`);
 }
 
@@ -40,20 +61,19 @@ export async function openOwned(path: string, uid: number, { alsoOwn = false } =
  * the owner does not matter. @throws AppError `forbidden` for any other file, `too_large` over `most` bytes.
  */
 export async function readOwned(path: string, uid: number | undefined, most: number): Promise<string> {
-  const { handle, info } = uid === undefined ? await openAny(path) : await openOwned(path, uid, { alsoOwn: true });
+  const { fd, info } = uid === undefined ? openAny(path) : openOwned(path, uid, { alsoOwn: true });
   try {
     if (info.size > most) throw new AppError('too_large', `${path} is larger than ${most} bytes.`);
     const bytes = Buffer.alloc(info.size);
-    const { bytesRead } = await handle.read(bytes, 0, info.size, 0);
-    return bytes.toString('utf8', 0, bytesRead);
+    return bytes.toString('utf8', 0, readSync(fd, bytes, 0, info.size, 0));
   } finally {
-    await handle.close();
+    closeSync(fd);
   }
 }
 
-async function openAny(path: string) {
-  const handle = await open(path, 'r');
-  return { handle, info: await handle.stat() };
+function openAny(path: string): { fd: number; info: Stats } {
+  const fd = openSync(path, 'r');
+  return { fd, info: fstatSync(fd) };
 }
 
 /**
@@ -123,13 +143,13 @@ export async function copyOwned(from: string, to: string, options: CopyOptions, 
     } else if (entry.isSymbolicLink()) {
       if (!sums) await symlink(await readlink(source), target);
     } else if (entry.isFile()) {
-      const { handle, info } = await openOwned(source, uid);
+      const { fd, info } = openOwned(source, uid);
       try {
         const mode = sums || info.mode & 0o100 ? 0o755 : 0o644;
         const hash = sums && createHash('sha256');
         const out = await open(target, 'wx', mode);
         try {
-          for await (const chunk of handle.createReadStream({ autoClose: false, highWaterMark: 1 << 20 })) {
+          for await (const chunk of createReadStream('', { fd, autoClose: false, highWaterMark: 1 << 20 })) {
             hash?.update(chunk as Buffer);
             await out.writeFile(chunk as Buffer);
           }
@@ -138,7 +158,7 @@ export async function copyOwned(from: string, to: string, options: CopyOptions, 
         }
         if (hash) sums.set(path, hash.digest('hex'));
       } finally {
-        await handle.close();
+        closeSync(fd);
       }
     }
   }

@@ -103,10 +103,10 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   ctx.signal.throwIfAborted();
   const stage = APPLY_STAGES[transition] ?? APPLY_STAGES[WorkspaceTransition.START];
   shipper.stage(stage);
-  const note = async (id: string, runner: ProcessRef) => {
+  const note = (id: string, runner: ProcessRef) => {
     const pairs = replaced.map(({ resource, paths }): [string, string[]] => [resource, paths]);
     const { own: lines, unsent } = shipper;
-    await session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines, unsent } });
+    session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines, unsent } });
   };
   const done = await finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
     terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
@@ -141,8 +141,8 @@ async function finish(
     inFlight: () => progress.creating,
     deliver: async (checkpoint) => port.checkpoint?.(checkpoint),
   });
-  const failure = async (why: string) =>
-    new BuildFailure(why, await session.state({ given, read: checkpoints.newest }), progress.timings);
+  const failure = (why: string) =>
+    new BuildFailure(why, session.state({ given, read: checkpoints.newest }), progress.timings);
   try {
     await apply();
     await checkpoints.close();
@@ -150,18 +150,16 @@ async function finish(
     await checkpoints.closeAfterLook();
     const { creating } = progress;
     const lost = creating.length > 0 ? `\nResources that were being created: ${creating.join(', ')}.` : '';
-    throw await failure(`${errorText(err)}${lost}`);
+    throw failure(`${errorText(err)}${lost}`);
   }
-  const left = await readStateFile(session.statePath, session.entry.user?.uid);
+  const left = readStateFile(session.statePath, session.entry.user?.uid);
   if (left === 'missing' && !existsSync(session.templateDir))
-    throw await failure(
+    throw failure(
       'The folder of this build is gone, so its last changes are unknown. Check for resources that no workspace uses.',
     );
   // Terraform writes a state file even without resources
   if (left === 'incomplete' || left === 'missing')
-    throw await failure(
-      `terraform apply ended, but its state file is ${left}. The server keeps the last complete state.`,
-    );
+    throw failure(`terraform apply ended, but its state file is ${left}. The server keeps the last complete state.`);
   const state = left.bytes;
   try {
     const described = describe(readState(state), prepared.graph, (text) => {

@@ -27,7 +27,7 @@ export async function changeEngine(ctx: JobContext, shipper: LogShipper, failure
     const text = `${sentence(unmet)} The job continues with ${nameOf(other)} instead of ${nameOf(terraform)}.`;
     shipper.say(LogLevel.INFO, text);
     // a daemon that adopts the job chooses the same engine
-    await session.write({ requiredVersion: constraints.join(', ') });
+    session.write({ requiredVersion: constraints.join(', ') });
     ctx.terraform = other;
     return;
   }

@@ -60,9 +60,7 @@ async function uploadPackage(
   { address, version }: FrozenPackage,
   { most, part }: { most: number; part: number },
 ): Promise<Uint8Array[]> {
-  const found = (await installedPackages(entry)).find(
-    (other) => other.address === address && other.version === version,
-  );
+  const found = installedPackages(entry).find((other) => other.address === address && other.version === version);
   if (!found) throw new AppError('internal', `The provider ${address} is gone from the cache.`);
   const archive = join(ctx.session.dir, `package-${crypto.randomUUID()}`);
   try {

@@ -45,7 +45,7 @@ export async function planTransitions(
   let early: { start: Promise<void>; stop: Promise<void> } | undefined;
   const beside = async (): Promise<Beside | undefined> => {
     // large providers need much memory, and each command starts its own
-    if (early || (await usesPlugins(ctx.session.templateDir))) return undefined;
+    if (early || usesPlugins(ctx.session.templateDir)) return undefined;
     const ends = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
     const onEnded = ends.map(({ resolve }) => resolve);
     early = {

@@ -1,5 +1,14 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { AppError, errorText } from '@platform/kit';
@@ -14,7 +23,7 @@ import {
 import type { BuildUser } from '../isolation/protocol.ts';
 import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
-import { replaceFile, replaceSmallFile } from '../runner/replace-file.ts';
+import { replaceInOneStep } from '../runner/replace-file.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
 import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraform/state-file.ts';
@@ -60,7 +69,10 @@ export interface JournalEntry {
   requiredVersion?: string;
 }
 
-/** A session's directory and its journal. Only the daemon can use it, except the folders that the build works in. */
+/**
+ * A session's directory and its journal. Only the daemon can use it, except the folders that the build works in. Files are
+ * written in one step and not by the thread pool: a build waits for them, and the steps take longer than the writing.
+ */
 export class Session {
   readonly dir: string;
   /** Empties folders that belong to the job's own user. Set if there is a launcher. */
@@ -85,7 +97,7 @@ export class Session {
     known: Pick<JournalEntry, 'frozenId' | 'requiredVersion'> = {},
   ): Promise<Session> {
     const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
-    await mkdir(workDir, { recursive: true, mode: 0o700 });
+    mkdirSync(workDir, { recursive: true, mode: 0o700 });
     const session = new Session(dir, {
       version: 1,
       jobId: job.jobId,
@@ -96,9 +108,9 @@ export class Session {
     });
     try {
       // a build with another uid can enter it but not list it
-      await mkdir(dir, { mode: 0o711 });
-      await writeFile(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
-      await session.write({});
+      mkdirSync(dir, { mode: 0o711 });
+      writeFileSync(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
+      session.write({});
     } catch (err) {
       await rm(dir, { recursive: true, force: true });
       throw err;
@@ -107,15 +119,17 @@ export class Session {
     return session;
   }
 
-  /** Throws if no job can start here, for example because the disk is full or the folder is not writable. */
-  static async probe(dir: string): Promise<void> {
+  /**
+   * Throws if no job can start here, because the folder is not writable or, with `forRoom`, because the disk is full.
+   */
+  static probe(dir: string, { forRoom }: { forRoom: boolean }): void {
     // several daemons can share a folder
     const path = join(dir, `probe-${crypto.randomUUID()}`);
     try {
-      await mkdir(dir, { recursive: true, mode: 0o700 });
-      await writeFile(path, PROBE, { mode: 0o600 });
+      mkdirSync(dir, { recursive: true, mode: 0o700 });
+      writeFileSync(path, forRoom ? PROBE : '', { mode: 0o600 });
     } finally {
-      await rm(path, { force: true });
+      rmSync(path, { force: true });
     }
   }
 
@@ -137,9 +151,9 @@ export class Session {
     return join(this.templateDir, STATE_FILE);
   }
 
-  async write(changes: Partial<JournalEntry>): Promise<void> {
+  write(changes: Partial<JournalEntry>): void {
     this.#entry = { ...this.#entry, ...changes };
-    replaceSmallFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
+    replaceInOneStep(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
   }
 
   /**
@@ -153,11 +167,12 @@ export class Session {
 
   async #unpack(archive: Uint8Array): Promise<void> {
     await this.#clear();
-    await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
-    await mkdir(this.outDir, { recursive: true, mode: 0o700 });
+    if (existsSync(this.templateDir))
+      await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+    mkdirSync(this.outDir, { recursive: true, mode: 0o700 });
     await unpackArchive(archive, this.templateDir);
     // a state in the archive is not the state of this workspace
-    for (const name of STATE_FILES) await rm(join(this.templateDir, name), { recursive: true, force: true });
+    for (const name of STATE_FILES) rmSync(join(this.templateDir, name), { recursive: true, force: true });
   }
 
   async job(): Promise<AcquiredJob> {
@@ -166,14 +181,14 @@ export class Session {
   }
 
   /** Stores how the job ended until the server has received it. */
-  async keepEnding({ verdict, rest }: Ending): Promise<void> {
+  keepEnding({ verdict, rest }: Ending): void {
     const bytes =
       verdict.kind === 'complete' ? toBinary(CompletedJobSchema, verdict.job) : toBinary(FailedJobSchema, verdict.job);
     const { logs, numbers } = rest;
     const log = create(FinishRequestSchema, { logs, logNumbers: formatLogNumbers(numbers) });
-    if (logs.length > 0) await replaceFile(join(this.dir, REST_OF_LOG), toBinary(FinishRequestSchema, log));
-    await replaceFile(join(this.dir, 'verdict.bin'), bytes);
-    await this.write({ phase: 'verdict', verdict: verdict.kind });
+    if (logs.length > 0) replaceInOneStep(join(this.dir, REST_OF_LOG), toBinary(FinishRequestSchema, log));
+    replaceInOneStep(join(this.dir, 'verdict.bin'), bytes);
+    this.write({ phase: 'verdict', verdict: verdict.kind });
   }
 
   async ending(): Promise<Ending> {
@@ -196,8 +211,8 @@ export class Session {
   }
 
   /** The newest complete state of a run, for the server to store. Empty: the server keeps the state that it has. */
-  async state(known: { given?: WholeState | undefined; read?: WholeState | undefined }): Promise<Uint8Array> {
-    return (await newestState(this.templateDir, { ...known, user: this.#entry.user?.uid }))?.bytes ?? new Uint8Array();
+  state(known: { given?: WholeState | undefined; read?: WholeState | undefined }): Uint8Array {
+    return newestState(this.templateDir, { ...known, user: this.#entry.user?.uid })?.bytes ?? new Uint8Array();
   }
 
   /** Ignores a failure: the launcher ends the processes before another job gets the uid. */
@@ -217,8 +232,8 @@ export class Session {
     // processes that still run could fill the folders again
     await this.#release();
     await this.#clear();
-    await removeSockets(this.dir);
-    await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
+    removeSockets(this.dir);
+    if (!removeFew(this.dir)) await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
     await this.#release();
   }
 
@@ -242,7 +257,7 @@ export class Session {
         const mine = entry.owner.pid === me.pid && entry.owner.startTime === me.startTime;
         if (mine ? !isLeft(entry.jobId) : isAlive(entry.owner) || !(await claim(dir, entry.owner))) continue;
         const session = new Session(dir, { ...entry, owner: me });
-        await session.write({});
+        session.write({});
         adopted.push(session);
       } catch (err) {
         // Nobody can continue a session without a readable journal. An old one is removed.
@@ -254,6 +269,21 @@ export class Session {
       }
     }
     return adopted;
+  }
+}
+
+/** Removes a folder with files and empty folders, in one step. False if it has more than that. */
+function removeFew(dir: string): boolean {
+  try {
+    for (const entry of readdirSync(dir, { withFileTypes: true })) {
+      const path = join(dir, entry.name);
+      if (entry.isDirectory()) rmdirSync(path);
+      else unlinkSync(path);
+    }
+    rmdirSync(dir);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -34,7 +34,7 @@ export async function runJob(ctx: JobContext): Promise<Ending> {
   const { deaths, phase, run } = ctx.session.entry;
   const shipper: LogShipper = new LogShipper(
     ctx.port,
-    { delivered: (mark) => void terraform.noteDelivered(mark).catch(() => {}), stage: timed },
+    { delivered: (mark) => terraform.noteDelivered(mark), stage: timed },
     { attempt: deaths, ...(phase === 'apply' ? { own: run?.lines, unsent: run?.unsent } : {}) },
   );
   const fresh = phase === 'start';

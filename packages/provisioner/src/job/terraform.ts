@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { existsSync, writeFileSync } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '@platform/kit';
@@ -34,7 +34,7 @@ export interface CommandOptions {
   /** Additional variables for terraform's environment. */
   env?: Env;
   /** Called with the run's id and runner before terraform starts, so that a later daemon can find the run. */
-  onStarted?: (id: string, runner: ProcessRef) => Promise<void>;
+  onStarted?: (id: string, runner: ProcessRef) => void;
   /** The log waits for this. If it rejects, the log does not become part of the job's. */
   logAfter?: Promise<void> | undefined;
   /** Called when terraform has ended, before its whole log is delivered. */
@@ -233,7 +233,7 @@ export class JobTerraform {
           ...options.providerEnv,
           ...options.env,
           ...TERRAFORM_ENV,
-          ...(await collectorEnv(session.templateDir, env, terraform.version)),
+          ...collectorEnv(session.templateDir, env, terraform.version),
           ...(debug ? { TF_LOG: 'JSON' } : {}),
         },
         ...runFiles(session.dir, id),
@@ -241,7 +241,7 @@ export class JobTerraform {
       };
       await this.#mayBegin;
       signal.throwIfAborted();
-      await options.onStarted?.(id, run.runner);
+      options.onStarted?.(id, run.runner);
       const live = run.begin(spec);
       if (options.onEnded) void live.exited.catch(() => {}).then(options.onEnded);
       const started = await live.terraform.catch(() => undefined);
@@ -273,7 +273,7 @@ export class JobTerraform {
   async #provide(env: Env): Promise<Provided> {
     const { session, runner, attachProvider, launcher } = this.#ctx;
     const user = await this.#user();
-    const sockets = await socketDir(session.dir, user !== undefined);
+    const sockets = socketDir(session.dir, user !== undefined);
     try {
       const run = await runner.prepare({
         ...(user && launcher ? { as: { launcher: launcher.socketPath, uid: user.uid } } : {}),
@@ -285,11 +285,11 @@ export class JobTerraform {
         run,
         async close() {
           run.drop();
-          await sockets.remove();
+          sockets.remove();
         },
       };
     } catch (err) {
-      await sockets.remove();
+      sockets.remove();
       throw err;
     }
   }
@@ -298,7 +298,7 @@ export class JobTerraform {
   #user(): Promise<BuildUser | undefined> {
     const { job, session, launcher } = this.#ctx;
     const find = async () => {
-      if (launcher && !session.entry.user) await session.write({ user: await launcher.userOf(job, session.dir) });
+      if (launcher && !session.entry.user) session.write({ user: await launcher.userOf(job, session.dir) });
       return session.entry.user;
     };
     this.#userFound ??= find();
@@ -333,9 +333,13 @@ export class JobTerraform {
   }
 
   /** Notes how much of a run's log the server has received, so that a later daemon continues there. */
-  async noteDelivered({ origin, offset }: Delivered): Promise<void> {
+  noteDelivered({ origin, offset }: Delivered): void {
     const { logPath } = runFiles(this.#ctx.session.dir, origin);
-    await writeFile(`${logPath}.offset`, String(offset), { mode: 0o600 });
+    try {
+      writeFileSync(`${logPath}.offset`, String(offset), { mode: 0o600 });
+    } catch {
+      // for example, the disk is full. The later daemon sends lines that the server knows by their numbers.
+    }
   }
 }
 
@@ -344,10 +348,10 @@ export class JobTerraform {
  * the collector it takes two thirds of the time. The memory limit turns the collector on again for a large state. Other
  * providers inherit the variables, and some need more memory than any safe limit, so with them this returns nothing.
  */
-async function collectorEnv(dir: string, env: Env, version: string): Promise<Env> {
+function collectorEnv(dir: string, env: Env, version: string): Env {
   // Terraform supports GOMEMLIMIT since 1.4
   if (env['GOGC'] !== undefined || env['GOMEMLIMIT'] !== undefined || !isAtLeast(version, '1.4.0')) return {};
-  return (await usesPlugins(dir)) ? {} : { GOGC: 'off', GOMEMLIMIT: '1GiB' };
+  return usesPlugins(dir) ? {} : { GOGC: 'off', GOMEMLIMIT: '1GiB' };
 }
 
 /**

@@ -1,10 +1,7 @@
-import { stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Whether Terraform starts providers as processes of their own for an initialized template. */
-export function usesPlugins(dir: string): Promise<boolean> {
-  return stat(join(dir, '.terraform', 'providers')).then(
-    () => true,
-    () => false,
-  );
+export function usesPlugins(dir: string): boolean {
+  return existsSync(join(dir, '.terraform', 'providers'));
 }

@@ -13,11 +13,8 @@ export async function replaceFile(path: string, content: string | Uint8Array): P
   }
 }
 
-/**
- * `replaceFile` in one step, for a few hundred bytes that a build waits for: four steps of the thread pool take longer than
- * the writing.
- */
-export function replaceSmallFile(path: string, content: string): void {
+/** `replaceFile` in one step, for what a build waits for: four steps of the thread pool take longer than the writing. */
+export function replaceInOneStep(path: string, content: string | Uint8Array): void {
   const partial = `${path}.${crypto.randomUUID()}.partial`;
   try {
     writeFileSync(partial, content, { mode: 0o600 });

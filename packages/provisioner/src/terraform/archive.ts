@@ -1,12 +1,15 @@
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { Readable } from 'node:stream';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { AppError, errorText } from '@platform/kit';
 import tar from 'tar-stream';
 
 const MAX_FILE = 10 << 20;
 const MAX_TOTAL = 100 << 20;
 const MAX_ENTRIES = 20_000;
+/** The entries that are unpacked in one step. Templates have a few, and a build waits for them. */
+const ENTRIES_AT_ONCE = 64;
 
 /** The relative path for a name in the archive. Undefined if the path would leave the directory. */
 export function localPath(name: string): string | undefined {
@@ -21,8 +24,8 @@ export function localPath(name: string): string | undefined {
  * @throws AppError `invalid` for a damaged archive, a path that leaves the directory, or an archive over a limit.
  */
 export async function unpackArchive(archive: Uint8Array, dir: string): Promise<void> {
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  await chmod(dir, 0o700);
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  chmodSync(dir, 0o700);
   const extract = tar.extract();
   const source = Readable.from([Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)]);
   source.pipe(extract);
@@ -32,11 +35,12 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
     for await (const entry of extract) {
       const { name, type, mode } = entry.header;
       if (++entries > MAX_ENTRIES) throw cannotUnpack(`it has more than ${MAX_ENTRIES} entries`);
+      if (entries % ENTRIES_AT_ONCE === 0) await immediate();
       const path = localPath(name);
       if (path === undefined) throw cannotUnpack(`the path ${JSON.stringify(name)} leaves the directory`);
       const target = join(dir, path);
       if (type === 'directory') {
-        await mkdir(target, { recursive: true, mode: 0o700 });
+        mkdirSync(target, { recursive: true, mode: 0o700 });
         entry.resume();
         continue;
       }
@@ -53,9 +57,9 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
         if (total > MAX_TOTAL) throw cannotUnpack(`it holds more than ${MAX_TOTAL >> 20} MiB`);
         parts.push(part);
       }
-      await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+      mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
       // Always with the owner's bits, so that the daemon can read and write the file.
-      await writeFile(target, Buffer.concat(parts), { mode: ((mode ?? 0) & 0o777) | 0o600 });
+      writeFileSync(target, Buffer.concat(parts), { mode: ((mode ?? 0) & 0o777) | 0o600 });
     }
   } catch (err) {
     if (err instanceof AppError) throw err;

@@ -1,10 +1,11 @@
-import { type FSWatcher, watch } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { type FSWatcher, statSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readStateFile, type WholeState } from './state-file.ts';
 
 const POLL_MS = 250;
+/** The time from a change of the file to a look. The system reports each rewrite several times while it goes on. */
+const SETTLE_MS = 10;
 /** The wait before another read of an incomplete file. Terraform completes a file within a few milliseconds. */
 const REREAD_MS = 5;
 const REREADS = 10;
@@ -35,13 +36,14 @@ export interface CheckpointOptions {
 /**
  * Watches a state file while Terraform works. It delivers only complete states, and none older than the one before.
  * Terraform truncates the file before it rewrites it, so a reader may find it empty or half-written. A complete file is
- * read at once and delivered a little later, with the changes after it: a short build sends only its final state.
+ * read soon and delivered a little later, with the changes after it: a short build sends only its final state.
  */
 export class Checkpoints {
   readonly #options: CheckpointOptions;
   readonly #watcher: FSWatcher | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #closing = new AbortController();
+  #settling: NodeJS.Timeout | undefined;
   #newest: WholeState | undefined;
   /** Stamp of the last complete file. */
   #fileStamp = '';
@@ -57,7 +59,7 @@ export class Checkpoints {
     const name = basename(options.statePath);
     try {
       this.#watcher = watch(dirname(options.statePath), (_event, file) => {
-        if (file === null || file === name) this.#look();
+        if (file === null || file === name) this.#lookSoon();
       });
       this.#watcher.on('error', () => {});
     } catch {
@@ -77,6 +79,7 @@ export class Checkpoints {
     this.#closing.abort();
     this.#watcher?.close();
     clearInterval(this.#timer);
+    clearTimeout(this.#settling);
     await this.#reading;
     await this.#delivering;
   }
@@ -86,6 +89,13 @@ export class Checkpoints {
     await this.close();
     await this.#check();
     if (this.#isNew()) await this.#deliver().catch(() => {});
+  }
+
+  #lookSoon(): void {
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined;
+      this.#look();
+    }, SETTLE_MS);
   }
 
   #look(): void {
@@ -107,7 +117,7 @@ export class Checkpoints {
 
   /** Reads the file if it has changed. An incomplete file is read again at the next look. */
   async #check(): Promise<void> {
-    const stamp = await stampOf(this.#options.statePath);
+    const stamp = stampOf(this.#options.statePath);
     if (stamp !== this.#fileStamp && (await this.#read())) this.#fileStamp = stamp;
   }
 
@@ -139,7 +149,7 @@ export class Checkpoints {
   /** Reads the file. False if it is incomplete. */
   async #read(): Promise<boolean> {
     for (let tries = 0; ; tries++) {
-      const read = await readStateFile(this.#options.statePath, this.#options.user);
+      const read = readStateFile(this.#options.statePath, this.#options.user);
       if (read === 'missing') return true;
       if (read !== 'incomplete') {
         const known = this.#newest;
@@ -154,7 +164,11 @@ export class Checkpoints {
 
 const flightStamp = (inFlight: readonly string[]): string => inFlight.join(' ');
 
-async function stampOf(path: string): Promise<string> {
-  const found = await stat(path, { bigint: true }).catch(() => undefined);
-  return found ? `${found.mtimeNs} ${found.size}` : '';
+function stampOf(path: string): string {
+  try {
+    const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return found ? `${found.mtimeNs} ${found.size}` : '';
+  } catch {
+    return ''; // the folder is gone or closed
+  }
 }

@@ -3,6 +3,7 @@
 // not prepared the version gets everything from there, so it needs no registry.
 
 import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
 import { chmod, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError, errorText, type Logger } from '@platform/kit';
@@ -47,19 +48,26 @@ export interface FrozenSource {
 }
 
 /** The providers of an initialized directory: `host/namespace/type`, version, and the folder of the package. */
-export async function installedPackages(dir: string): Promise<{ address: string; version: string; path: string }[]> {
+export function installedPackages(dir: string): { address: string; version: string; path: string }[] {
   const root = join(dir, '.terraform', 'providers');
   let level = [''];
   for (let depth = 0; depth < 5; depth++) {
     const next: string[] = [];
-    for (const path of level)
-      for (const name of await readdir(join(root, path)).catch(() => [])) next.push(join(path, name));
+    for (const path of level) for (const name of entriesOf(join(root, path))) next.push(join(path, name));
     level = next;
   }
   return level.sort().map((path) => {
     const parts = path.split('/');
     return { address: parts.slice(0, 3).join('/'), version: parts[3]!, path: join(root, path) };
   });
+}
+
+function entriesOf(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return []; // a file, or nothing
+  }
 }
 
 /** What init has fixed in a directory that the daemon owns. Undefined if it has fetched nothing. */
@@ -69,7 +77,7 @@ export async function freeze(
 ): Promise<FrozenVersion | undefined> {
   const lockFile = await readFile(join(dir, LOCK_FILE)).catch(() => new Uint8Array());
   const packages: FrozenPackage[] = [];
-  for (const { address, version, path } of await installedPackages(dir))
+  for (const { address, version, path } of installedPackages(dir))
     packages.push({ address, version, checksum: await checksumOf(path), fileHash: new Uint8Array(), moreHashes: [] });
   if (packages.length === 0 && how.modulesHash.length === 0) return undefined;
   const { attached, engine, modulesHash: moduleFilesHash } = how;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { constants } from 'node:fs';
-import { copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { constants, createReadStream, existsSync, readFileSync, utimesSync } from 'node:fs';
+import { copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Clock, type Logger, systemClock } from '@platform/kit';
 import { ADDRESSES } from '@platform/terraform-provider';
@@ -160,10 +160,10 @@ export class VersionCache {
     const entry = join(this.#dir, key);
     let meta: Meta;
     try {
-      meta = JSON.parse(await readFile(join(entry, 'meta.json'), 'utf8')) as Meta;
+      meta = JSON.parse(readFileSync(join(entry, 'meta.json'), 'utf8')) as Meta;
       // another import of the same archive may have found other versions
       if (frozen && meta.frozen !== frozen.id) return undefined;
-      if (!(await providersPresent(entry))) {
+      if (!providersPresent(entry)) {
         await removeTree(entry);
         return undefined;
       }
@@ -179,7 +179,7 @@ export class VersionCache {
       } else await symlink(join(entry, name), join(dir, name), 'dir');
     }
     const now = this.#clock.now();
-    await utimes(join(entry, 'meta.json'), now, now);
+    utimesSync(join(entry, 'meta.json'), now, now);
     let known = this.#graphs.get(key);
     if (!known) {
       known = {
@@ -351,8 +351,8 @@ export class VersionCache {
   ) {
     const [from, to] = [join(dir, name), join(into, name)];
     if (name !== '.terraform') {
-      const { handle } = await openOwned(from, user.uid, { alsoOwn: true });
-      await writeFile(to, handle.createReadStream(), { mode: 0o644 });
+      const { fd } = openOwned(from, user.uid, { alsoOwn: true });
+      await writeFile(to, createReadStream('', { fd }), { mode: 0o644 });
       return rm(from);
     }
     const place = async (path: string, source: string) => {
@@ -374,17 +374,7 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-async function providersPresent(dir: string): Promise<boolean> {
-  for (const { path } of await installedPackages(dir))
-    if (
-      !(await stat(path).then(
-        () => true,
-        () => false,
-      ))
-    )
-      return false;
-  return true;
-}
+const providersPresent = (dir: string): boolean => installedPackages(dir).every(({ path }) => existsSync(path));
 
 /**
  * Whether a file of the template or its modules gives a resource a daily cost. A build may change the files meanwhile,

@@ -113,7 +113,7 @@ async function versionsOf(dir: string): Promise<Part[]> {
     const path = join(dir, entry.name);
     const meta = (await stat(join(path, 'meta.json')).catch(() => undefined)) ?? (await stat(path));
     const links: string[] = [];
-    for (const one of await installedPackages(path)) links.push(await readlink(one.path).catch(() => one.path));
+    for (const one of installedPackages(path)) links.push(await readlink(one.path).catch(() => one.path));
     const modules = await readlink(join(path, '.terraform', 'modules')).catch(() => undefined);
     // a link leads into the folder of the unpacked archive
     if (modules) links.push(modules.split(`${sep}.terraform${sep}`)[0]!);

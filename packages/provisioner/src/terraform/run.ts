@@ -1,5 +1,5 @@
-import { chmodSync, mkdtempSync, watch, writeFileSync } from 'node:fs';
-import { readFile, rm } from 'node:fs/promises';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -40,25 +40,25 @@ const SOCKETS_NOTE = 'sockets';
  * otherwise a temporary one. The session stores the path of a temporary one, because a killed daemon does not remove
  * it.
  */
-export async function socketDir(
-  sessionDir: string,
-  shared = false,
-): Promise<{ path: string; remove(): Promise<void> }> {
-  if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH)
-    return { path: sessionDir, remove: async () => {} };
-  // in one step, because a build waits for it
+export function socketDir(sessionDir: string, shared = false): { path: string; remove(): void } {
+  if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH) return { path: sessionDir, remove: () => {} };
   const path = mkdtempSync(join(tmpdir(), 'prov-'));
   // the build's uid must be able to enter it. The mode of the socket controls who may connect.
   if (shared) chmodSync(path, 0o711);
   writeFileSync(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
-  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
 /** Removes the temporary directory that the session's last run may have left. */
-export async function removeSockets(sessionDir: string): Promise<void> {
-  const name = await readFile(join(sessionDir, SOCKETS_NOTE), 'utf8').catch(() => '');
+export function removeSockets(sessionDir: string): void {
+  let name = '';
+  try {
+    name = readFileSync(join(sessionDir, SOCKETS_NOTE), 'utf8');
+  } catch {
+    // there was none
+  }
   // the template's commands can write there too
-  if (/^prov-\w{6}$/.test(name)) await rm(join(tmpdir(), name), { recursive: true, force: true });
+  if (/^prov-\w{6}$/.test(name)) rmSync(join(tmpdir(), name), { recursive: true, force: true });
 }
 
 export interface FollowOptions {
@@ -153,7 +153,8 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     await Promise.all([loop(readEvents), loop(readLog), ended]);
   } finally {
     killer();
-    await Promise.all([events.close(), log.close()]);
+    events.close();
+    log.close();
   }
   if (lost) {
     // Terraform cannot finish without its provider, and nobody may read a state that it still writes.

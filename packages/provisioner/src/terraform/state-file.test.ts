@@ -107,27 +107,27 @@ test('a file that is cut anywhere is incomplete, and newestState finds the newes
   const read = wholeState(state(5));
   const path = join(dir, 'terraform.tfstate');
   const errored = join(dir, 'errored.tfstate');
-  const newest = async (known: Parameters<typeof newestState>[1]) => (await newestState(dir, known))?.serial;
+  const newest = (known: Parameters<typeof newestState>[1]) => newestState(dir, known)?.serial;
   const bytes = state(6);
   for (let round = 0; round < 200; round++) {
     await writeFile(path, bytes.subarray(0, random(bytes.length)));
     await writeFile(errored, bytes.subarray(0, random(bytes.length)));
-    assert.equal(await readStateFile(path), 'incomplete');
-    assert.equal(await newest({ given }), undefined, 'the server keeps its state');
-    assert.equal(await newest({ given, read }), 5n);
+    assert.equal(readStateFile(path), 'incomplete');
+    assert.equal(newest({ given }), undefined, 'the server keeps its state');
+    assert.equal(newest({ given, read }), 5n);
   }
   await writeFile(errored, state(7));
-  assert.equal(await newest({ given, read }), 7n, 'the file for states that Terraform could not save normally');
+  assert.equal(newest({ given, read }), 7n, 'the file for states that Terraform could not save normally');
   await writeFile(path, state(8));
-  assert.equal(await newest({ given, read }), 8n, 'an older error file does not win');
+  assert.equal(newest({ given, read }), 8n, 'an older error file does not win');
   await writeFile(errored, state(9, 'another'));
-  assert.equal(await newest({ given }), 8n, 'nor does one of another lineage');
-  assert.equal(await newest({}), 8n);
+  assert.equal(newest({ given }), 8n, 'nor does one of another lineage');
+  assert.equal(newest({}), 8n);
   await writeFile(path, state(2));
   await rm(errored);
-  assert.equal(await newest({ given }), undefined, 'older than the state that the run began with');
+  assert.equal(newest({ given }), undefined, 'older than the state that the run began with');
   await rm(path);
-  assert.equal(await readStateFile(path), 'missing');
+  assert.equal(readStateFile(path), 'missing');
 });
 
 /** A terraform whose apply leaves only the first half of its state file, as on a full disk. */
