@@ -1,4 +1,4 @@
-import { chmod, chown } from 'node:fs/promises';
+import { chmodSync, chownSync } from 'node:fs';
 import type { Http2Session } from 'node:http2';
 import type { Logger } from '@platform/kit';
 import { serveGrpc, type UnaryHandler } from '@platform/kit/grpc';
@@ -57,10 +57,10 @@ export async function startProvider(options: ProviderOptions): Promise<RunningPr
     handlers.set(path, async (request, call) => method(request, connection(call.session)));
   handlers.set('/grpc.health.v1.Health/Check', async () => SERVING);
   const server = await serveGrpc(socketPath, handlers, log);
-  if (options.gid === undefined) await chmod(socketPath, 0o600);
+  if (options.gid === undefined) chmodSync(socketPath, 0o600);
   else {
-    await chown(socketPath, process.getuid!(), options.gid);
-    await chmod(socketPath, 0o660);
+    chownSync(socketPath, process.getuid!(), options.gid);
+    chmodSync(socketPath, 0o660);
   }
   const entry = {
     Protocol: 'grpc',

@@ -23,7 +23,7 @@ import {
 import type { BuildUser } from '../isolation/protocol.ts';
 import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
-import { replaceInOneStep } from '../runner/replace-file.ts';
+import { replaceFile } from '../runner/replace-file.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
 import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraform/state-file.ts';
@@ -153,7 +153,7 @@ export class Session {
 
   write(changes: Partial<JournalEntry>): void {
     this.#entry = { ...this.#entry, ...changes };
-    replaceInOneStep(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
+    replaceFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
   }
 
   /**
@@ -186,8 +186,8 @@ export class Session {
       verdict.kind === 'complete' ? toBinary(CompletedJobSchema, verdict.job) : toBinary(FailedJobSchema, verdict.job);
     const { logs, numbers } = rest;
     const log = create(FinishRequestSchema, { logs, logNumbers: formatLogNumbers(numbers) });
-    if (logs.length > 0) replaceInOneStep(join(this.dir, REST_OF_LOG), toBinary(FinishRequestSchema, log));
-    replaceInOneStep(join(this.dir, 'verdict.bin'), bytes);
+    if (logs.length > 0) replaceFile(join(this.dir, REST_OF_LOG), toBinary(FinishRequestSchema, log));
+    replaceFile(join(this.dir, 'verdict.bin'), bytes);
     this.write({ phase: 'verdict', verdict: verdict.kind });
   }
 

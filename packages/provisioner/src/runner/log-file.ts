@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { shortReason } from '@platform/kit/log-output';
 
 /**
@@ -6,7 +6,7 @@ import { shortReason } from '@platform/kit/log-output';
  * less often than that.
  */
 const GATHER_MS = 10;
-/** The bytes that may wait in memory. With more, the caller of `write` has to wait. */
+/** The bytes that wait in memory for one write. */
 const HIGH_WATER = 64 << 10;
 /** The most bytes of lost lines with errors that stay in memory. */
 const MOST_KEPT_BYTES = 32 << 10;
@@ -26,13 +26,13 @@ export interface LostLines {
  */
 export class LogFile {
   readonly #path: string;
-  readonly #opened: Promise<FileHandle | undefined>;
+  /** Undefined if the file could not be opened. */
+  readonly #fd: number | undefined;
   readonly #onWrite: () => void;
   readonly #notice: (text: string) => Buffer;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
   #gathering: NodeJS.Timeout | undefined;
-  #flushing: Promise<void> | undefined;
   #torn: Buffer | undefined;
   #lost = 0;
   #why = '';
@@ -43,52 +43,42 @@ export class LogFile {
     this.#path = path;
     this.#notice = notice;
     this.#onWrite = onWrite;
-    this.#opened = open(path, 'a', 0o600).catch((err) => {
+    try {
+      this.#fd = openSync(path, 'a', 0o600);
+    } catch (err) {
       this.#why = shortReason(err);
-      return undefined;
-    });
+    }
   }
 
-  /** Returns a promise if the caller should wait before it writes more. */
-  write(line: Buffer): Promise<void> | undefined {
+  write(line: Buffer): void {
     this.#pending.push(line);
     this.#pendingBytes += line.length;
-    if (this.#pendingBytes >= HIGH_WATER) return this.#startFlush();
-    this.#gathering ??= setTimeout(() => void this.#startFlush(), GATHER_MS);
-    return undefined;
+    if (this.#pendingBytes >= HIGH_WATER) this.#flush();
+    else this.#gathering ??= setTimeout(() => this.#flush(), GATHER_MS);
   }
 
   /** Closes the file. Returns the lost lines that the file does not mention. */
-  async close(): Promise<LostLines | undefined> {
-    await this.#startFlush();
-    if (this.#lost > 0 || this.#torn) await this.#append([]);
-    await (await this.#opened)?.close().catch(() => {});
+  close(): LostLines | undefined {
+    this.#flush();
+    if (this.#lost > 0 || this.#torn) this.#append([]);
+    if (this.#fd !== undefined) closeSync(this.#fd);
     if (this.#lost === 0) return undefined;
     const errors = this.#errors.map((line) => line.toString('utf8').trimEnd());
     return { count: this.#lost, why: `${this.#why} (${this.#path})`, errors };
   }
 
-  #startFlush(): Promise<void> {
+  #flush(): void {
     clearTimeout(this.#gathering);
     this.#gathering = undefined;
-    this.#flushing ??= this.#flush().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#flushing;
+    if (this.#pending.length === 0) return;
+    const lines = this.#pending;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    this.#append(lines);
+    this.#onWrite();
   }
 
-  async #flush(): Promise<void> {
-    while (this.#pending.length > 0) {
-      const lines = this.#pending;
-      this.#pending = [];
-      this.#pendingBytes = 0;
-      await this.#append(lines);
-      this.#onWrite();
-    }
-  }
-
-  async #append(lines: readonly Buffer[]): Promise<void> {
-    const handle = await this.#opened;
+  #append(lines: readonly Buffer[]): void {
     const due = this.#torn ? [this.#torn] : [];
     // the notice is followed by the lost lines with errors
     const again = this.#lost > 0 ? [this.#notice(`${this.#lost} lines were lost: ${this.#why}`), ...this.#errors] : [];
@@ -96,8 +86,8 @@ export class LogFile {
     const bytes = Buffer.concat(parts);
     let at = 0;
     try {
-      if (!handle) throw new Error(this.#why);
-      while (at < bytes.length) at += (await handle.write(bytes, at)).bytesWritten;
+      if (this.#fd === undefined) throw new Error(this.#why);
+      while (at < bytes.length) at += writeSync(this.#fd, bytes, at);
       this.#torn = undefined;
       this.#forget();
     } catch (err) {

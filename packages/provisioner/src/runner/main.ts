@@ -118,7 +118,7 @@ async function whenBegun(
   try {
     if (spec) await execute(spec, await preparing, send);
   } catch (err) {
-    await finish(spec!, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send);
+    finish(spec!, { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) }, send);
   }
   const prepared = await preparing.catch(() => undefined);
   prepared?.outputs?.close();
@@ -147,7 +147,7 @@ async function execute(
     copied?.catch(() => {});
     const streams = [copied ?? recorder.consume(stdout, 'o'), recorder.consume(stderr, 'e')];
     // not before someone reads: Node.js discards what a process that has ended printed to nobody
-    await keep(spec, 'the process', spec.startedPath, terraform);
+    keep(spec, 'the process', spec.startedPath, terraform);
     send({ type: 'started', id: spec.id, terraform });
     let tooMuch = false;
     const unwatch = watchMemory(terraform.pid, spec.memoryLimit ?? Number.POSITIVE_INFINITY, () => {
@@ -174,11 +174,11 @@ async function execute(
   } catch (err) {
     exit = { code: null, signal: null, finishedAt: Date.now(), error: errorText(err) };
   }
-  const lost = await recorder.close();
+  const lost = recorder.close();
   if (lost) exit.lost = lost;
   clearTimeout(wake);
   await output?.close();
-  await finish(spec, exit, send);
+  finish(spec, exit, send);
 }
 
 /** Kills Terraform and its providers. What it has created so far is in its state file. */
@@ -257,14 +257,16 @@ async function idle(streams: readonly Socket[], signal: AbortSignal): Promise<vo
   }
 }
 
-async function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) => void): Promise<void> {
-  await keep(spec, 'the outcome', spec.exitPath, exit);
+function finish(spec: RunSpec, exit: RunExit, send: (event: RunnerEvent) => void): void {
+  keep(spec, 'the outcome', spec.exitPath, exit);
   send({ type: 'exited', id: spec.id, exit });
 }
 
 /** Writes a file for later daemons. If that fails (the folder is gone, the disk is full), all runs still continue. */
-async function keep(spec: RunSpec, what: string, path: string, value: ProcessRef | RunExit): Promise<void> {
-  await replaceFile(path, JSON.stringify(value)).catch((err) =>
-    log.error(`cannot store ${what} of run ${spec.id}: ${errorText(err)}`),
-  );
+function keep(spec: RunSpec, what: string, path: string, value: ProcessRef | RunExit): void {
+  try {
+    replaceFile(path, JSON.stringify(value));
+  } catch (err) {
+    log.error(`cannot store ${what} of run ${spec.id}: ${errorText(err)}`);
+  }
 }

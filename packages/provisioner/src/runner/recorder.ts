@@ -58,13 +58,13 @@ export class Recorder {
         kept = Math.min(MAX_LINE, kept + part.length);
       }
     };
-    const finish = async () => {
+    const finish = () => {
       const line = rest.length === 1 ? rest[0]! : Buffer.concat(rest);
       const cut = length - line.length;
       rest = [];
       kept = 0;
       length = 0;
-      await this.#line(kind, cut > 0 ? Buffer.concat([line, Buffer.from(` … (${cut} bytes of this line cut)`)]) : line);
+      this.#line(kind, cut > 0 ? Buffer.concat([line, Buffer.from(` … (${cut} bytes of this line cut)`)]) : line);
     };
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       let from = 0;
@@ -72,36 +72,38 @@ export class Recorder {
         const end = chunk.indexOf(0x0a, from);
         if (end < 0) break;
         take(chunk.subarray(from, end));
-        await finish();
+        finish();
         from = end + 1;
       }
       // A copy, because a part of a chunk would keep the whole chunk in memory.
       if (from < chunk.length) take(Buffer.from(chunk.subarray(from)));
     }
-    if (length > 0) await finish();
+    if (length > 0) finish();
   }
 
   /** Writes the tail and closes the file. Returns the lost lines that the file does not mention. */
-  async close(): Promise<LostLines | undefined> {
+  close(): LostLines | undefined {
     if (this.#cutLines > 0)
-      await this.#file.write(record('n', `… ${this.#cutLines} lines (${this.#cutBytes} bytes) of output left out …`));
-    for (const line of this.#tail) await this.#file.write(line);
+      this.#file.write(record('n', `… ${this.#cutLines} lines (${this.#cutBytes} bytes) of output left out …`));
+    for (const line of this.#tail) this.#file.write(line);
     this.#tail = [];
-    const lost = await this.#file.close();
+    const lost = this.#file.close();
     this.#onWrite();
     return lost;
   }
 
-  #line(kind: 'o' | 'e', line: Buffer): Promise<void> | undefined {
+  #line(kind: 'o' | 'e', line: Buffer): void {
     const bytes = record(kind, line);
     const { head, tail, events } = this.#limits;
     if (this.#head + bytes.length <= head && this.#cutLines === 0 && this.#tail.length === 0) {
       this.#head += bytes.length;
-      return this.#file.write(bytes);
+      this.#file.write(bytes);
+      return;
     }
     if (!ordinary(line) && this.#events + bytes.length <= events) {
       this.#events += bytes.length;
-      return this.#file.write(bytes);
+      this.#file.write(bytes);
+      return;
     }
     this.#tail.push(bytes);
     this.#tailBytes += bytes.length;
@@ -111,7 +113,6 @@ export class Recorder {
       this.#cutLines++;
       this.#cutBytes += dropped.length;
     }
-    return undefined;
   }
 }
 

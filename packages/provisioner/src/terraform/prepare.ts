@@ -147,7 +147,7 @@ export class VersionCache {
   async setFrozen({ entry }: Prepared, id: string): Promise<void> {
     const path = join(entry, 'meta.json');
     const meta = JSON.parse(await readFile(path, 'utf8')) as Meta;
-    await replaceFile(path, JSON.stringify({ ...meta, frozen: id } satisfies Meta));
+    replaceFile(path, JSON.stringify({ ...meta, frozen: id } satisfies Meta));
   }
 
   /** Removes entries that no job used for 30 days, and the oldest beyond 200. Keeps every entry of the last day. */
