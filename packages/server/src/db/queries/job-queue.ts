@@ -90,6 +90,13 @@ export interface AcquireBy {
 const HEAD = 16;
 
 /**
+ * True, for a statement that commits without waiting for the disk. A daemon that confirms a job starts nothing before its
+ * first report is on the disk, and PostgreSQL writes in order, so the assignment is there, too. If the database crashes
+ * in between, the job is pending again, and the report is rejected.
+ */
+const unflushed = (db: Db) => db`set_config('synchronous_commit', 'off', true) = 'off'`;
+
+/**
  * Takes the first matching job, if any. It is one statement, so two daemons never get the same job. It tries the heads
  * of the tag sets one after the other, each by its id. PostgreSQL cannot turn that into a join. With a join, a plan
  * made while few jobs were pending reads all of thousands later.
@@ -109,7 +116,7 @@ export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<
   const [row] = await db<Owned<JobRow>[]>`
     UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${worker.id},
       acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond',
-      claim = ${by.claim ?? null}, unconfirmed = ${worker.confirms ?? false}
+      claim = ${by.claim ?? null}, unconfirmed = ${worker.confirms ? unflushed(db) : false}
     WHERE id = (
       SELECT free.id FROM (${heads}) AS head CROSS JOIN LATERAL (
         SELECT id FROM provisioner_jobs WHERE id = head.id AND ${db.unsafe(IS_PENDING)} FOR UPDATE SKIP LOCKED) free LIMIT 1)
