@@ -1,3 +1,4 @@
+import { setImmediate as immediate } from 'node:timers/promises';
 import { type Clock, errorText, type Logger } from '@platform/kit';
 import { DrpcError } from '@platform/wire';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
@@ -94,6 +95,9 @@ export class ActiveJob {
     try {
       // a daemon that dies meanwhile leaves a job that the next one finishes again, with the same result
       const delivered = jobLink.deliver(ending);
+      delivered.catch(() => {});
+      // the message goes out first
+      await immediate();
       this.#keep(ending);
       await delivered;
       return verdict.kind;

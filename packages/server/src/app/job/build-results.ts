@@ -55,14 +55,14 @@ export async function storeBuild(
     observer?.stateRejected('complete', rejected);
     throw new RejectedState(rejectionText(rejected));
   }
-  const build = await completeBuild(tx, buildOfJob(job), {
-    ...stopTimes(rules, quietHoursOf(services.config, rules).schedule, services.clock.now()),
-    dailyCost: countedCost(done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)),
-    hasAiTask: done.aiTasks.length > 0,
-  });
-  await together([
-    insertResources(tx, job, build.transition, done.resources, { build: true }),
-    insertModules(tx, job, build.transition, done.modules),
+  const [build] = await together([
+    completeBuild(tx, buildOfJob(job), {
+      ...stopTimes(rules, quietHoursOf(services.config, rules).schedule, services.clock.now()),
+      dailyCost: countedCost(done.resources.reduce((sum, resource) => sum + resource.dailyCost, 0)),
+      hasAiTask: done.aiTasks.length > 0,
+    }),
+    insertResources(tx, job, rules.transition, done.resources, { build: true }),
+    insertModules(tx, job, rules.transition, done.modules),
     storeTimings(tx, job, done.timings),
   ]);
   if (services.agentsWait() && build.transition === 'start' && done.resources.some(({ agents }) => agents.length > 0)) {

@@ -6,7 +6,7 @@ import type { Tx } from '../../db/connect.ts';
 import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
 import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
-import { notedBuild } from '../../db/queries/notifications.ts';
+import { type NotedBuild, notedBuild } from '../../db/queries/notifications.ts';
 import { together } from '../../db/together.ts';
 import type { Services } from '../context.ts';
 import { notifyBuildEnded } from '../notification/builds.ts';
@@ -49,8 +49,12 @@ export async function completeJob(
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(services, own);
       checkJobBounds(done);
-      await together([storeEnd(tx, job, log), store(services, tx, job, done, observer)]);
-      await announce(services, tx, job);
+      const [build] = await together([
+        buildOf(tx, job),
+        storeEnd(tx, job, log),
+        store(services, tx, job, done, observer),
+      ]);
+      await announce(services, tx, job, build);
     });
   } catch (err) {
     if (!(err instanceof AppError) || err.code !== 'invalid') throw err;
@@ -138,10 +142,13 @@ async function failOwned(
   });
 }
 
-/** Notifies everyone who watches a job that has ended. */
-export async function announce(services: Services, tx: Tx, job: JobRow): Promise<void> {
+const buildOf = (tx: Tx, job: JobRow) =>
+  job.type === 'workspace_build' ? notedBuild(tx, job.input.workspace_build_id!) : Promise.resolve(undefined);
+
+/** Notifies everyone who watches a job that has ended. `known` is its build, if the caller has read it. */
+export async function announce(services: Services, tx: Tx, job: JobRow, known?: NotedBuild): Promise<void> {
   await services.events.publish(tx, 'job_changed', { job_id: job.id, end: true });
-  const build = job.type === 'workspace_build' ? await notedBuild(tx, job.input.workspace_build_id!) : undefined;
+  const build = known ?? (await buildOf(tx, job));
   if (!build) return;
   await notifyBuildEnded(services, tx, build, job);
   const { workspace_id, owner_id, restarts } = build;

@@ -25,6 +25,8 @@ import {
   insertResource,
   insertScript,
   type NewApp,
+  newAgent,
+  newResource,
   type OwnedAgent,
   type OwnedResource,
 } from '../../db/queries/resources.ts';
@@ -59,17 +61,6 @@ export async function insertResources(
   const built = new Set<string>();
   const add = async (resource: Resource) => {
     const metadata = resource.metadata.filter((item) => !build || !item.isNull);
-    const row = await insertResource(tx, job, {
-      transition,
-      type: resource.type,
-      name: resource.name,
-      hide: resource.hide,
-      icon: resource.icon,
-      instanceType: resource.instanceType || null,
-      dailyCost: resource.dailyCost,
-      modulePath: resource.modulePath,
-      metadata: metadata.map(({ key, value, sensitive }) => ({ key, value, sensitive })),
-    });
     const names = new Set<string>();
     const slugs = new Set<string>();
     for (const agent of resource.agents) {
@@ -91,8 +82,22 @@ export async function insertResources(
         );
       }
       built.add(agent.name.toLowerCase());
-      await addAgent(tx, row, agent, slugs, build && transition === 'start');
     }
+    const row = newResource(job);
+    await together([
+      insertResource(tx, job, row, {
+        transition,
+        type: resource.type,
+        name: resource.name,
+        hide: resource.hide,
+        icon: resource.icon,
+        instanceType: resource.instanceType || null,
+        dailyCost: resource.dailyCost,
+        modulePath: resource.modulePath,
+        metadata: metadata.map(({ key, value, sensitive }) => ({ key, value, sensitive })),
+      }),
+      ...resource.agents.map((agent) => addAgent(tx, row, agent, slugs, build && transition === 'start')),
+    ]);
   };
   await together(resources.map(add));
 }
@@ -129,23 +134,6 @@ async function addAgent(
     display?.sshHelper && 'ssh_helper',
     display?.portForwardingHelper && 'port_forwarding_helper',
   ].filter((name) => typeof name === 'string');
-  const row = await insertAgent(tx, resource, {
-    id: crypto.randomUUID(),
-    name: agent.name,
-    auth_token: token,
-    auth_instance_id: agent.auth.case === 'instanceId' ? agent.auth.value || null : null,
-    architecture: agent.architecture,
-    operating_system: agent.operatingSystem,
-    environment_variables: env,
-    directory: agent.directory,
-    motd_file: agent.motdFile,
-    troubleshooting_url: agent.troubleshootingUrl,
-    connection_timeout_seconds: agent.connectionTimeoutSeconds,
-    display_apps: displayApps,
-    display_order: Number(agent.order),
-    api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
-    connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
-  });
   for (const { slug } of agent.apps) {
     if (!APP_SLUG.test(slug)) {
       throw new AppError(
@@ -173,7 +161,24 @@ async function addAgent(
       timeoutSeconds: 0,
     })),
   ];
+  const row = newAgent(resource);
   await together([
+    insertAgent(tx, resource, row, {
+      name: agent.name,
+      auth_token: token,
+      auth_instance_id: agent.auth.case === 'instanceId' ? agent.auth.value || null : null,
+      architecture: agent.architecture,
+      operating_system: agent.operatingSystem,
+      environment_variables: env,
+      directory: agent.directory,
+      motd_file: agent.motdFile,
+      troubleshooting_url: agent.troubleshootingUrl,
+      connection_timeout_seconds: agent.connectionTimeoutSeconds,
+      display_apps: displayApps,
+      display_order: Number(agent.order),
+      api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
+      connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
+    }),
     addMonitors(tx, row, agent.resourcesMonitoring),
     ...containers.map(({ id, name, workspaceFolder, configPath }) =>
       insertDevcontainer(tx, row, { id, name, workspaceFolder, configPath }),

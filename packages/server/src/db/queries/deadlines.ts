@@ -27,8 +27,13 @@ const RULES = (db: Db) => db`w.owner_id, w.ttl_ms, w.autostart_schedule, t.defau
   t.allow_user_autostart, t.autostart_days, t.autostop_requirement_days, t.autostop_requirement_weeks,
   u.quiet_hours_schedule`;
 
-export async function stopRulesOfBuild(db: Db, build: OwnedBuild): Promise<StopRules> {
-  const [row] = await db<StopRules[]>`SELECT ${RULES(db)} FROM workspace_builds b
+/** The rules for the stop time of a build, and what the build does. */
+export async function stopRulesOfBuild(
+  db: Db,
+  build: OwnedBuild,
+): Promise<StopRules & { transition: BuildRow['transition'] }> {
+  const [row] = await db<(StopRules & { transition: BuildRow['transition'] })[]>`
+    SELECT ${RULES(db)}, b.transition FROM workspace_builds b
     JOIN workspaces w ON w.id = b.workspace_id JOIN templates t ON t.id = w.template_id JOIN users u ON u.id = w.owner_id
     WHERE b.id = ${build.build_id}`;
   return row!;

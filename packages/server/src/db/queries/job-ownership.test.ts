@@ -11,7 +11,7 @@ import { insertJobLogs } from './job-logs.ts';
 import { finishAtOnce, finishJob, type Owned, ownershipOf, sweepLostJobs, type TouchedJob } from './job-ownership.ts';
 import { acquireJob, insertJob, type Worker } from './job-queue.ts';
 import { cancelJob, type JobRow } from './jobs.ts';
-import { insertResource, type NewResource } from './resources.ts';
+import { insertResource, type NewResource, newResource } from './resources.ts';
 import { insertWorkspace, setWorkspaceName, type WorkspaceRow } from './workspaces.ts';
 
 const system = { actor: { kind: 'system', name: 'test' } } as const;
@@ -28,11 +28,14 @@ async function ofJobs(tx: Tx, job: JobRow, owned: Owned<JobRow>, worker: Worker,
   void ownershipOf(worker, job.id, 1);
   const ended = await finishJob(tx, ownershipOf(verifiedDaemon(worker), job.id, 1), {});
   // @ts-expect-error a job without proof that the writer owns it
-  void insertResource(tx, job, resource);
-  void insertResource(tx, taken!, resource);
-  void insertResource(tx, ended!, resource);
+  void newResource(job);
+  const row = newResource(taken!);
+  // @ts-expect-error a job without proof that the writer owns it
+  void insertResource(tx, job, row, resource);
+  void insertResource(tx, taken!, row, resource);
+  void insertResource(tx, ended!, row, resource);
   // @ts-expect-error it was touched, and not finished
-  void insertResource(tx, owned as Owned<TouchedJob>, resource);
+  void insertResource(tx, owned as Owned<TouchedJob>, row, resource);
   // @ts-expect-error the same
   void insertJobLogs(tx, job, []);
   void insertJobLogs(tx, owned, []);

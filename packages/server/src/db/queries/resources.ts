@@ -1,6 +1,7 @@
 // The results of jobs: resources, the agents on them, and the agents' parts.
 
 import type { Db, Tx } from '../connect.ts';
+import { together } from '../together.ts';
 import type { AppRow, ScriptRow } from './agent-parts.ts';
 import type { AgentRow } from './agents.ts';
 import type { Transition } from './builds.ts';
@@ -46,12 +47,19 @@ export interface NewResource {
 export type OwnedResource = Owned<{ resource_id: string }>;
 export type OwnedAgent = Owned<{ agent_id: string }>;
 
-export async function insertResource(tx: Tx, job: Owned<JobRow>, resource: NewResource): Promise<OwnedResource> {
-  const id = crypto.randomUUID();
+/** The id of a resource, for the owner of its job. With it, what belongs to the resource can be inserted in one round trip. */
+export const newResource = (_job: Owned<JobRow>): OwnedResource =>
+  ({ resource_id: crypto.randomUUID() }) as OwnedResource;
+
+export async function insertResource(
+  tx: Tx,
+  job: Owned<JobRow>,
+  { resource_id: id }: OwnedResource,
+  resource: NewResource,
+): Promise<void> {
   await tx`INSERT INTO workspace_resources (id, job_id, transition, type, name, hide, icon, instance_type, daily_cost, module_path, metadata)
     VALUES (${id}, ${job.id}, ${resource.transition}, ${resource.type}, ${resource.name}, ${resource.hide}, ${resource.icon},
       ${resource.instanceType}, ${resource.dailyCost}, ${resource.modulePath}, ${tx.json(resource.metadata as never)})`;
-  return { resource_id: id } as OwnedResource;
 }
 
 export async function insertModule(
@@ -65,7 +73,6 @@ export async function insertModule(
 
 export type NewAgent = Pick<
   AgentRow,
-  | 'id'
   | 'name'
   | 'auth_token'
   | 'auth_instance_id'
@@ -81,14 +88,22 @@ export type NewAgent = Pick<
   | 'api_key_scope'
 > & { connect_deadline: Date | null };
 
-export async function insertAgent(tx: Tx, resource: OwnedResource, agent: NewAgent): Promise<OwnedAgent> {
+/** The id of an agent, for the owner of its job. */
+export const newAgent = (_resource: OwnedResource): OwnedAgent => ({ agent_id: crypto.randomUUID() }) as OwnedAgent;
+
+export async function insertAgent(
+  tx: Tx,
+  resource: OwnedResource,
+  { agent_id: id }: OwnedAgent,
+  agent: NewAgent,
+): Promise<void> {
   await tx`INSERT INTO workspace_agents ${tx({
+    id,
     ...agent,
     resource_id: resource.resource_id,
     environment_variables: tx.json(agent.environment_variables) as never,
     display_apps: agent.display_apps as never,
   })}`;
-  return { agent_id: agent.id } as OwnedAgent;
 }
 
 export async function insertMonitors(
@@ -118,13 +133,15 @@ export type NewScript = Omit<ScriptRow, 'workspace_agent_id' | 'log_source_id'> 
 /** Adds a script with the log source of its lines. */
 export async function insertScript(tx: Tx, agent: OwnedAgent, { icon, ...script }: NewScript): Promise<void> {
   const sourceId = crypto.randomUUID();
-  await tx`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
-    VALUES (${sourceId}, ${agent.agent_id}, ${script.display_name}, ${icon})`;
-  await tx`INSERT INTO workspace_agent_scripts ${tx({
-    ...script,
-    workspace_agent_id: agent.agent_id,
-    log_source_id: sourceId,
-  })}`;
+  await together([
+    tx`INSERT INTO workspace_agent_log_sources (id, workspace_agent_id, display_name, icon)
+      VALUES (${sourceId}, ${agent.agent_id}, ${script.display_name}, ${icon})`,
+    tx`INSERT INTO workspace_agent_scripts ${tx({
+      ...script,
+      workspace_agent_id: agent.agent_id,
+      log_source_id: sourceId,
+    })}`,
+  ]);
 }
 
 export interface NewMetadata {
