@@ -20,7 +20,7 @@ export interface ProviderOptions {
    * A process that lives as long as the provider. Terraform sends it signal 0 every second and abandons the provider if
    * that fails. Default: this process.
    */
-  pid?: number | undefined;
+  pid?: number | Promise<number> | undefined;
   log: Logger;
 }
 
@@ -62,10 +62,14 @@ export async function startProvider(options: ProviderOptions): Promise<RunningPr
     chownSync(socketPath, process.getuid!(), options.gid);
     chmodSync(socketPath, 0o660);
   }
+  const pid = await Promise.resolve(options.pid).catch(async (err) => {
+    await server.close();
+    throw err;
+  });
   const entry = {
     Protocol: 'grpc',
     ProtocolVersion: 5,
-    Pid: options.pid ?? process.pid,
+    Pid: pid ?? process.pid,
     Test: true,
     Addr: { Network: 'unix', String: socketPath },
   };

@@ -94,13 +94,16 @@ async function prepare(preparation: Preparation): Promise<Prepared> {
 async function serveProvider({ provider, as }: Preparation): Promise<Prepared['provider']> {
   if (!provider) return undefined;
   // Terraform runs under another uid, which may not signal this process
-  const hold = as && (await new Launcher(as.launcher).hold(as.uid));
+  const holding = as && new Launcher(as.launcher).hold(as.uid);
+  const release = () => holding?.then((hold) => hold.release()).catch(() => {});
   try {
     const own = as ? { gid: as.uid } : {};
-    const { reattach, close } = await startProvider({ ...provider, ...own, pid: hold?.pid, log: silentLogger });
-    return { reattach, close: () => close().finally(() => hold?.release()) };
+    const pid = holding?.then((hold) => hold.pid);
+    pid?.catch(() => {});
+    const { reattach, close } = await startProvider({ ...provider, ...own, pid, log: silentLogger });
+    return { reattach, close: () => close().finally(release) };
   } catch (err) {
-    hold?.release();
+    release();
     throw err;
   }
 }
