@@ -231,7 +231,9 @@ export class Session {
   async remove(): Promise<void> {
     // processes that still run could fill the folders again
     await this.#release();
-    await this.#clear();
+    // the daemon owns both folders. Only in folders below them could the build lead it elsewhere with a link
+    const removed = [this.templateDir, this.outDir].map(removeFew);
+    if (removed.includes(false)) await this.#clear();
     removeSockets(this.dir);
     if (!removeFew(this.dir)) await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
     await this.#release();
@@ -272,7 +274,7 @@ export class Session {
   }
 }
 
-/** Removes a folder with files and empty folders, in one step. False if it has more than that. */
+/** Removes a folder with files, links and empty folders, in one step. False if something is left. */
 function removeFew(dir: string): boolean {
   try {
     for (const entry of readdirSync(dir, { withFileTypes: true })) {
@@ -283,7 +285,7 @@ function removeFew(dir: string): boolean {
     rmdirSync(dir);
     return true;
   } catch {
-    return false;
+    return !existsSync(dir);
   }
 }
 
