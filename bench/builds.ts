@@ -18,6 +18,8 @@ import { paired, processesBelow, type Row, timed } from './measure.ts';
 const REACH_CPU = 1.5;
 /** Of twelve builds each, to count processor time, which Linux gives in steps of 10 ms. */
 const COUNTED_ROUNDS = 5;
+/** Of twelve builds each, before anything is measured: the first builds of new processes compile code and plan statements. */
+const WARM_ROUNDS = 6;
 
 const TEMPLATE = {
   'main.tf': `terraform {
@@ -121,10 +123,15 @@ export async function benchBuilds(): Promise<Row[]> {
     };
     const apply = (dir: string) =>
       terraform(dir, ['apply', '-json', '-auto-approve', '-input=false', '-no-color'], env);
-    // the version has been built once before it is measured
-    await startBuilds(server, templateId, ['warm']);
+    const twelveBuilds = (kind: string) =>
+      startBuilds(
+        server,
+        templateId,
+        Array.from({ length: 12 }, () => `${kind}-${n++}`),
+      );
+    for (let round = 0; round < WARM_ROUNDS; round++) await twelveBuilds('warm');
     const one = await paired(
-      15,
+      25,
       () => startBuilds(server, templateId, [`one-${n++}`]),
       () => {
         const dir = directory();
@@ -132,13 +139,8 @@ export async function benchBuilds(): Promise<Row[]> {
       },
     );
     const twelve = await paired(
-      5,
-      () =>
-        startBuilds(
-          server,
-          templateId,
-          Array.from({ length: 12 }, () => `many-${n++}`),
-        ),
+      9,
+      () => twelveBuilds('many'),
       () => {
         const dirs = Array.from({ length: 12 }, directory);
         return timed(() =>
@@ -151,13 +153,7 @@ export async function benchBuilds(): Promise<Row[]> {
       },
     );
     const before = processorTime();
-    for (let round = 0; round < COUNTED_ROUNDS; round++) {
-      await startBuilds(
-        server,
-        templateId,
-        Array.from({ length: 12 }, () => `counted-${n++}`),
-      );
-    }
+    for (let round = 0; round < COUNTED_ROUNDS; round++) await twelveBuilds('counted');
     const used = processorTime();
     const perBuild = (ms: number) => ms / (12 * COUNTED_ROUNDS);
     const terraformMs = perBuild(used.terraform - before.terraform);
