@@ -60,7 +60,7 @@ export function openOwned(path: string, uid: number, { alsoOwn = false } = {}): 
  * The text of a regular file that belongs to the build or the daemon. Without a uid (builds have no users of their own)
  * the owner does not matter. @throws AppError `forbidden` for any other file, `too_large` over `most` bytes.
  */
-export async function readOwned(path: string, uid: number | undefined, most: number): Promise<string> {
+export function readOwned(path: string, uid: number | undefined, most: number): string {
   const { fd, info } = uid === undefined ? openAny(path) : openOwned(path, uid, { alsoOwn: true });
   try {
     if (info.size > most) throw new AppError('too_large', `${path} is larger than ${most} bytes.`);
@@ -144,12 +144,14 @@ export async function copyOwned(from: string, to: string, options: CopyOptions, 
       if (!sums) await symlink(await readlink(source), target);
     } else if (entry.isFile()) {
       const { fd, info } = openOwned(source, uid);
+      // closes the file after its last read has ended, also if it is destroyed before
+      const content = createReadStream('', { fd, highWaterMark: 1 << 20 });
       try {
         const mode = sums || info.mode & 0o100 ? 0o755 : 0o644;
         const hash = sums && createHash('sha256');
         const out = await open(target, 'wx', mode);
         try {
-          for await (const chunk of createReadStream('', { fd, autoClose: false, highWaterMark: 1 << 20 })) {
+          for await (const chunk of content) {
             hash?.update(chunk as Buffer);
             await out.writeFile(chunk as Buffer);
           }
@@ -158,7 +160,7 @@ export async function copyOwned(from: string, to: string, options: CopyOptions, 
         }
         if (hash) sums.set(path, hash.digest('hex'));
       } finally {
-        closeSync(fd);
+        content.destroy();
       }
     }
   }

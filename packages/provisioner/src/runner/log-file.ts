@@ -61,7 +61,11 @@ export class LogFile {
   close(): LostLines | undefined {
     this.#flush();
     if (this.#lost > 0 || this.#torn) this.#append([]);
-    if (this.#fd !== undefined) closeSync(this.#fd);
+    try {
+      if (this.#fd !== undefined) closeSync(this.#fd);
+    } catch {
+      // some network file systems report a full disk only now. What was written is there as far as it got
+    }
     if (this.#lost === 0) return undefined;
     const errors = this.#errors.map((line) => line.toString('utf8').trimEnd());
     return { count: this.#lost, why: `${this.#why} (${this.#path})`, errors };

@@ -10,10 +10,10 @@ const MOST_BYTES = 1 << 20;
  * server would have no state of the build's resources, and no later build could change or destroy them.
  * @throws AppError `invalid` that names the backend.
  */
-export async function checkBackend(dir: string, owner: number | undefined): Promise<void> {
+export function checkBackend(dir: string, owner: number | undefined): void {
   let backend: { type?: string; config?: { path?: string | null; workspace_dir?: string | null } | null } | undefined;
   try {
-    const file = await readOwned(join(dir, '.terraform', STATE_FILE), owner, MOST_BYTES);
+    const file = readOwned(join(dir, '.terraform', STATE_FILE), owner, MOST_BYTES);
     ({ backend } = JSON.parse(file) as { backend?: typeof backend });
   } catch (cause) {
     // init writes the file only if the template names a backend

@@ -217,7 +217,7 @@ export class VersionCache {
     const partial = join(this.#dir, `.${key}.${crypto.randomUUID()}`);
     try {
       const owner = options.as?.user.uid ?? process.getuid?.();
-      await checkBackend(dir, owner);
+      checkBackend(dir, owner);
       if (options.attachProvider) checkVersions(await askedVersions(dir, options.as?.user.uid));
       const dot = await options.graph();
       const graph = Graph.parse(dot);
@@ -351,8 +351,8 @@ export class VersionCache {
   ) {
     const [from, to] = [join(dir, name), join(into, name)];
     if (name !== '.terraform') {
-      const { fd } = openOwned(from, user.uid, { alsoOwn: true });
-      await writeFile(to, createReadStream('', { fd }), { mode: 0o644 });
+      const content = createReadStream('', { fd: openOwned(from, user.uid, { alsoOwn: true }).fd });
+      await writeFile(to, content, { mode: 0o644 }).finally(() => content.destroy());
       return rm(from);
     }
     const place = async (path: string, source: string) => {
@@ -392,7 +392,7 @@ async function mentionsCost(root: string, owner: number | undefined): Promise<bo
       } else if (entry.isFile() && /\.tf(\.json)?$/.test(entry.name)) {
         if (++files > MOST_FILES)
           throw new AppError('too_large', `The template and its modules have more than ${MOST_FILES} files.`);
-        if ((await readOwned(path, owner, MOST_BYTES)).includes('daily_cost')) return true;
+        if (readOwned(path, owner, MOST_BYTES).includes('daily_cost')) return true;
       }
     }
     return false;

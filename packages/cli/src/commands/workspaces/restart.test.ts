@@ -167,7 +167,14 @@ test('waits for the start although one answer is from just before and just after
   };
   const url = await inFront(t, { change });
   const running = coder(['restart', 'torn', '-y'], url);
-  await finish(id, 2, 'stop');
+  await eventually('the stop', async () => (await builds(id)).length === 2);
+  const { id: stopId } = (await builds(id))[0]!;
+  await server.services.sql.begin(async (tx) => {
+    // the server cannot begin the start before the command has asked
+    await tx`SELECT FROM workspace_restarts WHERE stop_build_id = ${stopId} FOR UPDATE`;
+    await finishBuild();
+    await eventually('the torn answer', async () => torn === 1);
+  });
   await finish(id, 3, 'start');
   const { code, stderr } = await running;
   assert.deepEqual([code, stderr, torn], [0, '', 1]);
