@@ -43,7 +43,9 @@ test('a new notification appears in the open inbox, and reading it lowers the co
   await page.getByRole('button', { name: "Mark as unread: User account 'newbie' was suspended" }).waitFor();
   await fitsPhone(page);
   await keepScreenshots(page, 'inbox-phone');
-  await page.getByRole('link', { name: 'View accounts' }).first().click();
+  // the two are delivered at once, in either order
+  const suspended = page.getByRole('listitem').filter({ hasText: "'newbie' was suspended" });
+  await suspended.getByRole('link', { name: 'View accounts' }).click();
   await page.waitForURL('**/deployment/users?filter=newbie');
   await page.getByRole('button', { name: /^Notifications/ }).click();
   await page.getByRole('button', { name: 'Mark all as read' }).click();
