@@ -285,9 +285,11 @@ for (const noted of [true, false]) {
       const read = JSON.parse(await readFile(join(dir, 'journal.json'), 'utf8'));
       return read.run && read;
     });
+    const { pid } = JSON.parse(await readFile(started, 'utf8'));
     first.kill('SIGKILL');
     process.kill(journal.run.runner.pid, 'SIGKILL');
-    process.kill(-JSON.parse(await readFile(started, 'utf8')).pid, 'SIGKILL');
+    process.kill(-pid, 'SIGKILL');
+    // listened for in the turn of the kill: an exit that nobody listens for is missed
     await once(first, 'exit');
     // as on a full disk
     if (!noted) await rm(started);
