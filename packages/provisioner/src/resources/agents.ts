@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
+import { mergeEnvValue } from '@platform/kit/merge-env';
 import {
   type Agent,
   AgentSchema,
@@ -172,28 +173,15 @@ export function attachChildren(instances: readonly Instance[], agents: readonly 
   }
 }
 
-/**
- * Adds a variable to an agent. `merge_strategy` decides how it joins another of the same name; lists join like PATH.
- */
+/** Adds a variable to an agent. `merge_strategy` decides how it joins another of the same name. */
 function mergeEnv(envs: Env[], { values: v, label }: Instance): void {
-  const [name, value] = [str(v['name']), str(v['value'])];
+  const name = str(v['name']);
   const before = envs.find((env) => env.name === name);
-  if (!before) {
-    envs.push(create(EnvSchema, { name, value }));
-    return;
-  }
-  switch (str(v['merge_strategy'])) {
-    case 'append':
-      before.value = `${before.value}:${value}`;
-      break;
-    case 'prepend':
-      before.value = `${value}:${before.value}`;
-      break;
-    case 'error':
-      throw new AppError('invalid', `${label}: another coder_env of this agent also sets ${JSON.stringify(name)}`);
-    default:
-      before.value = value;
-  }
+  const value = mergeEnvValue(before?.value, str(v['value']), str(v['merge_strategy']));
+  if (value === undefined)
+    throw new AppError('invalid', `${label}: another coder_env of this agent also sets ${JSON.stringify(name)}`);
+  if (before) before.value = value;
+  else envs.push(create(EnvSchema, { name, value }));
 }
 
 function toApp(child: Instance, slugs: Set<string>) {

@@ -132,6 +132,7 @@ test('merges variables of one name by their merge strategy', () => {
   assert.deepEqual(merged(env('a', '/a'), env('b', '/b')), ['PATH=/b']);
   assert.deepEqual(merged(env('a', '/a'), env('b', '/b', 'replace')), ['PATH=/b']);
   assert.deepEqual(merged(env('a', '/a'), env('b', '/b', 'append'), env('c', '/c', 'prepend')), ['PATH=/c:/a:/b']);
+  assert.deepEqual(merged(env('a', ''), env('b', '/b', 'append'), env('c', '/c', 'prepend')), ['PATH=/c:/b']);
   assert.throws(() => merged(env('a', '/a'), env('b', '/b', 'error')), /coder_env\.b: another coder_env .*"PATH"/);
 });
 

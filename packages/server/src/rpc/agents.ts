@@ -12,6 +12,7 @@ import { Tailnet } from '@platform/wire/proto/tailnet';
 import { requestTunnel, TunnelError, type TunnelRequest } from '@platform/wire/tunnel';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
+import type { Admitted } from '../app/agent/admit.ts';
 import { createAgentReports } from '../app/agent/reports.ts';
 import type { Services } from '../app/context.ts';
 import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
@@ -19,6 +20,7 @@ import type { ConnectedAgent } from '../authz/proofs.ts';
 import type { AgentIdentity } from '../db/queries/agents.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
+import { callsAfter, createLogWriters, logWriterCalls } from './agent/log-writers.ts';
 import { tailnetApi } from './agent/tailnet.ts';
 import { startWatching } from './agent/watching.ts';
 import { AGENT_BOUNDS } from './bounds.ts';
@@ -42,8 +44,7 @@ export interface AgentConnections {
   serve(
     connection: WebSocketConnection,
     agent: ConnectedAgent<AgentIdentity>,
-    /** From admitAgent. */
-    number: number,
+    admitted: Admitted,
     offered: string | string[] | undefined,
   ): Promise<void>;
   /** Opens a tunnel to a service of a connected agent. Throws `unavailable` if the agent is not connected or has no tunnels. */
@@ -69,6 +70,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
     { session: YamuxSession; number: number; offers: Set<Capability>; workspaceId: string; supersede(): void }
   >();
   const all = new Set<YamuxSession>();
+  const logWriters = createLogWriters(services);
   const liveness = startAgentLiveness(services, options.aliveEveryMs);
   const reports = createAgentReports(services);
   // the newest connection wins, on whichever server it is
@@ -95,13 +97,15 @@ export function createAgentConnections(services: Services, options: { aliveEvery
   });
 
   const self: AgentConnections = {
-    async serve(connection, agent, number, offered) {
+    async serve(connection, agent, admitted, offered) {
       const offers = parseCapabilities(offered);
       let superseded = false;
+      let living: LiveAgent | undefined;
       const closeCode = (): number => (superseded ? SUPERSEDED : session.failed ? 1011 : 1000);
       const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), {
         role: 'server',
-        keepAlive: false,
+        // the liveness pings agents
+        ...(admitted.is === 'agent' ? { keepAlive: false } : {}),
         maxIncomingStreams: MOST_CALLS,
         ...(offers.has('tunnel/1') ? { maxWindow: OUR_WINDOW, growth: WINDOW_GROWTH } : {}),
       });
@@ -110,36 +114,47 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         superseded = true;
         void session.close();
       };
-      const here = { session, number, offers, workspaceId: agent.workspace_id, supersede };
-      const before = live.get(agent.id);
-      if (before && before.number > number) supersede();
-      else {
-        before?.supersede();
-        live.set(agent.id, here);
-      }
-      serveDrpc(
-        session,
-        [implement(Agent, patient(agentApi(services, reports, agent), log)), implement(Tailnet, tailnetApi())],
-        {
-          maxHeldBytes: MOST_HELD_BYTES,
-          bounds: AGENT_BOUNDS,
-          onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
-        },
-      );
-      const living: LiveAgent = {
-        agent,
-        number,
-        workspaceId: agent.workspace_id,
-        ownerId: agent.owner_id,
-        ping: () => session.ping(),
-        close: () => void session.close(),
+      /** From here on this is the connection of the agent. */
+      const enter = (number: number) => {
+        offLogWriter();
+        const before = live.get(agent.id);
+        if (before && before.number > number) supersede();
+        else {
+          before?.supersede();
+          live.set(agent.id, { session, number, offers, workspaceId: agent.workspace_id, supersede });
+        }
+        living = {
+          agent,
+          number,
+          workspaceId: agent.workspace_id,
+          ownerId: agent.owner_id,
+          ping: () => session.ping(),
+          close: () => void session.close(),
+        };
+        void liveness.arrived(living);
+        log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
       };
-      void liveness.arrived(living);
-      log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
+      const api = agentApi(services, reports, agent);
+      let calls = api;
+      let offLogWriter = () => {};
+      if (admitted.is === 'agent') enter(admitted.number);
+      else {
+        offLogWriter = logWriters.add(agent, session);
+        const logs = logWriterCalls(services, agent, api);
+        const { is } = admitted;
+        calls = is === 'log writer' ? logs : callsAfter(async () => enter(await admitted.admit()), api, logs);
+      }
+      serveDrpc(session, [implement(Agent, patient(calls, log)), implement(Tailnet, tailnetApi())], {
+        maxHeldBytes: MOST_HELD_BYTES,
+        bounds: AGENT_BOUNDS,
+        onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
+      });
       await session.closed;
       all.delete(session);
+      offLogWriter();
+      if (!living) return;
       log.info('agent disconnected', { agent_id: agent.id, workspace_id: agent.workspace_id });
-      const last = live.get(agent.id) === here;
+      const last = live.get(agent.id)?.session === session;
       if (last) live.delete(agent.id);
       await liveness.gone(living, last);
     },
@@ -172,6 +187,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
       offReinit();
       off();
       offRevoked();
+      logWriters.close();
       for (const session of all) session.close();
       await Promise.all([...all].map((session) => session.closed));
       await Promise.all([liveness.close(), reports.close()]);

@@ -118,7 +118,7 @@ const refusals = (): Refusal[] => [
   },
   { what: 'a NUL in a tag’s value', status: 400, field: 'tags', psk: PSK, query: changed(['tag', 'a=b\0']) },
   { what: 'a NUL in a tag’s key', status: 400, field: 'tags', psk: PSK, query: changed(['tag', 'a\0=b']) },
-  ...['1.9', '2.0', '0.9', '1', '1.8.0', 'x', '', ' 1.8', '-1.8', '1.8x', '99999999999999999999.1'].map(
+  ...['1.21', '2.0', '0.9', '1', '1.8.0', 'x', '', ' 1.8', '-1.8', '1.8x', '99999999999999999999.1'].map(
     (version): Refusal => ({
       what: `version ${JSON.stringify(version)}`,
       status: 400,
@@ -226,6 +226,9 @@ test('lets these credentials join, each with its own scope', async () => {
     [{ psk: PSK, query: changed(['name', 'n'.repeat(64)]) }, { name: 'n'.repeat(64) }],
     [{ psk: PSK, query: changed(['name', 'absent'], ['version', undefined]) }, { api_version: '1.0' }],
     [{ psk: PSK, query: changed(['name', 'first'], ['version', '1.4'], ['version', '9.9']) }, { api_version: '1.4' }],
+    // upstream's daemons of 2026
+    [{ psk: PSK, query: changed(['name', 'newer'], ['version', '1.18']) }, { api_version: '1.18' }],
+    [{ psk: PSK, query: changed(['name', 'newest'], ['version', '1.20']) }, { api_version: '1.20' }],
     [
       { psk: PSK, query: changed(['name', 'both'], ['provisioner', 'echo'], ['provisioner', 'terraform']) },
       { name: 'both' },

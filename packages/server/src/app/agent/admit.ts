@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { AGENT_API } from '@platform/wire/api-versions';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { type AgentIdentity, countConnection, setHostKey } from '../../db/queries/agents.ts';
 import { audit } from '../audit.ts';
@@ -7,30 +8,48 @@ import { type Services, systemContext } from '../context.ts';
 export interface Admission {
   /** The version of the agent API that the agent uses. */
   version: string;
+  /** What the connection says it is, from its query. Upstream's agents send "agent" since version 2.31. */
+  role: string;
   /** The agent's SSH host key, as base64 of the key blob. Empty if the agent sends none. */
   hostKey: string;
   /** Whether the agent serves our tunnels. */
   reachable: boolean;
 }
 
+/** An admitted connection. */
+export type Admitted =
+  /** The agent's own. A later connection of the same agent has a higher number. */
+  | { is: 'agent'; number: number }
+  /** Another program's with the agent's token, such as the log streamer for Kubernetes. It may only write logs. */
+  | { is: 'log writer' }
+  /** Either of them: it is the agent's from its first call that is not about logs. Then call `admit`, which can reject. */
+  | { is: 'unknown'; admit(): Promise<number> };
+
 /**
- * Admits a connection of an agent. Returns its number: a later connection of the same agent has a higher one.
+ * Admits a connection that has an agent's token.
  * @throws AppError `invalid` for a version that the server does not speak, `forbidden` for another host key
  */
 export async function admitAgent(
   services: Services,
   agent: ConnectedAgent<AgentIdentity>,
-  { version, hostKey, reachable }: Admission,
-): Promise<number> {
+  admission: Admission,
+): Promise<Admitted> {
+  const { version, role, hostKey } = admission;
   checkVersion(version);
-  await acceptHostKey(services, agent, hostKey);
-  return countConnection(services.sql, agent, reachable);
+  if (role !== '' && role !== 'agent') return { is: 'log writer' };
+  const admit = async () => {
+    await acceptHostKey(services, agent, hostKey);
+    return countConnection(services.sql, agent, admission);
+  };
+  // The log streamer sends this version and no role to servers below version 2.31. So did upstream's agents of 2024.
+  if (version === '2.0' && role === '' && hostKey === '') return { is: 'unknown', admit };
+  return { is: 'agent', number: await admit() };
 }
 
 function checkVersion(text: string): void {
   const parts = /^(\d+)\.(\d+)$/.exec(text);
-  if (parts && Number(parts[1]) === 2 && Number(parts[2]) <= 6) return;
-  const detail = `${JSON.stringify(text)} is not 2.0 to 2.6`;
+  if (parts && Number(parts[1]) === AGENT_API.major && Number(parts[2]) <= AGENT_API.minor) return;
+  const detail = `${JSON.stringify(text)} is not ${AGENT_API.major}.0 to ${AGENT_API.major}.${AGENT_API.minor}`;
   throw new AppError('invalid', 'Unknown or unsupported API version', { validations: [{ field: 'version', detail }] });
 }
 

@@ -3,7 +3,7 @@ import { AppError } from '@platform/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { addAppStatus } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context.ts';
+import type { Services } from '../context.ts';
 import { time } from '../time.ts';
 
 const LONGEST_MESSAGE = 160;
@@ -14,7 +14,7 @@ const LONGEST_URI = 2_048;
  * @throws AppError `invalid`, or `not_found` if the agent has no such app
  */
 export async function setAppStatus(
-  ctx: Ctx,
+  ctx: Services,
   agent: ConnectedAgent<AgentIdentity>,
   input: PatchAppStatus,
 ): Promise<void> {

@@ -52,7 +52,8 @@ export async function storeImport(
   await insertResources(tx, job, 'start', done.startResources);
   await insertResources(tx, job, 'stop', done.stopResources);
   await insertModules(tx, job, 'start', done.startModules);
-  await insertModules(tx, job, 'stop', done.stopModules);
+  // daemons from API 1.15 on report the modules once for both
+  await insertModules(tx, job, 'stop', done.stopModules.length > 0 ? done.stopModules : done.startModules);
   for (const parameter of done.richParameters) await insertParameter(tx, version, toParameter(parameter));
   for (const preset of done.presets) {
     await insertPreset(tx, version, {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
+import { mergeEnvValue } from '@platform/kit/merge-env';
 import {
   type Agent,
   type App,
@@ -113,6 +114,22 @@ export async function insertModules(
   );
 }
 
+/** The variables of the agent's `coder_env` resources. Daemons from API 1.16 on leave their merging to the server. */
+function mergeEnvs({ name: agent, extraEnvs }: Agent): Record<string, string> {
+  const merged = new Map<string, string>();
+  for (const { name, value, mergeStrategy } of extraEnvs) {
+    const text = mergeEnvValue(merged.get(name), value, mergeStrategy);
+    if (text === undefined) {
+      const detail = 'A coder_env with merge_strategy "error" allows no other one of its name.';
+      throw new AppError('invalid', `Two coder_env of agent ${JSON.stringify(agent)} set ${JSON.stringify(name)}.`, {
+        detail,
+      });
+    }
+    merged.set(name, text);
+  }
+  return Object.fromEntries(merged);
+}
+
 async function addAgent(
   tx: Tx,
   resource: OwnedResource,
@@ -124,7 +141,7 @@ async function addAgent(
   // The template's id of an agent stays the same in all builds of a workspace. The row belongs to this build only.
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
   if (!isUuid(token)) throw new AppError('invalid', `The token of agent ${JSON.stringify(agent.name)} must be a uuid.`);
-  const env = { ...Object.fromEntries(agent.extraEnvs.map(({ name, value }) => [name, value])), ...agent.env };
+  const env = { ...mergeEnvs(agent), ...agent.env };
   const waits = awaited ? agent.connectionTimeoutSeconds : 0;
   const display = agent.displayApps;
   const displayApps = [

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@platform/kit';
+import { formatApiVersion, PROVISIONER_API } from '@platform/wire/api-versions';
 import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
 import { type VerifiedDaemon, verifiedDaemon, verifiedToken } from '../../authz/proofs.ts';
@@ -26,8 +27,6 @@ import { locateOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
 import { daemonObject, type JoinedDaemon } from './credential.ts';
 
-const API_MAJOR = 1;
-const API_MINOR = 8;
 export const INSTALLATION_HEADER = 'platform-installation-secret';
 
 export interface JoinRequest {
@@ -215,7 +214,7 @@ async function allowedTags(ctx: Ctx, credential: Credential, organizationId: str
 function checkApiVersion(text: string): void {
   const parts = /^(\d+)\.(\d+)$/.exec(text);
   if (!parts) throw invalid('version', `${JSON.stringify(text)} is not MAJOR.MINOR`);
-  if (Number(parts[1]) !== API_MAJOR || Number(parts[2]) > API_MINOR) {
-    throw invalid('version', `this server supports version ${API_MAJOR}.${API_MINOR}, not ${text}`);
+  if (Number(parts[1]) !== PROVISIONER_API.major || Number(parts[2]) > PROVISIONER_API.minor) {
+    throw invalid('version', `this server supports version ${formatApiVersion(PROVISIONER_API)}, not ${text}`);
   }
 }

@@ -79,6 +79,12 @@ export async function agentByToken(db: Db, token: string): Promise<AgentIdentity
   return row;
 }
 
+/** Whether the agent may still report: its build is the workspace's latest, or the one that is being stopped. */
+export async function mayReport(db: Db, agent: ConnectedAgent): Promise<boolean> {
+  const rows = await db`SELECT ${IDENTITY(db)} WHERE a.id = ${agent.id} AND ${MAY_REPORT(db)}`;
+  return rows.length > 0;
+}
+
 export async function agentById(db: Db, id: string): Promise<AgentIdentity | undefined> {
   const [row] = await db<AgentIdentity[]>`SELECT ${IDENTITY(db)} WHERE a.id = ${id}`;
   return row;
@@ -174,10 +180,18 @@ export async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuil
     JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${agentIds})`;
 }
 
-/** Numbers a connection of this agent. Later connections have higher numbers. `reachable`: it serves streams. */
-export async function countConnection(db: Db, agent: ConnectedAgent, reachable: boolean): Promise<number> {
+/**
+ * Numbers a connection of this agent. Later connections have higher numbers. `reachable`: it serves streams. `version`:
+ * of the agent API.
+ */
+export async function countConnection(
+  db: Db,
+  agent: ConnectedAgent,
+  { reachable, version }: { reachable: boolean; version: string },
+): Promise<number> {
   const [row] = await db<{ connection_number: number }[]>`UPDATE workspace_agents
-    SET connection_number = connection_number + 1, reachable = ${reachable} WHERE id = ${agent.id} RETURNING connection_number`;
+    SET connection_number = connection_number + 1, reachable = ${reachable}, api_version = ${version}
+    WHERE id = ${agent.id} RETURNING connection_number`;
   return row!.connection_number;
 }
 
@@ -227,7 +241,7 @@ export async function setAgentStartup(
   agent: ConnectedAgent<AgentIdentity>,
   { version, expandedDirectory, subsystems }: { version: string; expandedDirectory: string; subsystems: string[] },
 ): Promise<void> {
-  await db`UPDATE workspace_agents SET version = ${version}, api_version = '2.6',
+  await db`UPDATE workspace_agents SET version = ${version},
     expanded_directory = ${expandedDirectory}, subsystems = ${subsystems}, updated_at = now() WHERE id = ${agent.id}`;
 }
 

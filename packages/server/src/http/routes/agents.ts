@@ -95,12 +95,14 @@ export function agentHandlers(connections: AgentConnections) {
       const agent = await self(ctx, http.request);
       const offered = headers['platform-capabilities'];
       const answer = agentUpgradeHeaders(offered);
-      const number = await admitAgent(ctx, agent, {
-        version: String((http.request.query as Record<string, unknown>)['version'] ?? '2.0'),
+      const query = http.request.query as Record<string, unknown>;
+      const admitted = await admitAgent(ctx, agent, {
+        version: String(query['version'] ?? '2.0'),
+        role: String(query['role'] ?? ''),
         hostKey: String(headers[HOST_KEY_HEADER] ?? ''),
         reachable: Object.keys(answer).length > 0,
       });
-      void connections.serve(http.upgrade(answer), agent, number, offered);
+      void connections.serve(http.upgrade(answer), agent, admitted, offered);
     },
     'GET /workspaceagents/me/reinit': async (ctx, { http }) =>
       followAsEvents(ctx, http.reply, reinitSource(ctx, await self(ctx, http.request))),

@@ -1,4 +1,5 @@
 import type { BuildInfoResponse } from '@platform/contract';
+import { AGENT_API, formatApiVersion, PROVISIONER_API } from '@platform/wire/api-versions';
 import { authCheck } from '../../app/authcheck.ts';
 import type { Ctx } from '../../app/context.ts';
 import { getAppearance, updateAppearance } from '../../app/deployment/appearance.ts';
@@ -22,9 +23,6 @@ import type { CspReports } from '../dashboard/csp-reports.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';
 import { installCommand } from '../install.ts';
 import type { TlsServer } from '../tls.ts';
-
-export const AGENT_API_VERSION = '2.6';
-export const PROVISIONER_API_VERSION = '1.8';
 
 export interface General {
   health: Health;
@@ -50,8 +48,8 @@ export function generalHandlers({ health, cspReports, profiler, certificates, we
       dashboard_url: ctx.accessUrl,
       telemetry: false,
       workspace_proxy: false,
-      agent_api_version: AGENT_API_VERSION,
-      provisioner_api_version: PROVISIONER_API_VERSION,
+      agent_api_version: formatApiVersion(AGENT_API),
+      provisioner_api_version: formatApiVersion(PROVISIONER_API),
       deployment_id: ctx.deploymentId,
       upgrade_message:
         ctx.config.cliUpgradeMessage || `Install the coder of this server with: ${installCommand(ctx.accessUrl)}`,

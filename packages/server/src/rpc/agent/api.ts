@@ -2,7 +2,8 @@ import { timestampDate } from '@bufbuild/protobuf/wkt';
 import { AppError } from '@platform/kit';
 import type { DrpcHandlers } from '@platform/wire/drpc';
 import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
-import { type Agent, Connection_Action } from '@platform/wire/proto/agent';
+import { type Agent, Connection_Action, type Stats } from '@platform/wire/proto/agent';
+import { setAppStatus } from '../../app/agent/app-status.ts';
 import { recordConnection } from '../../app/agent/connections.ts';
 import { writeAgentLogs } from '../../app/agent/logs.ts';
 import { agentMonitors } from '../../app/agent/monitoring.ts';
@@ -16,7 +17,16 @@ import { type AgentIdentity, setAgentLifecycle, setAgentStartup } from '../../db
 import { endConnectionsOfAgent } from '../../db/queries/connections.ts';
 import { uuidText } from './ids.ts';
 import { manifest } from './manifest.ts';
-import { CONNECTION_TYPES, HEALTH_NAMES, LEVELS, LIFECYCLES, STAGES, STATUSES, SUBSYSTEMS } from './names.ts';
+import {
+  APP_STATES,
+  CONNECTION_TYPES,
+  HEALTH_NAMES,
+  LEVELS,
+  LIFECYCLES,
+  STAGES,
+  STATUSES,
+  SUBSYSTEMS,
+} from './names.ts';
 import { subAgentApi } from './sub-agents.ts';
 
 const STATS_INTERVAL_SECONDS = 30n;
@@ -24,6 +34,17 @@ const STATS_INTERVAL_SECONDS = 30n;
 /** A reported count, limited to what the database can store. */
 function count(reported: bigint): number {
   return Math.min(Math.max(0, Number(reported)), Number.MAX_SAFE_INTEGER);
+}
+
+/** The numbers of sessions by type. Agents from API 2.11 on report those of SSH by the name of the app. */
+function sessionCounts(stats: Stats) {
+  const of = (name: string, field: bigint) => count(stats.sessionCounts[name] ?? field);
+  return {
+    vscode: of('vscode', stats.sessionCountVscode),
+    jetbrains: of('jetbrains', stats.sessionCountJetbrains),
+    reconnectingPty: count(stats.sessionCountReconnectingPty),
+    ssh: of('ssh', stats.sessionCountSsh),
+  };
 }
 
 /**
@@ -96,10 +117,7 @@ export function agentApi(
           txBytes: count(stats.txBytes),
           rxPackets: count(stats.rxPackets),
           txPackets: count(stats.txPackets),
-          vscode: count(stats.sessionCountVscode),
-          jetbrains: count(stats.sessionCountJetbrains),
-          reconnectingPty: count(stats.sessionCountReconnectingPty),
-          ssh: count(stats.sessionCountSsh),
+          ...sessionCounts(stats),
           connections: count(stats.connectionCount),
           protocols: Object.fromEntries(
             Object.entries(stats.connectionsByProto).map(([name, n]) => [name.replaceAll('\0', ''), count(n)]),
@@ -155,6 +173,15 @@ export function agentApi(
       });
       return {};
     },
+
+    async updateAppStatus({ slug, state, message, uri }) {
+      const name = APP_STATES[state];
+      if (!name) throw new AppError('invalid', 'Unknown state of an app.');
+      await setAppStatus(services, agent, { app_slug: slug, state: name, message, uri });
+      return {};
+    },
+    // The firewall in a workspace keeps its log there as well. The server stores none of it.
+    reportBoundaryLogs: () => ({}),
     ...subAgentApi(services, agent),
   };
 }

@@ -63,7 +63,7 @@ test('uses one statement for all agents, ends a silent connection, and survives 
     ids.map(
       async (id): Promise<LiveAgent> => ({
         agent: connectedAgent({ id }),
-        number: await countConnection(server.services.sql, connectedAgent({ id }), true),
+        number: await countConnection(server.services.sql, connectedAgent({ id }), { reachable: true, version: '2.6' }),
         workspaceId: workspace.id,
         ownerId: workspace.owner_id,
         ping: () => (id === silent ? new Promise(() => {}) : Promise.resolve(1)),
@@ -96,7 +96,7 @@ test('uses one statement for all agents, ends a silent connection, and survives 
   assert.equal(closed.size, 1, 'an outage ends no connection');
 
   // a newer connection, on whichever server, ends the one here
-  await countConnection(server.services.sql, connectedAgent({ id: ids[2]! }), true);
+  await countConnection(server.services.sql, connectedAgent({ id: ids[2]! }), { reachable: true, version: '2.6' });
   await eventually('the older one is ended', async () => closed.has(ids[2]!));
   assert.equal(closed.size, 2);
   await liveness.close();

@@ -1,3 +1,4 @@
+import type { PatchAppStatus } from '@platform/contract';
 import {
   AppHealth,
   Connection_Type,
@@ -6,6 +7,7 @@ import {
   Startup_Subsystem,
   Timing_Stage,
   Timing_Status,
+  UpdateAppStatusRequest_AppStatusState,
   WorkspaceApp_Health,
   WorkspaceApp_SharingLevel,
 } from '@platform/wire/proto/agent';
@@ -48,6 +50,12 @@ export const HEALTH_NAMES: Record<number, AppRow['health']> = {
   [AppHealth.INITIALIZING]: 'initializing',
   [AppHealth.HEALTHY]: 'healthy',
   [AppHealth.UNHEALTHY]: 'unhealthy',
+};
+export const APP_STATES: Record<number, PatchAppStatus['state']> = {
+  [UpdateAppStatusRequest_AppStatusState.WORKING]: 'working',
+  [UpdateAppStatusRequest_AppStatusState.IDLE]: 'idle',
+  [UpdateAppStatusRequest_AppStatusState.COMPLETE]: 'complete',
+  [UpdateAppStatusRequest_AppStatusState.FAILURE]: 'failure',
 };
 export const SUBSYSTEMS: Record<number, string> = {
   [Startup_Subsystem.ENVBOX]: 'envbox',

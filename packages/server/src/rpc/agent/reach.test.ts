@@ -81,8 +81,8 @@ test('ends the connection of an agent after two unanswered pings, and keeps one 
   http.on('upgrade', (request, socket, head) => {
     void (async () => {
       const agent = await findAgentForToken(server.services, String(request.headers['x-token']));
-      const number = await countConnection(server.services.sql, agent, true);
-      await connections.serve(acceptWebSocket(request, socket, head), agent, number, 'tunnel/1');
+      const number = await countConnection(server.services.sql, agent, { reachable: true, version: '2.6' });
+      await connections.serve(acceptWebSocket(request, socket, head), agent, { is: 'agent', number }, 'tunnel/1');
     })();
   });
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));

@@ -67,6 +67,8 @@ async function store(
       take(type.value.data.length);
       parts.push(type.value.data);
       sum.update(type.value.data);
+    } else if (type.case === 'error') {
+      throw new AppError('invalid', `The daemon could not read the module files: ${type.value.error}`);
     }
     if (expected && size === expected.size) break;
   }

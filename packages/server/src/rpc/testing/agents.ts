@@ -62,6 +62,10 @@ export interface DialAgentOptions {
   ours?: boolean;
   hostKey?: string;
   capabilities?: string;
+  /** Of the agent API. */
+  version?: string;
+  /** What the connection says it is. Default: nothing, as agents before upstream's version 2.31. */
+  role?: string;
   signal?: AbortSignal;
 }
 
@@ -69,9 +73,10 @@ export interface DialAgentOptions {
 export async function dialAgent(
   server: Pick<TestServer, 'url'>,
   token: string | undefined,
-  { ours = true, hostKey = 'a2V5', capabilities = 'tunnel/1', signal }: DialAgentOptions = {},
+  { ours = true, hostKey = 'a2V5', capabilities = 'tunnel/1', version = '2.6', role, signal }: DialAgentOptions = {},
 ): Promise<WebSocketConnection> {
-  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/me/rpc?version=2.6`, {
+  const query = new URLSearchParams({ version, ...(role === undefined ? {} : { role }) });
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/me/rpc?${query}`, {
     headers: {
       ...(token === undefined ? {} : { Cookie: `coder_session_token=${token}` }),
       ...(ours ? { 'Platform-Capabilities': capabilities, 'Platform-Ssh-Host-Key': hostKey } : {}),
