@@ -16,6 +16,7 @@ import { linkExecutable } from './executable.ts';
 import { deriveHostKey } from './host-key.ts';
 import { tokenByIdentity } from './identity.ts';
 import { createLifecycle } from './lifecycle.ts';
+import { startLocalSocket } from './local-socket/server.ts';
 import { createLogSender } from './logs.ts';
 import { createMetadataReporter } from './metadata.ts';
 import type { AgentOptions } from './options.ts';
@@ -130,6 +131,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   const metadata = createMetadataReporter(options.metadataPaceMs);
   const ssh = createSshServer({ log, options, activity });
   const pty = ptyService(activity, lifecycle);
+  const local = options.socketPath ? startLocalSocket({ wanted: options.socketPath, log }) : undefined;
   const sessions = new ResumableSessions();
   const services: Services = new Map([
     ['ssh', ({ request, accept }) => ssh.serve(accept(), connectionOf(request))],
@@ -184,7 +186,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
       return;
     }
     tokenOfWorkspace = token;
-    workspace = createWorkspace(options, token, manifest);
+    workspace = createWorkspace(options, token, manifest, await local?.path);
     const env = workspace.environment();
     const startup = {
       version: options.version,
@@ -244,6 +246,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     if (ended.signal.aborted) end();
     log.info('connected to the server', { tunnels });
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
+    local?.setServer(client);
     // This server announces a new owner over a tunnel.
     if (!tunnels) {
       const source = { url: options.url, token, headers: (await options.headers?.()) ?? {}, log };
@@ -256,6 +259,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     });
     const close = await session.closed;
     const { reason } = close;
+    local?.setServer(undefined);
     connected.abort(new Error(`the connection ended: ${reason}`));
     ended.signal.removeEventListener('abort', end);
     log.info('disconnected from the server', { reason });
@@ -315,7 +319,7 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
     ssh.close();
     pty.close();
     ended.abort();
-    await done;
+    await Promise.all([done, local?.close()]);
   }
 
   const done = loop();

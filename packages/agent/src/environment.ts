@@ -57,11 +57,13 @@ export interface EnvironmentSource {
   token: string;
   manifest: Manifest;
   binDir: string;
+  /** Of the agent's local socket. */
+  socketPath: string | undefined;
 }
 
 /** The environment of a process of the user. `extra` belongs to the session and overrides the template's variables. */
 export function userEnvironment(from: EnvironmentSource, extra: NodeJS.ProcessEnv = {}): Record<string, string> {
-  const { options, account, token, manifest, binDir } = from;
+  const { options, account, token, manifest, binDir, socketPath } = from;
   const inherited = options.env ?? process.env;
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(inherited)) if (value !== undefined) env[name] = value;
@@ -79,6 +81,7 @@ export function userEnvironment(from: EnvironmentSource, extra: NodeJS.ProcessEn
     CS_DISABLE_GETTING_STARTED_OVERRIDE: '1',
     VSCODE_PROXY_URI: manifest.vsCodePortProxyUri,
   });
+  if (socketPath !== undefined) env['CODER_AGENT_SOCKET_PATH'] = socketPath;
   if (options.executable) {
     const quoted = options.executable.replaceAll("'", "'\\''");
     env['GIT_SSH_COMMAND'] = /[^\w@%+=:,./-]/.test(quoted) ? `'${quoted}' gitssh --` : `${quoted} gitssh --`;

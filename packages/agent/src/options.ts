@@ -6,6 +6,7 @@ import { Startup_Subsystem } from '@platform/wire/proto/agent';
 import type { DialOptions } from '@platform/wire/websocket';
 import { defaultDataDir } from './data-dir.ts';
 import { AGENT_AUTHS, type AgentAuth } from './identity.ts';
+import { DEFAULT_SOCKET_PATH } from './local-socket/server.ts';
 
 export interface AgentOptions {
   /** The server's address, as in CODER_AGENT_URL. */
@@ -41,6 +42,11 @@ export interface AgentOptions {
   devcontainerDiscovery?: boolean;
   /** Whether to start discovered dev containers whose configuration asks for it (default false). */
   devcontainerAutostart?: boolean;
+  /**
+   * The path of the socket for programs in the workspace. Default: upstream's. If another agent uses it, the agent takes
+   * a path of its own. Programs find either in CODER_AGENT_SOCKET_PATH. Empty: no socket.
+   */
+  socketPath?: string;
   /** Rejects SFTP, and commands such as scp and rsync. */
   blockFileTransfer?: boolean;
   /** The longest wait before another attempt to connect, in ms (default 2,000, or 30,000 after a rejected token). */
@@ -101,6 +107,9 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     }),
     subsystems,
     sshMaxTimeoutMs: parseDuration(env['CODER_AGENT_SSH_MAX_TIMEOUT'] || '72h'),
+    socketPath: isTrue(env['CODER_AGENT_SOCKET_SERVER_ENABLED'], true)
+      ? env['CODER_AGENT_SOCKET_PATH'] || DEFAULT_SOCKET_PATH
+      : '',
     blockFileTransfer: isTrue(env['CODER_AGENT_BLOCK_FILE_TRANSFER'], false),
     devcontainers: isTrue(env['CODER_AGENT_DEVCONTAINERS_ENABLE'], true),
     devcontainerDiscovery: isTrue(env['CODER_AGENT_DEVCONTAINERS_PROJECT_DISCOVERY_ENABLE'], true),

@@ -31,11 +31,16 @@ export interface Workspace {
   session(command: string | undefined, extra?: NodeJS.ProcessEnv): ProcessSpec;
 }
 
-export function createWorkspace(options: AgentOptions, token: string, manifest: Manifest): Workspace {
+export function createWorkspace(
+  options: AgentOptions,
+  token: string,
+  manifest: Manifest,
+  socketPath?: string,
+): Workspace {
   const account = currentAccount(options.env ?? process.env);
   const binDir = scriptBinDir(options, tmpdir());
   const environment = (extra?: NodeJS.ProcessEnv) =>
-    userEnvironment({ options, account, token, manifest, binDir }, extra);
+    userEnvironment({ options, account, token, manifest, binDir, socketPath }, extra);
   const directory = (env: NodeJS.ProcessEnv) => workingDirectory(manifest, account, env);
   return {
     options,

@@ -35,6 +35,8 @@ export interface TestWorkspaceOptions {
   env?: NodeJS.ProcessEnv;
   /** The path of the coder command for the agent. */
   executable?: string;
+  /** The path of the agent's local socket. Default: none. */
+  socketPath?: string;
   /** The token of the workspace owner. Default: the first user's. */
   token?: string;
   /** Whether to wait until its startup scripts have ended (default true). */
@@ -47,7 +49,7 @@ export async function startTestWorkspace(
   name: string,
   options: TestWorkspaceOptions = {},
 ): Promise<TestWorkspace> {
-  const { env = {}, executable, token } = options;
+  const { env = {}, executable, token, socketPath } = options;
   const home = mkdtempSync(join(tmpdir(), 'platform-workspace-'));
   const template = await createTestTemplate(server, `of-${name}`);
   const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
@@ -83,6 +85,7 @@ export async function startTestWorkspace(
     reconnectCapMs: 200,
     env: { PATH: process.env['PATH'], HOME: home, SHELL: '/bin/sh', ...env },
     ...(executable ? { executable } : {}),
+    ...(socketPath ? { socketPath } : {}),
   });
   const look = async () => (await server.api<WorkspaceAgent>('GET', `/workspaceagents/${agentId}`)).body;
   await eventually('the agent to connect', async () => {

@@ -416,6 +416,23 @@ const other: Nodes = {
 
 const hidden: Nodes = {
   agent: { summary: 'Run the agent of a workspace', hidden: true, load: () => import('./daemons/agent/agent.ts') },
+  exp: {
+    summary: 'Commands that upstream calls experimental',
+    hidden: true,
+    children: {
+      sync: {
+        summary: 'Order the units of a start, such as scripts, inside a workspace',
+        children: {
+          ping: { summary: 'Check that the workspace agent answers', load: () => import('./sync/ping.ts') },
+          start: { summary: 'Wait for the dependencies of a unit and start it', load: () => import('./sync/start.ts') },
+          want: { summary: 'Make a unit wait for other units', load: () => import('./sync/want.ts') },
+          complete: { summary: 'Mark a unit as completed', load: () => import('./sync/complete.ts') },
+          status: { summary: 'Show a unit and its dependencies', load: () => import('./sync/status.ts') },
+          list: { summary: 'List all units', load: () => import('./sync/list.ts') },
+        },
+      },
+    },
+  },
   gitaskpass: { hidden: true, load: () => import('./git/gitaskpass.ts') },
   gitssh: { hidden: true, load: () => import('./git/gitssh.ts') },
   provisionerd: {

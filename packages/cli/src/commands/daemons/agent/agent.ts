@@ -51,6 +51,18 @@ const flags = {
     env: 'CODER_AGENT_DEVCONTAINERS_DISCOVERY_AUTOSTART_ENABLE',
     description: 'Whether to start found dev containers whose configuration sets autoStart.',
   },
+  'socket-server-enabled': {
+    type: 'bool',
+    env: 'CODER_AGENT_SOCKET_SERVER_ENABLED',
+    default: 'true',
+    description: 'Whether programs in the workspace can reach the agent over a local socket, as coder exp sync does.',
+  },
+  'socket-path': {
+    type: 'string',
+    env: 'CODER_AGENT_SOCKET_PATH',
+    description:
+      'Path of the local socket. Default: /tmp/coder-agent.sock, or a private path if another agent uses it.',
+  },
   'no-reap': {
     type: 'bool',
     description:
@@ -79,6 +91,8 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     'CODER_AGENT_DEVCONTAINERS_DISCOVERY_AUTOSTART_ENABLE',
     String(given['devcontainers-discovery-autostart-enable']),
   );
+  set('CODER_AGENT_SOCKET_SERVER_ENABLED', String(given['socket-server-enabled']));
+  set('CODER_AGENT_SOCKET_PATH', given['socket-path']);
   const executable = selfExecutable();
   const agent = runAgent({
     ...agentOptionsFromEnv(env),
