@@ -13,7 +13,7 @@ import { createUnits, type Units } from './units.ts';
 export const DEFAULT_SOCKET_PATH =
   process.platform === 'win32' ? '\\\\.\\pipe\\com.coder.agentsocket' : '/tmp/coder-agent.sock';
 const MAX_CONNECTIONS = 256;
-/** How long to wait for an answer of whoever may own the socket's path. */
+/** How long to wait for an answer at a path that another process may use. */
 const PROBE_MS = 2_000;
 
 /** The agent's socket for programs in the workspace, such as `coder exp sync`. Only the agent's own user can use it. */

@@ -199,7 +199,7 @@ test('takes the modules of an import that names them once for both transitions',
   );
 });
 
-test('tells why a daemon could not upload module files, and answers a download with code 12', async () => {
+test('reports why a daemon could not upload module files, and answers a download with code 12', async () => {
   const { session } = await joinDaemon(server, 'uploader', { psk: PSK });
   const daemon = createDrpcClient(ProvisionerDaemon, () => session.openStream());
   const acquire = daemon.acquireJobWithCancel();

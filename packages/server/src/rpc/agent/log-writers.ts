@@ -45,7 +45,7 @@ export function createLogWriters({ events }: Services): LogWriters {
   };
 }
 
-/** The calls of a log writer. Each checks anew whether the agent may still report. */
+/** The calls of a log writer. Each checks again whether the agent may still report. */
 export function logWriterCalls({ sql }: Services, agent: ConnectedAgent<AgentIdentity>, api: AgentCalls): AgentCalls {
   return {
     async batchCreateLogs(request, ctx) {
