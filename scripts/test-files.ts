@@ -1,6 +1,19 @@
 // Runs test files, each in its own process and folder, so that every run ends and reports the result of each file.
+//
+// A file that failed runs once more, alone, after the others. Only the second run then counts. If it passes, the file is
+// flaky: a pause of the machine, or a defect that shows only sometimes. docs/flaky-tests.md lists such files. A file that
+// is flaky again fails the run, and so do more than MAX_FLAKY flaky files.
 
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { run } from 'node:test';
@@ -15,6 +28,13 @@ export interface TestRun {
   fileMs?: number;
   /** The time limit of the whole run, in ms. Unfinished files then count as failed. Default 40 minutes. */
   wholeMs?: number;
+  /** The files that docs/flaky-tests.md lists, relative to the working directory. Default none. */
+  listed?: readonly string[];
+  /**
+   * Where both outputs of each flaky file are kept. Runs that use the same folder count their flaky files together. It is
+   * made when the first file is flaky.
+   */
+  outputs: string;
   /** Prints whole lines. */
   print: (text: string) => void;
 }
@@ -26,35 +46,111 @@ export interface TestCounts {
   skipped: string[];
 }
 
+export interface TestResult extends TestCounts {
+  /** One line for each flaky file, and one for each reason why flaky files fail the run. */
+  flaky: string[];
+}
+
+/** Maximum number of flaky files in a run. */
+export const MAX_FLAKY = 2;
+/** Maximum number of failed files that run again. More failures than that have one cause, and it is in the code. */
+const MAX_REPEATED = 10;
+
 /**
  * Runs the files. Prints one line for a passed file and all details of a failed one. `node:test` waits for ever for a
  * file that leaves a timer or a socket. This ends such a file's process and counts the file as failed. After each file
  * it also ends the processes that the file left, so that they do not disturb the next file.
  */
-export async function runTestFiles(options: TestRun): Promise<TestCounts> {
-  const { files, concurrency = 2, fileMs = 300_000, wholeMs = 2_400_000 } = options;
-  const counts: TestCounts = { passed: 0, failed: 0, skipped: [] };
+export async function runTestFiles(options: TestRun): Promise<TestResult> {
+  const { files, concurrency = 2, fileMs = 300_000, wholeMs = 2_400_000, listed = [], outputs, print } = options;
+  const counts: TestResult = { passed: 0, failed: 0, skipped: [], flaky: [] };
+  const add = ({ passed, failed, skipped }: TestCounts) => {
+    counts.passed += passed;
+    counts.failed += failed;
+    counts.skipped.push(...skipped);
+  };
   const whole = AbortSignal.timeout(wholeMs);
+  const runOne = async (file: string) => {
+    const result = await runFile(file, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
+    print(result.report);
+    return result;
+  };
   const waiting = [...files];
+  const failures: FileResult[] = [];
   const worker = async () => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      const result = await runFile(file, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
-      counts.passed += result.passed;
-      counts.failed += result.failed;
-      counts.skipped.push(...result.skipped);
-      options.print(result.report);
+      const result = await runOne(file);
+      if (result.failed > 0) failures.push(result);
+      else add(result);
     }
   };
   await Promise.all(Array.from({ length: concurrency }, worker));
+
+  for (const [n, first] of failures.entries()) {
+    if (n >= MAX_REPEATED || whole.aborted) {
+      add(first);
+      continue;
+    }
+    print(`once more, alone: ${first.name}\n`);
+    const second = await runOne(first.file);
+    add(second);
+    if (second.failed > 0) continue;
+    print(second.output);
+    const kept = keepOutputs(outputs, first, second);
+    counts.flaky.push(
+      `flaky: ${first.name} failed, then passed alone. Outputs: ${kept}. Failed tests: ${first.failures.join(', ')}`,
+    );
+    if (listed.includes(first.name)) {
+      counts.failed++;
+      counts.flaky.push(`flaky: the run fails: docs/flaky-tests.md lists ${first.name} already`);
+    }
+  }
+  if (counts.flaky.length > 0) {
+    const all = readdirSync(outputs).length;
+    if (all > MAX_FLAKY) {
+      counts.failed++;
+      counts.flaky.push(`flaky: the run fails: ${all} files are flaky, and at most ${MAX_FLAKY} may be`);
+    }
+  }
   return counts;
 }
 
-async function runFile(file: string, limit: AbortSignal): Promise<TestCounts & { report: string }> {
+/** The files in the first column of the table in docs/flaky-tests.md. */
+export function flakyFiles(document: string): string[] {
+  const rows = document.split('\n').filter((line) => line.startsWith('|'));
+  return rows.slice(2).map((row) => row.split('|')[1]!.trim().replaceAll('`', ''));
+}
+
+/** Writes both outputs of a flaky file to a new folder, and returns its path. */
+function keepOutputs(outputs: string, first: FileResult, second: FileResult): string {
+  const folder = join(outputs, first.name.replaceAll(/[^\w.-]+/g, '_'));
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'failed.txt'), first.output);
+  writeFileSync(join(folder, 'passed.txt'), second.output);
+  return folder;
+}
+
+interface FileResult extends TestCounts {
+  /** The absolute path. */
+  file: string;
+  /** The path relative to the working directory. */
+  name: string;
+  /** The tests that failed or did not end. */
+  failures: string[];
+  /** Everything that the file and its tests printed, and the line with the result. */
+  output: string;
+  /** What is printed: the output of a failed file, only the line with the result of another. */
+  report: string;
+}
+
+async function runFile(file: string, limit: AbortSignal): Promise<FileResult> {
   const name = relative(process.cwd(), file);
-  if (limit.aborted)
-    return { passed: 0, failed: 1, skipped: [], report: `✖ ${name}: not started: the time of the whole run is over\n` };
+  const counts: TestCounts & { failures: string[] } = { passed: 0, failed: 0, skipped: [], failures: [] };
+  if (limit.aborted) {
+    const report = `✖ ${name}: not started: the time of the whole run is over\n`;
+    return { file, name, ...counts, failed: 1, output: report, report };
+  }
   const started = performance.now();
-  const counts: TestCounts = { passed: 0, failed: 0, skipped: [] };
   // A short path, because paths of sockets must be short. Open to all users like /tmp, because some processes run as
   // others.
   const temporary = mkdtempSync(join(tmpdir(), 't-'));
@@ -65,15 +161,17 @@ async function runFile(file: string, limit: AbortSignal): Promise<TestCounts & {
     if (skip === undefined) counts.passed++;
     else counts.skipped.push(typeof skip === 'string' ? `${test}: ${skip}` : test);
   });
-  stream.on('test:fail', ({ details }) => {
-    if (details.type !== 'suite') counts.failed++;
+  stream.on('test:fail', ({ name: test, details }) => {
+    if (details.type === 'suite') return;
+    counts.failed++;
+    counts.failures.push(test === file ? name : test);
   });
   const running = new Set<string>();
   stream.on('test:dequeue', ({ name: test }) => running.add(test));
   stream.on('test:complete', ({ name: test }) => running.delete(test));
-  let report = '';
+  let output = '';
   stream.compose(new Spec()).on('data', (text: string) => {
-    report += text;
+    output += text;
   });
   await new Promise<void>((resolve) => stream.once('end', resolve));
   const left = endAllThatKnow(temporary);
@@ -82,14 +180,15 @@ async function runFile(file: string, limit: AbortSignal): Promise<TestCounts & {
 
   const took = `${((performance.now() - started) / 1_000).toFixed(1)} s`;
   const ended = left.length > 0 ? `; left running, now ended: ${left.join(', ')}` : '';
+  let line = `✔ ${name}: ${counts.passed} passed (${took})${ended}\n`;
   if (limit.aborted) {
     running.delete(file); // the entry of the file's process
+    counts.failures.push(...running);
     const where = running.size > 0 ? `at: ${[...running].join(', ')}` : 'all its tests did';
-    return { ...counts, report: `${report}✖ ${name}: did not end within ${took}, ${where}${ended}\n` };
-  }
-  if (counts.failed > 0)
-    return { ...counts, report: `${report}✖ ${name}: ${counts.failed} failed (${took})${ended}\n` };
-  return { ...counts, report: `✔ ${name}: ${counts.passed} passed (${took})${ended}\n` };
+    line = `✖ ${name}: did not end within ${took}, ${where}${ended}\n`;
+  } else if (counts.failed > 0) line = `✖ ${name}: ${counts.failed} failed (${took})${ended}\n`;
+  output += line;
+  return { file, name, ...counts, output, report: line.startsWith('✔') ? line : output };
 }
 
 /** Kills the processes whose environment contains a folder. Returns their shortened command lines. */

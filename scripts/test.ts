@@ -1,18 +1,18 @@
 // `npm test` runs every *.test.ts beside the code and the tests of the main path, from an empty server to a shell.
 // `npm run test:system` runs the other tests of the whole system, which are in e2e/ and take as long again.
 // `npm test PART...` runs the files whose path contains a part. All files share one PostgreSQL. The last line has the
-// counts.
+// counts. The lines before it name flaky files: docs/flaky-tests.md.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { createLogger, errorText, homeFolder, silentLogger } from '@platform/kit';
 import { findTerraform } from '@platform/provisioner';
 import { createDashboard } from '@platform/server';
 import { startFastPostgres } from '@platform/testkit/postgres';
-import { runTestFiles } from './test-files.ts';
+import { flakyFiles, runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
 const BUILD_MS = 600_000;
@@ -45,7 +45,8 @@ process.env['PATH'] = `${dirname(terraform.path)}${delimiter}${process.env['PATH
 // the files of this checkout are compiled once, not by each of a thousand processes
 process.env['NODE_COMPILE_CACHE'] = join(cacheDir, 'compiled');
 
-// files that tests leave behind are removed with this folder
+// stays after the run, unlike the folder for files that tests leave behind
+const flakyOutputs = process.env['FLAKY_OUTPUTS'] ?? join(tmpdir(), `flaky-${process.pid}`);
 const temporary = mkdtempSync(join(tmpdir(), 't-'));
 // open to all users like /tmp, because some processes run as other users
 chmodSync(temporary, 0o1777);
@@ -81,10 +82,12 @@ process.env['TF_CLI_CONFIG_FILE'] = emptyConfig;
 process.env['CHECKPOINT_DISABLE'] = '1';
 
 const started = performance.now();
-const { passed, failed, skipped } = await runTestFiles({
+const { passed, failed, skipped, flaky } = await runTestFiles({
   files: files.map((file) => join(process.cwd(), file)),
   // A third file keeps two processors busy while another waits. The tests of the whole system start more processes.
   concurrency: isSystem ? 2 : 3,
+  listed: flakyFiles(readFileSync('docs/flaky-tests.md', 'utf8')),
+  outputs: flakyOutputs,
   print: (text) => process.stdout.write(text),
 });
 await postgres.stop();
@@ -95,5 +98,6 @@ const refused = process.env['REQUIRE_NO_SKIPS'] === '1' ? skipped.length : 0;
 console.log(
   `${files.length} files in ${((performance.now() - started) / 1000).toFixed(1)} s, ${skipped.length} skipped`,
 );
+for (const line of flaky) console.log(line);
 console.log(`${passed} passed, ${failed + refused} failed`);
 process.exit(failed + refused > 0 || passed === 0 ? 1 : 0);
