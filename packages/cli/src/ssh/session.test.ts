@@ -4,9 +4,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
+import { type Duplex, duplexPair, PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { type TestContext, test } from 'node:test';
+import { connectResumable } from '@platform/wire/resume/client';
+import { ResumableSessions } from '@platform/wire/resume/sessions';
 import ssh2, { type ServerChannel } from 'ssh2';
 import { parseTarget } from '../commands/workspaces/ssh.ts';
 import type { Context } from '../framework/context.ts';
@@ -61,8 +64,44 @@ async function serve(
   return (server.address() as AddressInfo).port;
 }
 
+/** A session over connections that can be cut. */
+async function resumable(t: TestContext, port: number, graceMs?: number) {
+  const sessions = new ResumableSessions(graceMs === undefined ? {} : { graceMs });
+  const state = { away: false, ends: [] as Duplex[] };
+  const begun = Promise.withResolvers<void>();
+  const stream = await connectResumable({
+    mayRetry: () => true,
+    ...(graceMs === undefined ? {} : { graceMs }),
+    dial: async (kind) => {
+      if (state.away) throw new Error('away');
+      const [near, far] = duplexPair();
+      for (const end of [near, far]) end.on('error', () => {});
+      state.ends.push(near, far);
+      if (kind === 'attach') void sessions.attach(far, { user: 'ann', key: 'k' });
+      else {
+        const socket = connect(port, '127.0.0.1');
+        const served = sessions.serve(far, { user: 'ann', key: 'k' });
+        served.once('attached', begun.resolve);
+        pipeline(socket, served, socket).catch(() => {});
+      }
+      return near;
+    },
+  });
+  t.after(() => stream.destroy());
+  // a session whose first bytes are lost cannot be resumed
+  await begun.promise;
+  const cut = () => {
+    state.away = true;
+    for (const end of state.ends.splice(0)) end.destroy();
+  };
+  const back = () => {
+    state.away = false;
+  };
+  return { stream, cut, back };
+}
+
 async function exec(
-  port: number,
+  at: number | Duplex,
   options: {
     /** Empty: a shell. */
     command?: string;
@@ -72,6 +111,7 @@ async function exec(
     env?: string[];
     forwards?: string[];
     signal?: AbortSignal;
+    handshakeMs?: number;
   },
 ) {
   const stdin = new PassThrough();
@@ -83,13 +123,14 @@ async function exec(
   const signal = options.signal ?? new AbortController().signal;
   const texts = Promise.all([text(stdout), text(stderr)]);
   const ctx = { io: { stdin, stdout, stderr }, env: {}, signal } as unknown as Context;
-  const stream = connect(port, '127.0.0.1').setNoDelay(true);
+  const stream = typeof at === 'number' ? connect(at, '127.0.0.1').setNoDelay(true) : at;
   try {
     const code = await runSession(ctx, {
       stream,
       hostKey: options.key ?? hostKey,
       command: options.command === '' ? undefined : (options.command ?? 'x'),
       env: parseEnv(options.env ?? []),
+      ...(options.handshakeMs === undefined ? {} : { handshakeMs: options.handshakeMs }),
       remoteForwards: (options.forwards ?? []).map(parseForward),
     });
     stdout.end();
@@ -172,6 +213,42 @@ test('fails for another host key, an unknown key and a lost connection', async (
   await assert.rejects(exec(port, { key: 'AAAA' }), /its SSH host key differs/);
   await assert.rejects(exec(port, { key: '' }), /does not know the SSH host key/);
   await assert.rejects(exec(port, {}), /was lost/);
+});
+
+test('waits for a connection that is cut within the handshake, as long as for a later one', async (t) => {
+  const port = await serve(t, (_command, channel) => {
+    channel.write('done');
+    channel.exit(0);
+    channel.end();
+  });
+  const { stream, cut, back } = await resumable(t, port);
+  const session = exec(stream, { handshakeMs: 300 });
+  cut();
+  // longer than the handshake may take
+  const timer = setTimeout(back, 1_000);
+  t.after(() => clearTimeout(timer));
+  assert.deepEqual(await session, { code: 0, out: 'done', err: '' });
+});
+
+test('ends with one error if a connection that is cut within the handshake does not come back', async (t) => {
+  const port = await serve(t, () => {});
+  const { stream, cut } = await resumable(t, port, 300);
+  const session = exec(stream, {});
+  cut();
+  await assert.rejects(session, /^AppError: The connection to the workspace was lost\.$/);
+  // an error that nobody expects would fail the test
+  await new Promise((resolve) => setImmediate(resolve));
+
+  await assert.rejects(exec(stream, {}), /was lost/, 'a stream that is gone already');
+});
+
+test('ends with one error if the other end says nothing', async (t) => {
+  const mute = createServer((socket) => socket.on('error', () => {}).resume());
+  await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+  t.after(() => mute.close());
+  const session = exec((mute.address() as AddressInfo).port, { handshakeMs: 100 });
+  await assert.rejects(session, /its agent did not complete the handshake within 0\.1 s\./);
+  await new Promise((resolve) => setImmediate(resolve));
 });
 
 test('forwards a port of the workspace to this machine', async (t) => {

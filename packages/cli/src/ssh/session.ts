@@ -22,6 +22,8 @@ export interface SessionOptions {
   remoteForwards: readonly RemoteForward[];
   /** Path of the SSH agent's socket to forward. */
   agentSocket?: string | undefined;
+  /** How long the SSH handshake may take while the stream has a connection, in ms. Default 20 s. */
+  handshakeMs?: number;
 }
 
 /** Whether a session has a terminal. The output of a command may be meant for a program or a file. */
@@ -29,7 +31,7 @@ export const hasTerminal = (io: Io, command: string | undefined): boolean =>
   io.stdin.isTTY === true && (command === undefined || io.stdout.isTTY === true);
 
 const SIGNALS: Partial<Record<string, number>> = constants.signals;
-const READY_MS = 20_000;
+const HANDSHAKE_MS = 20_000;
 const MOST_MORE_WINDOW = 14 * 1024 * 1024;
 
 /** Runs one session and returns its exit code: the command's, or 128 + the signal that ended it. */
@@ -39,14 +41,20 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
     options.stream.destroy();
     throw new AppError('unavailable', "The server does not know the SSH host key of the workspace's agent.");
   }
-  const client = await connectSsh(options);
+  const client = new Client();
+  // ssh2 may report several errors, also after the handshake and after the session
+  client.on('error', () => {});
   try {
+    if (options.stream.destroyed) throw lossOf(options.stream);
+    await connectSsh(client, options);
     const forwardHere = (arrivedAt: number | string, accept: () => Duplex, reject: () => void) => {
       const forward = forwards.find(({ remote }) => remote === arrivedAt);
       if (!forward) return reject();
       const local = connect(forward.local);
-      local.once('error', () => reject());
+      const refuse = () => reject();
+      local.once('error', refuse);
       local.once('connect', () => {
+        local.off('error', refuse);
         const channel = accept();
         local.pipe(channel).pipe(local);
         local.on('error', () => channel.destroy());
@@ -57,20 +65,25 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
     client.on('unix connection', ({ socketPath }, accept, reject) => forwardHere(socketPath, accept, reject));
     await Promise.all(forwards.map((forward) => listenRemote(client, forward)));
     return await runChannel(ctx, client, options);
+  } catch (err) {
+    // ssh2 says "Not connected" if the connection is lost between two steps
+    throw err instanceof AppError || !options.stream.destroyed ? err : lossOf(options.stream);
   } finally {
     client.end();
     options.stream.destroy();
   }
 }
 
-function connectSsh(options: SessionOptions): Promise<Client> {
-  const client = new Client();
+/** Resolves when a session can begin. */
+function connectSsh(client: Client, options: SessionOptions): Promise<void> {
+  const { stream, handshakeMs = HANDSHAKE_MS } = options;
   let keyDiffers = false;
   const config: ConnectConfig = {
-    sock: options.stream as never,
+    sock: stream as never,
     // the agent chooses the user
     username: 'coder',
-    readyTimeout: READY_MS,
+    // its time limit would go on without a connection
+    readyTimeout: 0,
     // longer than a lost connection takes to resume
     keepaliveInterval: 30_000,
     keepaliveCountMax: 4,
@@ -87,16 +100,50 @@ function connectSsh(options: SessionOptions): Promise<Client> {
     authHandler: ['none'],
   };
   return new Promise((resolve, reject) => {
-    client.once('ready', () => resolve(client));
-    client.once('error', (err) =>
-      reject(
-        keyDiffers
-          ? new AppError('forbidden', 'The other end is not the agent of this workspace: its SSH host key differs.')
-          : new AppError('unavailable', `Could not connect to the workspace over SSH: ${err.message}`, { cause: err }),
-      ),
+    const failed = (err: Error) => {
+      limit.stop();
+      reject(err);
+    };
+    const notConnected = (why: string, cause?: Error) =>
+      failed(new AppError('unavailable', `Could not connect to the workspace over SSH: ${why}`, { cause }));
+    const limit = whileAttached(stream, handshakeMs, () =>
+      notConnected(`its agent did not complete the handshake within ${handshakeMs / 1_000} s.`),
     );
+    client.once('ready', () => {
+      limit.stop();
+      resolve();
+    });
+    client.once('error', (err) => {
+      if (keyDiffers)
+        failed(
+          new AppError('forbidden', 'The other end is not the agent of this workspace: its SSH host key differs.'),
+        );
+      // the stream has waited for another connection in vain, or the server ended it
+      else if (stream.errored) failed(lossOf(stream));
+      else notConnected(err.message, err);
+    });
+    // an end without an error
+    client.once('close', () => failed(lossOf(stream)));
     client.connect(config);
   });
+}
+
+/** Calls back when a stream has had a connection for `ms` without a break. */
+function whileAttached(stream: Duplex & { attached?: boolean }, ms: number, onOver: () => void): { stop(): void } {
+  let timer: NodeJS.Timeout | undefined;
+  const pause = () => clearTimeout(timer);
+  const count = () => {
+    pause();
+    timer = setTimeout(onOver, ms);
+  };
+  stream.on('attached', count).on('detached', pause);
+  if (stream.attached !== false) count();
+  return {
+    stop() {
+      pause();
+      stream.off('attached', count).off('detached', pause);
+    },
+  };
 }
 
 async function runChannel(ctx: Context, client: Client, options: SessionOptions): Promise<number> {

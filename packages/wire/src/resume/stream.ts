@@ -23,6 +23,8 @@ export interface WindowBudget {
 }
 
 export interface ResumableEvents {
+  /** Another connection carries the session. */
+  attached: [];
   /** The connection is gone. The session waits for another. */
   detached: [];
 }
@@ -160,6 +162,7 @@ export class ResumableStream extends Duplex {
     this.#sendAck();
     this.#measure();
     this.#flush();
+    this.emit('attached');
   }
 
   /** Gives up the connection. Call it when the connection is known to be dead. */
