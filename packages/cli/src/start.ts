@@ -1,6 +1,10 @@
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { endOnCrash } from '@platform/kit/crash';
+import { DEFAULT_CONFIG_DIR } from './framework/globals.ts';
+import { expandHome } from './lib/expand-home.ts';
 import { OtherPart } from './other-part.ts';
 import { run } from './run.ts';
 
@@ -17,6 +21,11 @@ function standardInput(): typeof process.stdin {
   }
   return process.stdin;
 }
+
+endOnCrash({
+  program: 'coder',
+  folder: join(expandHome(process.env['CODER_CONFIG_DIR'] || DEFAULT_CONFIG_DIR, process.env), 'crashes'),
+});
 
 const interrupted = new AbortController();
 // The second signal ends a command that ignores the first one.

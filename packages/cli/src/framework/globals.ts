@@ -1,5 +1,7 @@
 import type { FlagDefs } from './definition.ts';
 
+export const DEFAULT_CONFIG_DIR = '~/.config/coderv2';
+
 /** The flags of every command. */
 export const globalFlags = {
   url: { type: 'url', env: 'CODER_URL', description: 'URL of the server. Default: the one you logged in to.' },
@@ -48,7 +50,7 @@ export const globalFlags = {
   'global-config': {
     type: 'string',
     env: 'CODER_CONFIG_DIR',
-    default: '~/.config/coderv2',
+    default: DEFAULT_CONFIG_DIR,
     description: 'Directory for the configuration and the stored session token.',
   },
   'agent-token': { type: 'string', env: 'CODER_AGENT_TOKEN', hidden: true },

@@ -1,4 +1,5 @@
 import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@platform/kit';
+import { logCrashes } from '@platform/kit/crash';
 import type { FlagDefs, ValuesOf } from '../../framework/definition.ts';
 import { outliveOutputs } from './outputs.ts';
 
@@ -42,7 +43,7 @@ export interface LogOptions {
 }
 
 /**
- * The logger of a daemon. From then on, the daemon continues when its outputs fail. Filters turn debug lines on.
+ * The logger of a daemon. From then on, the daemon continues when its outputs fail, and its log has a crash. Filters turn debug lines on.
  * @throws AppError `invalid`.
  */
 export function daemonLogger(options: LogOptions): Logger {
@@ -60,6 +61,7 @@ export function daemonLogger(options: LogOptions): Logger {
     pathSink(options.stackdriver ?? '', 'json', stackdriver),
   ].filter((sink): sink is LogSink => sink !== undefined);
   const log = createLogger({ level: options.verbose || filters.length > 0 ? 'debug' : 'info', sinks });
+  logCrashes(log);
   return filters.length > 0 ? filtered(log, filters) : log;
 }
 
