@@ -28,6 +28,7 @@ function dial(host: string, port: number): Promise<Socket> {
     socket.once('connect', () => {
       clearTimeout(timer);
       socket.off('error', failed);
+      socket.on('error', () => {});
       resolve(socket);
     });
   });

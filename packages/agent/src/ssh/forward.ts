@@ -191,7 +191,8 @@ export async function forwardAgent(connection: SshConnection): Promise<string> {
   };
   signal.addEventListener('abort', close, { once: true });
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
+    // also a later one: the system could not accept a connection, and only its client notices
+    server.on('error', reject);
     server.listen(path, resolve);
   });
   if (signal.aborted) close();

@@ -62,7 +62,8 @@ async function listenForDisplay(onConnection: (socket: Socket) => void): Promise
   for (let display = FIRST_DISPLAY; display <= LAST_DISPLAY; display++) {
     const server = createServer({ allowHalfOpen: true, noDelay: true }, onConnection);
     const listens = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false));
+      // also a later one: the system could not accept a connection, and only its client notices
+      server.on('error', () => resolve(false));
       server.listen({ host: '127.0.0.1', port: BASE_PORT + display, exclusive: true }, () => resolve(true));
     });
     if (listens) return { server, display };

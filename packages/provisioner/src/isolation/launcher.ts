@@ -80,6 +80,8 @@ export function runLauncher(): void {
       chownSync(input.socketPath, uid, uid);
       chmodSync(input.socketPath, 0o600);
       process.stdout.write('ready\n');
+      // the system could not accept a connection: only its client notices
+      server.on('error', () => {});
     });
   }
 }

@@ -53,6 +53,8 @@ export async function openOwnSocket(given: {
       server.once('error', reject);
       server.listen(path, resolve);
     });
+    // the system could not accept a connection, such as for want of files: only its client notices
+    server.on('error', () => {});
     chmodSync(path, 0o600);
     if (given.uid !== undefined) {
       chownSync(path, given.uid, given.uid);

@@ -38,6 +38,8 @@ export async function listen(
     });
     server.listen(port, host, resolve);
   });
+  // the system could not accept a connection, such as for want of files: only its client notices
+  server.on('error', () => {});
   const { port: actual } = server.address() as AddressInfo;
   const protocol = 'setSecureContext' in server ? 'https' : 'http';
   return { url: `${protocol}://${hostText(host)}:${actual}`, port: actual };

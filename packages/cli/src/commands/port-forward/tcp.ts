@@ -10,6 +10,8 @@ function listen(server: Server, host: string, port: number): Promise<void> {
     server.once('error', reject);
     server.listen(port, host, () => {
       server.off('error', reject);
+      // the system could not accept a connection, such as for want of files: only its client notices
+      server.on('error', () => {});
       resolve();
     });
   });

@@ -36,6 +36,8 @@ export async function dialApp(dial: Dial, target: Target, signal?: AbortSignal):
     secure.once('secureConnect', () => {
       clearTimeout(timer);
       secure.removeAllListeners('error').removeAllListeners('close');
+      // until its user listens
+      secure.on('error', () => {});
       resolve();
     });
   });

@@ -89,6 +89,8 @@ export async function serveMetrics(
     );
     server.listen(Number(found[3]), found[1] ?? (found[2] || '0.0.0.0'), resolve);
   });
+  // the system could not accept a connection, such as for want of files: only its client notices
+  server.on('error', () => {});
   server.unref();
   const { address: host, port } = server.address() as AddressInfo;
   return {
