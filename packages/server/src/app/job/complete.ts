@@ -1,11 +1,10 @@
 import { AppError, errorText } from '@platform/kit';
 import type { LogNumber } from '@platform/wire/log-sequence';
-import type { Timing } from '@platform/wire/proto/provisioner';
 import type { CompletedJob, FailedJob } from '@platform/wire/proto/provisionerd';
-import type { Tx } from '../../db/connect.ts';
+import type { Db, Tx } from '../../db/connect.ts';
 import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
 import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/queries/job-ownership.ts';
-import type { JobRow } from '../../db/queries/jobs.ts';
+import type { JobRow, JobType } from '../../db/queries/jobs.ts';
 import { type NotedBuild, notedBuild } from '../../db/queries/notifications.ts';
 import { together } from '../../db/together.ts';
 import type { Services } from '../context.ts';
@@ -23,9 +22,12 @@ export interface EndOfLog {
   numbers: LogNumber[] | undefined;
 }
 
-/** Explains why a daemon's write was rejected. Upstream's daemons compare the texts. */
-export async function notOwned(services: Services, own: Ownership): Promise<AppError> {
-  const job = await ownershipState(services.sql, own);
+/**
+ * Explains why a daemon's write was rejected. Upstream's daemons compare the texts. In a transaction, `db` is the
+ * transaction: with a second connection each, a few of them would take the whole pool and wait for one another.
+ */
+export async function notOwned(db: Db, own: Ownership): Promise<AppError> {
+  const job = await ownershipState(db, own);
   if (!job) return new AppError('not_found', 'job not found');
   if (job.mine && job.completed) return new AppError('conflict', 'job already completed');
   if (!job.started) return new AppError('conflict', "job isn't running yet");
@@ -47,7 +49,8 @@ export async function completeJob(
   try {
     await sql.begin(async (tx) => {
       const job = await finishJob(tx, own, {});
-      if (!job) throw await notOwned(services, own);
+      if (!job) throw await notOwned(tx, own);
+      checkType(job, done.type);
       checkJobBounds(done);
       const [build] = await together([
         buildOf(tx, job),
@@ -60,15 +63,8 @@ export async function completeJob(
     if (!(err instanceof AppError) || err.code !== 'invalid') throw err;
     // counted already
     const rest = err instanceof RejectedState ? undefined : observer;
-    await failOwned(
-      services,
-      own,
-      errorText(err),
-      '',
-      done.type.case === 'workspaceBuild' ? done.type.value : undefined,
-      rest,
-      log,
-    );
+    const verdict = { error: errorText(err), errorCode: '', part: partOf(err, done) };
+    await failOwned(services, own, verdict, rest, log);
   }
 }
 
@@ -88,9 +84,35 @@ async function store(
       await insertResources(tx, job, 'start', done.type.value.resources);
       await insertModules(tx, job, 'start', done.type.value.modules);
       return;
-    default:
-      throw new AppError('invalid', 'The daemon completed the job without naming its type.');
   }
+}
+
+/** The part of a verdict that belongs to each type of job, with the name of the type for people. */
+const PARTS = {
+  template_version_import: { part: 'templateImport', name: 'a template import' },
+  template_version_dry_run: { part: 'templateDryRun', name: 'a dry run' },
+  workspace_build: { part: 'workspaceBuild', name: 'a workspace build' },
+} as const satisfies Record<JobType, { part: NonNullable<CompletedJob['type']['case']>; name: string }>;
+
+type Part = (CompletedJob | FailedJob)['type'];
+const NO_PART: Part = { case: undefined };
+
+class WrongType extends AppError {
+  constructor(message: string) {
+    super('invalid', message);
+    this.name = 'WrongType';
+  }
+}
+
+/** The part to keep of a result that was rejected. */
+const partOf = (reason: unknown, { type }: CompletedJob): Part => (reason instanceof WrongType ? NO_PART : type);
+
+/** @throws AppError `invalid` if the part of a verdict does not belong to a job of this type */
+function checkType({ type }: JobRow, { case: part }: Part): void {
+  const expected = PARTS[type];
+  if (part === expected.part) return;
+  const sent = Object.values(PARTS).find((one) => one.part === part)?.name ?? 'no known type of job';
+  throw new WrongType(`The provisioner daemon ended ${expected.name} with the result of ${sent}.`);
 }
 
 /** Stores the lines that are not stored yet. */
@@ -114,29 +136,34 @@ export async function failJob(
   observer?: StateObserver,
   log?: EndOfLog,
 ): Promise<void> {
-  const build = failed.type.case === 'workspaceBuild' ? failed.type.value : undefined;
   // clients know only this code
   const code = failed.errorCode === 'REQUIRED_TEMPLATE_VARIABLES' ? failed.errorCode : '';
   const error = failed.error.slice(0, LONGEST_ERROR) || 'The job failed without a reason.';
-  await failOwned(services, own, error, code, build, observer, log);
+  try {
+    await failOwned(services, own, { error, errorCode: code, part: failed.type }, observer, log);
+  } catch (err) {
+    if (!(err instanceof WrongType)) throw err;
+    await failOwned(services, own, { error: `${err.message} ${error}`, errorCode: code, part: NO_PART }, observer, log);
+  }
 }
 
 async function failOwned(
   services: Services,
   own: Ownership,
-  error: string,
-  errorCode: string,
-  build: { state: Uint8Array; timings: Timing[] } | undefined,
+  { error, errorCode, part }: { error: string; errorCode: string; part: Part },
   observer: StateObserver | undefined,
   log: EndOfLog | undefined,
 ): Promise<void> {
   await services.sql.begin(async (tx) => {
     const job = await finishJob(tx, own, { error, errorCode });
-    if (!job) throw await notOwned(services, own);
+    if (!job) throw await notOwned(tx, own);
+    // upstream's daemons send none for most failures
+    if (part.case !== undefined) checkType(job, part);
     await storeEnd(tx, job, log);
-    if (job.type === 'workspace_build' && build) {
-      if (build.state.length > 0) await keepState(services, tx, job, build.state, observer);
-      await storeTimings(tx, job, build.timings);
+    if (part.case === 'workspaceBuild') {
+      const { state, timings } = part.value;
+      if (state.length > 0) await keepState(services, tx, job, state, observer);
+      await storeTimings(tx, job, timings);
     }
     await announce(services, tx, job);
   });

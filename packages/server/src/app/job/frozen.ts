@@ -22,7 +22,7 @@ const MOST_PARTS = 1_000;
 
 async function versionOf(services: Services, own: Ownership): Promise<JobVersion> {
   const version = await versionOfOwnJob(services.sql, own);
-  if (!version) throw await notOwned(services, own);
+  if (!version) throw await notOwned(services.sql, own);
   return version;
 }
 

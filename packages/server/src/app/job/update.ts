@@ -36,7 +36,7 @@ export async function updateJob(
     ? ((await storeNext(services, own, lines, keeper, numbers)) ??
       (await storeFresh(services, own, lines, keeper, numbers)))
     : await storeAll(services, own, lines, keeper);
-  if (!touched) throw await notOwned(services, own);
+  if (!touched) throw await notOwned(services.sql, own);
   const canceled = touched.canceled_at !== null;
   const found =
     request.templateVariables.length > 0 || request.readme.length > 0 || Object.keys(request.workspaceTags).length > 0;

@@ -28,7 +28,7 @@ export async function commitQuota(services: Services, own: Ownership, reported: 
   const cost = countedCost(reported);
   return services.sql.begin(async (tx) => {
     const job = await touchJob(tx, own, services.config.provisionerLease);
-    if (!job) throw await notOwned(services, own);
+    if (!job) throw await notOwned(tx, own);
     const build = await plannedBuild(tx, job);
     if (!build) return { ok: true, budget: -1, creditsConsumed: 0 };
     const spender = { organizationId: build.organization_id, userId: build.owner_id };

@@ -76,7 +76,7 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
     async resume(request: { jobId: string; epoch: bigint }) {
       const own = jobs.ownership(request.jobId, Number(request.epoch));
       const touched = await touchJob(sql, own, config.provisionerLease);
-      if (!touched) return { accepted: false, reason: (await notOwned(services, own)).message };
+      if (!touched) return { accepted: false, reason: (await notOwned(sql, own)).message };
       jobs.resume(own);
       return { accepted: true, canceled: touched.canceled_at !== null, leaseMs: BigInt(config.provisionerLease) };
     },

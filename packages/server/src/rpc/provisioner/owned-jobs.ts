@@ -92,7 +92,7 @@ export class OwnedJobs {
     const job = await jobById(services.sql, jobId);
     if (!job) throw new AppError('not_found', 'job not found');
     const own = this.ownership(jobId, job.acquire_epoch);
-    if (job.worker_id !== daemon.id) throw await notOwned(services, own);
+    if (job.worker_id !== daemon.id) throw await notOwned(services.sql, own);
     const taken = { own, logs: createLogKeeper(), confirmed: true, since: performance.now() };
     if (!job.completed_at) this.#jobs.set(jobId, taken);
     return taken;
