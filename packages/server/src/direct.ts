@@ -51,6 +51,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       accessUrl: '',
       optionSources: {},
       warnings: [],
+      builtinDaemonsProblem: () => undefined,
       backgroundTasks: () => [],
       hash: hashHere,
       agentsWait: () => false,

@@ -215,6 +215,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       given.hashingCommand && createHashingProcess({ command: given.hashingCommand, log, atOnce: CHECKS_AT_ONCE });
     if (hashing) closer.add('password hashing', () => hashing.close());
     const background = createBackgroundDriver({ sql, clock, log });
+    let builtin: BuiltinDaemons | undefined;
     const services: Services = {
       backgroundTasks: background.status,
       sql,
@@ -230,6 +231,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       version: VERSION,
       accessUrl: '',
       warnings: [],
+      builtinDaemonsProblem: () => builtin?.problem(),
       agentsWait: given.buildsBinaries ?? (() => false),
       optionSources: given.sources ?? {},
     };
@@ -257,7 +259,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     }
     // of this start alone: nobody finds it in the database or in a backup
     const installationSecret = randomText(43);
-    let builtin: BuiltinDaemons | undefined;
     const sessions = createSessions(services);
     const queue = createJobQueue(services);
     closer.add('job queue', () => queue.close());
@@ -343,7 +344,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         sessions,
         connections: daemons,
         installationSecret,
-        isOwnSocket: (socket) => builtin?.socket.owns(socket) ?? false,
+        isOwnSocket: (socket) => builtin?.socket?.owns(socket) ?? false,
       }),
     } satisfies Handlers<RouteKey>;
     const stallSql = connect(postgresUrl, { password, max: 1, applicationName: 'coderd-stall' });

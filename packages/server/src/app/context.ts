@@ -36,6 +36,8 @@ export interface Services {
   optionSources: Partial<LoadedConfig['sources']>;
   /** Problems of this server that its operator should know. The health page shows them. */
   warnings: string[];
+  /** Why this server's built-in daemons do not run, or keep ending. Undefined while they run well or are turned off. */
+  builtinDaemonsProblem: () => string | undefined;
   /** The status of this server's background tasks. */
   backgroundTasks: () => TaskStatus[];
   /** Whether new agents wait because the executable that they download is still being built. */

@@ -3,12 +3,16 @@ import { chmodSync, chownSync, mkdirSync, statSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
-import { backoff, daemonUid, type Logger, type UidBlock } from '@platform/kit';
+import { createInterface } from 'node:readline';
+import { AppError, daemonUid, errorText, type Logger, type UidBlock } from '@platform/kit';
 import { ALLOCATOR } from '@platform/kit/allocator';
+import { crashReason } from '@platform/kit/crash-report';
+import { closedFolder, whyUnreachable } from '@platform/kit/reach';
 import { type Config, type OptionName, options } from '../config/options.ts';
-import { reachable } from '../postgres/binaries.ts';
 import { directoryHash } from '../postgres/place.ts';
+import { createCrashes } from './crashes.ts';
 import { startLauncher } from './launcher.ts';
+import { ownFiles } from './own-files.ts';
 import { type OwnSocket, openOwnSocket } from './own-socket.ts';
 import { installationUids } from './uids.ts';
 
@@ -59,42 +63,101 @@ export interface BuiltinDaemonsOptions {
 export interface BuiltinDaemons {
   /** What an operator should know of how they run; empty where nothing. */
   warnings: string[];
-  /** Where they connect. */
-  socket: OwnSocket;
+  /** Why they do not run, or keep ending. Undefined while they run well. */
+  problem(): string | undefined;
+  /** Where they connect. Undefined where they do not run. */
+  socket: OwnSocket | undefined;
   /** Has them take no more jobs, and cancel or kill what runs; resolves when their process has ended. */
   end(how: keyof typeof SIGNALS): Promise<void>;
   /** Lets them end; what runs is left to finish, and a restarted server gets it back. */
   close(): Promise<void>;
 }
 
-/** Runs the built-in daemons in a process of their own, starts it again when it dies, and keeps secrets from it. */
+/**
+ * Runs the built-in daemons in a process of their own, starts it again when it dies, and keeps secrets from it. A server
+ * that runs as root runs them only under their own uids: without these, templates would run as root, so there are no
+ * built-in daemons, and `problem` says why.
+ */
 export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise<BuiltinDaemons> {
-  const { config, command, log } = given;
-  const warnings: string[] = [];
-  const isRoot = process.getuid?.() === 0;
-  const [file, ...args] = command as [string, ...string[]];
-  const { launcherCommand } = given;
-  // as root they get uids of their own, if those can reach the program
-  const separate =
-    isRoot &&
-    launcherCommand !== undefined &&
-    [file, ...args.filter((arg) => arg.startsWith('/'))].every((path) => reachable(dirname(path)));
-  if (!separate) {
-    warnings.push(
-      `The built-in provisioner daemons run as the same user as the server: a template's code can read what that user can. ` +
-        (isRoot ? 'Install the program where every user can reach it, or use' : 'Use') +
-        ' external provisioner daemons (coder provisioner start) to isolate templates.',
-    );
-    for (const text of warnings) log.warn(text);
+  const { log } = given;
+  if (process.getuid?.() !== 0) {
+    const warning =
+      "The built-in provisioner daemons run as the same user as the server: a template's code can read what that user " +
+      'can. Use external provisioner daemons (coder provisioner start) to isolate templates.';
+    log.warn(warning);
+    return { ...(await runDaemons(given, undefined)), warnings: [warning] };
   }
-  const uids = separate ? installationUids(given.configDir) : undefined;
+  try {
+    return await runDaemons(given, isolated(given));
+  } catch (err) {
+    if (!(err instanceof NotIsolatedError)) throw err;
+    const problem = `${err.message} Or use external provisioner daemons (coder provisioner start).`;
+    log.error(problem);
+    return { warnings: [], problem: () => problem, socket: undefined, end: async () => {}, close: async () => {} };
+  }
+}
+
+/** Builds cannot run under their own uids. The message says why, and what to do. */
+class NotIsolatedError extends AppError {
+  constructor(why: string) {
+    super(
+      'unavailable',
+      `The built-in provisioner daemons do not run, because builds would run as root. ${why} Then restart the server.`,
+    );
+  }
+}
+
+interface Isolated {
+  uids: UidBlock;
+  launcherCommand: readonly string[];
+}
+
+/** @throws NotIsolatedError if the daemons cannot have a user of their own. */
+function isolated({ command, launcherCommand, configDir }: BuiltinDaemonsOptions): Isolated {
+  if (!launcherCommand) throw new NotIsolatedError('This server has no program that starts builds under other uids.');
+  let uids: UidBlock;
+  try {
+    uids = installationUids(configDir);
+  } catch (err) {
+    throw new NotIsolatedError(`${errorText(err)} Run the server as a user other than root.`);
+  }
+  const [file, ...args] = command as [string, ...string[]];
+  const read = [...new Set([file, ...args, ...launcherCommand].filter((arg) => arg.startsWith('/')))];
+  const why = whyUnreachable(daemonUid(uids), { run: file, read });
+  if (why !== undefined) throw new NotIsolatedError(`${why} Or install the program elsewhere.`);
+  return { uids, launcherCommand };
+}
+
+async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | undefined): Promise<BuiltinDaemons> {
+  const { config, command, log } = given;
+  const isRoot = isolation !== undefined;
+  const [file, ...args] = command as [string, ...string[]];
+  const uids = isolation?.uids;
   const place = folders(given.configDir, config.cacheDirectory, uids);
+  const putRight = (thorough: boolean) => {
+    if (!uids) return;
+    try {
+      ownFiles(place.daemons, daemonUid(uids), { thorough });
+    } catch (err) {
+      log.warn("could not put right the owners of the daemons' files", { path: place.daemons, err: errorText(err) });
+    }
+  };
+  putRight(false);
+  if (uids) {
+    const why = whyUnreachable(daemonUid(uids), { write: [place.daemons, place.home] });
+    if (why !== undefined) throw new NotIsolatedError(why);
+  }
   const socket = await openOwnSocket({ server: given.server, base: place.base, uid: uids && daemonUid(uids) });
   const launcher =
-    uids &&
+    isolation &&
     startLauncher({
-      command: launcherCommand!,
-      input: { block: uids, socketPath: socket.beside('launcher.sock'), base: place.base, daemonDir: place.daemons },
+      command: isolation.launcherCommand,
+      input: {
+        block: isolation.uids,
+        socketPath: socket.beside('launcher.sock'),
+        base: place.base,
+        daemonDir: place.daemons,
+      },
       log,
     });
   const secretValues = secretsOf(config);
@@ -117,29 +180,46 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
   const env = {
     ...daemonEnvironment(given.env, secretValues),
     ...ALLOCATOR,
-    ...(separate ? { HOME: place.home } : {}),
+    ...(uids ? { HOME: place.home } : {}),
   };
   let closing = false;
   let child: ChildProcess | undefined;
-  const waits = backoff({ baseMs: 50, capMs: 5_000 });
+  const crashes = createCrashes('The built-in provisioner daemons');
+  const hidden = [...secretValues, given.installationSecret];
 
   const start = () => {
     if (closing) return;
-    const started = performance.now();
     child = spawn(file, args, {
       env,
       cwd: place.daemons,
-      stdio: ['pipe', 'ignore', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
       detached: true,
     });
-    child.on('error', (err) => log.error('could not start the built-in provisioner daemons', { err }));
+    crashes.started();
+    let reason: string | undefined;
+    child.on('error', (err) => {
+      reason = err.message;
+      log.error('could not start the built-in provisioner daemons', { err });
+    });
     child.stdin!.on('error', () => {});
     child.stdin!.end(JSON.stringify(input));
+    child.stdout!.on('error', () => {});
+    createInterface({ input: child.stdout! }).on('line', (line) => {
+      reason = withoutSecrets(crashReason(line), hidden) ?? reason;
+    });
     child.once('close', (code, signal) => {
       if (closing) return;
-      if (performance.now() - started > 10_000) waits.reset();
-      log.error('the built-in provisioner daemons ended unexpectedly: starting them again', { code, signal });
-      setTimeout(start, waits.next());
+      const waitMs = crashes.ended({ code, signal, reason });
+      log.error('the built-in provisioner daemons ended unexpectedly: starting them again', {
+        code,
+        signal,
+        reason,
+        wait_ms: Math.round(waitMs),
+      });
+      setTimeout(() => {
+        putRight(true);
+        start();
+      }, waitMs);
     });
   };
   // the server is ready without waiting for that; a launcher that dies is started again, and jobs say so meanwhile
@@ -155,13 +235,15 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
   };
 
   return {
-    warnings,
+    warnings: [],
+    problem: () => crashes.problem() ?? launcher?.problem(),
     socket,
     async end(how) {
       if (child) await end(child, how);
     },
     async close() {
       closing = true;
+      crashes.close();
       if (child) await stop(child, end(child, 'drain'));
       launcher?.close();
       await socket.close();
@@ -222,7 +304,7 @@ function placeOfDaemons(cacheDirectory: string, separate: boolean): string {
   try {
     mkdirSync(cacheDirectory, { recursive: true, mode: 0o755 });
     const { uid, mode } = statSync(cacheDirectory);
-    if (uid === 0 && (mode & 0o022) === 0 && (!separate || reachable(cacheDirectory))) return cacheDirectory;
+    if (uid === 0 && (mode & 0o022) === 0 && (!separate || !closedFolder(cacheDirectory))) return cacheDirectory;
   } catch {
     // a read-only disk, say: the place of always may do
   }
@@ -253,3 +335,6 @@ export function daemonEnvironment(env: NodeJS.ProcessEnv, secretValues: readonly
     ),
   );
 }
+
+const withoutSecrets = (text: string | undefined, secrets: readonly string[]) =>
+  secrets.filter((secret) => secret !== '').reduce((out, secret) => out?.replaceAll(secret, '[redacted]'), text);

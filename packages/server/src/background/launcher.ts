@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { AppError, backoff, type LauncherInput, type Logger } from '@platform/kit';
+import { AppError, type LauncherInput, type Logger } from '@platform/kit';
 import { ALLOCATOR } from '@platform/kit/allocator';
 import { noNewPrivileges } from '@platform/kit/no-new-privileges';
+import { createCrashes } from './crashes.ts';
 
 const READY_MS = 30_000;
 
@@ -12,12 +13,14 @@ const READY_MS = 30_000;
  */
 export function startLauncher(given: { command: readonly string[]; input: LauncherInput; log: Logger }): {
   ready: Promise<void>;
+  /** Why it keeps ending. Undefined while it runs well. */
+  problem(): string | undefined;
   close(): void;
 } {
   const { input, log } = given;
   // builds inherit it
   const [file, ...args] = [...noNewPrivileges(), ...given.command] as [string, ...string[]];
-  const waits = backoff({ baseMs: 50, capMs: 5_000 });
+  const crashes = createCrashes('The process that starts builds');
   let closing = false;
   let child: ChildProcess;
   const start = (): Promise<void> =>
@@ -25,14 +28,18 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
       const fail = (why: string) =>
         reject(new AppError('unavailable', `Could not start the process that starts builds: ${why}`));
       const timer = setTimeout(() => fail('it does not answer'), READY_MS);
-      const started = performance.now();
       child = spawn(file, args, {
         cwd: '/',
         env: { PATH: process.env['PATH'] ?? '', ...ALLOCATOR },
         stdio: ['pipe', 'pipe', 'inherit'],
         detached: true,
       });
-      child.on('error', (err) => fail(err.message));
+      crashes.started();
+      let reason: string | undefined;
+      child.on('error', (err) => {
+        reason = err.message;
+        fail(err.message);
+      });
       child.stdin!.on('error', () => {});
       child.stdin!.write(`${JSON.stringify(input)}\n`);
       createInterface({ input: child.stdout! }).on('line', (line) => {
@@ -41,21 +48,28 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
         clearTimeout(timer);
         resolve();
       });
-      child.once('exit', (code, signal) => {
+      child.once('close', (code, signal) => {
         clearTimeout(timer);
         fail('it ended');
         if (closing) return;
-        if (performance.now() - started > 10_000) waits.reset();
-        log.error('the process that starts builds ended unexpectedly: starting it again', { code, signal });
-        setTimeout(() => start().catch(() => {}), waits.next());
+        const waitMs = crashes.ended({ code, signal, reason });
+        log.error('the process that starts builds ended unexpectedly: starting it again', {
+          code,
+          signal,
+          reason,
+          wait_ms: Math.round(waitMs),
+        });
+        setTimeout(() => start().catch(() => {}), waitMs);
       });
     });
   const ready = start();
   ready.catch((err) => log.error('builds cannot be started yet', { err }));
   return {
     ready,
+    problem: crashes.problem,
     close() {
       closing = true;
+      crashes.close();
       child.stdin!.end();
       child.stdout!.destroy();
       child.unref();

@@ -22,6 +22,7 @@ export class RequestContext implements Ctx {
   readonly accessUrl: string;
   readonly optionSources: Ctx['optionSources'];
   readonly warnings: string[];
+  readonly builtinDaemonsProblem: Ctx['builtinDaemonsProblem'];
   readonly backgroundTasks: Ctx['backgroundTasks'];
   readonly hash: Ctx['hash'];
   readonly agentsWait: Ctx['agentsWait'];
@@ -51,6 +52,7 @@ export class RequestContext implements Ctx {
     this.accessUrl = services.accessUrl;
     this.optionSources = services.optionSources;
     this.warnings = services.warnings;
+    this.builtinDaemonsProblem = services.builtinDaemonsProblem;
     this.backgroundTasks = services.backgroundTasks;
     this.hash = services.hash;
     this.agentsWait = services.agentsWait;

@@ -2,6 +2,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSy
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 import { AppError } from '@platform/kit';
+import { closedFolder } from '@platform/kit/reach';
 
 declare global {
   /** Set in the single executable: unpacks its PostgreSQL and returns the folder. */
@@ -22,7 +23,7 @@ export interface PostgresBinaries {
  */
 export function postgresBinaries(base: string, uid: number | undefined): PostgresBinaries {
   const source = globalThis.PLATFORM_UNPACK_POSTGRES?.(base) ?? packageHome();
-  const home = uid === undefined || reachable(source) ? source : copied(source, base);
+  const home = uid === undefined || readable(source) ? source : copied(source, base);
   const links = join(base, 'pg-lib');
   const wanted = JSON.parse(readFileSync(join(home, 'pg-symlinks.json'), 'utf8')) as {
     source: string;
@@ -48,12 +49,9 @@ function packageHome(): string {
   }
 }
 
-/** Whether everyone may read this folder, by the mode of each folder above it. */
-export function reachable(path: string): boolean {
-  for (let at = path; ; at = dirname(at)) {
-    if ((statSync(at).mode & 0o005) !== 0o005) return false;
-    if (at === dirname(at)) return true;
-  }
+/** Whether everyone can list this folder and pass those above it. PostgreSQL lists the folders of its package. */
+function readable(path: string): boolean {
+  return closedFolder(path) === undefined && (statSync(path).mode & 0o004) !== 0;
 }
 
 function copied(source: string, base: string): string {

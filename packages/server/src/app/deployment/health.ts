@@ -152,9 +152,14 @@ async function checkDaemons(services: Services): Promise<ProvisionerDaemonsRepor
     }
     return { provisioner_daemon, warnings };
   });
-  const warnings: HealthMessage[] = services.warnings.map((message) => ({ code: 'EUNKNOWN' as const, message }));
+  const problem = services.builtinDaemonsProblem();
+  const warnings: HealthMessage[] = [...services.warnings, ...(problem === undefined ? [] : [problem])].map(
+    (message) => ({ code: 'EUNKNOWN' as const, message }),
+  );
   const error =
-    seen.length === 0 ? 'EPD01: no provisioner daemon is connected, so the server cannot build workspaces' : null;
+    seen.length === 0
+      ? `EPD01: no provisioner daemon is connected, so the server cannot build workspaces${problem === undefined ? '' : `. ${problem}`}`
+      : null;
   const inner = items.flatMap((item) => item.warnings);
   return { dismissed: false, error, items, severity: severityOf(error, [...warnings, ...inner]), warnings };
 }

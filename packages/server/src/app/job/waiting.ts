@@ -3,6 +3,7 @@ import type { Db } from '../../db/connect.ts';
 import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
 import { pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
+import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import type { Services } from '../context.ts';
 import { optionalTime } from '../time.ts';
 import { enginesText, hasEngine } from './engines.ts';
@@ -14,6 +15,7 @@ import {
   type Tags,
   tagDifference,
   tagsText,
+  UNTAGGED,
 } from './tags.ts';
 
 /** A daemon that leaves a matching job pending for longer than this, in ms, does not accept jobs. */
@@ -60,15 +62,28 @@ export async function pendingReasons(
     usual.set(key, found);
     return found;
   };
+  const problemOf = await problemFor(services, db);
   const reasons = await Promise.all(
     jobs.map(async (job): Promise<[string, PendingReason]> => {
       const able = matching.get(job.id)!;
       const place = places.get(job.id) ?? { position: 0, size: 0 };
       const busy = sum(able, 'available') > 0 && sum(able, 'idle') === 0;
-      return [job.id, explain(job, able, groups, place, busy ? await usualOf(job) : undefined, now)];
+      const reason = explain(job, able, groups, place, busy ? await usualOf(job) : undefined, now);
+      const problem = sum(able, 'available') === 0 ? problemOf(job) : undefined;
+      return [job.id, problem === undefined ? reason : { ...reason, message: `${reason.message} ${problem}` }];
     }),
   );
   return new Map(reasons);
+}
+
+/** Why this server's built-in daemons do not take a job that they could run. */
+async function problemFor(services: Services, db: Db): Promise<(job: WaitingJob) => string | undefined> {
+  const problem = services.builtinDaemonsProblem();
+  if (problem === undefined) return () => undefined;
+  const organization = await defaultOrganizationId(db);
+  const runs = (job: WaitingJob) =>
+    job.organization_id === organization && job.provisioner === 'terraform' && matches(job.tags, UNTAGGED);
+  return (job) => (runs(job) ? problem : undefined);
 }
 
 function canRun(group: DaemonGroup, job: WaitingJob): boolean {

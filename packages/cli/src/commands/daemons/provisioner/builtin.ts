@@ -1,6 +1,7 @@
 import { text } from 'node:stream/consumers';
 import { createLogger } from '@platform/kit';
 import { forgetAllocator } from '@platform/kit/allocator';
+import { reportCrash } from '@platform/kit/crash-report';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import type { BuiltinDaemonsInput } from '@platform/server';
 import { command } from '../../../framework/definition.ts';
@@ -12,7 +13,18 @@ import { onEverySignal } from '../signals.ts';
 export default command({}, async (ctx) => {
   forgetAllocator();
   outliveOutputs();
+  // also what ends the process as a rejection that nobody handles
+  process.on('uncaughtExceptionMonitor', reportCrash);
   const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
+  try {
+    await runDaemons(ctx.env, input);
+  } catch (err) {
+    reportCrash(err);
+    throw err;
+  }
+});
+
+async function runDaemons(env: NodeJS.ProcessEnv, input: BuiltinDaemonsInput): Promise<void> {
   const { becomeDaemon, parseNamedEngine, runBuiltinDaemons } = await import('@platform/provisioner');
   if (input.isolation) becomeDaemon(input.isolation.uids);
   const daemons = await runBuiltinDaemons({
@@ -32,7 +44,7 @@ export default command({}, async (ctx) => {
     runnerCommand: programCommand('runner'),
     provisionerVersion: input.version,
     secretValues: [...input.secretValues, input.installationSecret],
-    env: ctx.env,
+    env,
     log: createLogger({ level: input.verbose ? 'debug' : 'info' }, { part: 'provisioner' }),
   });
   // the server sends these. They are the steps of stopping an external daemon, with a signal for each step
@@ -41,4 +53,4 @@ export default command({}, async (ctx) => {
   onEverySignal(['SIGQUIT'], () => void daemons.stop('kill'));
   releaseMemoryWhenIdle();
   await daemons.done;
-});
+}
