@@ -8,6 +8,7 @@ import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
 import type { Ctx } from '../context.ts';
 import { connectUrl, extraFields, findProvider, validLink } from '../external-auth/links.ts';
+import { requireOwnerData } from '../job/owner-consent.ts';
 import { createWakeUp } from '../wake-up.ts';
 
 /** How long a listening request waits for the owner, in ms. Clients ask again. */
@@ -71,9 +72,7 @@ export async function agentExternalAuth(
   query: RouteQuery<'GET /workspaceagents/me/external-auth'>,
 ): Promise<AgentExternalAuthResponse> {
   const agent = await self();
-  if (agent.api_key_scope === 'no_user_data') {
-    throw new AppError('forbidden', 'This agent may not read data of its owner.');
-  }
+  await requireOwnerData(ctx.sql, agent);
   const provider = requestedProvider(ctx, query);
   const ready = async (): Promise<AgentExternalAuthResponse | undefined> => {
     const link = await externalAuthLink(ctx.sql, agent.owner_id, provider.id);

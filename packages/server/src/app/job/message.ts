@@ -10,15 +10,17 @@ import {
   initiatorName,
   insertWorkspaceKey,
 } from '../../db/queries/job-contents.ts';
+import { noteInJobLog } from '../../db/queries/job-logs.ts';
 import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { linkOfUser } from '../../db/queries/user-links.ts';
 import { activeVariableValues, type VariableValue, variableValues } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
-import { tokensForBuild } from '../template/external-auth.ts';
+import { connectedAccounts, tokensForBuild } from '../template/external-auth.ts';
 import { newToken } from '../token.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
-import { anyOf, ownerSecretsNamedIn } from './owner-secrets.ts';
+import { getsSecrets, listText, whyNoSecrets } from './owner-consent.ts';
+import { anyOf, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 import { agentTokensIn } from './state.ts';
 
 const TRANSITION = {
@@ -107,17 +109,8 @@ function toMessage(variables: readonly VariableValue[]) {
 
 async function build(services: Services, job: Owned<JobRow>, row: Owned<BuildContext> | undefined, archive: Buffer) {
   if (!row) throw new AppError('internal', 'The workspace build of this job no longer exists.');
-  const { module_secrets: modules } = row;
   const stage = job.input.prebuilt_stage ?? 'none';
-  const named = ownerSecretsNamedIn(archive);
-  const wanted = modules ? anyOf(named, modules) : named;
-  const [sessionToken, key, oidcToken, externalAuthProviders] = await Promise.all([
-    // a key of the system user would open every other unclaimed workspace
-    workspaceSessionToken(services, row, wanted.sessionToken && stage !== 'create'),
-    wanted.sshKey ? ensureGitSshKey(services, services.sql, row.owner_id) : undefined,
-    wanted.oidcToken ? ownerOidcToken(services, row.owner_id) : '',
-    tokensForBuild(services, job, row),
-  ]);
+  const { sessionToken, key, oidcToken, externalAuthProviders } = await ownerSecrets(services, job, row, archive);
   return {
     workspaceBuildId: row.build_id,
     workspaceName: row.workspace_name,
@@ -157,6 +150,54 @@ async function build(services: Services, job: Owned<JobRow>, row: Owned<BuildCon
   };
 }
 
+/** The secrets of the owner that a build gets. */
+async function ownerSecrets(services: Services, job: Owned<JobRow>, row: Owned<BuildContext>, archive: Buffer) {
+  const { module_secrets: modules } = row;
+  const named = ownerSecretsNamedIn(archive);
+  const wanted = modules ? anyOf(named, modules) : named;
+  // a key of the system user would open every other unclaimed workspace
+  wanted.sessionToken &&= row.transition === 'start' && job.input.prebuilt_stage !== 'create';
+  if (!getsSecrets(row)) {
+    await Promise.all([workspaceSessionToken(services, row, false), noteWithheld(services, job, row, wanted)]);
+    return { sessionToken: '', key: undefined, oidcToken: '', externalAuthProviders: [] };
+  }
+  const [sessionToken, key, oidcToken, externalAuthProviders] = await Promise.all([
+    workspaceSessionToken(services, row, wanted.sessionToken),
+    wanted.sshKey ? ensureGitSshKey(services, services.sql, row.owner_id) : undefined,
+    wanted.oidcToken ? ownerOidcToken(services, row.owner_id) : '',
+    tokensForBuild(services, job, row),
+  ]);
+  return { sessionToken, key, oidcToken, externalAuthProviders };
+}
+
+/** Says in the log of a build which of its owner's secrets it does not get, and why. */
+async function noteWithheld(
+  services: Services,
+  job: Owned<JobRow>,
+  row: Owned<BuildContext>,
+  wanted: OwnerSecrets,
+): Promise<void> {
+  const { sql } = services;
+  const owner = row.owner_name;
+  const withheld = [
+    ...(wanted.sessionToken ? ['session token'] : []),
+    ...(wanted.sshKey ? ['SSH key for Git'] : []),
+    ...(wanted.oidcToken && (await linkOfUser(sql, row.owner_id, 'oidc')) ? ['token of the identity provider'] : []),
+    ...(await connectedAccounts(services, row)).map((name) => `${name} token`),
+  ];
+  if (withheld.length === 0) return;
+  const only = `Only builds that ${owner} starts get them`;
+  await noteInJobLog(
+    sql,
+    job,
+    'warn',
+    `This build does not get ${owner}'s ${listText(withheld)}, which the template may use: ${whyNoSecrets(row, owner)}. ` +
+      (row.begun_by === 'other'
+        ? `${only}.`
+        : `${only}, and later automatic builds of the same version and parameters.`),
+  );
+}
+
 /** The access token of the owner's OpenID Connect provider. Empty without one, and when it has expired. */
 async function ownerOidcToken({ sql, vault, clock }: Services, ownerId: string): Promise<string> {
   const link = await linkOfUser(sql, ownerId, 'oidc');
@@ -170,7 +211,7 @@ async function workspaceSessionToken(services: Services, row: Owned<BuildContext
   // the first build of a workspace finds no key of an earlier one
   const gone = row.build_number > 1 ? await deleteWorkspaceKey(sql, row) : [];
   if (gone.length > 0) await events.publish(sql, 'revoked', { api_key_ids: gone });
-  if (!wanted || row.transition !== 'start') return '';
+  if (!wanted) return '';
   const token = newToken();
   await insertWorkspaceKey(sql, row, token);
   return token.text;

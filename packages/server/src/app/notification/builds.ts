@@ -1,10 +1,10 @@
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import type { Db } from '../../db/connect.ts';
+import { AUTOMATIC_REASONS } from '../../db/queries/builds.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { type NotedBuild, notedBuild, templateAdmins, templateMethods } from '../../db/queries/notifications.ts';
 import { together } from '../../db/together.ts';
 import type { Services } from '../context.ts';
-import { AUTOMATIC_REASONS } from '../schedule/decide.ts';
 import { type Notification, notify } from './enqueue.ts';
 
 const labelsOf = (build: NotedBuild) => ({

@@ -6,6 +6,7 @@
  * until it succeeds, since a workspace that goes on running costs.
  */
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { AUTOMATIC_REASONS, type AutomaticReason } from '../../db/queries/builds.ts';
 import type { JobStatus } from '../../db/queries/jobs.ts';
 import type { DueWorkspace } from '../../db/queries/schedules.ts';
 import { nextStart } from './times.ts';
@@ -17,11 +18,6 @@ const MOST_STARTS = 6;
 const DELETE_AGAIN_MS = 24 * 60 * MINUTE_MS;
 /** Workspaces with the same time start and stop over this time, each always at the same moment of it. */
 const JITTER_MS = 20_000;
-
-export type AutomaticReason = 'autostart' | 'autostop' | 'dormancy';
-
-/** The reasons of builds that no person started. */
-export const AUTOMATIC_REASONS: ReadonlySet<string> = new Set<AutomaticReason>(['autostart', 'autostop', 'dormancy']);
 
 export interface Action {
   /** Absent: a workspace that does not run becomes dormant without a build. */

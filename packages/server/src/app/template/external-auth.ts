@@ -6,14 +6,18 @@ import { AppError } from '@platform/kit';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { Tx } from '../../db/connect.ts';
+import type { BuiltWorkspace } from '../../db/queries/builds.ts';
 import { externalAuthLink } from '../../db/queries/external-auth-links.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
 import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { insertExternalAuth, versionProviders } from '../../db/queries/template-versions.ts';
+import { usernames } from '../../db/queries/users.ts';
 import { versionOfJob } from '../../db/queries/version-contents.ts';
 import type { Ctx, Services } from '../context.ts';
 import { connectUrl, findProvider, freshLink, knownProblem, validLink } from '../external-auth/links.ts';
+import { consentTo, getsSecrets, listText, notStarted } from '../job/owner-consent.ts';
+import type { PreparedBuild } from '../workspace-build/prepare.ts';
 import { findVersion } from './find.ts';
 
 const REMEDY =
@@ -59,10 +63,32 @@ async function configuredProviders(
   });
 }
 
-/** Rejects a start that requires an account that is not connected, or of a provider that is not configured. */
-export async function checkExternalAuth(ctx: Ctx, tx: Tx, versionId: string, ownerId: string): Promise<void> {
-  for (const { provider, optional } of await configuredProviders(ctx, tx, versionId, 'invalid')) {
-    if (optional) continue;
+/**
+ * Rejects a start that requires an account that is not connected, or of a provider that is not configured, and one that
+ * would not get the account's token.
+ */
+export async function checkExternalAuth(
+  ctx: Ctx,
+  tx: Tx,
+  workspace: BuiltWorkspace,
+  { version, parameters }: Pick<PreparedBuild, 'version' | 'parameters'>,
+): Promise<void> {
+  const { owner_id: ownerId } = workspace;
+  const required = (await configuredProviders(ctx, tx, version.id, 'invalid')).filter(({ optional }) => !optional);
+  if (required.length === 0) return;
+  const consent = await consentTo(ctx, tx, workspace, version.id, parameters);
+  if (!getsSecrets(consent)) {
+    const [owner = ''] = (await usernames(tx, [ownerId])).values();
+    const names = listText(required.map(({ provider }) => provider.display_name));
+    throw new AppError(
+      'invalid',
+      consent.begun_by === 'other'
+        ? `Only ${owner} can start this workspace: its template requires their ${names} account.`
+        : `The workspace cannot start automatically: its template requires ${owner}'s ${names} account, and ` +
+            `${notStarted(owner, version.name)}. Start it once yourself.`,
+    );
+  }
+  for (const { provider } of required) {
     const link = await externalAuthLink(tx, ownerId, provider.id);
     if (link && knownProblem(ctx, provider, link) === undefined) continue;
     const whose = ctx.actor.kind === 'user' && ctx.actor.id === ownerId ? 'Your' : "The owner's";
@@ -104,6 +130,18 @@ export async function getVersionExternalAuth(ctx: Ctx, id: string): Promise<Temp
       };
     }),
   );
+}
+
+/** The names of the accounts that the owner of a build connected, of the providers of the version. */
+export async function connectedAccounts(
+  services: Services,
+  { external_auth, owner_id }: { external_auth: readonly string[]; owner_id: string },
+): Promise<string[]> {
+  const names = external_auth.map(async (id) => {
+    const provider = findProvider(services, id);
+    return provider && (await externalAuthLink(services.sql, owner_id, id)) ? [provider.display_name] : [];
+  });
+  return (await Promise.all(names)).flat();
 }
 
 /** The tokens that a build receives: of the accounts that the owner connected, for the providers of the version. */

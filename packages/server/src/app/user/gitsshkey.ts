@@ -1,5 +1,4 @@
 import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
-import { AppError } from '@platform/kit';
 import { type ConnectedAgent, systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
@@ -12,6 +11,7 @@ import {
 } from '../../db/queries/git-ssh-keys.ts';
 import { audit } from '../audit.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
+import { requireOwnerData } from '../job/owner-consent.ts';
 import { time } from '../time.ts';
 import { findUser } from './find.ts';
 import { newSshKeyPair, type SshKeyAlgorithm } from './ssh-key-pair.ts';
@@ -36,8 +36,7 @@ export async function ensureGitSshKey(services: Services, db: Db, userId: string
 
 /** The Git SSH key of an agent's owner, for that agent. */
 export async function agentGitSshKey(ctx: Ctx, agent: ConnectedAgent<AgentIdentity>): Promise<AgentGitSSHKey> {
-  if (agent.api_key_scope === 'no_user_data')
-    throw new AppError('forbidden', 'This agent may not read data of its owner.');
+  await requireOwnerData(ctx.sql, agent);
   return ensureGitSshKey(ctx, ctx.sql, agent.owner_id);
 }
 

@@ -3,6 +3,7 @@ import { AppError } from '@platform/kit';
 import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
+  AUTOMATIC_REASONS,
   anyBuildBegan,
   type BuildOrder,
   type BuildRow,
@@ -26,7 +27,6 @@ import type { TerraformState } from '../job/state.ts';
 import { mutateTags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { notifyBuildBegins } from '../notification/builds.ts';
-import { AUTOMATIC_REASONS } from '../schedule/decide.ts';
 import { checkExternalAuth } from '../template/external-auth.ts';
 import type { Answers } from '../work/answers.ts';
 import { workspaceObject } from '../workspace/find.ts';
@@ -81,7 +81,7 @@ export async function checkBuild(
   // a prebuilt workspace has nobody yet who could connect an account
   const needsAccounts = order.transition === 'start' && ownerId !== PREBUILDS_USER_ID;
   const [, tags] = await together([
-    needsAccounts ? checkExternalAuth(ctx, tx, build.version.id, ownerId) : undefined,
+    needsAccounts ? checkExternalAuth(ctx, tx, order.workspace, build) : undefined,
     tagsOf(tx, answers, order, build),
   ]);
   return tags;

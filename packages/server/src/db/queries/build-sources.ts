@@ -72,6 +72,7 @@ export async function scheduleRights(db: Db, templateId: string): Promise<Schedu
 
 export interface SourceVersion {
   id: string;
+  name: string;
   template_id: string | null;
   job_status: JobStatus;
   error: string | null;
@@ -82,7 +83,7 @@ export interface SourceVersion {
 /** A version with the result of its import. */
 export async function sourceVersion(db: Db, id: string): Promise<SourceVersion | undefined> {
   const [version] = await db<SourceVersion[]>`
-    SELECT tv.id, tv.template_id, j.job_status, j.error, tv.archived, j.file_id FROM template_versions tv
+    SELECT tv.id, tv.name, tv.template_id, j.job_status, j.error, tv.archived, j.file_id FROM template_versions tv
     JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${id}`;
   return version;
 }

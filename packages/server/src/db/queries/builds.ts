@@ -9,6 +9,11 @@ import type { WorkspaceRow } from './workspaces.ts';
 
 export type Transition = 'start' | 'stop' | 'delete';
 
+export type AutomaticReason = 'autostart' | 'autostop' | 'dormancy';
+
+/** The reasons of builds that no person started. Their initiator is the workspace's owner. */
+export const AUTOMATIC_REASONS: ReadonlySet<string> = new Set<AutomaticReason>(['autostart', 'autostop', 'dormancy']);
+
 /** A build with the names that the API shows. Without the state, which can have megabytes. */
 export interface BuildRow {
   id: string;

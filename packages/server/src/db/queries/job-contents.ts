@@ -4,9 +4,10 @@ import type { Db } from '../connect.ts';
 import type { BuildParameter, Transition } from './builds.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow } from './jobs.ts';
+import { type BuildConsent, consentColumns } from './owner-consent.ts';
 import type { VariableValue } from './version-contents.ts';
 
-export interface BuildContext {
+export interface BuildContext extends BuildConsent {
   build_id: string;
   build_number: number;
   transition: Transition;
@@ -16,7 +17,6 @@ export interface BuildContext {
   template_id: string;
   template_name: string;
   version_id: string;
-  version_name: string;
   organization_id: string;
   owner_id: string;
   owner_name: string;
@@ -27,7 +27,6 @@ export interface BuildContext {
   owner_org_roles: string[];
   /** The names of the owner's groups in the workspace's organization, with Everyone. */
   owner_groups: string[];
-  initiator_name: string | null;
   parameters: BuildParameter[];
   /** The parameters of the previous build. */
   previous_parameters: BuildParameter[];
@@ -47,7 +46,7 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
       u.login_type AS owner_login_type, u.rbac_roles AS owner_roles, coalesce(m.roles, '{}') AS owner_org_roles,
       ARRAY(SELECT g.name FROM all_group_members gm JOIN groups g ON g.id = gm.group_id
         WHERE gm.user_id = u.id AND gm.organization_id = w.organization_id ORDER BY g.name) AS owner_groups,
-      (SELECT username FROM users WHERE id = ${job.initiator_id}) AS initiator_name,
+      (SELECT username FROM users WHERE id = ${job.initiator_id}) AS initiator_name, ${consentColumns(db)},
       ${parametersOf(db, db`b.id`)} AS parameters,
       ${parametersOf(db, db`(SELECT id FROM workspace_builds WHERE workspace_id = w.id AND build_number = b.build_number - 1)`)}
         AS previous_parameters,
