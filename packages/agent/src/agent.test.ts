@@ -237,7 +237,7 @@ describe('the agent', () => {
     const url = `http://127.0.0.1:${(app.address() as AddressInfo).port}/`;
     server.manifest = {
       metadata: [
-        { key: 'good', script: 'echo $((6*7))', interval: asSeconds(1), timeout: asSeconds(60) },
+        { key: 'good', script: 'echo warning >&2; echo $((6*7))', interval: asSeconds(1), timeout: asSeconds(60) },
         { key: 'bad', script: 'echo why >&2; exit 2', interval: asSeconds(0), timeout: asSeconds(60) },
         { key: 'slow', script: 'sleep 60', interval: asSeconds(1) },
       ],

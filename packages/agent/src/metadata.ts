@@ -37,12 +37,15 @@ async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Descri
     try {
       const cwd = workspace.directory(env);
       const { child, stdout, stderr } = await spawnPiped(command.file, command.args, { cwd, env, stdin: false });
-      let text = '';
-      const read = (chunk: Buffer) => {
-        if (text.length < MAX_OUTPUT) text += chunk.toString('utf8');
+      const read = (stream: NodeJS.ReadableStream) => {
+        let text = '';
+        stream.on('data', (chunk: Buffer) => {
+          if (text.length < MAX_OUTPUT) text += chunk.toString('utf8');
+        });
+        return () => text.trim().slice(0, MAX_OUTPUT).replaceAll('\0', '');
       };
-      stdout.on('data', read);
-      stderr.on('data', read);
+      // Warnings on stderr are not part of the value. They explain a failure.
+      const [output, complaint] = [read(stdout), read(stderr)];
       const closed = Promise.all([stdout, stderr].map((stream) => new Promise((done) => stream.once('close', done))));
       let late = false;
       const timer = setTimeout(() => {
@@ -54,10 +57,10 @@ async function collect(workspace: Workspace, item: WorkspaceAgentMetadata_Descri
       trySignalGroup(child.pid, 'SIGKILL');
       await closed;
       clearTimeout(timer);
-      const value = text.trim().slice(0, MAX_OUTPUT).replaceAll('\0', '');
       if (late) return { value: '', error: `timed out after ${timeoutS} s`, collectedAt };
-      if (exit.code === 0) return { value, error: '', collectedAt };
-      const error = `the script ended with ${exit.signal ?? exit.code}: ${value}`.slice(0, MAX_ERROR);
+      if (exit.code === 0) return { value: output(), error: '', collectedAt };
+      const why = complaint() || output();
+      const error = `the script ended with ${exit.signal ?? exit.code}: ${why}`.slice(0, MAX_ERROR);
       return { value: '', error, collectedAt };
     } finally {
       await command.cleanup();
