@@ -77,7 +77,7 @@ export const agentsRoutes = {
     tag: 'Agents',
     auth: 'agent',
     body: PostLogSourceRequest,
-    responses: { 200: WorkspaceAgentLogSource },
+    responses: { 201: WorkspaceAgentLogSource },
   }),
   'PATCH /workspaceagents/me/logs': route({
     tag: 'Agents',

@@ -44,7 +44,7 @@ export const notificationsRoutes = {
     responses: { 200: Nothing },
   }),
   'GET /notifications/dispatch-methods': route({ ...TAG, responses: { 200: NotificationMethodsResponse } }),
-  'POST /notifications/test': route({ ...TAG, responses: { 200: Nothing } }),
+  'POST /notifications/test': route({ ...TAG, responses: { 204: Nothing } }),
   'GET /notifications/inbox': route({
     ...TAG,
     query: Type.Object({ ...inboxFilter, starting_before: Type.Optional(Uuid) }),

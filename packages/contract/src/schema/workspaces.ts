@@ -210,7 +210,8 @@ export type PostWorkspaceUsageRequest = Static<typeof PostWorkspaceUsageRequest>
 export const PutExtendWorkspaceRequest = named(
   'PutExtendWorkspaceRequest',
   Type.Object({
-    deadline: Timestamp,
+    /** Required if the workspace has a deadline. */
+    deadline: Type.Optional(Timestamp),
   }),
 );
 export type PutExtendWorkspaceRequest = Static<typeof PutExtendWorkspaceRequest>;

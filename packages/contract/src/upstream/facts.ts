@@ -48,6 +48,17 @@ export interface UpstreamServerOption {
   default?: string;
 }
 
+/**
+ * A call of upstream's Go client: the path has `{}` for each parameter. By version, the statuses that the client takes for
+ * success. The list of a version is empty if the client does not look, and absent if it has no such call.
+ */
+export interface UpstreamClientCall {
+  method: string;
+  path: string;
+  '2.25'?: number[];
+  '2.36'?: number[];
+}
+
 function load<T>(name: string): T {
   return JSON.parse(readFileSync(join(import.meta.dirname, `${name}.json`), 'utf8')) as T;
 }
@@ -59,6 +70,7 @@ export function upstreamRest(): UpstreamRest {
 }
 export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
 export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
+export const upstreamClientCalls = () => load<UpstreamClientCall[]>('client-calls');
 /** In the form of `terraform providers schema -json`, for one provider. */
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
 

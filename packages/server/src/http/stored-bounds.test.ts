@@ -74,9 +74,9 @@ test('bounds the number of log sources of an agent', async () => {
       token: agent.token,
       body: { display_name: 'one', icon: '' },
     });
-  let status = 200;
+  let status = 201;
   let made = 0;
-  for (; status === 200 && made < 500; made += 1) ({ status } = await add());
+  for (; status === 201 && made < 500; made += 1) ({ status } = await add());
   assert.equal(status, 409);
   assert.ok(made < 250, String(made));
 });

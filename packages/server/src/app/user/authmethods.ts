@@ -15,8 +15,14 @@ export const enabledProviders = (config: Ctx['config']): ProviderType[] => [
   ...(githubEnabled(config) ? (['github'] as const) : []),
 ];
 
-/** The login types that an account may have on this server. */
+/** The login types that an account may change to on this server. */
 export const loginTypes = (config: Ctx['config']) => ['password', 'none', ...enabledProviders(config)] as const;
+
+/**
+ * The login types of a new account. Upstream's server also creates accounts for GitHub before its sign-in is configured, so
+ * that an administrator can prepare them.
+ */
+export const newLoginTypes = (config: Ctx['config']) => [...new Set([...loginTypes(config), 'github' as const])];
 
 /** How people may sign in on this server. */
 export function authMethods(ctx: Ctx): AuthMethods {

@@ -10,7 +10,7 @@ import type { Ctx } from '../context.ts';
 import { notifyAccount } from '../notification/accounts.ts';
 import { locateOrganization } from '../organization/find.ts';
 import { checkPassword, hashPassword } from '../password.ts';
-import { loginTypes } from './authmethods.ts';
+import { newLoginTypes } from './authmethods.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail, checkFullName } from './validate.ts';
@@ -31,7 +31,7 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
   checkName('username', input.username);
   checkEmail(input.email);
   checkFullName(input.name ?? '');
-  const types = loginTypes(ctx.config);
+  const types = newLoginTypes(ctx.config);
   const known = types.find((type) => type === loginType);
   if (known === undefined) {
     throw new AppError('invalid', `Login type "${loginType}" is not configured on this server.`, {

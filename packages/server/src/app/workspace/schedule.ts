@@ -83,6 +83,7 @@ export async function extend(ctx: Ctx, id: string, input: PutExtendWorkspaceRequ
     );
   }
   if (!build.deadline) throw new AppError('conflict', 'Workspace shutdown is manual.');
+  if (input.deadline === undefined) throw invalid('deadline', 'is required');
   const deadline = new Date(input.deadline);
   const now = ctx.clock.now().getTime();
   if (Number.isNaN(deadline.getTime())) throw invalid('deadline', 'must be a time');
