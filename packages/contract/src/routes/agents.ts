@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response, ServerSentEvent } from '../schema/common.ts';
-import { Whole } from '../schema/kit.ts';
+import { Line, LogPosition } from '../schema/kit.ts';
 import {
   AgentConnectionInfo,
   AgentExternalAuthResponse,
@@ -20,6 +20,9 @@ import {
   WorkspaceAgentMetadata,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
+
+/** The maximum number of labels in one query. */
+const MAX_LABELS = 100;
 
 const tunnelQuery = {
   service: Type.Optional(Type.String()),
@@ -143,7 +146,8 @@ export const agentsRoutes = {
     tag: 'Agents',
     auth: 'session',
     params: Type.Object({ workspaceagent: Type.String() }),
-    query: Type.Object({ label: Type.Optional(Type.String()) }),
+    /** Only containers with each of these labels, each as `key=value`. */
+    query: Type.Object({ label: Type.Optional(Type.Array(Line, { maxItems: MAX_LABELS })) }),
     responses: { 200: WorkspaceAgentListContainersResponse },
   }),
   'GET /workspaceagents/{workspaceagent}/containers/watch': route({
@@ -185,8 +189,8 @@ export const agentsRoutes = {
     auth: 'session',
     params: Type.Object({ workspaceagent: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Whole),
-      after: Type.Optional(Whole),
+      before: Type.Optional(LogPosition),
+      after: Type.Optional(LogPosition),
       follow: Type.Optional(Type.Boolean()),
       no_compression: Type.Optional(Type.Boolean()),
     }),

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response, WorkspaceBuildParameter } from '../schema/common.ts';
-import { NotEmpty, Whole } from '../schema/kit.ts';
+import { LogPosition, NotEmpty, Whole } from '../schema/kit.ts';
 import { ProvisionerJobLog } from '../schema/provisioners.ts';
 import {
   AITasksPromptsResponse,
@@ -62,8 +62,8 @@ export const buildsRoutes = {
     auth: 'session',
     params: Type.Object({ workspacebuild: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Whole),
-      after: Type.Optional(Whole),
+      before: Type.Optional(LogPosition),
+      after: Type.Optional(LogPosition),
       follow: Type.Optional(Type.Boolean()),
     }),
     responses: { 200: Type.Array(ProvisionerJobLog) },

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
 import { DynamicParametersRequest, DynamicParametersResponse } from '../schema/dynamic-parameters.ts';
-import { documentedAlso, NotEmpty, Whole } from '../schema/kit.ts';
+import { documentedAlso, LogPosition, NotEmpty, Whole } from '../schema/kit.ts';
 import {
   MatchedProvisioners,
   ProvisionerExplanation,
@@ -242,8 +242,8 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String(), jobID: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Whole),
-      after: Type.Optional(Whole),
+      before: Type.Optional(LogPosition),
+      after: Type.Optional(LogPosition),
       follow: Type.Optional(Type.Boolean()),
     }),
     responses: { 200: Type.Array(ProvisionerJobLog) },
@@ -296,8 +296,8 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String() }),
     query: Type.Object({
-      before: Type.Optional(Whole),
-      after: Type.Optional(Whole),
+      before: Type.Optional(LogPosition),
+      after: Type.Optional(LogPosition),
       follow: Type.Optional(Type.Boolean()),
     }),
     responses: { 200: Type.Array(ProvisionerJobLog) },

@@ -57,6 +57,11 @@ export const Uuid = Type.String({ format: 'uuid' });
  */
 export const Whole = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 /**
+ * The id of a log line in a query, as the limit of a range. A negative one is before every line: upstream's dashboard
+ * sends `after=-1` for the whole log.
+ */
+export const LogPosition = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER });
+/**
  * The longest duration of a setting, ten years: added to any time, the result is still a time that every client can
  * parse.
  */

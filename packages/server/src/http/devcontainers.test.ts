@@ -162,6 +162,21 @@ test('starts the dev container of a template, with an agent in it that people re
   });
 });
 
+test('lists only containers with each label of the query', async () => {
+  const { container } = await named('app', ({ container: one }) => one !== undefined);
+  const [first, second] = Object.entries(container!.labels).map((pair) => pair.join('='));
+  const ids = async (...labels: string[]) => {
+    const query = new URLSearchParams(labels.map((label) => ['label', label]));
+    const { status, body } = await server.api<List>('GET', `${containersOf(dev.agentId)}?${query}`);
+    return status === 200 ? body.containers.map(({ id }) => id) : status;
+  };
+  assert.deepEqual(await ids(first!), [container!.id]);
+  assert.deepEqual(await ids(first!, second!), [container!.id]);
+  assert.deepEqual(await ids(first!, 'nobody=has'), []);
+  assert.deepEqual(await ids('constructor='), []);
+  assert.equal(await ids('no-value'), 400);
+});
+
 test('reports a changed configuration, and builds the container again on request', async () => {
   const before = await named('app', ({ agent }) => agent !== undefined);
   const { connection } = await dialWebSocket(`${server.url}/api/v2${containersOf(dev.agentId)}/watch`, {

@@ -1,8 +1,21 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Response, User, Workspace } from '@platform/contract';
-import { createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
-import { finishBuild } from '../rpc/testing/agents.ts';
+import { create } from '@bufbuild/protobuf';
+import type { ProvisionerJobLog, Response, Template, User, Workspace } from '@platform/contract';
+import {
+  createTestTemplate,
+  failTaken,
+  finishImport,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
+import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import { dialWebSocket } from '@platform/wire/websocket';
+import { createLogKeeper } from '../app/job/log-keeper.ts';
+import { updateJob } from '../app/job/update.ts';
+import { finishBuild, makeAgents } from '../rpc/testing/agents.ts';
 
 // What upstream's programs send and read, where upstream's API document says something else.
 
@@ -47,4 +60,43 @@ test('accounts for GitHub can be prepared before its sign-in is configured', asy
   assert.equal(github.body.login_type, 'github');
   assert.equal((await create('oidc')).status, 400);
   assert.equal((await create('token')).status, 400);
+});
+
+test('a log is sent whole to a client that asks for the lines after -1', async () => {
+  const version = await pendingVersion(server);
+  const own = await takeJob(server);
+  const line = { level: 2, source: 1, stage: 'Setting up', output: 'first line', createdAt: BigInt(Date.now()) };
+  await updateJob(
+    server.services,
+    own,
+    create(UpdateJobRequestSchema, { jobId: own.jobId, logs: [line] }),
+    createLogKeeper(),
+  );
+  await finishImport(server, own);
+  const dryRun = await server.api<{ id: string }>('POST', `/templateversions/${version.id}/dry-run`, { body: {} });
+  assert.equal(dryRun.status, 201, JSON.stringify(dryRun.body));
+  await failTaken(server, await takeJob(server), 'not planned');
+  const template = await server.api<Template>('GET', `/templates/${templateId}`);
+  const { workspace, agents } = await makeAgents(server, template.body, 'logged');
+  for (const path of [
+    `/templateversions/${version.id}/logs`,
+    `/templateversions/${version.id}/dry-run/${dryRun.body.id}/logs`,
+    `/workspacebuilds/${workspace.latest_build.id}/logs`,
+    `/workspaceagents/${agents[0]!.id}/logs`,
+  ]) {
+    const whole = await server.api<{ id: number }[]>('GET', path);
+    const same = await server.api<{ id: number }[]>('GET', `${path}?after=-1`);
+    assert.equal(same.status, 200, `${path}: ${JSON.stringify(same.body)}`);
+    assert.deepEqual(same.body, whole.body);
+    const none = await server.api<{ id: number }[]>('GET', `${path}?before=-1`);
+    assert.deepEqual([none.status, none.body], [200, []]);
+  }
+  const { connection } = await dialWebSocket(
+    `${server.url}/api/v2/templateversions/${version.id}/logs?follow=true&after=-1`,
+    { headers: { 'Coder-Session-Token': server.adminToken } },
+  );
+  const outputs: string[] = [];
+  connection.on('text', (text: string) => outputs.push((JSON.parse(text) as ProvisionerJobLog).output));
+  await connection.closed;
+  assert.deepEqual(outputs, ['first line']);
 });

@@ -25,17 +25,26 @@ const CODES: readonly ErrorCode[] = ['invalid', 'not_found', 'conflict', 'unavai
 export type OpenService = (request: { service: string; [field: string]: unknown }) => Promise<Readable>;
 
 /**
- * Lists the containers of a workspace as its agent reports them. With `label`, only containers with this `key=value`.
- * @throws AppError `unavailable` if the agent does not answer
+ * Lists the containers of a workspace as its agent reports them. With `label`, only containers with each `key=value`.
+ * @throws AppError `invalid` for a label without `=`, `unavailable` if the agent does not answer
  */
 export async function listContainers(
   open: OpenService,
-  { label }: { label?: string },
+  { label = [] }: { label?: readonly string[] },
 ): Promise<WorkspaceAgentListContainersResponse> {
+  const wanted = label.map(parseLabel);
   const list = checkedList(await firstLine(await open({ service: 'containers' })));
-  if (!label) return list;
-  const [key = '', ...rest] = label.split('=');
-  return { ...list, containers: list.containers.filter(({ labels }) => labels[key] === rest.join('=')) };
+  const has = ({ labels }: WorkspaceAgentContainer) =>
+    wanted.every(([key, value]) => Object.hasOwn(labels, key) && labels[key] === value);
+  return { ...list, containers: list.containers.filter(has) };
+}
+
+function parseLabel(text: string): [key: string, value: string] {
+  const at = text.indexOf('=');
+  if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
+  throw new AppError('invalid', `Invalid label "${text}": use key=value.`, {
+    validations: [{ field: 'label', detail: 'must be key=value' }],
+  });
 }
 
 /** Follows the containers of a workspace: the list now, and again after each change, until the agent disconnects. */
