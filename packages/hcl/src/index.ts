@@ -14,7 +14,13 @@ export {
 export { parseExpression, parseHcl, parseTemplate } from './parser.ts';
 export { valueProblems } from './preview/parameters.ts';
 export { previewTemplate } from './preview/preview.ts';
-export { type Chosen, type GivenVariable, PlannedValues, variableValue } from './preview/surroundings.ts';
+export {
+  type Chosen,
+  type GivenVariable,
+  PlannedValues,
+  unsetVariables,
+  variableValue,
+} from './preview/surroundings.ts';
 export type * from './preview/types.ts';
 export { Template } from './program/configuration.ts';
 export { bodyReferences, references } from './references.ts';

@@ -181,7 +181,7 @@ async function missingVariables(
   const reported = /required template variables(?: need values: (.*))?/.exec(failure.message);
   if (!reported && job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES') return [];
   const declared = await client.call('GET /templateversions/{templateversion}/variables', { params });
-  const needed = declared.filter((one) => one.required && one.value === '');
+  const needed = declared.filter((one) => one.required && (one.sensitive || one.value === ''));
   // the API never returns the value of a secret, so that only the error says which are missing
   const named = new Set(reported?.[1]?.split(',').map((name) => name.trim()));
   const certain = needed.filter((one) => named.has(one.name));
@@ -213,7 +213,8 @@ async function askForAll(
   const params = { templateversion: version.id };
   const declared = await client.call('GET /templateversions/{templateversion}/variables', { params });
   const answers = [];
-  for (const { name, description, value: current, sensitive } of declared) {
+  for (const { name, description, value: shown, sensitive } of declared) {
+    const current = sensitive ? '' : shown;
     if (description) note(ctx.io, description);
     const needed = missing.some((one) => one.name === name);
     const hint = sensitive ? ` (secret${needed ? '' : '; empty keeps its value'})` : '';

@@ -1,11 +1,11 @@
 import { ownValue } from '@platform/kit/own-value';
 import { convert } from '../constraint.ts';
 import { evaluate, exhausted, type Work } from '../evaluate.ts';
-import type { Term } from '../lazy.ts';
+import { force, type Term } from '../lazy.ts';
 import { parseExpression } from '../parser.ts';
 import type { Template } from '../program/configuration.ts';
 import type { BlockInstance } from '../program/instances.ts';
-import type { Surroundings } from '../program/program.ts';
+import { Program, type Surroundings } from '../program/program.ts';
 import {
   Dict,
   EvaluationError,
@@ -121,6 +121,22 @@ function parsed(json: string): unknown {
     return undefined;
   }
 }
+
+/** Reads the variables of a template's root module that nobody set: from its `.tfvars` files, else their defaults. */
+export function unsetVariables(template: Template, work: Work): (name: string) => Value | undefined {
+  const inFiles = fileVariables(template);
+  const { root } = new Program(template, { ...NOTHING_KNOWN, variable: (name) => inFiles.get(name) }, work);
+  return (name) => {
+    const value = root.variable(name);
+    return value && force(value);
+  };
+}
+
+const NOTHING_KNOWN: Omit<Surroundings, 'variable'> = {
+  attribute: () => undefined,
+  attributeNames: () => undefined,
+  read: () => undefined,
+};
 
 const OWNER_SECRETS = ['oidc_access_token', 'session_token', 'ssh_private_key'];
 const WORKSPACE_LATER = ['id', 'name', 'template_id', 'template_name', 'template_version'];

@@ -194,6 +194,11 @@ export class ModuleInstance {
     return this.#part(`output.${name}`, () => this.evaluate(expr));
   }
 
+  /** The value of a variable: the given one, else its default, converted to its type. Undefined if it is not declared. */
+  variable(name: string): Term | undefined {
+    return this.#variable(name);
+  }
+
   /** Evaluates the instances once: later readers get the same ones. */
   instancesOf(block: ConfigBlock): BlockInstance[] {
     const known = this.#instances.get(block);

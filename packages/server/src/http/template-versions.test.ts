@@ -252,7 +252,7 @@ test('shows the results of an import when it has ended, without sensitive values
   assert.deepEqual(
     variables.body.map(({ name, type, value }) => [name, type, value]),
     [
-      ['secret', 'string', ''],
+      ['secret', 'string', '*redacted*'],
       ['zones', 'string', '["a"]'],
     ],
   );

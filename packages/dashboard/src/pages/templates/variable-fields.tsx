@@ -4,12 +4,15 @@ import { Field, Input, NativeSelect } from '../../ui/field.tsx';
 
 export type VariableValues = Readonly<Record<string, string>>;
 
-/** The values to send: those that differ from the variable's default, and all that have none. */
+/**
+ * The values to send: those that differ from the variable's default or from the value of the version, and all that have
+ * no default.
+ */
 export function valuesToSend(variables: readonly TemplateVersionVariable[], values: VariableValues): VariableValue[] {
-  return variables.flatMap(({ name, required, default_value, sensitive }) => {
+  return variables.flatMap(({ name, required, value: before, default_value, sensitive }) => {
     const value = values[name] ?? '';
     if (value === '' && (required || sensitive)) return [];
-    return required || value !== default_value ? [{ name, value }] : [];
+    return required || value !== default_value || value !== before ? [{ name, value }] : [];
   });
 }
 
@@ -19,7 +22,9 @@ export const missingVariables = (variables: readonly TemplateVersionVariable[], 
 
 /** The values that a version was imported with. Sensitive ones are not readable. */
 export const valuesOf = (variables: readonly TemplateVersionVariable[]): VariableValues =>
-  Object.fromEntries(variables.map(({ name, value, default_value }) => [name, value || default_value]));
+  Object.fromEntries(
+    variables.map(({ name, value, default_value, sensitive }) => [name, sensitive ? '' : value || default_value]),
+  );
 
 /** The Terraform variables of a template. */
 export function VariableFields({
@@ -59,7 +64,7 @@ export function VariableFields({
           >
             {type === 'bool' ? (
               <NativeSelect value={value} onChange={change}>
-                {default_value === '' && <option value="">Choose…</option>}
+                {(default_value === '' || sensitive) && <option value="">Choose…</option>}
                 <option value="true">true</option>
                 <option value="false">false</option>
               </NativeSelect>

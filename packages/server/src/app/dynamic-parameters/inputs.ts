@@ -49,7 +49,7 @@ export async function evaluationFor(
   const owner = await previewOwner(db, ownerId, source.organization_id);
   if (!owner) return undefined;
   const variables = (await variableValues(db, versionId))
-    .filter((row) => row.value !== '' || row.default_value !== '' || row.required)
+    .filter(({ given }) => given)
     .map(({ name, type, value, sensitive }) => ({ name, type, value, sensitive }));
   const subject: PreviewSubject = isEvaluable(source)
     ? { version: { id: versionId } }

@@ -66,7 +66,7 @@ async function read({ archive, modules, plan }: VersionFiles): Promise<ReadVersi
   };
 }
 
-function filesOf(entries: readonly Entry[]): Files {
+export function filesOf(entries: readonly Entry[]): Files {
   const byPath = new Map(entries.map(({ path, data }) => [path, data]));
   return { read: (path) => byPath.get(path), paths: () => byPath.keys() };
 }

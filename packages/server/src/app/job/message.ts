@@ -13,6 +13,7 @@ import {
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
 import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
+import { REDACTED } from '../../db/queries/template-versions.ts';
 import { linkOfUser } from '../../db/queries/user-links.ts';
 import { activeVariableValues, type VariableValue, variableValues } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
@@ -57,7 +58,7 @@ export async function acquiredJobMessage(services: Services, job: Owned<JobRow>)
   };
   switch (job.type) {
     case 'template_version_import': {
-      const given = job.input.user_variable_values ?? [];
+      const given = (job.input.user_variable_values ?? []).filter(({ value }) => value !== REDACTED);
       const names = new Set(given.map(({ name }) => name));
       const earlier = await activeVariableValues(sql, job.input.template_version_id!);
       return create(AcquiredJobSchema, {
@@ -102,9 +103,7 @@ export async function acquiredJobMessage(services: Services, job: Owned<JobRow>)
 }
 
 function toMessage(variables: readonly VariableValue[]) {
-  return variables
-    .filter((row) => row.value !== '' || row.default_value !== '' || row.required)
-    .map(({ name, value, sensitive }) => ({ name, value, sensitive }));
+  return variables.filter(({ given }) => given).map(({ name, value, sensitive }) => ({ name, value, sensitive }));
 }
 
 async function build(services: Services, job: Owned<JobRow>, row: Owned<BuildContext> | undefined, archive: Buffer) {

@@ -9,11 +9,13 @@ import {
   object,
   references,
   Seq,
+  Template,
   toNumber,
   toText,
   tuple,
   UNKNOWN,
   Unknown,
+  unsetVariables,
   type Value,
   variableValue,
   type Work,
@@ -21,6 +23,7 @@ import {
 import { AppError } from '@platform/kit';
 import type { Transition } from '../../db/queries/builds.ts';
 import type { ParameterRow } from '../../db/queries/version-contents.ts';
+import { filesOf } from '../dynamic-parameters/templates.ts';
 import { readTar } from '../file/archive.ts';
 import type { NameValue } from '../workspace-build/parameters.ts';
 
@@ -48,6 +51,7 @@ export interface Known {
 }
 
 type Module = Pick<LoadedModule, 'locals' | 'parameters'> & {
+  template: Template;
   /** The size of its source, in bytes. */
   size: number;
 };
@@ -55,6 +59,8 @@ export interface VariableRow {
   name: string;
   type: string;
   value: string;
+  /** Whether somebody set the value. Otherwise the files decide. */
+  given: boolean;
   sensitive: boolean;
 }
 
@@ -82,15 +88,21 @@ const MOST_MODULES = 16;
 const MOST_MODULE_BYTES = 1024 * 1024;
 
 /**
- * Collects the values that expressions with these references need. The template's files are needed only for locals and
- * for the labels of parameters. Undefined when they are needed and not given. Throws EvaluationError when they cannot
+ * Collects the values that expressions with these references need. The template's files are needed only for locals, for
+ * the labels of parameters and for variables that nobody set. Undefined when they are needed and not given. Throws EvaluationError when they cannot
  * be read.
  */
 export async function templateScope(inputs: Inputs, needed: readonly string[]): Promise<Known | undefined> {
-  const inFiles = needed.some((address) => /^(local|data\.coder_parameter)\./.test(address));
-  const module = inFiles ? await moduleOf(inputs.file) : { locals: new Map(), parameters: new Map(), size: 0 };
+  const given = new Set(inputs.variables.flatMap((row) => (row.given ? [`var.${row.name}`] : [])));
+  const inFiles = needed.some(
+    (address) =>
+      /^(local|data\.coder_parameter)\./.test(address) || (address.startsWith('var.') && !given.has(address)),
+  );
+  const module = inFiles ? await moduleOf(inputs.file) : NO_FILES;
   return module && new TemplateScope(inputs, module);
 }
+
+const NO_FILES: Module = { template: new Template(filesOf([])), locals: new Map(), parameters: new Map(), size: 0 };
 
 /** The references behind an address that the module itself declares. */
 function behind({ locals, parameters }: Module, address: string): string[] {
@@ -125,7 +137,7 @@ async function moduleOf({ id, data }: Inputs['file']): Promise<Module | undefine
 }
 
 async function readModule(archive: Uint8Array): Promise<Module> {
-  const isSource = (path: string) => !path.includes('/') && /\.tf(\.json)?$/.test(path);
+  const isSource = (path: string) => !path.includes('/') && /\.(tf|tfvars)(\.json)?$/.test(path);
   const root = await readTar(archive, isSource).catch((err: unknown) => {
     if (!(err instanceof AppError)) throw err;
     throw new EvaluationError(`The template's files cannot be read: ${err.message}`);
@@ -138,7 +150,7 @@ async function readModule(archive: Uint8Array): Promise<Module> {
   );
   const [wrong] = diagnostics;
   if (wrong) throw new EvaluationError(`${wrong.file}:${wrong.line}: ${wrong.message}`);
-  return { locals, parameters, size };
+  return { template: new Template(filesOf(root)), locals, parameters, size };
 }
 
 class TemplateScope implements Known {
@@ -150,6 +162,7 @@ class TemplateScope implements Known {
   readonly #given: ReadonlyMap<string, string>;
   readonly #owner: { name: string; full_name: string; email: string } | undefined;
   readonly #values = new Map<string, Value>();
+  #unset: ((name: string) => Value | undefined) | undefined;
   /** The addresses being evaluated, outermost first. */
   readonly #open = new Set<string>();
 
@@ -223,7 +236,9 @@ class TemplateScope implements Known {
     if (root === 'var') {
       const row = this.#variables.get(name);
       if (!row) throw new EvaluationError(`${address} is not declared.`);
-      return variableValue(row, this.work);
+      if (row.given) return variableValue(row, this.work);
+      this.#unset ??= unsetVariables(this.#module.template, this.work);
+      return this.#unset(name) ?? UNKNOWN;
     }
     if (root === 'local') {
       const expr = this.#module.locals.get(name);

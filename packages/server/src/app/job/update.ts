@@ -129,10 +129,11 @@ async function storeTemplateFacts(services: Services, job: OwnedJob, request: Up
       const given = new Map(request.userVariableValues.map(({ name, value }) => [name, value]));
       const values: { name: string; value: string; sensitive: boolean }[] = [];
       const missing: string[] = [];
-      for (const variable of request.templateVariables) {
+      for (const [position, variable] of request.templateVariables.entries()) {
         const value = given.get(variable.name) ?? variable.defaultValue;
         if (variable.required && value === '') missing.push(variable.name);
-        values.push({ name: variable.name, value, sensitive: variable.sensitive });
+        // Terraform reads other values from the files. As text, a default would lose its type.
+        if (given.has(variable.name)) values.push({ name: variable.name, value, sensitive: variable.sensitive });
         await upsertVariable(tx, version, {
           name: variable.name,
           description: variable.description,
@@ -141,6 +142,8 @@ async function storeTemplateFacts(services: Services, job: OwnedJob, request: Up
           default_value: variable.defaultValue,
           required: variable.required,
           sensitive: variable.sensitive,
+          given: given.has(variable.name),
+          position,
         });
       }
       // The variables are stored, so that the client can ask for their values. Upstream's daemons match this text.

@@ -162,7 +162,7 @@ test('evaluates expressions that are known before Terraform runs', async () => {
     ['var.zones[1]', 'y'],
     ['var.prices["eu"].cents', '5'],
     ['var.prices.eu.note', 'none'],
-    ['"${var.plain}-${var.plain == "7"}"', '7-true'],
+    ['"${var.plain}-${var.plain == "7"}"', '7-false'],
     ['var.any.deep[0]', 'true'],
     ['var.token', 'hunter2'],
     ['data.coder_parameter.where.value', 'EU'],
@@ -411,4 +411,16 @@ ${tagsBlock('    zone = data.coder_parameter.zone[0].value')}`;
   const build = { versionId, ownerId: me, parameters: [{ name: 'zone', value: 'eu' }] };
   assert.equal((await tagsOf(build))['zone'], 'eu');
   await assert.rejects(tagsOf({ versionId, ownerId: me }), /workspace tags/);
+});
+
+test('variables that nobody set have the values that Terraform reads from the files', async () => {
+  const { id } = await version(
+    'variable "text" {\n  type    = any\n  default = "plain text"\n}\n' +
+      'variable "list" {\n  default = ["a", "b"]\n}\n' +
+      'variable "file" {\n  default = "default"\n}\n' +
+      tagsBlock('text = var.text\nlist = var.list[1]\nfile = var.file'),
+    { files: { 'terraform.tfvars': 'file = "from the file"\n' } },
+  );
+  const tags = await tagsOf({ versionId: id, ownerId: me });
+  assert.deepEqual(tags, { scope: 'organization', owner: '', text: 'plain text', list: 'b', file: 'from the file' });
 });

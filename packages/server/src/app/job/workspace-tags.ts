@@ -35,7 +35,7 @@ async function inputsOf(db: Db, build: BuildOf, fileId: string): Promise<Inputs>
   const owner = await ownerFacts(db, build.ownerId);
   return {
     build,
-    variables: variables.map(({ name, type, value, sensitive }) => ({ name, type, value, sensitive })),
+    variables: variables,
     parameters: [...parameters],
     owner,
     file: { id: fileId },

@@ -78,7 +78,7 @@ export async function getVersionPresets(ctx: Ctx, id: string): Promise<Preset[]>
   }));
 }
 
-/** The Terraform variables of a version. Sensitive values are left out. Types other than number and bool are text. */
+/** The Terraform variables of a version. Sensitive values are redacted. Types other than number and bool are text. */
 export async function getVersionVariables(ctx: Ctx, id: string): Promise<TemplateVersionVariable[]> {
   const version = await importedVersion(ctx, id);
   const rows = await versionVariables(ctx.sql, version.id);

@@ -50,8 +50,8 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
       ${parametersOf(db, db`b.id`)} AS parameters,
       ${parametersOf(db, db`(SELECT id FROM workspace_builds WHERE workspace_id = w.id AND build_number = b.build_number - 1)`)}
         AS previous_parameters,
-      (SELECT coalesce(jsonb_agg(jsonb_build_object('name', name, 'type', type, 'value', value, 'default_value', default_value,
-          'required', required, 'sensitive', sensitive)), '[]')
+      (SELECT coalesce(jsonb_agg(jsonb_build_object('name', name, 'type', type, 'value', value, 'given', given,
+          'sensitive', sensitive)), '[]')
         FROM template_version_variables WHERE template_version_id = tv.id) AS variables,
       ARRAY(SELECT provider_id FROM template_version_external_auth WHERE template_version_id = tv.id
         ORDER BY provider_id) AS external_auth,

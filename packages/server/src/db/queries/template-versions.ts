@@ -171,6 +171,9 @@ export async function versionPresets(db: Db, versionId: string): Promise<PresetR
     ORDER BY is_default DESC, name`;
 }
 
+/** What the API shows instead of a sensitive value, as upstream does. A client that sends it back keeps the value. */
+export const REDACTED = '*redacted*';
+
 export interface VariableRow {
   name: string;
   description: string;
@@ -181,12 +184,12 @@ export interface VariableRow {
   default_value: string;
 }
 
-/** By name. The values of sensitive variables are left out. */
+/** In the author's order. The values of sensitive variables are redacted. */
 export async function versionVariables(db: Db, versionId: string): Promise<VariableRow[]> {
   return db<VariableRow[]>`
-    SELECT name, description, type, required, sensitive, CASE WHEN sensitive THEN '' ELSE value END AS value,
-      CASE WHEN sensitive THEN '' ELSE default_value END AS default_value
-    FROM template_version_variables WHERE template_version_id = ${versionId} ORDER BY name`;
+    SELECT name, description, type, required, sensitive, CASE WHEN sensitive THEN ${REDACTED} ELSE value END AS value,
+      CASE WHEN sensitive THEN ${REDACTED} ELSE default_value END AS default_value
+    FROM template_version_variables WHERE template_version_id = ${versionId} ORDER BY position, name`;
 }
 
 export interface VersionProvider {

@@ -45,25 +45,26 @@ export interface VariableValue {
   name: string;
   type: string;
   value: string;
-  default_value: string;
-  required: boolean;
+  /** Whether somebody set the value. Otherwise it is the default, which Terraform reads from the template's files. */
+  given: boolean;
   sensitive: boolean;
 }
 
 /** The variables of a version with their values, including sensitive ones: for builds, never for people. */
 export async function variableValues(db: Db, versionId: string): Promise<VariableValue[]> {
-  return db<
-    VariableValue[]
-  >`SELECT name, type, value, default_value, required, sensitive FROM template_version_variables
+  return db<VariableValue[]>`SELECT name, type, value, given, sensitive FROM template_version_variables
     WHERE template_version_id = ${versionId}`;
 }
 
-/** The values of the variables of the active version of the template that a version belongs to. */
+/**
+ * The values that somebody set in the active version of the template that a version belongs to. A value that equals its
+ * default is left out, because a changed default must take effect.
+ */
 export async function activeVariableValues(db: Db, versionId: string): Promise<{ name: string; value: string }[]> {
   return db<{ name: string; value: string }[]>`
     SELECT v.name, v.value FROM template_versions tv
     JOIN templates t ON t.id = tv.template_id JOIN template_version_variables v ON v.template_version_id = t.active_version_id
-    WHERE tv.id = ${versionId}`;
+    WHERE tv.id = ${versionId} AND v.given AND v.value <> v.default_value`;
 }
 
 /** A version whose import the writer owns. */
@@ -96,10 +97,10 @@ export async function upsertWorkspaceTag(tx: Tx, version: OwnedVersion, key: str
 export async function upsertVariable(
   tx: Tx,
   version: OwnedVersion,
-  variable: VariableValue & { description: string },
+  variable: VariableValue & { description: string; default_value: string; required: boolean; position: number },
 ): Promise<void> {
   await tx`INSERT INTO template_version_variables ${tx({ ...variable, template_version_id: version.version_id })}
-    ON CONFLICT (template_version_id, name) DO UPDATE SET value = excluded.value`;
+    ON CONFLICT (template_version_id, name) DO UPDATE SET value = excluded.value, given = excluded.given`;
 }
 
 export type NewParameter = Omit<ParameterRow, 'type'> & { type: string };
