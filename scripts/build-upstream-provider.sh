@@ -2,7 +2,7 @@
 # Builds upstream's Terraform provider (MPL-2.0) from its Go module and prints its folder. If UPSTREAM_PROVIDER is set to
 # that folder, the tests of packages/terraform-provider compare this project's provider with it.
 set -eu
-version=v2.19.0
+version=v2.20.0
 module=github.com/coder/terraform-provider-coder/v2
 out=${XDG_CACHE_HOME:-$HOME/.cache}/upstream-provider/$version
 if [ ! -x "$out/terraform-provider-coder" ]; then

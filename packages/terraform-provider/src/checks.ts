@@ -1,6 +1,6 @@
 import { goUrlProblem } from './go-url.ts';
 import type { Check } from './schema.ts';
-import type { Value } from './value.ts';
+import { isUnknown, type Value } from './value.ts';
 
 /** Checks membership in a closed set of strings. */
 export function oneOf(...allowed: string[]): Check {
@@ -30,6 +30,19 @@ export function longest(bytes: number): Check {
   return (value) => {
     const length = Buffer.byteLength(value as string);
     return length <= bytes ? undefined : `must be at most ${bytes} bytes, not ${length}`;
+  };
+}
+
+/** Checks for a list of at least one item, each of which passes another check. Unknown items pass. */
+export function someOf(check: Check): Check {
+  return (value) => {
+    if (!Array.isArray(value) || value.length === 0) return 'must have at least one item';
+    for (const item of value) {
+      if (isUnknown(item)) continue;
+      const said = item === null ? 'must not contain null' : check(item);
+      if (said !== undefined) return said;
+    }
+    return undefined;
   };
 }
 

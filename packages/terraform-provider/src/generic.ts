@@ -46,6 +46,8 @@ export function checkValues(block: Block, value: Obj, diagnostics: Diagnostics, 
     const given = value[name] ?? null;
     if (given === null && attribute.required)
       diagnostics.error([...path, name], 'Missing required argument', `${name} is required and must not be null.`);
+    if (given !== null && attribute.computed && !attribute.optional)
+      diagnostics.error([...path, name], 'Read-only argument', `${name} is computed by the provider. Remove it.`);
     if (given === null || isUnknown(given) || attribute.check === undefined) continue;
     const said = attribute.check(given);
     if (said !== undefined) diagnostics.error([...path, name], `Invalid ${name}`, `${name}: ${said}.`);

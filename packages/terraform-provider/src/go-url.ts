@@ -60,3 +60,19 @@ export function goUrlProblem(text: string): string | undefined {
   }
   return badEscape(path);
 }
+
+/**
+ * Returns why a browser of the person could not open an address: it needs a scheme and a host, as upstream's provider
+ * requires. `localhost:8080` has the scheme `localhost`.
+ */
+export function externalUrlProblem(text: string): string | undefined {
+  const invalid = goUrlProblem(text);
+  if (invalid) return invalid;
+  const scheme = /^([a-z][a-z\d+.-]*):/i.exec(text)?.[1];
+  if (scheme === undefined) return 'must include a scheme, for example "https://"';
+  const authority = /^\/\/([^/?#]*)/.exec(text.slice(scheme.length + 1))?.[1] ?? '';
+  const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/:\d*$/, '');
+  return host === '' || host === '[]'
+    ? `must include a host: ${JSON.stringify(scheme)} is read as its scheme`
+    : undefined;
+}

@@ -1,6 +1,7 @@
 import * as externalAuth from './data-sources/external-auth/index.ts';
 import * as parameter from './data-sources/parameter/index.ts';
 import * as provisioner from './data-sources/provisioner/index.ts';
+import * as scriptOrder from './data-sources/script-order/index.ts';
 import * as secret from './data-sources/secret/index.ts';
 import * as task from './data-sources/task/index.ts';
 import * as workspace from './data-sources/workspace/index.ts';
@@ -37,6 +38,7 @@ export const dataSources: Readonly<Record<string, DataSource>> = {
   coder_external_auth: externalAuth.dataSource,
   coder_parameter: parameter.dataSource,
   coder_provisioner: provisioner.dataSource,
+  coder_script_order: scriptOrder.dataSource,
   coder_secret: secret.dataSource,
   coder_task: task.dataSource,
   coder_workspace: workspace.dataSource,

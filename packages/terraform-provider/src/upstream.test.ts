@@ -24,6 +24,24 @@ function differences(want: unknown, have: unknown, at: string): string[] {
   });
 }
 
+const TASKS = 'upstream deprecates tasks for a feature of its own, which does not exist here';
+/** Where this provider differs on purpose, and why. */
+const DIFFERENT: Record<string, string> = {
+  "data_source_schemas.coder_secret: not in upstream's schema": 'templates written for versions 2.16 and 2.17',
+  ...Object.fromEntries(
+    [
+      'resource_schemas.coder_ai_task.block.attributes.app_id',
+      'resource_schemas.coder_ai_task.block.attributes.enabled',
+      'resource_schemas.coder_ai_task.block.attributes.prompt',
+      'resource_schemas.coder_ai_task.block.block_types.sidebar_app.block.attributes.id',
+      'resource_schemas.coder_ai_task.block',
+      'data_source_schemas.coder_task.block.attributes.enabled',
+      'data_source_schemas.coder_task.block.attributes.prompt',
+      'data_source_schemas.coder_task.block',
+    ].map((at) => [`${at}.deprecated: undefined, not true`, TASKS]),
+  ),
+};
+
 let folder: Awaited<ReturnType<typeof terraformDir>>;
 before(async () => {
   folder = await terraformDir('');
@@ -38,8 +56,10 @@ test("has the schema of upstream's provider", async () => {
   const upstream = upstreamProviderSchema();
   assert.deepEqual(Object.keys(ours).sort(), Object.keys(upstream).sort());
   assert.deepEqual(
-    Object.keys(upstream).flatMap((part) => differences(upstream[part], ours[part], part)),
-    [],
+    Object.keys(upstream)
+      .flatMap((part) => differences(upstream[part], ours[part], part))
+      .sort(),
+    Object.keys(DIFFERENT).sort(),
   );
 });
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { terraformDir, upstreamProvider } from './testing/terraform.ts';
 
-// The cases that upstream's provider (2.19) accepts and rejects. If upstream's provider is installed, it also runs the
+// The cases that upstream's provider (2.20) accepts and rejects. If upstream's provider is installed, it also runs the
 // tables.
 
 const hash = (name: string) => createHash('sha256').update(name).digest('hex');
@@ -27,6 +27,10 @@ const health = (url: string, interval: number) =>
   `healthcheck {\nurl = "${url}"\ninterval = ${interval}\nthreshold = 0\n}`;
 const script = (body: string) =>
   ['resource', 'coder_script', `agent_id = "a"\ndisplay_name = "d"\nscript = "s"\n${body}`] as const;
+const metadata = (item: string) =>
+  ['resource', 'coder_metadata', `resource_id = "r"\nitem {\nkey = "k"\n${item}\n}`] as const;
+const order = (body: string) => ['data', 'coder_script_order', `rule {\n${body}\n}`] as const;
+const external = (url: string) => app(`external = true\nurl = ${text(url)}`);
 const task = (body: string) => ['resource', 'coder_ai_task', body] as const;
 const UUID = '5a5a5a5a-5a5a-4a5a-8a5a-5a5a5a5a5a5a';
 
@@ -87,7 +91,18 @@ const ACCEPTED: Case[] = [
   [app(`display_name = "${'d'.repeat(64)}"`)],
   [app(health('/healthz', 5))],
   [app(health('', 0))],
-  [app('external = true\nurl = "x"\nshare = null')],
+  [app('external = true\nurl = "https://x"\nshare = null')],
+  ...[
+    'https://example.com/path?q=test',
+    'vscode://coder.coder-remote/open?token=$SESSION_TOKEN',
+    'com.example.app://callback',
+    'jetbrains-gateway://connect#provider=ssh&projectPath=/home/u',
+    'http://u:p@h:8/',
+    'x://[::1]:8',
+  ].map((url): Case => [external(url)]),
+  [app('external = true\nurl = coder_env.later.id')],
+  [order('run = ["coder_script.a", "not an address"]\nafter = ["module.b"]')],
+  [order('run = ["coder_script.a[\\"x\\"]"]\nafter = ["module.b"]\nrequires = "completion"\nphase = "stop"')],
   ...['CRON_TZ=UTC 0 * * * * *', 'TZ=Europe/Berlin 0 0 8 * * *', '@every 90s', '0 0 8 * * mon-fri'].map(
     (cron): Case => [script(`cron = ${text(cron)}`)],
   ),
@@ -120,7 +135,15 @@ const INVALID: Case[] = [
   [agent('metadata {\nkey = ""\nscript = "s"\ninterval = 1\n}\nmetadata {\nkey = ""\nscript = "s"\ninterval = 1\n}')],
   [app(`display_name = "${'d'.repeat(65)}"`)],
   [app(`group = "${'é'.repeat(33)}"`)],
-  [app('external = true\nurl = "x"\nshare = "owner"')],
+  [app('external = true\nurl = "https://x"\nshare = "owner"')],
+  [metadata('is_null = true')],
+  [metadata('value = "v"\nis_null = false')],
+  [agent('token = "x"')],
+  [agent('init_script = coder_env.later.id')],
+  [order('run = []\nafter = ["a"]')],
+  [order('run = ["a"]\nafter = [""]')],
+  [order('run = ["a"]\nafter = ["b"]\nphase = "boot"')],
+  [order('run = ["a"]\nafter = ["b"]\nrequires = "luck"')],
   [app('external = false\nsubdomain = true')],
   [app('external = true\ncommand = ""')],
   [app(`command = "x"\n${health('http://x', 1)}`)],
@@ -146,9 +169,19 @@ const UNFIT: Case[] = [
   [regex('^\\s$'), '\u00a0'],
   [regex('^\\s$'), '\u000b'],
   [parameter(`default = "a"\n${option('a')}`), ''],
+  ...['my-repo', '/some/path', './file.txt', '//example.com', '', 'localhost:8080', 'example.com:80/x'].map(
+    (url): Case => [external(url)],
+  ),
+  ...['mailto:user@example.com', 'https://', 'https:///x', 'https://:8080', 'x://u@', 'x://[]'].map(
+    (url): Case => [external(url)],
+  ),
+  [app('external = true')],
   [schedules('UTC', '* 8-18 * * 1-5', '* 18 * * 5')],
   [schedules('UTC', '* */2 * * *', '* 1 * * *')],
 ];
+
+/** A value that is known only after the apply. */
+const LATER = block('resource', 'coder_env', 'later', 'agent_id = "a"\nname = "N"');
 
 async function plan(cases: readonly Case[], executableDir?: string) {
   const env: Record<string, string> = {};
@@ -156,7 +189,7 @@ async function plan(cases: readonly Case[], executableDir?: string) {
     if (entered !== undefined) env[`CODER_PARAMETER_${hash(`c${i}`)}`] = entered;
     return block(kind, type, `c${i}`, body.replace('NAME', `c${i}`));
   });
-  const tf = await terraformDir(source.join(''), { executableDir });
+  const tf = await terraformDir(LATER + source.join(''), { executableDir });
   try {
     const run = await tf.plan(env);
     const errors = run.diagnostics.filter(({ severity }) => severity === 'error');
@@ -254,7 +287,6 @@ test("omitted values read as templates written for upstream's provider expect", 
 
 test('warns of deprecated attributes and those without effect, and a claim ends a prebuild', async (t) => {
   const warned: [readonly [string, string, string], RegExp][] = [
-    [agent('dir = "/x"'), /dir is deprecated.*\$HOME/],
     [task(`sidebar_app {\nid = "${UUID}"\n}`), /sidebar_app is deprecated: use app_id/],
     [script('cron = "*/5 * * * *"'), /"0 \*\/5 \* \* \* \*"/],
     [app('hidden = true\nicon = "/i"'), /icon has no effect/],

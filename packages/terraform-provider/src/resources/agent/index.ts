@@ -85,9 +85,7 @@ export const resource: ResourceType = {
         default: 'all',
         check: oneOf('all', 'no_user_data'),
       }),
-      dir: optional('string', 'Directory in which shells start.', {
-        deprecated: 'Coder Desktop only syncs files of the home directory. Remove it, or set it to $HOME.',
-      }),
+      dir: optional('string', 'Directory in which shells start.'),
       env: optional(['map', 'string'], 'Environment variables of everything that the agent runs.'),
       connection_timeout: optional('number', 'Seconds until a silent agent counts as unhealthy. 0 for never.', {
         default: 120,

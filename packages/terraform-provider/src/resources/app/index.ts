@@ -1,4 +1,5 @@
 import { address, longest, matching, oneOf, whole } from '../../checks.ts';
+import { externalUrlProblem } from '../../go-url.ts';
 import { idAttribute, optional, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';
 import { isUnknown, type Obj } from '../../value.ts';
@@ -61,6 +62,12 @@ export const resource: ResourceType = {
     };
     conflict('command', 'url', 'subdomain', 'healthcheck');
     conflict('external', 'command', 'healthcheck', 'subdomain', 'share');
+  },
+  plan(planned, _config, { diagnostics }) {
+    const { external, url = null } = planned;
+    if (external !== true || isUnknown(url)) return;
+    const problem = externalUrlProblem(url === null ? '' : String(url));
+    if (problem) diagnostics.error(['url'], 'Invalid url', `The url of an external app ${problem}.`);
   },
   create(state, { diagnostics }) {
     if (state['hidden'] !== true) return;
