@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { Script } from 'node:vm';
+import { ensureDirectorySync } from '@platform/kit';
 import { BYTES, INDEX } from '../packages/server/src/http/dashboard/pack.ts';
 import { Assets, addAssets } from './executable/assets.ts';
 import { makeParts, PARTS } from './executable/bundle.ts';
@@ -131,7 +132,7 @@ function release(names: string[]): void {
 
 const asked = process.argv.slice(2);
 const systems = asked.includes('all') ? Object.keys(SYSTEMS) : asked.length > 0 ? asked : [OWN];
-mkdirSync(join(parts, 'made'), { recursive: true });
+ensureDirectorySync(join(parts, 'made'));
 try {
   const unknown = systems.filter((system) => !SYSTEMS[system]);
   if (unknown.length > 0)

@@ -1,9 +1,10 @@
 // Packages for other systems. npm fetches them, and this checks them against the lock file and unpacks them to a cache.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 
 const root = dirname(dirname(import.meta.dirname));
 const cache = join(root, 'node_modules/.cache/platform-packages');
@@ -34,7 +35,7 @@ export function foreignPackageHome(name: string): string | undefined {
   if (existsSync(installed)) return installed;
   const home = join(cache, `${name.replaceAll('/', '+')}@${lock.version}`, 'node_modules', name);
   if (existsSync(home)) return home;
-  mkdirSync(cache, { recursive: true });
+  ensureDirectorySync(cache);
   const work = mkdtempSync(join(cache, 'fetch-'));
   try {
     const packed = spawnSync('npm', ['pack', `${name}@${lock.version}`, '--silent', '--pack-destination', work], {
@@ -50,7 +51,7 @@ export function foreignPackageHome(name: string): string | undefined {
     }
     const unpacked = spawnSync('tar', ['-xzf', file, '-C', work], { stdio: 'inherit' });
     if (unpacked.status !== 0) throw new Error(`Cannot unpack ${name}@${lock.version}`);
-    mkdirSync(dirname(home), { recursive: true });
+    ensureDirectorySync(dirname(home));
     renameSync(join(work, 'package'), home);
     return home;
   } finally {

@@ -1,7 +1,8 @@
-import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { getAsset, getRawAsset } from 'node:sea';
+import { ensureDirectorySync } from '@platform/kit/directory';
 import { homeFolder } from '@platform/kit/home';
 
 interface Packed {
@@ -28,7 +29,7 @@ export function unpack(name: string, into: string): string {
   let offset = 0;
   for (const { path, mode, size } of index) {
     const file = join(fresh, path);
-    mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+    ensureDirectorySync(dirname(file), { mode: 0o755 });
     writeFileSync(file, bytes.subarray(offset, offset + size), { mode });
     offset += size;
   }

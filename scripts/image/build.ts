@@ -7,6 +7,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { ensureDirectorySync } from '@platform/kit';
 import { ALLOCATOR } from '@platform/kit/allocator';
 import { VERSION } from '@platform/kit/version';
 import { INSTALLED_VERSION, TERRAFORM_SUMS } from '@platform/provisioner/terraform/sums';
@@ -72,7 +73,7 @@ function addAccounts(place: string): void {
     `root:x:0:0:root:/root:/bin/bash\ncoder:x:${UID}:${UID}::/home/coder:/bin/bash\n`,
   );
   writeFileSync(join(place, 'etc/group'), `root:x:0:\ncoder:x:${UID}:\n`);
-  mkdirSync(join(place, 'tmp'), { recursive: true });
+  ensureDirectorySync(join(place, 'tmp'));
   chmodSync(join(place, 'tmp'), 0o1777);
 }
 
@@ -87,9 +88,9 @@ function layersOf(architecture: string, work: string): { layers: Layer[]; packag
   const packages = downloadPackages(architecture, join(work, 'apt'));
   unpackPackages(packages, system);
   addAccounts(system);
-  mkdirSync(join(program, 'opt'), { recursive: true });
-  mkdirSync(join(program, 'usr/local/bin'), { recursive: true });
-  mkdirSync(join(program, 'home/coder'), { recursive: true });
+  ensureDirectorySync(join(program, 'opt'));
+  ensureDirectorySync(join(program, 'usr/local/bin'));
+  ensureDirectorySync(join(program, 'home/coder'));
   const data = readFileSync(executable);
   writeFileSync(join(program, 'opt/coder'), data, { mode: 0o755 });
   const terraform = values.terraform === undefined ? undefined : terraformOf(values.terraform, architecture);

@@ -2,8 +2,9 @@
 // folders of its own, by this machine's list of sources, and dpkg-deb unpacks them.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 
 /** What the server and its Terraform need, before their dependencies. */
 const PACKAGES = [
@@ -64,8 +65,8 @@ export function downloadPackages(architecture: string, folder: string): DebianPa
   const sources = SOURCES.find((path) => existsSync(path));
   if (!sources)
     throw new Error(`Cannot find apt's list of sources: ${SOURCES.join(' or ')}. Build the image on Debian.`);
-  mkdirSync(join(folder, 'state/lists/partial'), { recursive: true });
-  mkdirSync(join(folder, 'cache/archives/partial'), { recursive: true });
+  ensureDirectorySync(join(folder, 'state/lists/partial'));
+  ensureDirectorySync(join(folder, 'cache/archives/partial'));
   writeFileSync(join(folder, 'status'), '');
   const settings = {
     'Dir::State': join(folder, 'state'),
@@ -110,7 +111,7 @@ export function downloadPackages(architecture: string, folder: string): DebianPa
 /** Unpacks packages to a root folder, and does what their scripts would do for this image. */
 export function unpackPackages(packages: readonly DebianPackage[], root: string): void {
   for (const name of MERGED) {
-    mkdirSync(join(root, 'usr', name), { recursive: true });
+    ensureDirectorySync(join(root, 'usr', name));
     symlinkSync(`usr/${name}`, join(root, name));
   }
   for (const { file } of packages) {
@@ -123,13 +124,13 @@ export function unpackPackages(packages: readonly DebianPackage[], root: string)
   run('chmod', ['-R', 'a-s', root]);
   for (const each of ['etc/apt', 'usr/share/doc-base']) rmSync(join(root, each), { recursive: true, force: true });
   const certificates = globSync(join(root, 'usr/share/ca-certificates/**/*.crt')).sort();
-  mkdirSync(join(root, 'etc/ssl/certs'), { recursive: true });
+  ensureDirectorySync(join(root, 'etc/ssl/certs'));
   writeFileSync(
     join(root, 'etc/ssl/certs/ca-certificates.crt'),
     certificates.map((file) => readFileSync(file, 'utf8').replace(/\n?$/, '\n')).join(''),
   );
   // scanners for vulnerabilities read which packages an image has from here
   const status = join(root, 'var/lib/dpkg/status.d');
-  mkdirSync(status, { recursive: true });
+  ensureDirectorySync(status);
   for (const { name, control } of packages) writeFileSync(join(status, name), control);
 }

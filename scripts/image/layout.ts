@@ -1,8 +1,9 @@
 // An OCI image layout: https://github.com/opencontainers/image-spec/blob/main/image-layout.md
 import { createHash } from 'node:crypto';
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { ensureDirectorySync } from '@platform/kit';
 
 const LAYER = 'application/vnd.oci.image.layer.v1.tar+gzip';
 const CONFIG = 'application/vnd.oci.image.config.v1+json';
@@ -40,7 +41,7 @@ export interface Layout {
 }
 
 export function createLayout(folder: string): Layout {
-  mkdirSync(join(folder, 'blobs/sha256'), { recursive: true });
+  ensureDirectorySync(join(folder, 'blobs/sha256'));
   const write = (path: string, data: string | Uint8Array) => {
     writeFileSync(join(folder, `${path}.part`), data);
     renameSync(join(folder, `${path}.part`), join(folder, path));

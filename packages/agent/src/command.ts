@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ensureDirectory } from '@platform/kit';
 
 /** The Linux kernel rejects a single argument of 128 KiB or more. */
 const LONGEST_ARGUMENT = 100 * 1024;
@@ -20,7 +21,7 @@ export async function scriptCommand(text: string, shell: string, dir: string): P
   if (!shebang && Buffer.byteLength(text) < LONGEST_ARGUMENT) {
     return { file: shell, args: ['-c', text], cleanup: async () => {} };
   }
-  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await ensureDirectory(dir, { mode: 0o700 });
   const path = join(dir, `script-${randomUUID()}`);
   await writeFile(path, text, { mode: 0o700 });
   const [file = shell, ...args] = shebang ? shebang[1]!.trim().split(/\s+/) : [shell];

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readlink, rm, symlink } from 'node:fs/promises';
+import { readlink, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errorText } from '@platform/kit';
+import { ensureDirectory, errorText } from '@platform/kit';
 import { scriptBinDir } from './environment.ts';
 import type { AgentOptions } from './options.ts';
 
@@ -11,7 +11,7 @@ export async function linkExecutable(options: AgentOptions, fallback: string): P
   const dir = scriptBinDir(options, fallback);
   const link = join(dir, 'coder');
   try {
-    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await ensureDirectory(dir, { mode: 0o700 });
     const now = await readlink(link).catch(() => '');
     if (now === options.executable) return;
     // A file that the user put there stays.

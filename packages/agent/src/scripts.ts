@@ -1,10 +1,9 @@
 import { createWriteStream, type WriteStream } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { errorText, type GroupChild, type Logger } from '@platform/kit';
+import { ensureDirectory, errorText, type GroupChild, type Logger } from '@platform/kit';
 import { type CronSchedule, nextRun, parseCron } from '@platform/kit/cron';
 import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
@@ -88,8 +87,8 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
     const id = uuidText(script.logSourceId);
     const dataDir = join(base, id);
     const binDir = join(base, 'bin');
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
-    await mkdir(binDir, { recursive: true, mode: 0o700 });
+    await ensureDirectory(dataDir, { mode: 0o700 });
+    await ensureDirectory(binDir, { mode: 0o700 });
     const env = workspace.environment({ CODER_SCRIPT_DATA_DIR: dataDir, CODER_SCRIPT_BIN_DIR: binDir });
     const file = await openLog(workspace, script, id, env);
     const command = await scriptCommand(script.script, workspace.account.shell, dataDir);
@@ -184,7 +183,7 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
     const logDir = workspace.options.logDir ?? tmpdir();
     const path = expandPath(script.logPath || `coder-script-${id}.log`, workspace.account, env, logDir);
     try {
-      await mkdir(dirname(path), { recursive: true });
+      await ensureDirectory(dirname(path));
       const file = createWriteStream(path, { flags: 'a', mode: 0o600 });
       file.on('error', (err) => log.warn('could not write the log of a script', { path, err: err.message }));
       return file as WriteStream;

@@ -1,5 +1,6 @@
 export * from './child.ts';
 export * from './clock.ts';
+export * from './directory.ts';
 export * from './duration.ts';
 export * from './errors.ts';
 export * from './home.ts';

@@ -1,6 +1,13 @@
-import { mkdirSync } from 'node:fs';
 import type { RouteKey } from '@platform/contract';
-import { AppError, type Clock, createCloser, errorText, type Logger, systemClock } from '@platform/kit';
+import {
+  AppError,
+  type Clock,
+  createCloser,
+  ensureDirectorySync,
+  errorText,
+  type Logger,
+  systemClock,
+} from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import { createChangeFeed } from './app/change/feed.ts';
@@ -173,7 +180,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       const { presentCertificate } = await import('./http/client-certificate.ts');
       closer.add('client certificate', presentCertificate(config));
     }
-    mkdirSync(configDir, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(configDir, { mode: 0o700 });
     const password = await passwordSource(config.postgresUrl, config.postgresAuth, log);
     let postgresUrl = config.postgresUrl;
     if (postgresUrl === '') {

@@ -1,5 +1,6 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 import { AppError } from '@platform/kit/errors';
 import { homeFolder } from '@platform/kit/home';
 import { command } from '../framework/definition.ts';
@@ -72,7 +73,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
       'invalid',
       'Cannot install completion for PowerShell. Add the output of this command to your profile: coder completion -s powershell -p',
     );
-  mkdirSync(dirname(path), { recursive: true });
+  ensureDirectorySync(dirname(path));
   writeFileSync(path, script);
   const rc = join(home, '.zshrc');
   const line = `source ${path}`;

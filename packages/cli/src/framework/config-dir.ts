@@ -1,5 +1,6 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 
 /** Reads a small file without surrounding white space. Empty if the file does not exist. */
 export function readConfig(path: string): string {
@@ -13,7 +14,7 @@ export function readConfig(path: string): string {
 
 /** Writes a file that only its owner can read: some of these hold secrets. */
 export function writeConfig(path: string, text: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  ensureDirectorySync(dirname(path), { mode: 0o700 });
   writeFileSync(path, text, { mode: 0o600 });
 }
 

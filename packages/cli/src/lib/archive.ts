@@ -1,6 +1,7 @@
 import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { ensureDirectorySync } from '@platform/kit';
 import { AppError } from '@platform/kit/errors';
 
 /** The size of an archive, in bytes. Upstream's server rejects larger ones. */
@@ -114,7 +115,7 @@ export async function packTemplate(root: string, limit = ARCHIVE_LIMIT): Promise
 /** Unpacks a tar archive of a template into a directory. @throws AppError for paths that lead out of it. */
 export async function unpackTemplate(tar: Uint8Array, into: string): Promise<void> {
   const { extract } = await import('tar-stream');
-  const { mkdirSync, writeFileSync } = await import('node:fs');
+  const { writeFileSync } = await import('node:fs');
   const { dirname } = await import('node:path');
   const reading = extract();
   reading.end(Buffer.from(tar));
@@ -124,9 +125,9 @@ export async function unpackTemplate(tar: Uint8Array, into: string): Promise<voi
       throw new AppError('invalid', `Invalid archive: the path ${JSON.stringify(name)} leads out of the directory.`);
     }
     const path = join(into, name);
-    if (type === 'directory') mkdirSync(path, { recursive: true });
+    if (type === 'directory') ensureDirectorySync(path);
     if (type === 'file') {
-      mkdirSync(dirname(path), { recursive: true });
+      ensureDirectorySync(dirname(path));
       writeFileSync(path, await buffer(entry), { mode: mode ? mode & 0o755 : 0o644 });
     } else entry.resume();
   }

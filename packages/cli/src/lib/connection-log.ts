@@ -1,5 +1,6 @@
-import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 import type { Context } from '../framework/context.ts';
 import { warn } from '../framework/io.ts';
 import type { Target } from './workspace.ts';
@@ -44,7 +45,7 @@ export async function withConnectionLog(
     warn(ctx, `could not write the connection log: ${(err as Error).message}.`);
   };
   try {
-    mkdirSync(options.dir, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(options.dir, { mode: 0o700 });
     file = openSync(join(options.dir, fileName(options.parent)), 'wx', 0o600);
   } catch (err) {
     giveUp(err);

@@ -1,8 +1,8 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Client } from '@platform/client';
+import { ensureDirectory } from '@platform/kit';
 import type { Context } from '../framework/context.ts';
 import { type RoundTrips, roundTrips } from './round-trip.ts';
 
@@ -88,7 +88,7 @@ export async function showConnection(
   dir: string,
   intervalMs: number,
 ): Promise<() => Promise<void>> {
-  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await ensureDirectory(dir, { mode: 0o700 });
   const { openTunnel } = await import('@platform/client/stream');
   const ping = await openTunnel(client, agentId, { service: 'ping', signal: ctx.signal });
   const trips = roundTrips(ping.stream);

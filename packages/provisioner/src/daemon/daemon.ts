@@ -1,7 +1,15 @@
-import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT, systemClock } from '@platform/kit';
+import {
+  AppError,
+  backoff,
+  type Clock,
+  ensureDirectory,
+  errorText,
+  type Logger,
+  RECONNECT,
+  systemClock,
+} from '@platform/kit';
 import { initScripts } from '@platform/terraform-provider';
 import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
@@ -202,7 +210,7 @@ class Daemon implements ProvisionerDaemon {
     try {
       own = shared ? undefined : createShared(options, await findMachine(options, this.#draining.signal));
       const { engines, versions, runner, launcher, env, diskPause } = shared ?? own!;
-      await mkdir(options.workDir, { recursive: true, mode: folderMode(launcher) });
+      await ensureDirectory(options.workDir, { mode: folderMode(launcher) });
       const tools: Tools = {
         engines,
         versions,

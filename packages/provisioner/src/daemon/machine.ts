@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { ensureDirectory } from '@platform/kit';
 import type { Launcher } from '../isolation/client.ts';
 import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { findEngines } from '../terraform/find-engines.ts';
@@ -24,7 +24,7 @@ export async function findMachine(
   const { cacheDir, launcherPath, log, clock } = options;
   const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
   const launcher = launcherPath ? new (await import('../isolation/client.ts')).Launcher(launcherPath) : undefined;
-  await mkdir(cacheDir, { recursive: true, mode: folderMode(launcher) });
+  await ensureDirectory(cacheDir, { mode: folderMode(launcher) });
   const engines = await findEngines(
     { paths: options.terraformBinaries ?? [], named: options.namedEngines ?? [] },
     { env, log, install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock, signal } },

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, errorText, processesWith, type UidBlock } from '@platform/kit';
+import { AppError, ensureDirectorySync, errorText, processesWith, type UidBlock } from '@platform/kit';
 import { type BuildUser, type OwnKey, SPARE_UIDS } from './protocol.ts';
 import { endProcesses, removeFiles, setuidFile } from './vacate.ts';
 
@@ -52,8 +52,8 @@ export class Users {
     this.#dir = join(base, 'uids');
     this.#homes = join(base, 'homes');
     this.#say = given.say ?? (() => {});
-    mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
-    mkdirSync(this.#homes, { recursive: true });
+    ensureDirectorySync(this.#dir, { mode: 0o700 });
+    ensureDirectorySync(this.#homes);
     chmodSync(this.#homes, 0o711);
   }
 

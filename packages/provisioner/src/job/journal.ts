@@ -11,7 +11,7 @@ import {
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, ensureDirectorySync, errorText } from '@platform/kit';
 import { formatLogNumbers, parseLogNumbers } from '@platform/wire/log-sequence';
 import { FinishRequestSchema } from '@platform/wire/proto/platform_provisioner';
 import {
@@ -97,7 +97,7 @@ export class Session {
     known: Pick<JournalEntry, 'frozenId' | 'requiredVersion'> = {},
   ): Promise<Session> {
     const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
-    mkdirSync(workDir, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(workDir, { mode: 0o700 });
     const session = new Session(dir, {
       version: 1,
       jobId: job.jobId,
@@ -126,7 +126,7 @@ export class Session {
     // several daemons can share a folder
     const path = join(dir, `probe-${crypto.randomUUID()}`);
     try {
-      mkdirSync(dir, { recursive: true, mode: 0o700 });
+      ensureDirectorySync(dir, { mode: 0o700 });
       writeFileSync(path, forRoom ? PROBE : '', { mode: 0o600 });
     } finally {
       rmSync(path, { force: true });
@@ -169,7 +169,7 @@ export class Session {
     await this.#clear();
     if (existsSync(this.templateDir))
       await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
-    mkdirSync(this.outDir, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(this.outDir, { mode: 0o700 });
     await unpackArchive(archive, this.templateDir);
     // a state in the archive is not the state of this workspace
     for (const name of STATE_FILES) rmSync(join(this.templateDir, name), { recursive: true, force: true });

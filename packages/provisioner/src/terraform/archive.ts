@@ -1,8 +1,8 @@
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { setImmediate as immediate } from 'node:timers/promises';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, ensureDirectorySync, errorText } from '@platform/kit';
 import tar from 'tar-stream';
 
 const MAX_FILE = 10 << 20;
@@ -24,7 +24,7 @@ export function localPath(name: string): string | undefined {
  * @throws AppError `invalid` for a damaged archive, a path that leaves the directory, or an archive over a limit.
  */
 export async function unpackArchive(archive: Uint8Array, dir: string): Promise<void> {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  ensureDirectorySync(dir, { mode: 0o700 });
   chmodSync(dir, 0o700);
   const extract = tar.extract();
   const source = Readable.from([Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)]);
@@ -40,7 +40,7 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
       if (path === undefined) throw cannotUnpack(`the path ${JSON.stringify(name)} leaves the directory`);
       const target = join(dir, path);
       if (type === 'directory') {
-        mkdirSync(target, { recursive: true, mode: 0o700 });
+        ensureDirectorySync(target, { mode: 0o700 });
         entry.resume();
         continue;
       }
@@ -57,7 +57,7 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
         if (total > MAX_TOTAL) throw cannotUnpack(`it holds more than ${MAX_TOTAL >> 20} MiB`);
         parts.push(part);
       }
-      mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
+      ensureDirectorySync(dirname(target), { mode: 0o700 });
       // Always with the owner's bits, so that the daemon can read and write the file.
       writeFileSync(target, Buffer.concat(parts), { mode: ((mode ?? 0) & 0o777) | 0o600 });
     }

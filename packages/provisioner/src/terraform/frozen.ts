@@ -4,9 +4,9 @@
 
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
-import { chmod, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { AppError, errorText, type Logger } from '@platform/kit';
+import { AppError, ensureDirectory, errorText, type Logger } from '@platform/kit';
 import { unpackArchive } from './archive.ts';
 import { platformKey } from './install.ts';
 import { checksumOf, type PackageStore } from './packages.ts';
@@ -114,7 +114,7 @@ export async function restore(
   const samePlatform = frozen.platform === platformKey();
   const folder = join(dir, '.terraform');
   await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true, mode: 0o755 });
+  await ensureDirectory(folder, { mode: 0o755 });
   if (sameEngine && frozen.lockFile.length > 0)
     await writeFile(join(dir, LOCK_FILE), samePlatform ? frozen.lockFile : withoutPlatform(frozen.lockFile));
   const modulesDir = frozen.moduleFilesHash.length > 0 ? await modules(frozen.moduleFilesHash, to) : undefined;
@@ -124,7 +124,7 @@ export async function restore(
     try {
       const kept = (await to.store.find(one.checksum, name)) ?? (await download(one, name, to));
       const link = join(folder, 'providers', one.address, name);
-      await mkdir(dirname(link), { recursive: true, mode: 0o755 });
+      await ensureDirectory(dirname(link), { mode: 0o755 });
       await symlink(kept, link, 'dir');
     } catch (err) {
       complete = false;
@@ -178,7 +178,7 @@ async function modules(
   const known = await stat(inside).catch(() => undefined);
   if (known) return inside;
   const archive = await source.file(hash, (pieces) => verified(pieces, hash, 'archive of the modules'));
-  await mkdir(modulesStore, { recursive: true, mode: 0o711 });
+  await ensureDirectory(modulesStore, { mode: 0o711 });
   const partial = join(modulesStore, `.${crypto.randomUUID()}`);
   try {
     await unpackArchive(archive, partial);

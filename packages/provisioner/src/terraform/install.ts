@@ -1,6 +1,6 @@
-import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@platform/kit';
 import { download, shownUrl } from './download.ts';
 import { lockFile } from './lock.ts';
 import { INSTALLED_VERSION, type SumTable, TERRAFORM_SUMS } from './sums.ts';
@@ -39,7 +39,7 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
   const sum = (options.sums ?? TERRAFORM_SUMS)[version]?.[platform];
   if (!sum)
     throw new AppError('unavailable', `Cannot install terraform ${version} for ${platform}: its checksum is unknown.`);
-  await mkdir(options.cacheDir, { recursive: true, mode: 0o700 });
+  await ensureDirectory(options.cacheDir, { mode: 0o700 });
   const target = join(options.cacheDir, process.platform === 'win32' ? 'terraform.exe' : 'terraform');
   const release = await lockFile(join(options.cacheDir, 'lock'), options.clock ?? systemClock, options.signal);
   try {

@@ -5,7 +5,7 @@
 
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@platform/kit';
 import { isAtLeast } from '@platform/kit/version';
 import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
@@ -70,7 +70,7 @@ export interface NamedEngineOptions {
 export async function namedEngine(named: NamedEngine, options: NamedEngineOptions): Promise<TerraformBinary> {
   const folder = join(options.cacheDir, FOLDER);
   const place = join(folder, named.sha256);
-  await mkdir(folder, { recursive: true });
+  await ensureDirectory(folder);
   // builds with other uids pass through it
   await chmod(folder, 0o711);
   const release = await lockFile(`${place}.lock`, options.clock ?? systemClock, options.signal);

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress, createZstdDecompress } from 'node:zlib';
-import { AppError } from '@platform/kit';
+import { AppError, ensureDirectory } from '@platform/kit';
 import tar from 'tar-stream';
 import { copyOwned } from '../isolation/tree.ts';
 import { localPath } from './archive.ts';
@@ -126,11 +126,11 @@ export class PackageStore {
   }
 
   async #store(name: string, make: (partial: string) => Promise<string>): Promise<string> {
-    await mkdir(this.dir, { recursive: true, mode: 0o711 });
+    await ensureDirectory(this.dir, { mode: 0o711 });
     const partial = join(this.dir, `.${crypto.randomUUID()}`);
     try {
       const kept = this.#place(await make(partial), name);
-      await mkdir(dirname(kept), { recursive: true, mode: 0o755 });
+      await ensureDirectory(dirname(kept), { mode: 0o755 });
       await rename(partial, kept).catch((err: NodeJS.ErrnoException) => {
         if (err.code !== 'ENOTEMPTY' && err.code !== 'EEXIST') throw err; // it is already stored
       });
@@ -154,7 +154,7 @@ async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>): Promi
     total += entry.header.size ?? 0;
     if (path === undefined || entry.header.type !== 'file' || total > MOST_UNPACKED || sums.size >= MOST_FILES)
       throw new AppError('invalid', `The package cannot be unpacked: ${JSON.stringify(entry.header.name)}.`);
-    await mkdir(dirname(join(dir, path)), { recursive: true, mode: 0o755 });
+    await ensureDirectory(dirname(join(dir, path)), { mode: 0o755 });
     const hash = createHash('sha256');
     const hashed = async function* (source: AsyncIterable<Buffer>) {
       for await (const chunk of source) {

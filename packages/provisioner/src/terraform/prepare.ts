@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { constants, createReadStream, existsSync, readFileSync, utimesSync } from 'node:fs';
 import { copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type Clock, type Logger, systemClock } from '@platform/kit';
+import { AppError, type Clock, ensureDirectory, type Logger, systemClock } from '@platform/kit';
 import { ADDRESSES } from '@platform/terraform-provider';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import type { Launcher } from '../isolation/client.ts';
@@ -199,8 +199,8 @@ export class VersionCache {
     await options.mayBegin;
     const mode = this.#shared ? 0o711 : 0o700;
     let restored: Restored | undefined;
-    await mkdir(this.#plugins, { recursive: true, mode });
-    await mkdir(this.#dir, { recursive: true, mode });
+    await ensureDirectory(this.#plugins, { mode });
+    await ensureDirectory(this.#dir, { mode });
     // Two concurrent inits can break Terraform's plugin cache. Builds with their own uids do not use it.
     const lock = options.as ? `${key}.lock` : 'init.lock';
     const release = await lockFile(join(this.#dir, lock), this.#clock, options.signal);

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, statSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { AppError, daemonUid, errorText, type Logger, type UidBlock } from '@platform/kit';
+import { AppError, daemonUid, ensureDirectorySync, errorText, type Logger, type UidBlock } from '@platform/kit';
 import { ALLOCATOR } from '@platform/kit/allocator';
 import { crashReason } from '@platform/kit/crash-report';
 import { closedFolder, whyUnreachable } from '@platform/kit/reach';
@@ -264,11 +264,11 @@ export function folders(
   for (const dir of new Set([base, place])) {
     // the folders above are passed through by daemons and builds
     if (isRoot) {
-      mkdirSync(dirname(dir), { recursive: true, mode: 0o755 });
+      ensureDirectorySync(dirname(dir), { mode: 0o755 });
       const above = dir === base ? [ROOT_HOME, dirname(dir)] : [dirname(dir)];
       for (const each of above) chmodSync(each, statSync(each).mode | 0o711);
     }
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(dir, { mode: 0o700 });
     if (!isRoot) continue;
     chownSync(dir, 0, 0);
     chmodSync(dir, 0o711);
@@ -277,7 +277,7 @@ export function folders(
   // beside the daemons' folder, not in it: root follows no link that a daemon could put in its place
   const home = isRoot ? join(place, 'daemons-home') : join(daemons, 'home');
   for (const dir of [daemons, home]) {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(dir, { mode: 0o700 });
     if (!uids) continue;
     chownSync(dir, daemonUid(uids), daemonUid(uids));
     chmodSync(dir, dir === daemons ? 0o711 : 0o700);
@@ -302,7 +302,7 @@ async function stop(running: ChildProcess, ended: Promise<void>): Promise<void> 
  */
 function placeOfDaemons(cacheDirectory: string, separate: boolean): string {
   try {
-    mkdirSync(cacheDirectory, { recursive: true, mode: 0o755 });
+    ensureDirectorySync(cacheDirectory, { mode: 0o755 });
     const { uid, mode } = statSync(cacheDirectory);
     if (uid === 0 && (mode & 0o022) === 0 && (!separate || !closedFolder(cacheDirectory))) return cacheDirectory;
   } catch {

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, processesWith, type UidBlock } from '@platform/kit';
+import { AppError, ensureDirectorySync, processesWith, type UidBlock } from '@platform/kit';
 import { directoryHash } from '../postgres/place.ts';
 
 /** Every installation of a host has a file here, by its first uid. */
@@ -19,7 +19,7 @@ const REGIONS: (UidBlock & { size: number })[] = [
  * @throws AppError `unavailable` where none are left.
  */
 export function installationUids(configDir: string): UidBlock {
-  mkdirSync(REGISTRY, { recursive: true, mode: 0o755 });
+  ensureDirectorySync(REGISTRY, { mode: 0o755 });
   const record = join(configDir, RECORD);
   const known = readBlock(record);
   // a copy of a config directory has uids of its own

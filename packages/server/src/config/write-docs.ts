@@ -1,7 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 import { optionsPage } from './docs.ts';
 
 const path = join(import.meta.dirname, '../../../../docs/reference/server-options.md');
-mkdirSync(dirname(path), { recursive: true });
+ensureDirectorySync(dirname(path));
 writeFileSync(path, optionsPage());

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, type Stats } from 'node:fs';
-import { mkdir, rename, rm, stat } from 'node:fs/promises';
+import { rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import { AppError, errorText, type Logger } from '@platform/kit';
+import { AppError, ensureDirectory, errorText, type Logger } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import { holdsTag } from './etag.ts';
 
@@ -68,7 +68,7 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
 }
 
 async function compress(path: string, copy: string): Promise<string> {
-  await mkdir(join(copy, '..'), { recursive: true });
+  await ensureDirectory(join(copy, '..'));
   const part = `${copy}.${crypto.randomUUID()}`;
   try {
     await pipeline(

@@ -1,7 +1,7 @@
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
-import { AppError } from '@platform/kit';
+import { AppError, ensureDirectorySync } from '@platform/kit';
 import { closedFolder } from '@platform/kit/reach';
 
 declare global {
@@ -30,7 +30,7 @@ export function postgresBinaries(base: string, uid: number | undefined): Postgre
     target: string;
   }[];
   rmSync(links, { recursive: true, force: true });
-  mkdirSync(links, { recursive: true, mode: 0o755 });
+  ensureDirectorySync(links, { mode: 0o755 });
   for (const { source: file, target } of wanted) {
     symlinkSync(join(dirname(home), file), join(links, target.replace(/^.*\//, '')));
   }

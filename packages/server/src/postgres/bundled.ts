@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, backoff, errorText, isAlive, type Logger } from '@platform/kit';
+import { AppError, backoff, ensureDirectorySync, errorText, isAlive, type Logger } from '@platform/kit';
 import { connect, isPgError, type Sql } from '../db/connect.ts';
 import { type PostgresBinaries, postgresBinaries } from './binaries.ts';
 import { directoryHash } from './place.ts';
@@ -100,11 +100,11 @@ function placeFor(configDir: string): Place {
   const hash = directoryHash(configDir);
   const user = isRoot ? unprivilegedUser() : undefined;
   const base = isRoot ? join('/var/lib/coder', hash) : join(configDir, 'postgres');
-  mkdirSync(base, { recursive: true, mode: isRoot ? 0o755 : 0o700 });
+  ensureDirectorySync(base, { mode: isRoot ? 0o755 : 0o700 });
   // the path of a Unix socket has room for about 100 bytes
   const inBase = join(base, 'run');
   const sockets = Buffer.byteLength(inBase) < 80 ? inBase : join('/tmp', `coder-pg-${hash}`);
-  mkdirSync(sockets, { recursive: true, mode: 0o700 });
+  ensureDirectorySync(sockets, { mode: 0o700 });
   chmodSync(sockets, 0o700);
   if (user) chownSync(sockets, user.uid, user.gid);
   const { bavail, bsize } = statfsSync(base);
@@ -138,7 +138,7 @@ function unprivilegedUser(): { uid: number; gid: number } {
 function passwordOf(configDir: string, place: Place): string {
   const copy = join(configDir, 'postgres', 'password');
   const file = place.uid === undefined ? copy : join(place.base, 'password');
-  mkdirSync(join(configDir, 'postgres'), { recursive: true, mode: 0o700 });
+  ensureDirectorySync(join(configDir, 'postgres'), { mode: 0o700 });
   if (!existsSync(file)) {
     const known = existsSync(copy) ? readFileSync(copy, 'utf8') : randomBytes(24).toString('base64url');
     writeFileSync(file, known, { mode: 0o600 });

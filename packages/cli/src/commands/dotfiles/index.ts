@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { accessSync, constants, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 import { AppError } from '@platform/kit/errors';
 import { homeFolder } from '@platform/kit/home';
 import { writeConfig } from '../../framework/config-dir.ts';
@@ -95,7 +96,7 @@ async function clone(ctx: Context, url: string, dir: string, branch: string): Pr
   note(ctx.io, `Cloning ${withoutPassword(url)} into ${dir}`);
   // renamed only when it is complete
   const partial = `${dir}.${randomBytes(6).toString('hex')}.tmp`;
-  mkdirSync(dirname(dir), { recursive: true, mode: 0o700 });
+  ensureDirectorySync(dirname(dir), { mode: 0o700 });
   try {
     const options = branch === '' ? [] : ['--branch', branch];
     await git(ctx, ['clone', ...options, '--', url, partial], 'Could not clone the repository.');

@@ -1,14 +1,6 @@
-import {
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readlinkSync,
-  realpathSync,
-  renameSync,
-  statSync,
-  symlinkSync,
-} from 'node:fs';
+import { lstatSync, readdirSync, readlinkSync, realpathSync, renameSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 
 export interface Linked {
   /** The new links, as paths in the repository. */
@@ -25,7 +17,7 @@ export interface Linked {
  */
 export function linkDotfiles(from: string, into: string): Linked {
   const done: Linked = { linked: [], kept: [] };
-  mkdirSync(into, { recursive: true });
+  ensureDirectorySync(into);
   for (const name of readdirSync(from).sort()) {
     if (name.startsWith('.') && name !== '.git') linkOne(from, into, name, done);
   }

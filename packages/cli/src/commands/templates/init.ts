@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ensureDirectorySync } from '@platform/kit';
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
@@ -74,7 +75,7 @@ export default command(
     for (const [path, text] of files) {
       if (!path.startsWith(`${id}/`)) continue;
       const target = join(directory, path.slice(id.length + 1));
-      mkdirSync(dirname(target), { recursive: true });
+      ensureDirectorySync(dirname(target));
       writeFileSync(target, text);
     }
     const shown = relative(process.cwd(), directory) || '.';

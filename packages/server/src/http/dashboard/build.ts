@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, errorText, type Logger, spawnGroup } from '@platform/kit';
+import { AppError, ensureDirectory, errorText, type Logger, spawnGroup } from '@platform/kit';
 import { type DashboardFiles, INDEX, readFolder, readPack } from './pack.ts';
 
 declare global {
@@ -97,7 +97,7 @@ export function createDashboard({ log, root = ROOT, command }: BuildOptions): Da
 
   /** Builds, unless another process builds the same already. */
   async function makeOnce(dir: string): Promise<void> {
-    await mkdir(dist, { recursive: true });
+    await ensureDirectory(dist);
     const lock = `${dir}.lock`;
     const isBuilt = () => existsSync(join(dir, INDEX));
     while (!(await take(lock))) {
@@ -115,7 +115,7 @@ export function createDashboard({ log, root = ROOT, command }: BuildOptions): Da
 
   async function make(dir: string): Promise<void> {
     const fresh = `${dir}.${crypto.randomUUID()}`;
-    await mkdir(fresh, { recursive: true });
+    await ensureDirectory(fresh);
     try {
       const [program, ...args] = build;
       const { PATH, HOME, TMPDIR } = process.env;

@@ -1,5 +1,6 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ensureDirectorySync } from '@platform/kit';
 import { ALLOCATOR, forgetAllocator, hasAllocator } from '@platform/kit/allocator';
 import { selfCommand, startedAsProgram } from '../self.ts';
 import { overwriteStart } from './own-start.ts';
@@ -52,7 +53,7 @@ export function hideSecrets(
       return { argv, env: { ...kept, ...secrets } };
     }
   }
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  ensureDirectorySync(dir, { mode: 0o700 });
   sweep(dir);
   const file = join(dir, `${PREFIX}${crypto.randomUUID()}`);
   writeFileSync(file, JSON.stringify(secrets), { flag: 'wx', mode: 0o600 });
