@@ -12,7 +12,7 @@ export * from './schema/groups.ts';
 export * from './schema/health.ts';
 export * from './schema/idp-sync.ts';
 export * from './schema/insights.ts';
-export { schemaName } from './schema/kit.ts';
+export { IMAGE_ADDRESS, schemaName } from './schema/kit.ts';
 export * from './schema/notifications.ts';
 export * from './schema/provisioners.ts';
 export * from './schema/template-acl.ts';

@@ -179,6 +179,8 @@ export const ConnectionLog = named(
     id: Uuid,
     ip: Type.Optional(Type.String()),
     organization: MinimalOrganization,
+    /** Our own. True if only the agent of the workspace reports the connection, which nothing verifies. */
+    reported_by_agent: Type.Optional(Type.Boolean()),
     /** For SSH, IDE and terminal sessions. */
     ssh_info: Type.Optional(ConnectionLogSSHInfo),
     type: ConnectionType,

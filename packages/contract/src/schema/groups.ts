@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { LoginType, UserStatus } from './common.ts';
-import { Address, Line, named, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { ImageAddress, Line, named, stringEnum, Timestamp, Uuid } from './kit.ts';
 
 /** A person as members of groups and permissions show them. */
 export const ReducedUser = named(
@@ -53,7 +53,7 @@ const Users = Type.Array(Uuid, { maxItems: 10_000 });
 export const CreateGroupRequest = named(
   'CreateGroupRequest',
   Type.Object({
-    avatar_url: Type.Optional(Address),
+    avatar_url: Type.Optional(ImageAddress),
     display_name: Type.Optional(Line),
     name: Line,
     quota_allowance: Type.Optional(Allowance),
@@ -65,7 +65,7 @@ export const PatchGroupRequest = named(
   'PatchGroupRequest',
   Type.Object({
     add_users: Type.Optional(Users),
-    avatar_url: Type.Optional(Address),
+    avatar_url: Type.Optional(ImageAddress),
     display_name: Type.Optional(Line),
     name: Type.Optional(Line),
     quota_allowance: Type.Optional(Allowance),

@@ -38,6 +38,13 @@ export const Line = Type.String({ maxLength: 1_024 });
 export const Paragraph = Type.String({ maxLength: 8_192 });
 /** The URL or path of an icon or a page. */
 export const Address = Type.String({ maxLength: 4_096 });
+/**
+ * An icon or picture: a path or an HTTP(S) URL. Other schemes are rejected, because a page that links to it would run
+ * `javascript:` and show anything as `data:`. Browsers ignore leading blanks and control characters within a scheme.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: an address has none
+export const IMAGE_ADDRESS = /^(?! *(?![Hh][Tt][Tt][Pp][Ss]?:)[A-Za-z][A-Za-z0-9+.-]*:)[^\u0000-\u001f\u007f]*$/;
+export const ImageAddress = Type.String({ maxLength: 4_096, format: 'image-address' });
 /** The value of a parameter or a variable, as long as an environment variable of Linux (128 KiB). */
 export const ParameterValue = Type.String({ maxLength: 131_072 });
 /** A signed document or token of a cloud's identity service. */

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { MinimalUser, VariableValue, WorkspaceAgentPortShareLevel, WorkspaceBuildParameter } from './common.ts';
 import {
-  Address,
   documentedAlso,
+  ImageAddress,
   Line,
   Milliseconds,
   Nullable,
@@ -89,7 +89,7 @@ export const CreateTemplateRequest = named(
     display_name: Type.Optional(Line),
     dormant_ttl_ms: Type.Optional(Milliseconds),
     failure_ttl_ms: Type.Optional(Milliseconds),
-    icon: Type.Optional(Address),
+    icon: Type.Optional(ImageAddress),
     max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
     name: Line,
     require_active_version: Type.Optional(Type.Boolean()),
@@ -381,7 +381,7 @@ export const UpdateTemplateMeta = named(
     name: Type.Optional(Line),
     display_name: Type.Optional(Line),
     description: Type.Optional(Paragraph),
-    icon: Type.Optional(Address),
+    icon: Type.Optional(ImageAddress),
     default_ttl_ms: Type.Optional(Milliseconds),
     activity_bump_ms: Type.Optional(Milliseconds),
     autostop_requirement: Type.Optional(

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { PERMISSIONS, type PermissionResource } from '../permissions.ts';
 import { LoginType, SlimRole, UserStatus } from './common.ts';
-import { Address, documentedAlso, Line, NotEmpty, named, Paragraph, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { documentedAlso, ImageAddress, Line, NotEmpty, named, Paragraph, stringEnum, Timestamp, Uuid } from './kit.ts';
 
 export const APIKeyScope = named('APIKeyScope', stringEnum(['all', 'application_connect']));
 export type APIKeyScope = Static<typeof APIKeyScope>;
@@ -226,7 +226,7 @@ export const CreateOrganizationRequest = named(
   Type.Object({
     description: Type.Optional(Paragraph),
     display_name: Type.Optional(Line),
-    icon: Type.Optional(Address),
+    icon: Type.Optional(ImageAddress),
     name: Line,
   }),
 );
@@ -407,7 +407,7 @@ export const UpdateOrganizationRequest = named(
   Type.Object({
     description: Type.Optional(Paragraph),
     display_name: Type.Optional(Line),
-    icon: Type.Optional(Address),
+    icon: Type.Optional(ImageAddress),
     name: Type.Optional(NotEmpty),
   }),
 );

@@ -15,6 +15,7 @@ import { TailnetDERPMap } from './health.ts';
 import {
   Address,
   Credential,
+  ImageAddress,
   Line,
   LogLine,
   Milliseconds,
@@ -73,7 +74,7 @@ export const PostLogSourceRequest = named(
   'PostLogSourceRequest',
   Type.Object({
     display_name: Type.Optional(Line),
-    icon: Type.Optional(Address),
+    icon: Type.Optional(ImageAddress),
     id: Type.Optional(Uuid),
   }),
 );
@@ -312,7 +313,7 @@ export const PatchAppStatus = named(
   'PatchAppStatus',
   Type.Object({
     app_slug: Type.Optional(Line),
-    icon: Type.Optional(Address),
+    icon: Type.Optional(ImageAddress),
     message: Type.Optional(Paragraph),
     needs_user_attention: Type.Optional(Type.Boolean()),
     state: Type.Optional(WorkspaceAppStatusState),

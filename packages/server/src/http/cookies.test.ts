@@ -10,3 +10,11 @@ test('finds a cookie by its whole name', () => {
   assert.equal(cookieValue(header, 'ession'), undefined);
   assert.equal(cookieValue(undefined, 'session'), undefined);
 });
+
+test('finds no cookie within the value of another one', () => {
+  assert.equal(cookieValue('a=x session=smuggled; session=real', 'session'), 'real');
+  assert.equal(cookieValue('a=x session=smuggled', 'session'), undefined);
+  assert.equal(cookieValue('a=x\tsession=smuggled;\t session=real', 'session'), 'real');
+  assert.equal(cookieValue(' session=first', 'session'), 'first');
+  assert.equal(cookieValue('session', 'session'), undefined);
+});

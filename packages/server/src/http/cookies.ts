@@ -6,15 +6,21 @@ export function cookieValue(header: string | undefined, name: string): string | 
   if (header === undefined) return undefined;
   let at = header.indexOf(name);
   while (at >= 0) {
-    const before = at === 0 ? ';' : header[at - 1];
     const end = at + name.length;
-    if ((before === ';' || before === ' ') && header[end] === '=') {
+    if (header[end] === '=' && startsPair(header, at)) {
       const stop = header.indexOf(';', end);
       return decode(header.slice(end + 1, stop < 0 ? undefined : stop).trim());
     }
     at = header.indexOf(name, end);
   }
   return undefined;
+}
+
+/** Whether only blanks are between this place and the pair before it. A value may contain blanks, and then a name. */
+function startsPair(header: string, at: number): boolean {
+  let before = at - 1;
+  while (header[before] === ' ' || header[before] === '\t') before--;
+  return before < 0 || header[before] === ';';
 }
 
 function decode(value: string): string {

@@ -1,4 +1,5 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from '../authz/not-found.ts';
 import { DISK_FULL, isPgError, isUnreachable, QUERY_CANCELED } from '../db/connect.ts';
@@ -35,6 +36,13 @@ const REFUSED_VALUES: Readonly<Record<string, string>> = {
   '22P05': 'A text of the request contains a character that cannot be stored.',
 };
 
+/** What a text of a format of our own must be. */
+const FORMATS: Readonly<Record<string, string>> = {
+  'image-address': 'must be a path, or a URL that starts with https:// or http://',
+};
+
+const formatDetail = ({ format }: Record<string, unknown>): string | undefined => ownValue(FORMATS, String(format));
+
 /** Turns errors of Fastify and the database driver into an AppError. Unknown errors become `internal`, and their text stays in the log. */
 export function toAppError(err: unknown, log: Logger, context: Record<string, unknown> = {}): AppError {
   if (isAppError(err)) return err;
@@ -43,7 +51,7 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
     return new AppError('invalid', 'Validation failed.', {
       validations: fastify.validation.map((issue) => ({
         field: fieldOf(issue.instancePath, issue.params),
-        detail: issue.message ?? 'is invalid',
+        detail: formatDetail(issue.params) ?? issue.message ?? 'is invalid',
       })),
     });
   }

@@ -166,3 +166,31 @@ test('rejects invalid settings, and shows settings to administrators only', asyn
   const odd = { field: 'roles', mapping: { constructor: ['organization-auditor'] } };
   assert.equal((await server.api('PATCH', `${at}/roles`, { body: odd })).status, 200);
 });
+
+test('rejects a mapping to a role above the giver’s before any claim is set', async () => {
+  const at = `/organizations/${second.id}/settings/idpsync/roles`;
+  await server.api('PATCH', at, { body: { field: '', mapping: {} } });
+  const planter = await createPerson(server, 'planter');
+  await server.api('POST', `/organizations/${second.id}/members/planter`);
+  const custom = {
+    name: 'sync-editor',
+    organization_permissions: ['read', 'update'].map((action) => ({
+      action,
+      negate: false,
+      resource_type: 'idpsync_settings',
+    })),
+  };
+  assert.equal((await server.api('POST', `/organizations/${second.id}/members/roles`, { body: custom })).status, 200);
+  const roles = { roles: ['sync-editor'] };
+  assert.equal(
+    (await server.api('PUT', `/organizations/${second.id}/members/planter/roles`, { body: roles })).status,
+    200,
+  );
+  const as = { token: planter.token };
+  const plant = (body: object) => server.api<{ detail: string }>('PATCH', at, { ...as, body });
+  const whole = await plant({ field: '', mapping: { planter: ['organization-admin'] } });
+  assert.deepEqual([whole.status, whole.body.detail?.includes('"organization-admin"')], [403, true]);
+  const added = { add: [{ given: 'planter', gets: 'organization-admin' }] };
+  assert.equal((await server.api('PATCH', `${at}/mapping`, { ...as, body: added })).status, 403);
+  assert.deepEqual((await server.api<RoleSyncSettings>('GET', at)).body.mapping, {});
+});

@@ -1,3 +1,4 @@
+import { IMAGE_ADDRESS } from '@platform/contract';
 import { Ajv, type Options } from 'ajv';
 import fastJsonStringify from 'fast-json-stringify';
 import type { FastifySchema, FastifySchemaCompiler, FastifyServerOptions } from 'fastify';
@@ -14,6 +15,7 @@ const shared: Options = {
   formats: {
     // the nil id is valid: upstream's clients send it for "none"
     uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
+    'image-address': IMAGE_ADDRESS,
     'date-time': /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/,
   },
 };

@@ -13,6 +13,7 @@ import { requestTunnel, TunnelError, type TunnelRequest } from '@platform/wire/t
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import type { Admitted } from '../app/agent/admit.ts';
+import { createConnectionReports } from '../app/agent/connections.ts';
 import { createAgentReports } from '../app/agent/reports.ts';
 import type { Services } from '../app/context.ts';
 import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
@@ -73,6 +74,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
   const logWriters = createLogWriters(services);
   const liveness = startAgentLiveness(services, options.aliveEveryMs);
   const reports = createAgentReports(services);
+  const reportConnection = createConnectionReports(services);
   // the newest connection wins, on whichever server it is
   const off = events.on('agent_connected', ({ agent_id, number }) => {
     const here = live.get(agent_id);
@@ -134,7 +136,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         void liveness.arrived(living);
         log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
       };
-      const api = agentApi(services, reports, agent);
+      const api = agentApi(services, { reports, reportConnection }, agent);
       let calls = api;
       let offLogWriter = () => {};
       if (admitted.is === 'agent') enter(admitted.number);

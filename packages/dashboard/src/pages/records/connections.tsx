@@ -89,6 +89,7 @@ function ConnectionEntry({ log, now }: { log: ConnectionLog; now: number }) {
             <span>for {formatDuration(Date.parse(log.disconnect_time) - Date.parse(log.connect_time))}</span>
           )}
           {log.ip && <span>from {log.ip}</span>}
+          {log.reported_by_agent && <span>as the workspace reports</span>}
           {programOf(log.user_agent) && <span>by {programOf(log.user_agent)}</span>}
         </>
       }

@@ -15,6 +15,7 @@ import {
   widestShareLevel,
 } from '../../db/queries/sub-agents.ts';
 import type { Services } from '../context.ts';
+import { imageAddress } from '../image-address.ts';
 import { narrower } from '../workspace-app/share-level.ts';
 
 const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
@@ -141,7 +142,7 @@ function appRow(agent: SubAgent, app: SubAgentApp): NewApp {
     id: crypto.randomUUID(),
     slug: subAgentSlug(agent.name, app.slug),
     display_name: app.displayName,
-    icon: app.icon,
+    icon: imageAddress(app.icon),
     command: app.command || null,
     url: app.url || null,
     external: app.external,

@@ -109,6 +109,8 @@ function toConnectionLog(
     ...person,
     ...(row.user_agent ? { user_agent: row.user_agent } : {}),
     ...optionalTime('disconnect_time', row.disconnect_time),
+    // the server records a tunnel with its person
+    ...(row.user_id === null && !WEB.includes(row.type) ? { reported_by_agent: true } : {}),
     ...(WEB.includes(row.type)
       ? {
           web_info: {

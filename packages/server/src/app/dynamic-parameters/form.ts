@@ -4,6 +4,7 @@ import { AppError, isAppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import type { VersionRow } from '../../db/queries/template-versions.ts';
 import type { Ctx } from '../context.ts';
+import { imageAddress } from '../image-address.ts';
 import { findVersion } from '../template/find.ts';
 import { type Evaluation, evaluationFor, isEvaluable, previewOnThread, sourceOf } from './inputs.ts';
 
@@ -94,6 +95,8 @@ type ApiParameter = DynamicParametersResponse['parameters'][number];
 
 const toParameter = (parameter: PreviewedParameter): ApiParameter => ({
   ...parameter,
+  icon: imageAddress(parameter.icon),
+  options: parameter.options.map((option) => ({ ...option, icon: imageAddress(option.icon) })),
   type: parameter.type as ApiParameter['type'],
   form_type: parameter.form_type as ApiParameter['form_type'],
   validations: parameter.validations.map(({ error, regex, min, max, monotonic }) => ({

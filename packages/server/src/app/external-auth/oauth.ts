@@ -7,6 +7,7 @@ import type { ExternalAuthAppInstallation, ExternalAuthDevice, ExternalAuthUser 
 import { AppError, errorText } from '@platform/kit';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { Services } from '../context.ts';
+import { imageAddress } from '../image-address.ts';
 import { type BoundedRequest, basicCredentials, boundedFetch } from '../sign-in/fetch.ts';
 import type { FlowSecrets } from '../sign-in/provider.ts';
 import type { CallSource } from '../sign-in/provider-calls.ts';
@@ -239,7 +240,7 @@ function toUser(value: unknown): ExternalAuthUser {
     id: Number.isSafeInteger(user['id']) ? (user['id'] as number) : 0,
     login: text(user['login']),
     name: text(user['name']),
-    avatar_url: text(user['avatar_url']),
+    avatar_url: imageAddress(text(user['avatar_url'])),
     profile_url: text(user['html_url']),
   };
 }

@@ -101,7 +101,8 @@ function check(settings: Partial<GroupSyncSettings & OrganizationSyncSettings>, 
 
 /**
  * Rejects settings that give people roles which the actor may not assign. A claim's value that has no mapping stands for
- * the role of this name, so another claim can give every role.
+ * the role of this name, so another claim can give every role. A mapping counts without a claim, too: it would act as soon
+ * as somebody else sets one.
  */
 async function checkGranted(
   ctx: Ctx,
@@ -110,14 +111,16 @@ async function checkGranted(
   before: RoleSyncSettings,
   after: RoleSyncSettings,
 ): Promise<void> {
-  if (after.field === '') return;
   const roles = await rolesOfOrganization(db, organizationId);
   const given = Object.entries(after.mapping).flatMap(([value, names]) =>
     names.filter((name) => !ownValue(before.mapping, value)?.includes(name)),
   );
   const bare = Object.keys(before.mapping).filter((value) => !Object.hasOwn(after.mapping, value));
+  const acts = after.field !== '';
   const affected =
-    after.field !== before.field ? roles : roles.filter(({ name }) => [...given, ...bare].includes(name));
+    acts && after.field !== before.field
+      ? roles
+      : roles.filter(({ name }) => given.includes(name) || (acts && bare.includes(name)));
   const above = affected.find((role) => !mayAssign(ctx.actor, role, organizationId));
   if (!above) return;
   throw new AppError('forbidden', 'You cannot give people roles that you may not assign.', {

@@ -15,6 +15,7 @@ import {
   versionOfJob,
 } from '../../db/queries/version-contents.ts';
 import type { Services } from '../context.ts';
+import { imageAddress } from '../image-address.ts';
 import { storeExternalAuth } from '../template/external-auth.ts';
 import { requirementOf } from './engines.ts';
 import { keepModuleFiles, mentionsParameters } from './module-files.ts';
@@ -59,7 +60,7 @@ export async function storeImport(
     await insertPreset(tx, version, {
       name: preset.name,
       description: preset.description,
-      icon: preset.icon,
+      icon: imageAddress(preset.icon),
       is_default: preset.default,
       desired_instances: preset.prebuild?.instances || null,
       prebuild_ttl_seconds: preset.prebuild?.expirationPolicy?.ttl || null,
@@ -115,8 +116,13 @@ function toParameter(parameter: RichParameter): NewParameter {
     ephemeral: parameter.ephemeral,
     required: parameter.required,
     default_value: parameter.defaultValue,
-    icon: parameter.icon,
-    options: parameter.options.map(({ name, description, value, icon }) => ({ name, description, value, icon })),
+    icon: imageAddress(parameter.icon),
+    options: parameter.options.map(({ name, description, value, icon }) => ({
+      name,
+      description,
+      value,
+      icon: imageAddress(icon),
+    })),
     validation_regex: parameter.validationRegex,
     validation_min: parameter.validationMin ?? null,
     validation_max: parameter.validationMax ?? null,

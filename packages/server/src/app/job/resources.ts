@@ -33,6 +33,7 @@ import {
 } from '../../db/queries/resources.ts';
 import { together } from '../../db/together.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
+import { imageAddress } from '../image-address.ts';
 import { devcontainerScript } from './devcontainer.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
@@ -91,7 +92,7 @@ export async function insertResources(
         type: resource.type,
         name: resource.name,
         hide: resource.hide,
-        icon: resource.icon,
+        icon: imageAddress(resource.icon),
         instanceType: resource.instanceType || null,
         dailyCost: resource.dailyCost,
         modulePath: resource.modulePath,
@@ -204,7 +205,7 @@ async function addAgent(
       insertScript(tx, row, {
         id: script.id,
         display_name: script.displayName,
-        icon: script.icon,
+        icon: imageAddress(script.icon),
         log_path: script.logPath,
         script: script.script,
         cron: script.cron,
@@ -248,7 +249,7 @@ function toAppRow(app: App, agentId: string): NewApp {
     id: app.id && app.id !== NIL_UUID ? derivedId(app.id, agentId) : crypto.randomUUID(),
     slug: app.slug,
     display_name: app.displayName,
-    icon: app.icon,
+    icon: imageAddress(app.icon),
     command: app.command || null,
     url: app.url || null,
     external: app.external,

@@ -39,6 +39,6 @@ export async function changeUser<U extends UserWithAccess>(ctx: Ctx, change: Use
       after: changed,
     });
     await ctx.events.publish(tx, 'revoked', { user_ids: [user.id] });
-    return toUserWithRoles(changed ?? user);
+    return toUserWithRoles(ctx, changed ?? user);
   });
 }

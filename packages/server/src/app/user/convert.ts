@@ -1,6 +1,8 @@
 import type { ReducedUser, SlimRole, User } from '@platform/contract';
+import { may } from '../../authz/authorize.ts';
 import { organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';
+import type { Ctx } from '../context.ts';
 import { NEVER, time } from '../time.ts';
 
 /** Roles by name, with the display names of the built-in and of these custom ones. */
@@ -35,6 +37,14 @@ export function toUser(user: UserRow, organizationIds: string[]): User {
   return { ...toReducedUser(user), organization_ids: organizationIds, roles: slimRoles(user.rbac_roles) };
 }
 
-export function toUserWithRoles(user: UserWithRoles): User {
-  return toUser(user, Object.keys(user.organizations));
+/** The organizations of a person that the actor may see, with the person's roles in each. */
+export function visibleOrganizations({ actor }: Pick<Ctx, 'actor'>, user: UserWithRoles): Record<string, string[]> {
+  const visible = Object.entries(user.organizations).filter(([organizationId]) =>
+    may(actor, 'read', { type: 'organization_member', organizationId, ownerId: user.id }),
+  );
+  return Object.fromEntries(visible);
+}
+
+export function toUserWithRoles(ctx: Pick<Ctx, 'actor'>, user: UserWithRoles): User {
+  return toUser(user, Object.keys(visibleOrganizations(ctx, user)));
 }

@@ -75,7 +75,7 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
         after: made,
       });
       await notifyAccount(ctx, tx, 'created', made);
-      return toUserWithRoles(made);
+      return toUserWithRoles(ctx, made);
     });
   } catch (err) {
     throw takenName(err);

@@ -9,7 +9,7 @@ export async function getUser(ctx: Ctx, user: string): Promise<User> {
   if (user === 'me' && actor.kind === 'user' && actor.account) {
     // The hottest read: the authentication of the request has just looked up this user.
     authorize(ctx, 'read', { type: 'user', ownerId: actor.id });
-    return toUserWithRoles(actor.account);
+    return toUserWithRoles(ctx, actor.account);
   }
-  return toUserWithRoles(await findUser(ctx, 'read', user));
+  return toUserWithRoles(ctx, await findUser(ctx, 'read', user));
 }

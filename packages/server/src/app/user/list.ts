@@ -54,5 +54,5 @@ export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUser
     limit,
     offset,
   });
-  return { users: users.map(toUserWithRoles), count };
+  return { users: users.map((user) => toUserWithRoles(ctx, user)), count };
 }

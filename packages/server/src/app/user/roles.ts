@@ -6,6 +6,7 @@ import { type Action, type Grants, organizationRoles, type Role, siteRoles } fro
 import { setSiteRoles } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { changeUser } from './change.ts';
+import { visibleOrganizations } from './convert.ts';
 import { findUser, requirePerson } from './find.ts';
 
 /** A role's grants as upstream's list. All types of resources stay one entry. */
@@ -77,8 +78,8 @@ export function checkRoles(
 }
 
 export async function getUserRoles(ctx: Ctx, user: string): Promise<UserRoles> {
-  const { rbac_roles, organizations } = await findUser(ctx, 'read', user);
-  return { roles: rbac_roles, organization_roles: organizations };
+  const found = await findUser(ctx, 'read', user);
+  return { roles: found.rbac_roles, organization_roles: visibleOrganizations(ctx, found) };
 }
 
 export async function updateUserRoles(ctx: Ctx, name: string, input: UpdateRoles): Promise<User> {

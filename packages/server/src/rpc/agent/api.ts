@@ -4,7 +4,7 @@ import type { DrpcHandlers } from '@platform/wire/drpc';
 import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
 import { type Agent, Connection_Action, type Stats } from '@platform/wire/proto/agent';
 import { setAppStatus } from '../../app/agent/app-status.ts';
-import { recordConnection } from '../../app/agent/connections.ts';
+import type { ConnectionReports } from '../../app/agent/connections.ts';
 import { writeAgentLogs } from '../../app/agent/logs.ts';
 import { agentMonitors } from '../../app/agent/monitoring.ts';
 import type { AgentReports } from '../../app/agent/reports.ts';
@@ -53,7 +53,7 @@ function sessionCounts(stats: Stats) {
  */
 export function agentApi(
   services: Services,
-  reports: AgentReports,
+  { reports, reportConnection }: { reports: AgentReports; reportConnection: ConnectionReports },
   agent: ConnectedAgent<AgentIdentity>,
 ): DrpcHandlers<typeof Agent> {
   const { sql, events, clock } = services;
@@ -162,7 +162,7 @@ export function agentApi(
       const type = CONNECTION_TYPES[connection.type];
       if (!type) throw new AppError('invalid', 'Unknown type of connection.');
       const { timestamp } = connection;
-      await recordConnection(services, agent, {
+      await reportConnection(agent, {
         id: uuidText(connection.id),
         ended: connection.action === Connection_Action.DISCONNECT,
         type,
