@@ -193,6 +193,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
     // at the end of a test, a stopped server does not wait for builds
     CODER_PROVISIONER_DRAIN_TIMEOUT: '0',
+    CODER_SHUTDOWN_DELAY: '0s',
     ...(database ? { CODER_PG_CONNECTION_URL: database.url } : {}),
     ...options.env,
   };

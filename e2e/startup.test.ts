@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -94,6 +95,39 @@ test('during an outage of the database the server stays alive, and becomes ready
     await eventually('another one runs', async () => ![undefined, pid].includes(server.postmaster()));
     const me = async () => (await server.api('GET', '/users/me')).status;
     await eventually('ready again', async () => (await ready()) === 200 && (await me()) === 200);
+  } finally {
+    await server.stop();
+  }
+});
+
+test('at SIGTERM the server is not ready at first, serves for --shutdown-delay, and then closes its port', async () => {
+  const env = { CODER_PROVISIONER_DAEMONS: '0', CODER_SHUTDOWN_DELAY: '3s' };
+  const server = await startCoderServer({ env });
+  try {
+    await firstUser(server);
+    const status = async (path: string) => (await fetch(`${server.url}${path}`)).status;
+    assert.equal(await status('/readyz'), 200);
+    const exited = once(server.child, 'exit');
+    const from = performance.now();
+    server.child.kill('SIGTERM');
+    await eventually('it is not ready', async () => (await status('/readyz')) === 503);
+    const noticed = performance.now();
+    assert.equal(await status('/healthz'), 200);
+    assert.equal((await server.api('GET', '/users/me')).status, 200);
+    await eventually('its port is closed', async () => {
+      const me = await server.api('GET', '/users/me').catch(() => undefined);
+      assert.ok(me === undefined || me.status === 200);
+      return me === undefined;
+    });
+    assert.ok(noticed - from < 2_000 && performance.now() - from >= 2_900);
+    assert.deepEqual((await exited)[0], 0, server.log());
+
+    await server.restart();
+    const again = once(server.child, 'exit');
+    const hurried = performance.now();
+    server.child.kill('SIGINT');
+    assert.equal((await again)[0], 0);
+    assert.ok(performance.now() - hurried < 2_900, 'Ctrl+C does not wait');
   } finally {
     await server.stop();
   }

@@ -141,9 +141,10 @@ export interface RunningServer {
   services: Services;
   /**
    * Ends the builds of the built-in daemons while everything goes on: the first call waits for them up to
-   * --provisioner-drain-timeout, the second cancels them, the third kills them.
+   * --provisioner-drain-timeout, the second cancels them, the third kills them. From the first call on the server is not
+   * ready. Waits at least for --shutdown-delay, unless `hurried`.
    */
-  drain(): Promise<void>;
+  drain(options?: { hurried?: boolean }): Promise<void>;
   /** Ends everything at once; builds that still run go on without the server. */
   close(): Promise<void>;
 }
@@ -359,6 +360,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     await ping(stallSql);
     const stall = watchDatabaseStall(stallSql);
     closer.add('stall watch', async () => stall.close());
+    let isStopping = false;
     const app = await createHttp({
       services,
       clientAddress,
@@ -371,7 +373,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         metrics?.observe(http);
         tracing?.observe(http);
         scimRoutes(http, { services, clientAddress });
-        plainRoutes(http, services, () => stall.answers());
+        plainRoutes(http, services, async () => {
+          if (isStopping) throw new AppError('unavailable', 'The server is shutting down.');
+          await stall.answers();
+        });
         if (config.swaggerEnable) apiPage(http, services.version);
         externalAuthRoutes(http, { services, sessions, flows, clientAddress });
         dashboardRoutes(http, {
@@ -455,7 +460,15 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...(metrics ? { metricsUrl: metrics.url } : {}),
       ...(profilesUrl === undefined ? {} : { profilesUrl }),
       services,
-      drain: createDrain(builtin, config.provisionerDrainTimeout, log),
+      drain: createDrain({
+        daemons: builtin,
+        limitMs: config.provisionerDrainTimeout,
+        delayMs: config.shutdownDelay,
+        onBegin: () => {
+          isStopping = true;
+        },
+        log,
+      }),
       close: () => closer.close(),
     };
   } catch (err) {

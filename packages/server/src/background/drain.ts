@@ -17,14 +17,26 @@ const SAID = {
   kill: 'killing running builds',
 } as const;
 
+export interface DrainOptions {
+  daemons: Pick<BuiltinDaemons, 'end'> | undefined;
+  /** --provisioner-drain-timeout. With 0 nothing is waited for: the daemons finish what runs without the server. */
+  limitMs: number;
+  /** --shutdown-delay */
+  delayMs: number;
+  /** Called with the first call: from then on the server reports that it is not ready. */
+  onBegin(): void;
+  log: Logger;
+}
+
 /**
  * Ends the built-in daemons before the server itself, which goes on serving: the first call lets them finish what runs,
  * the second cancels it, the third kills it. A step whose time is over is followed by the next one. Resolves when the
- * daemons have ended, at the latest when the last step's time is over. With a limit of 0 nothing is waited for: the
- * daemons finish what runs without the server.
+ * daemons have ended, at the latest when the last step's time is over, and not before load balancers had time to notice
+ * that the server is not ready. `hurried` and a second call leave them no time.
  */
-export function createDrain(daemons: Pick<BuiltinDaemons, 'end'> | undefined, limitMs: number, log: Logger) {
+export function createDrain({ daemons, limitMs, delayMs, onBegin, log }: DrainOptions) {
   const over = Promise.withResolvers<void>();
+  const noticed = Promise.withResolvers<void>();
   const limits = { drain: Math.min(limitMs, MOST_MS), cancel: DRAIN_CANCEL_MS, kill: KILL_MS };
   let next = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -33,6 +45,13 @@ export function createDrain(daemons: Pick<BuiltinDaemons, 'end'> | undefined, li
     clearTimeout(timer);
     clearTimeout(saying);
     over.resolve();
+  };
+  let noticing: NodeJS.Timeout | undefined;
+  const begin = (hurried: boolean) => {
+    onBegin();
+    if (hurried || delayMs <= 0) return noticed.resolve();
+    log.info('not ready any more, and serving until load balancers have noticed', { delay: formatDuration(delayMs) });
+    noticing = setTimeout(noticed.resolve, Math.min(delayMs, MOST_MS));
   };
   const step = () => {
     const name = STEPS[next++];
@@ -45,8 +64,13 @@ export function createDrain(daemons: Pick<BuiltinDaemons, 'end'> | undefined, li
     void daemons.end(name).then(finish);
     timer = setTimeout(step, limits[name]);
   };
-  return (): Promise<void> => {
+  return async ({ hurried = false } = {}): Promise<void> => {
+    if (next === 0) begin(hurried);
+    else {
+      clearTimeout(noticing);
+      noticed.resolve();
+    }
     step();
-    return over.promise;
+    await Promise.all([over.promise, noticed.promise]);
   };
 }

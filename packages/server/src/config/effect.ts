@@ -141,6 +141,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'scimAuthHeader',
   'secureAuthCookie',
   'sessionDuration',
+  'shutdownDelay',
   'sshConfigOptions',
   'sshKeygenAlgorithm',
   'sshHostnamePrefix',

@@ -42,6 +42,16 @@ export const options = withNotes({
     description: 'The address that the server listens on for HTTP, as HOST:PORT.',
     group: 'Networking / HTTP',
   },
+  shutdownDelay: {
+    type: 'duration',
+    flag: 'shutdown-delay',
+    env: 'CODER_SHUTDOWN_DELAY',
+    yaml: 'networking.shutdownDelay',
+    default: '5s',
+    description:
+      'The time that the server keeps its ports open after SIGTERM, while /readyz answers with 503, so that load balancers send requests elsewhere. Set it above the time in which yours notices that. It serves for longer while builds of its built-in daemons run. A second signal ends it, and SIGINT and SIGHUP start without it.',
+    group: 'Networking',
+  },
   postgresUrl: {
     type: 'string',
     flag: 'postgres-url',

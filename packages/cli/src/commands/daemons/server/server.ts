@@ -82,7 +82,8 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   onEverySignal(STOPPING, (signal) => {
     if (isClosing) process.exit(1);
     log.info('stopping', { signal });
-    server.drain().then(drained.resolve, drained.reject);
+    // a person at a terminal waits, and has no load balancer
+    server.drain({ hurried: signal !== 'SIGTERM' }).then(drained.resolve, drained.reject);
   });
   print(ctx.io, `The server is ready: ${server.accessUrl}`);
   print(ctx.io, `Log in, or create the first user, with: coder login ${server.accessUrl}`);
