@@ -95,6 +95,7 @@ import { userHandlers } from './http/routes/users.ts';
 import { workspaceHandlers } from './http/routes/workspaces.ts';
 import { scimRoutes } from './http/scim.ts';
 import { createHttp } from './http/server.ts';
+import { createStreamLimits } from './http/stream-limits.ts';
 import type { TlsServer } from './http/tls.ts';
 import type { RunningMetrics } from './metrics/start.ts';
 import { startBundledPostgres } from './postgres/bundled.ts';
@@ -280,8 +281,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const clientAddress = createClientAddress(config);
     const deviceKey = await siteValue(sql, startUp, 'device_signing_key', () => randomText(43));
     const tokens = createAppTokens(await siteValue(sql, startUp, 'app_signing_key', () => randomText(43)));
+    const streams = createStreamLimits(config);
     const apps = createAppProxy({
       services,
+      streams,
       clientAddress,
       sessions,
       tokens,
@@ -367,6 +370,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       stall,
       sessions,
       handlers,
+      streams,
       apps,
       pass: terminalPass(services, tokens),
       plain: (http) => {

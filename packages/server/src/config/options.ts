@@ -3,6 +3,7 @@ import type { ExternalAuthProvider } from './external-auth.ts';
 import type { OptionRow, OptionTypes } from './option.ts';
 import { generalOptions } from './options/general.ts';
 import { introspectionOptions } from './options/introspection.ts';
+import { limitOptions } from './options/limits.ts';
 import { mailOptions } from './options/mail.ts';
 import { networkingOptions } from './options/networking.ts';
 import { retentionOptions } from './options/retention.ts';
@@ -350,6 +351,7 @@ export const options = withNotes({
   },
   ...networkingOptions,
   ...introspectionOptions,
+  ...limitOptions,
   ...signInOptions,
   ...mailOptions,
   ...retentionOptions,

@@ -12,7 +12,10 @@ export interface Exchange {
   reply: FastifyReply;
   /** Whether the caller asked for a WebSocket. */
   isUpgrade: boolean;
-  /** Answers 101 and returns the connection. Fastify does not send the reply any more. */
+  /**
+   * Answers 101 and returns the connection, which accepts messages as long as the kind of the route's stream allows
+   * (stream-limits.ts). Fastify does not send the reply any more.
+   */
   upgrade(headers?: Record<string, string>): WebSocketConnection;
 }
 
@@ -39,7 +42,14 @@ export function rememberUpgrade(request: IncomingMessage, upgrade: PendingUpgrad
   pending.set(request, upgrade);
 }
 
-export function exchange(request: FastifyRequest, reply: FastifyReply, headers: Record<string, string>): Exchange {
+/** Whether the client asked for a WebSocket. */
+export const isUpgrade = (request: IncomingMessage): boolean => pending.has(request);
+
+export function exchange(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { headers, maxMessageBytes }: { headers: Record<string, string>; maxMessageBytes: number },
+): Exchange {
   const upgrade = pending.get(request.raw);
   return {
     request,
@@ -53,7 +63,7 @@ export function exchange(request: FastifyRequest, reply: FastifyReply, headers: 
       pending.delete(request.raw);
       reply.hijack();
       response.detachSocket(socket as never);
-      return acceptWebSocket(request.raw, socket, head, { headers: { ...headers, ...more } });
+      return acceptWebSocket(request.raw, socket, head, { headers: { ...headers, ...more }, maxMessageBytes });
     },
   };
 }

@@ -2,6 +2,7 @@ import type { WebSocketConnection } from '@platform/wire/websocket';
 import type { FastifyReply } from 'fastify';
 import type { Ctx } from '../app/context.ts';
 import { follow, type NamedEvent, type Outcome, type Sink, type Source } from '../app/follow.ts';
+import { watchSilence } from './heartbeat.ts';
 
 const PING_MS = 15_000;
 
@@ -45,13 +46,12 @@ export async function followAsNamedEvents(ctx: Ctx, reply: FastifyReply, source:
 
 function textSink(socket: WebSocketConnection, format: (message: string) => string): Sink {
   const gone = new AbortController();
-  const ping = setInterval(() => socket.ping(), PING_MS);
+  watchSilence(socket, { pingMs: PING_MS, busy: () => socket.bufferedBytes > 0, end: (why) => socket.destroy(why) });
   // without a listener, unread messages would hold back the end of the connection
   socket.on('text', () => {});
   let ready = () => {};
   socket.on('drain', () => ready());
   socket.once('close', () => {
-    clearInterval(ping);
     gone.abort();
     ready();
   });
@@ -64,7 +64,6 @@ function textSink(socket: WebSocketConnection, format: (message: string) => stri
       });
     },
     end(outcome) {
-      clearInterval(ping);
       socket.close(...CLOSE[outcome]);
     },
   };

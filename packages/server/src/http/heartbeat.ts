@@ -4,15 +4,23 @@ import type { WebSocketConnection } from '@platform/wire/websocket';
 const PING_MS = 20_000;
 const SILENCE_MS = 60_000;
 
+export interface Beats {
+  /** Whether answers to pings cannot arrive now, because the server does not read or the other end has much to read. */
+  busy(): boolean;
+  /** Ends the connection, whose other end does not answer. */
+  end(why: Error): void;
+  pingMs?: number;
+  silenceMs?: number;
+}
+
 /**
  * Sends pings, so that proxies do not close an idle connection, and ends a connection whose other end does not answer.
- * While the stream is paused, answers to pings are not read either. Then the connection stays. It counts pings without
- * an answer, because a server that was stopped for a while asked nothing meanwhile.
+ * Otherwise the connections of a client that lost its network would count as open for many minutes. It counts pings
+ * without an answer, because a server that was stopped for a while asked nothing meanwhile. Ends with the connection.
  */
-export function heartbeat(
+export function watchSilence(
   connection: WebSocketConnection,
-  stream: Duplex,
-  { pingMs = PING_MS, silenceMs = SILENCE_MS } = {},
+  { busy, end, pingMs = PING_MS, silenceMs = SILENCE_MS }: Beats,
 ): void {
   const most = Math.ceil(silenceMs / pingMs);
   let unanswered = 0;
@@ -20,10 +28,23 @@ export function heartbeat(
     unanswered = 0;
   });
   const timer = setInterval(() => {
-    if (stream.isPaused() || stream.readableLength > 0) unanswered = 0;
-    if (unanswered === most) return void stream.destroy(new Error(`no answer to pings for ${silenceMs} ms`));
+    if (busy()) unanswered = 0;
+    if (unanswered === most) return end(new Error(`no answer to pings for ${silenceMs} ms`));
     unanswered++;
     connection.ping();
   }, pingMs).unref();
-  stream.once('close', () => clearInterval(timer));
+  connection.once('close', () => clearInterval(timer));
+}
+
+/** The same for a connection whose bytes a stream carries. */
+export function heartbeat(
+  connection: WebSocketConnection,
+  stream: Duplex,
+  times: Pick<Beats, 'pingMs' | 'silenceMs'> = {},
+): void {
+  watchSilence(connection, {
+    ...times,
+    busy: () => stream.isPaused() || stream.readableLength > 0,
+    end: (why) => void stream.destroy(why),
+  });
 }

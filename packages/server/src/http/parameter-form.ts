@@ -4,11 +4,14 @@ import type { WebSocketConnection } from '@platform/wire/websocket';
 import { whileAllowed } from '../app/allowed.ts';
 import type { Ctx } from '../app/context.ts';
 import type { ParameterForm } from '../app/dynamic-parameters/form.ts';
+import { watchSilence } from './heartbeat.ts';
 import { checkJsonSize, parseLoosely, tidyBody } from './input.ts';
 import { validatorCompiler } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
 
 const PING_MS = 15_000;
+/** The lists, objects and fields of a message: as many values as a template can have, and the fields around them. */
+const MAX_PARTS = 2_000;
 /** The most bytes of answers that wait for a slow reader. */
 const MOST_UNSENT = 1024 * 1024;
 
@@ -23,7 +26,7 @@ const readZeroValues = zeroReader(DynamicParametersRequest);
 /** @throws AppError `invalid` */
 function parse(text: string): DynamicParametersRequest {
   const bytes = Buffer.from(text);
-  checkJsonSize(bytes);
+  checkJsonSize(bytes, MAX_PARTS);
   const request = parseLoosely(bytes);
   tidyBody(request, true);
   readZeroValues(request);
@@ -33,22 +36,46 @@ function parse(text: string): DynamicParametersRequest {
 }
 
 /**
+ * The messages that are in work or wait for it, by person. A person has at most one in work, however many forms are open,
+ * because parsing and answering take the main thread.
+ */
+const turns = new Map<string, Promise<void>>();
+
+/** Runs `work` after the earlier work of this person. */
+async function inTurn(person: string, work: () => Promise<void>): Promise<void> {
+  const before = turns.get(person);
+  const mine = (async () => {
+    await before?.catch(() => {});
+    await work();
+  })();
+  turns.set(person, mine);
+  try {
+    await mine;
+  } finally {
+    if (turns.get(person) === mine) turns.delete(person);
+  }
+}
+
+/**
  * Answers each message with the parameters as they are with its values, and begins with an answer for no values. While
- * an answer is computed, only the newest waiting message is kept: the form of a fast typist needs no other.
+ * an answer is computed, only the newest waiting message is kept, as text: the form of a fast typist needs no other.
+ * Reading pauses while a message waits, until its turn comes.
  */
 export async function serveForm(ctx: Ctx, socket: WebSocketConnection, form: ParameterForm): Promise<void> {
   const gone = new AbortController();
   const stopWatching = whileAllowed(ctx, form.permission, () => socket.close(1008, 'not allowed any more'));
-  const ping = setInterval(() => socket.ping(), PING_MS);
-  let waiting: DynamicParametersRequest | undefined = { id: -1 };
+  let waiting: string | undefined = '{"id":-1}';
+  let working = false;
   let wake = () => {};
+  watchSilence(socket, {
+    pingMs: PING_MS,
+    busy: () => working || waiting !== undefined || socket.bufferedBytes > 0,
+    end: (why) => socket.destroy(why),
+  });
   socket.on('text', (text) => {
-    try {
-      waiting = parse(text);
-      wake();
-    } catch (err) {
-      socket.close(1008, errorText(err));
-    }
+    waiting = text;
+    socket.pause();
+    wake();
   });
   socket.on('binary', () => socket.close(1003, 'send text messages'));
   socket.on('drain', () => wake());
@@ -56,6 +83,30 @@ export async function serveForm(ctx: Ctx, socket: WebSocketConnection, form: Par
     gone.abort();
     wake();
   });
+  const answerNewest = async () => {
+    // newer messages replace the one that waits. The second turn of the event loop reads what has arrived
+    socket.resume();
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    const text = waiting;
+    waiting = undefined;
+    socket.resume();
+    if (text === undefined || !socket.open) return;
+    let request: DynamicParametersRequest;
+    try {
+      request = parse(text);
+    } catch (err) {
+      socket.close(1008, errorText(err));
+      return;
+    }
+    working = true;
+    try {
+      const answer = await form.answer(request, gone.signal);
+      socket.sendText(JSON.stringify(answer));
+    } finally {
+      working = false;
+    }
+  };
   try {
     while (socket.open) {
       if (waiting === undefined || socket.bufferedBytes > MOST_UNSENT) {
@@ -64,16 +115,12 @@ export async function serveForm(ctx: Ctx, socket: WebSocketConnection, form: Par
         });
         continue;
       }
-      const request: DynamicParametersRequest = waiting;
-      waiting = undefined;
-      const answer = await form.answer(request, gone.signal);
-      socket.sendText(JSON.stringify(answer));
+      await inTurn(ctx.actor.kind === 'user' ? ctx.actor.id : '', answerNewest);
     }
   } catch (err) {
     ctx.log.warn('a parameter form failed', { err: errorText(err) });
     socket.close(1011, 'internal error');
   } finally {
-    clearInterval(ping);
     stopWatching();
   }
 }

@@ -19,11 +19,12 @@ import { BODY_LIMIT, createBodyBudget, type Holder, limitUpload, UPLOAD_MS } fro
 import type { ClientAddress } from './client-address.ts';
 import type { DatabaseStall } from './database-stall.ts';
 import { answerError, installErrors, toAppError } from './errors.ts';
-import { exchange, type Handler, type Handlers, rememberUpgrade } from './exchange.ts';
+import { exchange, type Handler, type Handlers, isUpgrade, rememberUpgrade } from './exchange.ts';
 import { checkJsonSize, checkUrl, parseLoosely, tidyBody } from './input.ts';
 import { LISTENER } from './listener.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { RequestContext } from './request-context.ts';
+import { kindOfStream, MAX_MESSAGE_BYTES, type StreamHolder, type StreamLimits, staysOpen } from './stream-limits.ts';
 import { compilersFactory } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
 
@@ -41,6 +42,7 @@ export interface HttpOptions {
   clientAddress: ClientAddress;
   sessions: Sessions;
   handlers: Handlers<RouteKey>;
+  streams: StreamLimits;
   /** Ends the wait of requests for a database that does not answer. */
   stall: Pick<DatabaseStall, 'guard'>;
   /** Receives every request first, and serves those for workspace apps. */
@@ -53,7 +55,7 @@ export interface HttpOptions {
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
 export async function createHttp(options: HttpOptions): Promise<FastifyInstance> {
-  const { services, clientAddress, sessions, handlers, stall, apps, pass, plain } = options;
+  const { services, clientAddress, sessions, handlers, streams, stall, apps, pass, plain } = options;
   const { log, version } = services;
   warnOfExperiments(services);
   const operatorFor = operatorAccess(services);
@@ -195,6 +197,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
           request.holder = { kind: 'agent', id: agent.id };
           limitUpload(request.raw, UPLOAD_MS.json);
         }
+        countStream(key, def, request, reply);
       },
       preValidation: async (request) => {
         // upstream's clients send null for an absent field, and a flag as its name alone
@@ -222,7 +225,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
             params: request.params as never,
             query: request.query as never,
             body: request.body as never,
-            http: exchange(request, reply, always),
+            http: exchange(request, reply, { headers: always, maxMessageBytes: MAX_MESSAGE_BYTES[kindOfStream(key)] }),
           });
           answer = await (work instanceof Promise ? stall.guard(work, answered) : work);
         } catch (err) {
@@ -241,6 +244,22 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         return answer;
       },
     });
+  }
+
+  /** Counts an answer that stays open, until its connection ends. Refused upgrades count until then, too. */
+  function countStream(key: RouteKey, def: RouteDef, request: FastifyRequest, reply: FastifyReply): void {
+    const upgrade = isUpgrade(request.raw);
+    if (def.auth === 'daemon' || !(upgrade || staysOpen(def))) return;
+    const release = streams.hold(kindOfStream(key), streamHolder(def, request));
+    const connection = upgrade ? request.raw.socket : reply.raw;
+    connection.once('close', release);
+    if (connection.destroyed) release();
+  }
+
+  function streamHolder({ auth }: RouteDef, request: FastifyRequest): StreamHolder {
+    if (request.actor?.kind === 'user') return { kind: 'person', id: request.actor.id };
+    const token = auth === 'agent' ? requestToken(request)?.token : undefined;
+    return token ? { kind: 'agent', id: token } : { kind: 'network', id: networkOf(clientAddress(request.raw)) };
   }
 
   async function actorFor(key: RouteKey, def: RouteDef, request: FastifyRequest): Promise<Actor> {

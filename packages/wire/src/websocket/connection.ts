@@ -84,6 +84,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     });
     this.#resolveClosed = resolve;
     this.#parser = new FrameParser(!this.#client, {
+      frame: (size) => this.#onFrame(size),
       data: (opcode, payload, end) => this.#onData(opcode, payload, end),
       control: (opcode, payload) => this.#onControl(opcode, payload),
     });
@@ -231,6 +232,13 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.#socket.resume();
   }
 
+  /** Rejects a message that is too long by the headers of its frames, before any of the excess is read. */
+  #onFrame(size: number): void {
+    if (this.#failed || this.#gotClose || this.#sink) return;
+    if (this.#message.size + size > this.#maxMessage)
+      throw new WebSocketProtocolError(1009, `the message exceeds the limit of ${this.#maxMessage} bytes`);
+  }
+
   #onData(opcode: DataOpcode, payload: Buffer, end: boolean): void {
     if (this.#failed || this.#gotClose) return;
     if (this.#sink) {
@@ -238,9 +246,6 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
       return;
     }
     this.#partial = opcode;
-    if (this.#message.size + payload.length > this.#maxMessage) {
-      throw new WebSocketProtocolError(1009, `the message exceeds the limit of ${this.#maxMessage} bytes`);
-    }
     if (!end || this.#message.size > 0) this.#message.append(payload);
     if (!end) return;
     const message = this.#message.size > 0 ? this.#message.take() : payload;

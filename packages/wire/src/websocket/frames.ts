@@ -19,6 +19,8 @@ export class WebSocketProtocolError extends Error {
 
 /** Receives what a parser finds. Payload arrives in pieces, unmasked, as views of the pushed chunks (not copied). */
 export interface FrameSink {
+  /** The header of a text, binary or continuation frame arrived. It may throw before any of the payload is read. */
+  frame?(size: number): void;
   /** A piece of a text or binary message. `end` marks its last piece, which may be empty. */
   data(opcode: DataOpcode, payload: Buffer, end: boolean): void;
   /** A complete ping, pong or close. */
@@ -115,6 +117,7 @@ export class FrameParser {
       default:
         throw new WebSocketProtocolError(1002, `unknown opcode ${opcode}`);
     }
+    if (opcode < OP.close) this.#sink.frame?.(size);
     this.#opcode = opcode;
     this.#remaining = size;
     this.#inPayload = true;

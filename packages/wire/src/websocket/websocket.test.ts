@@ -129,6 +129,13 @@ const breaches: [name: string, bytes: Buffer, code: number, options?: WebSocketO
   ['a close reason that is not UTF-8', frame(0x88, fromHex('03e8ff')), 1007],
   ['text that is not UTF-8', frame(0x81, fromHex('c328')), 1007],
   ['a message over the limit', frame(0x82, Buffer.alloc(11)), 1009, { maxMessageBytes: 10 }],
+  ['the header of a message over the limit', fromHex('828b00000000'), 1009, { maxMessageBytes: 10 }],
+  [
+    'the header of a part over the limit',
+    Buffer.concat([frame(0x02, Buffer.alloc(6)), fromHex('808500000000')]),
+    1009,
+    { maxMessageBytes: 10 },
+  ],
 ];
 for (const [name, bytes, code, options] of breaches) {
   test(`${name} is answered with ${code}`, async (t) => {

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@platform/kit';
 import { createWebConnectionLog } from '../../app/connection/record.ts';
 import type { Services } from '../../app/context.ts';
+import { networkOf } from '../../app/network.ts';
 import type { Sessions } from '../../app/session.ts';
 import { splitToken } from '../../app/token.ts';
 import type { AppGrant } from '../../app/workspace-app/access.ts';
@@ -28,6 +29,7 @@ import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
 import type { ClientAddress } from '../client-address.ts';
 import { cookieValue } from '../cookies.ts';
 import { statusOf, toAppError } from '../errors.ts';
+import type { StreamLimits } from '../stream-limits.ts';
 import { createForwarder, type Plan, refusalOf } from './forward.ts';
 import { APP_SESSION_COOKIE, GRANT_COOKIE, withoutTokens } from './headers.ts';
 import { preflight, sharesOwner, withCors } from './origins.ts';
@@ -41,6 +43,7 @@ export interface AppProxyOptions {
   grants: AppGrants;
   tokens: AppTokens;
   dial: Dial;
+  streams: StreamLimits;
   /** How long an app may take until it answers, in ms. */
   answerMs?: number;
 }
@@ -66,7 +69,7 @@ const NO_APP: Refusal = {
 
 /** @throws AppError `invalid` if --wildcard-access-url is not a pattern */
 export function createAppProxy(options: AppProxyOptions): AppProxy {
-  const { services, clientAddress, sessions, grants, tokens } = options;
+  const { services, clientAddress, sessions, grants, tokens, streams } = options;
   const { config, log } = services;
   const forwarder = createForwarder(options.dial, options.answerMs === undefined ? {} : { answerMs: options.answerMs });
   const wildcard = config.wildcardAccessUrl === '' ? undefined : parseWildcard(config.wildcardAccessUrl);
@@ -234,7 +237,8 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     return `${services.accessUrl}/api/v2/applications/auth-redirect?redirect_uri=${encodeURIComponent(back)}`;
   }
 
-  type Carry = (plan: Plan, done: () => void) => () => void;
+  /** `viewer`: the person's id, or empty for a visitor without a session. */
+  type Carry = (plan: Plan, done: () => void, viewer: string) => () => void;
 
   async function slow(
     request: IncomingMessage,
@@ -289,10 +293,11 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     }
     let over = false;
     let release: (() => void) | undefined;
-    const cut = carry(planFor(request, seen, grant, headers), () => {
+    const done = () => {
       over = true;
       release?.();
-    });
+    };
+    const cut = carry(planFor(request, seen, grant, headers), done, grant.user);
     if (!over) release = grants.watch(grant, seen.address, cut);
   }
 
@@ -338,7 +343,16 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       response.shouldKeepAlive = false;
       response.assignSocket(socket as never);
       response.on('finish', () => socket.end());
-      take(request, response, seen, (plan, done) => forwarder.upgrade(request, socket, head, response, plan, done));
+      take(request, response, seen, (plan, done, viewer) => {
+        const release = streams.hold(
+          'tunnel',
+          viewer === '' ? { kind: 'network', id: networkOf(clientAddress(request)) } : { kind: 'person', id: viewer },
+        );
+        return forwarder.upgrade(request, socket, head, response, plan, () => {
+          release();
+          done();
+        });
+      });
       return true;
     },
     close() {
