@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlin
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { defaultDataDir, SCRIPT_DATA } from './data-dir.ts';
+import { defaultDataDir, defaultLogDir, SCRIPT_DATA } from './data-dir.ts';
 
 test('does not look for programs in a directory that others can write to', (t) => {
   const base = mkdtempSync(join(tmpdir(), 'data-dir-'));
@@ -24,4 +24,17 @@ test('does not look for programs in a directory that others can write to', (t) =
   const fresh = defaultDataDir(base);
   assert.equal(dirname(fresh), base);
   assert.ok(![base, mine].includes(fresh));
+});
+
+test('gives each workspace of a host its own directory for logs, and the same one at every start', (t) => {
+  const base = mkdtempSync(join(tmpdir(), 'log-dir-'));
+  t.after(() => rmSync(base, { recursive: true }));
+  const [one, two] = [defaultLogDir(base, 'a-main'), defaultLogDir(base, 'b-main')];
+  assert.deepEqual([one, two], [base, join(base, 'coder-logs-b-main')]);
+  assert.deepEqual([defaultLogDir(base, 'a-main'), defaultLogDir(base, 'b-main')], [one, two]);
+  // A directory that others can write to may be a trick.
+  chmodSync(two, 0o777);
+  const fresh = defaultLogDir(base, 'b-main');
+  assert.equal(dirname(fresh), base);
+  assert.notEqual(fresh, two);
 });

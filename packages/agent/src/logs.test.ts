@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,9 +27,11 @@ describe('logs of scripts', () => {
     await server.close();
     rmSync(dir, { recursive: true, force: true });
   });
-  const start = (script: string, more: Partial<AgentOptions> = {}) => {
+  const start = (script?: string, more: Partial<AgentOptions> = {}) => {
     const path = join(dir, 'whole.log');
-    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script, logPath: path }] };
+    if (script !== undefined) {
+      server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script, logPath: path }] };
+    }
     const where = { url: server.url, token: TOKEN, scriptDataDir: dir, logDir: dir };
     agent = runAgent({ ...where, version: 'v1.2.3', log: silentLogger, reconnectCapMs: 50, ...more });
   };
@@ -46,6 +49,32 @@ describe('logs of scripts', () => {
     assert.equal(lines.slice(0, cut).join(), all.slice(0, cut).join());
     assert.equal(lines.slice(cut + 1).join(), all.slice(cut + left).join());
   };
+
+  test('runs a script whose log cannot be written, says so in its log and in the state of the agent', async () => {
+    const pipe = join(dir, 'pipe');
+    execFileSync('mkfifo', [pipe]);
+    // mkdir reports that the parent is missing, the path needs a directory, and a pipe without a reader blocks
+    const paths = ['/proc/x/y', dir, pipe];
+    server.manifest = {
+      scripts: paths.map((logPath, at) => {
+        return { id: id('1'), logSourceId: id(`${at + 2}`), runOnStart: true, script: 'echo here', logPath };
+      }),
+    };
+    start();
+    await server.until('an end', () => server.received.lifecycles.includes('START_ERROR'));
+    for (const [at, path] of paths.entries()) {
+      const of = () => server.received.logs.filter(({ source }) => source === `${at + 2}`.repeat(32));
+      await server.until('the output', () => of().some(({ output }) => output === 'here'));
+      const [first] = of();
+      assert.equal(first!.level, Log_Level.ERROR);
+      assert.ok(first!.output.startsWith(`Cannot write the log file "${path}": `), first!.output);
+    }
+    await server.until('the ends', () => server.received.timings.length === 3);
+    assert.deepEqual(
+      server.received.timings.map(({ exitCode, status }) => [exitCode, status]),
+      paths.map(() => [0, Timing_Status.OK]),
+    );
+  });
 
   test('delivers every line in order, however fast they come', async (t) => {
     const from = performance.now();

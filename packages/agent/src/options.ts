@@ -18,7 +18,10 @@ export interface AgentOptions {
   token?: string;
   /** Read and trimmed before each connection if `token` is not set. */
   tokenFile?: string;
-  /** The directory for logs of scripts whose path is relative. Default: the system's temporary directory. */
+  /**
+   * The directory for logs of scripts whose path is relative. Default: the system's temporary directory, or one below it
+   * if another agent logs there.
+   */
   logDir?: string;
   /** The parent of `coder-script-data`. Default: the system's temporary directory. */
   scriptDataDir?: string;
@@ -98,7 +101,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     ...(env['CODER_AGENT_METADATA_URL'] ? { metadataUrl: env['CODER_AGENT_METADATA_URL'] } : {}),
     ...(token ? { token } : {}),
     ...(tokenFile ? { tokenFile } : {}),
-    logDir: env['CODER_AGENT_LOG_DIR'] || tmpdir(),
+    ...(env['CODER_AGENT_LOG_DIR'] ? { logDir: env['CODER_AGENT_LOG_DIR'] } : {}),
     scriptDataDir: env['CODER_AGENT_SCRIPT_DATA_DIR'] || defaultDataDir(tmpdir()),
     env,
     headers: async () => ({

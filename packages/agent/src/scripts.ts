@@ -1,4 +1,5 @@
-import { createWriteStream, type WriteStream } from 'node:fs';
+import { constants, type WriteStream } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setImmediate as immediate } from 'node:timers/promises';
@@ -7,7 +8,7 @@ import { ensureDirectory, errorText, type GroupChild, type Logger } from '@platf
 import { type CronSchedule, nextRun, parseCron } from '@platform/kit/cron';
 import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@platform/wire/proto/agent';
 import { scriptCommand } from './command.ts';
-import { SCRIPT_DATA } from './data-dir.ts';
+import { defaultLogDir, SCRIPT_DATA } from './data-dir.ts';
 import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
 import { Notifier } from './notifier.ts';
@@ -22,8 +23,17 @@ const KILL_GRACE_MS = 2_000;
 const PIPES_GRACE_MS = 1_000;
 /** The limit of setTimeout, about 24 days. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Opening a pipe that nobody reads fails with O_NONBLOCK. Without it, the open call would wait for a reader forever. */
+const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_WRONLY | (constants.O_NONBLOCK ?? 0);
 
 export type ScriptOutcome = 'ok' | 'failed' | 'timed_out';
+
+/** How a script ended. `unlogged`: its log file could not be opened. */
+interface Ended {
+  exitCode: number;
+  status: Timing_Status;
+  unlogged?: boolean;
+}
 
 interface Completed {
   script: WorkspaceAgentScript;
@@ -64,7 +74,7 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
   ): Promise<ScriptOutcome> {
     const start = new Date();
     const name = script.displayName || uuidText(script.logSourceId);
-    let result: { exitCode: number; status: Timing_Status };
+    let result: Ended;
     try {
       result = await work(workspace, script);
     } catch (err) {
@@ -74,15 +84,16 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
     }
     // If the clock was set back, the end would precede the start, which the server rejects.
     const end = new Date(Math.max(Date.now(), start.getTime()));
-    completed.push({ script, start, end, stage, ...result });
+    const { exitCode, status, unlogged } = result;
+    completed.push({ script, start, end, stage, exitCode, status });
     added.notify();
-    log.info('a script ended', { script: name, exit_code: result.exitCode, ms: end.getTime() - start.getTime() });
+    log.info('a script ended', { script: name, exit_code: exitCode, ms: end.getTime() - start.getTime() });
     void logs.flush();
-    if (result.status === Timing_Status.TIMED_OUT) return 'timed_out';
-    return result.exitCode === 0 ? 'ok' : 'failed';
+    if (status === Timing_Status.TIMED_OUT) return 'timed_out';
+    return exitCode === 0 && !unlogged ? 'ok' : 'failed';
   }
 
-  async function execute(workspace: Workspace, script: WorkspaceAgentScript) {
+  async function execute(workspace: Workspace, script: WorkspaceAgentScript): Promise<Ended> {
     const base = join(workspace.options.scriptDataDir ?? tmpdir(), SCRIPT_DATA);
     const id = uuidText(script.logSourceId);
     const dataDir = join(base, id);
@@ -91,6 +102,7 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
     await ensureDirectory(binDir, { mode: 0o700 });
     const env = workspace.environment({ CODER_SCRIPT_DATA_DIR: dataDir, CODER_SCRIPT_BIN_DIR: binDir });
     const file = await openLog(workspace, script, id, env);
+    const unlogged = file === undefined;
     const command = await scriptCommand(script.script, workspace.account.shell, dataDir);
     let piped: PipedChild;
     try {
@@ -161,7 +173,7 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
         Log_Level.ERROR,
         `The script exceeded its timeout of ${timeoutMs / 1000} s and was stopped.`,
       );
-      return { exitCode: 255, status: Timing_Status.TIMED_OUT };
+      return { exitCode: 255, status: Timing_Status.TIMED_OUT, unlogged };
     }
     const exitCode = exit.code ?? 255;
     if (open) {
@@ -169,8 +181,8 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
       left.add(child.pid);
       log.info('a script left its output open', { log_source: id });
     }
-    if (exitCode !== 0) return { exitCode, status: Timing_Status.EXIT_FAILURE };
-    return { exitCode, status: open ? Timing_Status.PIPES_LEFT_OPEN : Timing_Status.OK };
+    if (exitCode !== 0) return { exitCode, status: Timing_Status.EXIT_FAILURE, unlogged };
+    return { exitCode, status: open ? Timing_Status.PIPES_LEFT_OPEN : Timing_Status.OK, unlogged };
   }
 
   /** The agent starts dev containers itself, so that it can start them again later. Their scripts only carry the log. */
@@ -179,16 +191,26 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
     return { exitCode, status: exitCode === 0 ? Timing_Status.OK : Timing_Status.EXIT_FAILURE };
   };
 
-  async function openLog(workspace: Workspace, script: WorkspaceAgentScript, id: string, env: NodeJS.ProcessEnv) {
-    const logDir = workspace.options.logDir ?? tmpdir();
+  /** Opens a script's log file. Returns undefined if that fails: the script runs without it, and its log says so. */
+  async function openLog(
+    workspace: Workspace,
+    script: WorkspaceAgentScript,
+    id: string,
+    env: NodeJS.ProcessEnv,
+  ): Promise<WriteStream | undefined> {
+    const { workspaceId, agentName } = workspace.manifest;
+    const logDir = workspace.options.logDir ?? defaultLogDir(tmpdir(), `${uuidText(workspaceId)}-${agentName}`);
     const path = expandPath(script.logPath || `coder-script-${id}.log`, workspace.account, env, logDir);
     try {
       await ensureDirectory(dirname(path));
-      const file = createWriteStream(path, { flags: 'a', mode: 0o600 });
+      const file = (await openFile(path, APPEND, 0o600)).createWriteStream();
       file.on('error', (err) => log.warn('could not write the log of a script', { path, err: err.message }));
-      return file as WriteStream;
+      return file;
     } catch (err) {
-      log.warn('could not write the log of a script', { path, err: errorText(err) });
+      log.warn('could not open the log of a script', { path, err: errorText(err) });
+      const what = `Cannot write the log file ${JSON.stringify(path)}: ${errorText(err)}.`;
+      const advice = 'The script runs without it. Choose a log_path that the agent can write.';
+      logs.add(script.logSourceId, Log_Level.ERROR, `${what} ${advice}`);
       return undefined;
     }
   }
