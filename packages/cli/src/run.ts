@@ -5,7 +5,7 @@ import { bindArguments, checkRequired, rawAfter } from './framework/arguments.ts
 import { createContext } from './framework/create-context.ts';
 import type { Definition, FlagDefs, Given, ValuesOf } from './framework/definition.ts';
 import { flagsBetweenNames, type GlobalFlags, globalFlags } from './framework/globals.ts';
-import { type Io, note } from './framework/io.ts';
+import { type Io, note, print, write } from './framework/io.ts';
 import { parseArguments, takesValue } from './framework/parse.ts';
 import { serverWarnings } from './framework/server-warnings.ts';
 import { styleOf, widthOf } from './framework/style.ts';
@@ -39,7 +39,7 @@ export async function run(invocation: Invocation): Promise<number> {
     const flags = { ...globalFlags, ...own };
     const raw = rawAfter(definition);
     if (wantsHelp(found, raw)) {
-      io.stdout.write(await help(invocation, found, own, definition));
+      write(io.stdout, await help(invocation, found, own, definition));
       return 0;
     }
     const { words, texts, isSet, ...parsed } = parseArguments({ flags, argv: found.rest, env, rawAfter: raw });
@@ -57,7 +57,7 @@ export async function run(invocation: Invocation): Promise<number> {
     };
     const ctx = createContext({ env, io, signal, globals, home: homeFolder(env), warnings, program, isSet });
     if (globals['debug-options']) {
-      io.stdout.write(`${JSON.stringify({ args: words, flags: shown(flags, parsed.flags, texts) }, null, 2)}\n`);
+      print(io, JSON.stringify({ args: words, flags: shown(flags, parsed.flags, texts) }, null, 2));
       return 0;
     }
     const given = { args, flags: parsed.flags, texts, isSet } as Given;
@@ -91,7 +91,7 @@ async function complete({ argv, env, io, signal }: Invocation): Promise<number> 
     if (err instanceof OtherPart) throw err;
     return [];
   });
-  for (const word of found) io.stdout.write(`${word}\n`);
+  for (const word of found) print(io, word);
   return 0;
 }
 
@@ -137,7 +137,7 @@ async function help({ env, io }: Invocation, found: Found, flags: FlagDefs, defi
 async function withoutCommand(invocation: Invocation, found: Found): Promise<number> {
   const word = found.rest.find((text) => !text.startsWith('-'));
   if (word === undefined || word === 'help') {
-    invocation.io.stdout.write(await help(invocation, found, {}));
+    write(invocation.io.stdout, await help(invocation, found, {}));
     return 0;
   }
   throw unknownCommand(found, word);

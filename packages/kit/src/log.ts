@@ -1,5 +1,6 @@
 import { AppError, errorText } from './errors.ts';
 import { fileOutput, type LogOutput, type LossNotice, standardOutput } from './log-output.ts';
+import { visible } from './visible.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFields = Record<string, unknown>;
@@ -38,21 +39,13 @@ function asJson(value: unknown, otherwise: (why: string) => unknown = (why) => w
   }
 }
 
-/**
- * Matches control characters (with DEL and the C1 set) and direction marks, which would affect the reader's terminal.
- */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const ACTING = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-const shown = (text: string) =>
-  text.replaceAll(ACTING, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
-
 function human(time: Date, level: LogLevel, message: string, fields: LogFields): string {
-  let out = `${time.toISOString()} [${level}] ${shown(message)}`;
+  let out = `${time.toISOString()} [${level}] ${visible(message)}`;
   for (const [key, raw] of Object.entries(fields)) {
     const value = plain(raw);
     if (value === undefined) continue;
     const text = typeof value === 'string' ? value : asJson(value);
-    out += ` ${key}=${shown(/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text)}`;
+    out += ` ${key}=${visible(/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text)}`;
   }
   return out;
 }
@@ -60,7 +53,7 @@ function human(time: Date, level: LogLevel, message: string, fields: LogFields):
 function json(time: Date, level: LogLevel, message: string, fields: LogFields): string {
   const out: LogFields = { ts: time.toISOString(), level, msg: message };
   for (const [key, raw] of Object.entries(fields)) if (raw !== undefined) out[key] = plain(raw);
-  return shown(asJson(out, (fields) => ({ ts: out['ts'], level, msg: message, fields })));
+  return visible(asJson(out, (fields) => ({ ts: out['ts'], level, msg: message, fields })));
 }
 
 export interface LoggerOptions {

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { isTerminal, styleOf } from './style.ts';
+import { terminalText } from './terminal-text.ts';
 
 /** The input and the outputs of a command. */
 export interface Io {
@@ -13,12 +14,25 @@ interface Surroundings {
   env: NodeJS.ProcessEnv;
 }
 
+/**
+ * Writes a text to an output of the command. Everything in it counts as foreign: see terminal-text.ts. All other
+ * functions that write for people use this one. `framework/terminal-text.test.ts` lists the commands that write bytes instead.
+ */
+export function write(output: Pick<Writable, 'write'>, text: string): void {
+  output.write(terminalText(text));
+}
+
 export function print(io: Io, text: string): void {
-  io.stdout.write(`${text}\n`);
+  write(io.stdout, `${text}\n`);
+}
+
+/** Prints a value for a program that reads stdout, such as a password for Git, without changing it. */
+export function printExact(io: Io, value: string): void {
+  io.stdout.write(`${value}\n`);
 }
 
 export function note(io: Io, text: string): void {
-  io.stderr.write(`${text}\n`);
+  write(io.stderr, `${text}\n`);
 }
 
 /** Prints that the command has done its work. */

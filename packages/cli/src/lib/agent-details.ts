@@ -1,5 +1,6 @@
 import type { Client } from '@platform/client';
 import type { WorkspaceAgent } from '@platform/contract';
+import { logText } from '../framework/terminal-text.ts';
 
 const MOST_PORTS = 20;
 const LOG_LINES = 20;
@@ -37,7 +38,7 @@ export async function agentDetails(client: Client, agent: WorkspaceAgent, detail
     const log = await client.call('GET /workspaceagents/{workspaceagent}/logs', { params, query: {} }).catch(() => []);
     if (log.length > LOG_LINES) lines.push(`log (the last ${LOG_LINES} of ${log.length} lines):`);
     else if (log.length > 0) lines.push('log:');
-    for (const { output } of log.slice(-LOG_LINES)) lines.push(`  ${output}`);
+    for (const { output } of log.slice(-LOG_LINES)) lines.push(`  ${logText(output)}`);
   }
   return lines;
 }

@@ -1,4 +1,6 @@
+import { write } from '../framework/io.ts';
 import { isTerminal, plainStyle, type Style, styleOf, widthOf } from '../framework/style.ts';
+import { logText, oneLine, terminalText } from '../framework/terminal-text.ts';
 import { elapsedTime, stageDuration } from './format.ts';
 import { shorten, textWidth } from './table.ts';
 
@@ -24,7 +26,7 @@ const MARKS = { done: '✔', failed: '✘' } as const;
 export function showProgress(output: Output, env: NodeJS.ProcessEnv): Progress {
   return isTerminal(output, env)
     ? new LiveProgress(output, styleOf(output, env))
-    : new PlainProgress((line) => output.write(`${line}\n`), plainStyle);
+    : new PlainProgress((line) => write(output, `${line}\n`), plainStyle);
 }
 
 function endLine(style: Style, stage: string, outcome: 'done' | 'failed', tookMs: number): string {
@@ -46,9 +48,9 @@ class PlainProgress implements Progress {
   }
 
   begin(stage: string): void {
-    this.#stage = stage;
+    this.#stage = oneLine(stage);
     this.#reason = '';
-    this.#write(`==> ⧗ ${stage}`);
+    this.#write(`==> ⧗ ${this.#stage}`);
   }
 
   wait(reason: string, key: string): void {
@@ -57,7 +59,7 @@ class PlainProgress implements Progress {
   }
 
   log(line: string): void {
-    this.#write(`    ${line}`);
+    this.#write(`    ${logText(line)}`);
   }
 
   end(outcome: 'done' | 'failed', tookMs: number): void {
@@ -74,9 +76,6 @@ class PlainProgress implements Progress {
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const FRAME_MS = 100;
 const MOST_REASON_LINES = 3;
-/** Everything that moves the cursor or clears the screen: control characters, and sequences other than styles. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove
-const CONTROLS = /\u001b(?!\[[\d;]*m)|[\u0000-\u0008\u000a-\u001a\u001c-\u001f\u007f]/g;
 
 /**
  * The last lines of the terminal are the live region: a spinner, the stage, its elapsed time, and why it waits. They
@@ -102,7 +101,7 @@ class LiveProgress implements Progress {
   }
 
   begin(stage: string): void {
-    this.#stage = { name: stage, since: performance.now(), isAnnounced: false };
+    this.#stage = { name: oneLine(stage), since: performance.now(), isAnnounced: false };
     this.#reason = '';
     if (this.#timer === undefined) {
       this.#timer = setInterval(() => {
@@ -115,7 +114,7 @@ class LiveProgress implements Progress {
   }
 
   wait(reason: string): void {
-    this.#reason = reason;
+    this.#reason = terminalText(reason);
     this.#draw();
   }
 
@@ -124,7 +123,7 @@ class LiveProgress implements Progress {
       this.#stage.isAnnounced = true;
       this.#lines.begin(this.#stage.name);
     }
-    this.#lines.log(line.replace(CONTROLS, ''));
+    this.#lines.log(line);
   }
 
   end(outcome: 'done' | 'failed', tookMs: number): void {
@@ -149,7 +148,7 @@ class LiveProgress implements Progress {
   #write(line: string): void {
     const erasing = this.#erasing();
     this.#drawn = [];
-    this.#output.write(`${erasing}${line}\n${this.#drawing()}`);
+    this.#output.write(`${erasing}${terminalText(`${line}\n`)}${this.#drawing()}`);
   }
 
   #draw(): void {
@@ -179,7 +178,7 @@ class LiveProgress implements Progress {
         ? line.replace(spinner, this.#style('cyan', spinner)).replace(elapsed, this.#style('dim', elapsed))
         : this.#style('yellow', line),
     );
-    return styled.join('\n');
+    return terminalText(styled.join('\n'));
   }
 }
 

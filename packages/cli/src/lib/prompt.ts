@@ -1,6 +1,8 @@
 import { createInterface } from 'node:readline';
 import { AppError } from '@platform/kit/errors';
 import type { Context } from '../framework/context.ts';
+import { write } from '../framework/io.ts';
+import { terminalText } from '../framework/terminal-text.ts';
 
 export interface Question {
   text: string;
@@ -28,7 +30,7 @@ export async function ask(ctx: Context, question: Question): Promise<string> {
     const value = answer === '' && question.fallback !== undefined ? question.fallback : answer;
     const wrong = await question.check?.(value);
     if (wrong === undefined) return value;
-    ctx.io.stderr.write(`  ${wrong}\n`);
+    write(ctx.io.stderr, `  ${wrong}\n`);
   }
 }
 
@@ -50,7 +52,7 @@ export async function choose(
   instead: string,
 ): Promise<string> {
   if (!ctx.interactive) throw new AppError('invalid', without(text, instead));
-  for (const [i, { label }] of options.entries()) ctx.io.stderr.write(`  ${i + 1}. ${label}\n`);
+  for (const [i, { label }] of options.entries()) write(ctx.io.stderr, `  ${i + 1}. ${label}\n`);
   const find = (answer: string) =>
     options.find(({ value }) => value === answer) ?? (/^\d+$/.test(answer) ? options[Number(answer) - 1] : undefined);
   const answer = await ask(ctx, {
@@ -82,9 +84,9 @@ async function readLine(ctx: Context, prompt: string, secret: boolean): Promise<
         answered = true;
         resolve(line);
       });
-      if (secret) stderr.write(prompt);
+      if (secret) write(stderr, prompt);
       else {
-        lines.setPrompt(prompt);
+        lines.setPrompt(terminalText(prompt));
         lines.prompt();
       }
     });
@@ -93,6 +95,6 @@ async function readLine(ctx: Context, prompt: string, secret: boolean): Promise<
     lines.removeAllListeners('close');
     lines.close();
     // the terminal has not shown a line break
-    if (secret || !answered) stderr.write('\n');
+    if (secret || !answered) write(stderr, '\n');
   }
 }

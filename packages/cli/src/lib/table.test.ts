@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainStyle, styleOf } from '../framework/style.ts';
+import { terminalText } from '../framework/terminal-text.ts';
 import { columnOf } from './output.ts';
 import { type Layout, layOutTable, PLAIN_LAYOUT } from './table.ts';
 
@@ -56,7 +57,7 @@ test('keeps the columns that the user has named', () => {
 test('colors only cells of a status, and only in a terminal with color', () => {
   const env = { TERM: 'xterm' };
   const colored = layOutTable(columns, [row('Running')], terminal(200, { style: styleOf({ isTTY: true }, env) }));
-  assert.equal(colored.text.split('\u001b[32mRunning\u001b[39m').length, 2);
+  assert.equal(terminalText(colored.text).split('\u001b[32mRunning\u001b[39m').length, 2);
   for (const [output, environment] of [
     [{ isTTY: true }, { NO_COLOR: '1', TERM: 'xterm' }],
     [{ isTTY: true }, { TERM: 'dumb' }],

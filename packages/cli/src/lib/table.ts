@@ -1,4 +1,5 @@
 import { plainStyle, type Style } from '../framework/style.ts';
+import { oneLine } from '../framework/terminal-text.ts';
 import { ago } from './format.ts';
 
 /** A column keeps room for its title, within these bounds. */
@@ -96,8 +97,6 @@ export function layOutTable(
   );
   return { text: text.join('\n'), hidden: columns.flatMap(({ title }, i) => (shown.includes(i) ? [] : [title])) };
 }
-
-const oneLine = (cell: string) => (cell.includes('\n') ? cell.replace(/\s*\n\s*/g, ' ') : cell);
 
 function widthsOf(lines: readonly (readonly string[])[], count: number): number[] {
   return Array.from({ length: count }, (_, i) => Math.max(0, ...lines.map((line) => textWidth(line[i] ?? ''))));

@@ -4,7 +4,7 @@ import { AppError } from '@platform/kit/errors';
 import { homeFolder } from '@platform/kit/home';
 import type { Context } from '../../framework/context.ts';
 import { command, type Given, type ValuesOf } from '../../framework/definition.ts';
-import { note, print, warn } from '../../framework/io.ts';
+import { note, print, warn, write } from '../../framework/io.ts';
 import { expandHome } from '../../lib/expand-home.ts';
 import { disableAutostartFlag, waitFlag, yesFlag } from '../../lib/flags.ts';
 import { choose, confirm } from '../../lib/prompt.ts';
@@ -92,7 +92,7 @@ export default command({ flags, help, examples }, async (ctx, given) => {
     ctx.io.stdout.write(diff);
     return;
   }
-  if (!yes) ctx.io.stderr.write(diff);
+  if (!yes) write(ctx.io.stderr, diff);
   await confirm(ctx, `Write these changes to ${file}?`, yes);
   // an editor may have saved it while the question was open
   if (readBytes(file) !== text)

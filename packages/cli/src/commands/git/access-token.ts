@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { note, print } from '../../framework/io.ts';
+import { note, print, printExact } from '../../framework/io.ts';
 import { agentClient } from '../../lib/agent-client.ts';
 
 const flags = {
@@ -21,7 +21,7 @@ export default command({ args: { provider: {} }, flags }, async (ctx, { args, fl
     return 1;
   }
   if (given.extra === '') {
-    print(ctx.io, answer.access_token);
+    printExact(ctx.io, answer.access_token);
     return 0;
   }
   let value: unknown = answer.token_extra;
@@ -32,6 +32,6 @@ export default command({ args: { provider: {} }, flags }, async (ctx, { args, fl
       `The token response of ${args.provider} has no field ${JSON.stringify(given.extra)}.`,
     );
   }
-  print(ctx.io, typeof value === 'string' ? value : JSON.stringify(value));
+  printExact(ctx.io, typeof value === 'string' ? value : JSON.stringify(value));
   return 0;
 });

@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
-import { print } from '../../framework/io.ts';
+import { printExact } from '../../framework/io.ts';
 import { agentClient } from '../../lib/agent-client.ts';
 import { untilSignedIn } from './external-token.ts';
 
@@ -18,5 +18,8 @@ export default command({ args: { prompt: {} } }, async (ctx, { args }) => {
   url.password = '';
   const client = await agentClient(ctx);
   const answer = await untilSignedIn(ctx, client, { match: url.toString() });
-  print(ctx.io, what === 'Username' ? answer.username || answer.access_token : answer.password || answer.access_token);
+  printExact(
+    ctx.io,
+    what === 'Username' ? answer.username || answer.access_token : answer.password || answer.access_token,
+  );
 });
