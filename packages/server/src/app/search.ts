@@ -23,28 +23,39 @@ export const MOST_SEARCH_TERMS = 40;
 export const anywhere = (text: string) => `%${text.replaceAll(/[\\%_]/g, (c) => `\\${c}`)}%`;
 
 /**
- * Parses a list query. Rejects keys beyond `known`, since an ignored filter would show too much, and searches beyond
+ * Parses a list query. Rejects what it would otherwise have to ignore, since an ignored filter would show too much: keys
+ * beyond `known`, keys without a value, and a second value of a key that is not `repeatable`. Also rejects searches beyond
  * the limits.
  * @throws AppError `invalid`
  */
-export function parseSearch(query: string | undefined, known: readonly string[]): Search {
+export function parseSearch(
+  query: string | undefined,
+  known: readonly string[],
+  repeatable: readonly string[] = [],
+): Search {
   if ((query?.length ?? 0) > MOST_SEARCH_LENGTH) {
     throw badQuery('q', `must have at most ${MOST_SEARCH_LENGTH} characters`);
   }
   const pairs: [string, string][] = [];
   const words: string[] = [];
   for (const [part] of (query ?? '').matchAll(/(?:[^\s"]+|"[^"]*")+/g)) {
+    if (part.startsWith(':') || part.endsWith(':')) {
+      throw badQuery('q', `${JSON.stringify(part)} cannot start or end with ":": write a filter as key:value`);
+    }
     const at = part.indexOf(':');
     const value = part.slice(at + 1).replaceAll('"', '');
     if (pairs.length + words.length >= MOST_SEARCH_TERMS) {
       throw badQuery('q', `must have at most ${MOST_SEARCH_TERMS} terms`);
     }
-    if (at < 1) words.push(part.replaceAll('"', ''));
+    if (at < 0) words.push(part.replaceAll('"', ''));
     else {
       const key = part.slice(0, at).toLowerCase();
       if (!known.includes(key)) {
         const detail = `${JSON.stringify(key)} is not a valid query param; valid ones are ${known.join(', ')}`;
         throw badQuery('q', detail);
+      }
+      if (!repeatable.includes(key) && pairs.some(([other]) => other === key)) {
+        throw badQuery(key, `${JSON.stringify(key)} is given more than once`);
       }
       pairs.push([key, value]);
     }
@@ -76,6 +87,14 @@ export function searchOneOf(search: Search, key: string, allowed: readonly strin
   const text = search.terms.get(key)?.toLowerCase();
   if (text === undefined || allowed.includes(text)) return text;
   throw badQuery(key, `${JSON.stringify(text)} is not one of ${allowed.join(', ')}`);
+}
+
+/** The values of a key, separated by commas, which must be of a fixed set if there is one. In lower case. */
+export function searchList(search: Search, key: string, allowed?: readonly string[]): string[] {
+  const values = (search.terms.get(key) ?? '').toLowerCase().split(',').filter(Boolean);
+  const wrong = allowed && values.find((value) => !allowed.includes(value));
+  if (wrong) throw badQuery(key, `${JSON.stringify(wrong)} is not one of ${allowed.join(', ')}`);
+  return values;
 }
 
 export function searchUuid(search: Search, key: string): string | undefined {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
+import type { Response, Template, Workspace, WorkspaceBuild } from '@platform/contract';
 import {
   createTestTemplate,
   eventually,
@@ -415,6 +415,33 @@ test('searches the list', async () => {
   assert.deepEqual(await found('name:priv'), ['private']);
   assert.deepEqual(await found('owner:stranger'), ['mine']);
   assert.equal((await server.api('GET', '/workspaces?q=nonsense:1')).status, 400);
+
+  assert.deepEqual(await found('OWNER:ME Status:Stopped'), ['kept', 'lost']);
+  assert.deepEqual(await found('me/kept'), ['kept']);
+  assert.deepEqual(await found('ME/KEPT status:Stopped'), ['kept']);
+  assert.deepEqual(await found('me/'), await found('owner:me'));
+  assert.deepEqual(await found('stranger/mine'), ['mine']);
+  const rejected = async (q: string) => {
+    const { status, body } = await server.api<Response>('GET', `/workspaces?q=${encodeURIComponent(q)}`);
+    assert.equal(status, 400, q);
+    return body.validations![0]!;
+  };
+  const bogus = await rejected('status:bogus');
+  assert.equal(bogus.field, 'status');
+  assert.match(bogus.detail, /^"bogus" is not one of pending, starting, running, .*deleted$/);
+  for (const [q, field] of [
+    ['name: dev', 'q'],
+    [':dev', 'q'],
+    ['a/b/c', 'q'],
+    ['dev name:dev', 'name'],
+    ['dev other', 'name'],
+    ['me/dev owner:me', 'owner'],
+    ['status:running status:stopped', 'status'],
+    ['has-agent:bogus', 'has-agent'],
+    ['id:bogus', 'id'],
+    ['organization:bogus', 'organization'],
+  ] as const)
+    assert.equal((await rejected(q)).field, field, q);
 
   const first = async () =>
     (await server.api<{ workspaces: Workspace[] }>('GET', '/workspaces?q=owner:me')).body.workspaces[0]!;

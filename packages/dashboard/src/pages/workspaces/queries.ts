@@ -21,9 +21,14 @@ export const useWorkspace = (owner: string, name: string) => useQuery(workspaceB
 
 export const LIST_PAGE = 100;
 
+/** A search without the keys whose value is still to be typed: the server rejects them. */
+const complete = (q: string) => q.replaceAll(/(?<=^|\s)[^\s":]*:(?=\s|$)/g, '').trim();
+
 /** A page of the workspaces that match a search. */
 export const workspacesQuery = (q: string, page = 0, limit = LIST_PAGE) =>
-  apiQuery(LIST, [{ kind: 'workspace' }, { kind: 'template' }], { query: { q, limit, offset: page * limit } });
+  apiQuery(LIST, [{ kind: 'workspace' }, { kind: 'template' }], {
+    query: { q: complete(q), limit, offset: page * limit },
+  });
 
 export const templatesQuery = apiQuery('GET /templates', [{ kind: 'template' }]);
 

@@ -3,18 +3,11 @@ import { readScope } from '../../authz/authorize.ts';
 import { findUsers } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
-import { anywhere, badQuery, pageOf, parseSearch, type Search, searchTime } from '../search.ts';
+import { anywhere, badQuery, pageOf, parseSearch, searchList, searchTime } from '../search.ts';
 import { toUserWithRoles } from './convert.ts';
 
 const TIMES = ['last_seen_before', 'last_seen_after', 'created_before', 'created_after'];
 const KEYS = ['search', 'name', 'status', 'role', 'login_type', 'github_com_user_id', ...TIMES];
-
-function list(search: Search, key: string, allowed?: readonly string[]): string[] {
-  const values = (search.terms.get(key) ?? '').toLowerCase().split(',').filter(Boolean);
-  const wrong = allowed && values.find((value) => !allowed.includes(value));
-  if (wrong) throw badQuery(key, `${JSON.stringify(wrong)} is not one of ${allowed.join(', ')}`);
-  return values;
-}
 
 export interface UserListQuery {
   q?: string;
@@ -27,9 +20,9 @@ export interface UserListQuery {
 export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUsersResponse> {
   const search = parseSearch(query.q, KEYS);
   const { limit, offset } = pageOf(query);
-  const statuses = list(search, 'status', ['active', 'dormant', 'suspended']);
-  const roles = list(search, 'role');
-  const logins = list(search, 'login_type', ['password', 'github', 'oidc', 'token', 'none']);
+  const statuses = searchList(search, 'status', ['active', 'dormant', 'suspended']);
+  const roles = searchList(search, 'role');
+  const logins = searchList(search, 'login_type', ['password', 'github', 'oidc', 'token', 'none']);
   const text = [search.terms.get('search'), ...search.words].filter(Boolean).join(' ');
   const name = search.terms.get('name');
   const after = query.after_id;

@@ -1,10 +1,22 @@
-import type { Workspace, WorkspacesResponse } from '@platform/contract';
+import { type Workspace, WorkspaceAgentStatus, WorkspaceStatus, type WorkspacesResponse } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { searchWorkspaces } from '../../db/queries/workspaces.ts';
+import { searchedOrganization } from '../audit/readable.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { readOnce } from '../read-once.ts';
-import { anywhere, pageOf, parseSearch, searchBool, searchTime } from '../search.ts';
+import {
+  anywhere,
+  badQuery,
+  pageOf,
+  parseSearch,
+  type Search,
+  searchBool,
+  searchList,
+  searchOneOf,
+  searchTime,
+  searchUuid,
+} from '../search.ts';
 import { findUser } from '../user/find.ts';
 import { toWorkspace, toWorkspaces } from './convert.ts';
 import { findWorkspace, findWorkspaceByName, viewerOf } from './find.ts';
@@ -32,6 +44,8 @@ const KNOWN = [
 /** The agent statuses that match a search for healthy or unhealthy workspaces. */
 const HEALTH = { true: ['connected'], false: ['disconnected', 'timeout'] } as const;
 
+const valuesOf = (schema: object) => (schema as { enum: readonly string[] }).enum;
+
 interface ListQuery {
   q?: string;
   limit?: number;
@@ -48,36 +62,33 @@ export function listWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRe
 
 async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesResponse> {
   const { lists: db } = ctx;
-  const search = parseSearch(query.q, KNOWN);
+  const search = parseSearch(query.q, KNOWN, ['param']);
   const page = pageOf(query);
   const term = (key: string) => search.terms.get(key);
-  const owner = term('owner');
+  const { owner, name } = namesOf(search);
   const ownerId =
-    owner === undefined
-      ? null
-      : owner === 'me' && ctx.actor.kind === 'user'
-        ? ctx.actor.id
-        : isUuid(owner)
-          ? owner
-          : null;
-  const [word] = search.words;
-  const slash = word?.includes('/') ? word.split('/') : undefined;
-  const name = term('name') ?? slash?.[1] ?? word ?? null;
+    owner?.toLowerCase() === 'me' && ctx.actor.kind === 'user'
+      ? ctx.actor.id
+      : owner !== null && isUuid(owner)
+        ? owner
+        : null;
   const healthy = searchBool(search, 'healthy');
+  const agents = searchList(search, 'has-agent', valuesOf(WorkspaceAgentStatus));
+  const agentStatuses = healthy !== undefined ? HEALTH[`${healthy}`] : agents.length > 0 ? agents : undefined;
   const { rows, total } = await searchWorkspaces(db, {
     scope: readScope(ctx.actor, 'workspace'),
     viewerId: viewerOf(ctx),
     ownerId,
-    ownerName: (ownerId === null ? owner : undefined) ?? slash?.[0] ?? null,
+    ownerName: ownerId === null ? owner : null,
     namePattern: name === null ? null : anywhere(name),
     template: term('template') ?? null,
-    id: term('id') ?? null,
-    organization: term('organization') ?? null,
-    status: term('status') ?? null,
+    id: searchUuid(search, 'id') ?? null,
+    organization: (await searchedOrganization(ctx, search)) ?? null,
+    status: searchOneOf(search, 'status', valuesOf(WorkspaceStatus)) ?? null,
     outdated: searchBool(search, 'outdated') ?? null,
     dormant: searchBool(search, 'dormant') ?? null,
     deleted: searchBool(search, 'deleted') ?? false,
-    agentStatuses: healthy === undefined ? term('has-agent')?.split(',') : HEALTH[`${healthy}`],
+    agentStatuses,
     shared: searchBool(search, 'shared') ?? false,
     favorite: searchBool(search, 'favorite'),
     hasTask: searchBool(search, 'has-ai-task'),
@@ -88,6 +99,23 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
   });
   const workspaces = await toWorkspaces(ctx, db, rows, { withResources: query.include_resources ?? true });
   return { workspaces, count: total };
+}
+
+/**
+ * The owner and the part of a name that a search names with keys, or with a word such as `dev` or `me/dev`.
+ * @throws AppError `invalid` if it names several
+ */
+function namesOf({ terms, words }: Search): { owner: string | null; name: string | null } {
+  const [word, another] = words;
+  const [first, second, third] = word?.split('/') ?? [];
+  if (third !== undefined) throw badQuery('q', `${JSON.stringify(word)} must have only one "/"`);
+  const isPair = second !== undefined;
+  const [owner, name] = isPair ? [first, second] : [undefined, first];
+  if (another !== undefined || (word !== undefined && terms.has('name'))) {
+    throw badQuery('name', 'a search can have only one name');
+  }
+  if (isPair && terms.has('owner')) throw badQuery('owner', 'a search can have only one owner');
+  return { owner: terms.get('owner') ?? (owner || null), name: terms.get('name') ?? (name || null) };
 }
 
 /** Parses a `param:` term: `name` (the parameter has any value) or `name=value`. */
