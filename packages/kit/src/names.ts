@@ -7,9 +7,18 @@ const DISPLAY_NAME = /^\S(.*\S)?$/;
 const refuse = (field: string, detail: string) =>
   new AppError('invalid', `Invalid ${field}: ${detail}`, { validations: [{ field, detail }] });
 
-/** Checks user, workspace, template, role and organization names: 1 to 32 letters, digits and single inner hyphens. */
+/** Checks workspace, template, role and organization names: 1 to 32 letters, digits and single inner hyphens. */
 export function checkName(field: string, value: string): void {
   checkText(field, value, 32);
+}
+
+/** Whether a user cannot have a name: the routes and the search use it for something else. */
+export const isReservedUsername = (value: string): boolean => /^(new|create|me)$/i.test(value);
+
+/** Checks user names: those of `checkName`, except `me`, which names the caller in routes, searches and commands. */
+export function checkUsername(field: string, value: string): void {
+  checkName(field, value);
+  if (isReservedUsername(value)) throw refuse(field, `"${value}" is reserved`);
 }
 
 function checkText(field: string, value: string, most: number): void {

@@ -5,6 +5,10 @@ import { nextAutostart, parseAutostart, showAutostart } from './schedule.ts';
 test('turns times of day, days and zones into a weekly cron schedule', () => {
   const cases: [string, string][] = [
     ['9:30AM Mon-Fri Europe/Dublin', 'CRON_TZ=Europe/Dublin 30 9 * * 1-5'],
+    ['9AM Mon-Fri GMT', 'CRON_TZ=GMT 0 9 * * 1-5'],
+    ['9AM CET Mon,Sat', 'CRON_TZ=CET 0 9 * * 1,6'],
+    ['9AM EST5EDT', 'CRON_TZ=EST5EDT 0 9 * * *'],
+    ['9AM Sun japan', 'CRON_TZ=Japan 0 9 * * 0'],
     ['12am sun UTC', 'CRON_TZ=UTC 0 0 * * 0'],
     ['12:05pm mon,wed America/New_York', 'CRON_TZ=America/New_York 5 12 * * 1,3'],
     ['17:00 UTC', 'CRON_TZ=UTC 0 17 * * *'],

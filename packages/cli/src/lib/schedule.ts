@@ -1,6 +1,7 @@
 import { cronError, nextRun, parseCron } from '@platform/kit/cron';
 import { parseDuration } from '@platform/kit/duration';
 import { AppError } from '@platform/kit/errors';
+import { zoneNamed } from '@platform/kit/time-zone';
 
 const DAYS: Record<string, number> = { sun: 0, mon: 1, tue: 2, wed: 3, thu: 4, fri: 5, sat: 6 };
 const NAMES = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
@@ -17,7 +18,8 @@ export function parseAutostart(words: readonly string[]): string {
   let days = '*';
   let zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   for (const word of rest) {
-    if (isZone(word)) zone = word;
+    const named = zoneNamed(word);
+    if (named !== undefined) zone = named;
     else days = parseDays(word);
   }
   return `CRON_TZ=${zone} ${minute} ${hour} * * ${days}`;
@@ -53,15 +55,6 @@ function parseDays(text: string): string {
     .split(',')
     .map((part) => part.split('-').map(day).join('-'))
     .join(',');
-}
-
-function isZone(text: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: text });
-    return text.includes('/') || text === 'UTC';
-  } catch {
-    return false;
-  }
 }
 
 /** `9:30AM Mon-Fri (Europe/Dublin)`. Returns other schedules unchanged. */

@@ -242,8 +242,14 @@ test('stops at the quiet hours that the template requires, however much it is us
   const at = Temporal.Instant.from(most!).toZonedDateTimeISO('Europe/Berlin');
   assert.deepEqual([at.dayOfWeek, at.hour, at.minute], [6, 3, 0]);
   assert.ok(Date.parse(deadline!) <= Date.parse(most!));
+  // as upstream: otherwise people could keep a workspace running by moving their quiet hours away from each stop
+  const quietHours = async (schedule: string) =>
+    assert.equal((await server.api('PUT', '/users/me/quiet-hours', { body: { schedule } })).status, 200);
+  await quietHours('CRON_TZ=Europe/Berlin 0 22 * * *');
   await server.api('PUT', `/workspaces/${made.id}/ttl`, { body: {} });
-  assert.equal((await look(made.id)).latest_build.deadline, most);
+  const { latest_build: kept } = await look(made.id);
+  assert.deepEqual([kept.deadline, kept.max_deadline], [most, most]);
+  await quietHours('');
   await edit(template.id, { autostop_requirement: { days_of_week: [], weeks: 1 } });
   const free = (await look(made.id)).latest_build;
   assert.deepEqual([free.deadline, free.max_deadline], [undefined, undefined]);

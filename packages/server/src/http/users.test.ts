@@ -203,6 +203,16 @@ test('lets people read and change only their own personal data', async () => {
   }
 });
 
+test('rejects names that routes and searches use for something else', async () => {
+  for (const username of ['me', 'ME', 'new', 'create']) {
+    const body = { username, email: `${username}@example.com`, password: ADMIN.password, organization_ids: [] };
+    const { status, body: refused } = await server.api<Response>('POST', '/users', { body });
+    assert.deepEqual([status, refused.validations?.[0]?.field], [400, 'username'], username);
+  }
+  const renamed = await server.api('PUT', '/users/me/profile', { body: { username: 'me', name: '' } });
+  assert.equal(renamed.status, 400);
+});
+
 test('uses the installation’s quiet hours until a person sets their own', async () => {
   interface Hours {
     raw_schedule: string;

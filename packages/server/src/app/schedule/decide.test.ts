@@ -70,6 +70,8 @@ test('waits longer after each failure, at most an hour, and gives up a start unt
   assert.equal(decide(failed(1, { reason: 'initiator' }), at('23:00')).action, undefined, 'a person retries');
   const clean = turns(failed(1, { reason: 'initiator', failure_ttl_ms: 30 * MINUTE }), at('09:35'));
   assert.equal(clean?.transition, 'stop');
+  const stop = { transition: 'stop', reason: 'initiator', failure_ttl_ms: 30 * MINUTE } as const;
+  assert.equal(decide(failed(1, stop), at('23:00')).action, undefined, 'the policy is for failed starts');
 });
 
 test('waits after an attempt that could not begin a build', () => {

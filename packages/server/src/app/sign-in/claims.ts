@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError, isReservedUsername } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
 import type { Config } from '../../config/options.ts';
 import { randomText } from '../token.ts';
@@ -33,7 +33,7 @@ export function usernameFrom(...candidates: string[]): string {
       .replaceAll(/[^a-zA-Z0-9]+/g, '-')
       .slice(0, 32)
       .replaceAll(/^-+|-+$/g, '');
-    if (name !== '' && !/^(new|create)$/i.test(name)) return name;
+    if (name !== '' && !isReservedUsername(name)) return name;
   }
   return `user-${randomText(8).toLowerCase()}`;
 }

@@ -6,7 +6,7 @@ import type {
   UserAppearanceSettings,
   UserLoginType,
 } from '@platform/contract';
-import { AppError, checkName } from '@platform/kit';
+import { AppError, checkUsername } from '@platform/kit';
 import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
 import {
   countWorkspacesOfUser,
@@ -32,7 +32,7 @@ const isSelf = (ctx: Ctx, user: UserWithRoles) => ctx.actor.kind === 'user' && c
 /** Changes the user name and the full name. */
 export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserProfileRequest): Promise<User> {
   const user = await findUser(ctx, 'update_personal', name);
-  if (input.username !== user.username) checkName('username', input.username);
+  if (input.username !== user.username) checkUsername('username', input.username);
   const fullName = input.name ?? user.name;
   checkFullName(fullName);
   return changeUser(ctx, {

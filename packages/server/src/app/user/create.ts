@@ -1,5 +1,5 @@
 import type { CreateUserRequestWithOrgs, User } from '@platform/contract';
-import { AppError, checkName } from '@platform/kit';
+import { AppError, checkUsername } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertMembers } from '../../db/queries/members.ts';
@@ -28,7 +28,7 @@ export function takenName(err: unknown): unknown {
 export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Promise<User> {
   const allowed = authorize(ctx, 'create', { type: 'user' });
   const loginType = input.login_type || 'password';
-  checkName('username', input.username);
+  checkUsername('username', input.username);
   checkEmail(input.email);
   checkFullName(input.name ?? '');
   const types = newLoginTypes(ctx.config);

@@ -1,5 +1,5 @@
 /** Changes of accounts by a person who has the database, when nobody can sign in any more. */
-import { AppError, checkName } from '@platform/kit';
+import { AppError, checkUsername } from '@platform/kit';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
@@ -42,7 +42,7 @@ export async function createAdminUser(
   ctx: Ctx,
   { username, email, password }: { username: string; email: string; password: string },
 ): Promise<string> {
-  checkName('username', username);
+  checkUsername('username', username);
   checkEmail(email);
   checkPassword('password', password);
   const hashed = await hashPassword(password);

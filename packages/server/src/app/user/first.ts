@@ -1,5 +1,5 @@
 import type { CreateFirstUserRequest, CreateFirstUserResponse, Response } from '@platform/contract';
-import { AppError, checkName } from '@platform/kit';
+import { AppError, checkUsername } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { insertMembers } from '../../db/queries/members.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';
@@ -22,7 +22,7 @@ const alreadyMade = () => new AppError('conflict', 'The initial user has already
 export async function createFirstUser(ctx: Ctx, input: CreateFirstUserRequest): Promise<CreateFirstUserResponse> {
   // checked first, so that nobody can make a server in use hash passwords and lock its users table
   if ((await countUsers(ctx.sql)) > 0) throw alreadyMade();
-  checkName('username', input.username);
+  checkUsername('username', input.username);
   checkEmail(input.email);
   checkPassword('password', input.password);
   const hashed = await hashPassword(input.password);
