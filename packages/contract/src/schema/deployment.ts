@@ -452,8 +452,8 @@ export type RateLimitConfig = Static<typeof RateLimitConfig>;
 export const SSHConfig = named(
   'SSHConfig',
   Type.Object({
-    deploymentName: Type.String(),
-    sshconfigOptions: Type.Array(Type.String()),
+    DeploymentName: Type.String(),
+    SSHConfigOptions: Type.Array(Type.String()),
   }),
 );
 export type SSHConfig = Static<typeof SSHConfig>;
@@ -710,8 +710,8 @@ export type SessionCountDeploymentStats = Static<typeof SessionCountDeploymentSt
 export const WorkspaceConnectionLatencyMS = named(
   'WorkspaceConnectionLatencyMS',
   Type.Object({
-    p50: Type.Number(),
-    p95: Type.Number(),
+    P50: Type.Number(),
+    P95: Type.Number(),
   }),
 );
 export type WorkspaceConnectionLatencyMS = Static<typeof WorkspaceConnectionLatencyMS>;

@@ -3,6 +3,8 @@ import { WorkspaceProxiesResponse } from './deployment.ts';
 import { Nullable, named, stringEnum, Timestamp } from './kit.ts';
 import { ProvisionerDaemon } from './provisioners.ts';
 
+// The DERP types have the names of Go's fields, because upstream's structs give them no other.
+
 export const ServerInfoMessage = named(
   'ServerInfoMessage',
   Type.Object({
@@ -68,9 +70,9 @@ export type AccessURLReport = Static<typeof AccessURLReport>;
 export const STUNReport = named(
   'STUNReport',
   Type.Object({
-    canSTUN: Type.Boolean(),
-    enabled: Type.Boolean(),
-    error: Type.String(),
+    CanSTUN: Type.Boolean(),
+    Enabled: Type.Boolean(),
+    Error: Nullable(Type.String()),
   }),
 );
 export type STUNReport = Static<typeof STUNReport>;
@@ -78,19 +80,19 @@ export type STUNReport = Static<typeof STUNReport>;
 export const TailnetDERPNode = named(
   'TailnetDERPNode',
   Type.Object({
-    canPort80: Type.Boolean(),
-    certName: Type.String(),
-    derpport: Type.Integer(),
-    forceHTTP: Type.Boolean(),
-    hostName: Type.String(),
-    insecureForTests: Type.Boolean(),
-    ipv4: Type.String(),
-    ipv6: Type.String(),
-    name: Type.String(),
-    regionID: Type.Integer(),
-    stunonly: Type.Boolean(),
-    stunport: Type.Integer(),
-    stuntestIP: Type.String(),
+    CanPort80: Type.Boolean(),
+    CertName: Type.String(),
+    DERPPort: Type.Integer(),
+    ForceHTTP: Type.Boolean(),
+    HostName: Type.String(),
+    InsecureForTests: Type.Boolean(),
+    IPv4: Type.String(),
+    IPv6: Type.String(),
+    Name: Type.String(),
+    RegionID: Type.Integer(),
+    STUNOnly: Type.Boolean(),
+    STUNPort: Type.Integer(),
+    STUNTestIP: Type.String(),
   }),
 );
 export type TailnetDERPNode = Static<typeof TailnetDERPNode>;
@@ -118,12 +120,12 @@ export type DERPNodeReport = Static<typeof DERPNodeReport>;
 export const TailnetDERPRegion = named(
   'TailnetDERPRegion',
   Type.Object({
-    avoid: Type.Boolean(),
-    embeddedRelay: Type.Boolean(),
-    nodes: Type.Array(TailnetDERPNode),
-    regionCode: Type.String(),
-    regionID: Type.Integer(),
-    regionName: Type.String(),
+    Avoid: Type.Boolean(),
+    EmbeddedRelay: Type.Boolean(),
+    Nodes: Type.Array(TailnetDERPNode),
+    RegionCode: Type.String(),
+    RegionID: Type.Integer(),
+    RegionName: Type.String(),
   }),
 );
 export type TailnetDERPRegion = Static<typeof TailnetDERPRegion>;
@@ -144,25 +146,25 @@ export type DERPRegionReport = Static<typeof DERPRegionReport>;
 export const NetcheckReport = named(
   'NetcheckReport',
   Type.Object({
-    captivePortal: Type.String(),
-    globalV4: Type.String(),
-    globalV6: Type.String(),
-    hairPinning: Type.String(),
-    icmpv4: Type.Boolean(),
-    ipv4: Type.Boolean(),
-    ipv4CanSend: Type.Boolean(),
-    ipv6: Type.Boolean(),
-    ipv6CanSend: Type.Boolean(),
-    mappingVariesByDestIP: Type.String(),
-    oshasIPv6: Type.Boolean(),
-    pcp: Type.String(),
-    pmp: Type.String(),
-    preferredDERP: Type.Integer(),
-    regionLatency: Type.Record(Type.String(), Type.Integer()),
-    regionV4Latency: Type.Record(Type.String(), Type.Integer()),
-    regionV6Latency: Type.Record(Type.String(), Type.Integer()),
-    udp: Type.Boolean(),
-    upnP: Type.String(),
+    CaptivePortal: Type.String(),
+    GlobalV4: Type.String(),
+    GlobalV6: Type.String(),
+    HairPinning: Type.String(),
+    ICMPv4: Type.Boolean(),
+    IPv4: Type.Boolean(),
+    IPv4CanSend: Type.Boolean(),
+    IPv6: Type.Boolean(),
+    IPv6CanSend: Type.Boolean(),
+    MappingVariesByDestIP: Type.String(),
+    OSHasIPv6: Type.Boolean(),
+    PCP: Type.String(),
+    PMP: Type.String(),
+    PreferredDERP: Type.Integer(),
+    RegionLatency: Type.Record(Type.String(), Type.Integer()),
+    RegionV4Latency: Type.Record(Type.String(), Type.Integer()),
+    RegionV6Latency: Type.Record(Type.String(), Type.Integer()),
+    UDP: Type.Boolean(),
+    UPnP: Type.String(),
   }),
 );
 export type NetcheckReport = Static<typeof NetcheckReport>;
@@ -175,7 +177,7 @@ export const DERPHealthReport = named(
     healthy: Type.Boolean(),
     netcheck: Nullable(NetcheckReport),
     netcheck_err: Nullable(Type.String()),
-    netcheck_logs: Nullable(Type.Array(Type.String())),
+    netcheck_logs: Type.Array(Type.String()),
     regions: Type.Record(Type.String(), DERPRegionReport),
     severity: HealthSeverity,
     warnings: Type.Array(HealthMessage),
@@ -315,7 +317,7 @@ export type UpdateHealthSettings = Static<typeof UpdateHealthSettings>;
 export const TailnetDERPHomeParams = named(
   'TailnetDERPHomeParams',
   Type.Object({
-    regionScore: Type.Record(Type.String(), Type.Number()),
+    RegionScore: Type.Record(Type.String(), Type.Number()),
   }),
 );
 export type TailnetDERPHomeParams = Static<typeof TailnetDERPHomeParams>;
@@ -323,9 +325,9 @@ export type TailnetDERPHomeParams = Static<typeof TailnetDERPHomeParams>;
 export const TailnetDERPMap = named(
   'TailnetDERPMap',
   Type.Object({
-    homeParams: TailnetDERPHomeParams,
+    HomeParams: TailnetDERPHomeParams,
     omitDefaultRegions: Type.Boolean(),
-    regions: Type.Record(Type.String(), TailnetDERPRegion),
+    Regions: Type.Record(Type.String(), TailnetDERPRegion),
   }),
 );
 export type TailnetDERPMap = Static<typeof TailnetDERPMap>;

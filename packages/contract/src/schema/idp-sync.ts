@@ -50,10 +50,11 @@ export const PatchRoleIDPSyncConfigRequest = named(
   Type.Object({ field: Type.Optional(Line) }),
 );
 
+/** With the names of Go's fields, because upstream's structs give them no other. Any case is accepted. */
 const pairs = Type.Optional(
-  Type.Array(Type.Object({ given: Type.Optional(Line), gets: Type.Optional(Line) }), { maxItems: 10_000 }),
+  Type.Array(Type.Object({ Given: Type.Optional(Line), Gets: Type.Optional(Line) }), { maxItems: 10_000 }),
 );
-const mappingChange = () => Type.Object({ add: pairs, remove: pairs });
+const mappingChange = () => Type.Object({ Add: pairs, Remove: pairs });
 export const PatchOrganizationIDPSyncMappingRequest = named('PatchOrganizationIDPSyncMappingRequest', mappingChange());
 export const PatchGroupIDPSyncMappingRequest = named('PatchGroupIDPSyncMappingRequest', mappingChange());
 export const PatchRoleIDPSyncMappingRequest = named('PatchRoleIDPSyncMappingRequest', mappingChange());

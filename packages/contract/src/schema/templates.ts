@@ -193,8 +193,8 @@ export type Preset = Static<typeof Preset>;
 export const TransitionStats = named(
   'TransitionStats',
   Type.Object({
-    p50: Nullable(Type.Integer()),
-    p95: Nullable(Type.Integer()),
+    P50: Nullable(Type.Integer()),
+    P95: Nullable(Type.Integer()),
   }),
 );
 export type TransitionStats = Static<typeof TransitionStats>;

@@ -87,7 +87,7 @@ export const ReinitializationEvent = named(
   'ReinitializationEvent',
   Type.Object({
     reason: ReinitializationReason,
-    workspaceID: Type.String(),
+    WorkspaceID: Type.String(),
   }),
 );
 export type ReinitializationEvent = Static<typeof ReinitializationEvent>;

@@ -66,7 +66,36 @@ function load<T>(name: string): T {
 export function upstreamRest(): UpstreamRest {
   const rest = load<UpstreamRest>('rest-api');
   Object.assign(rest.definitions, MISDOCUMENTED_TYPES);
+  for (const [name, fields] of Object.entries(UNTAGGED_TYPES)) {
+    const definition = rest.definitions[name];
+    if (!definition) throw new Error(`no definition ${name}`);
+    rest.definitions[name] = withNames(definition, new Map(fields.map((field) => [field.toLowerCase(), field])));
+  }
   return rest;
+}
+
+interface Definition {
+  properties?: Record<string, Definition>;
+  items?: Definition;
+}
+
+/** A definition, and those inside of it, with other names for its properties. `names` has them by their lower case. */
+function withNames(definition: Definition, names: ReadonlyMap<string, string>): object {
+  const { properties, items } = definition;
+  return {
+    ...definition,
+    ...(items ? { items: withNames(items, names) } : {}),
+    ...(properties
+      ? {
+          properties: Object.fromEntries(
+            Object.entries(properties).map(([key, schema]) => [
+              names.get(key.toLowerCase()) ?? key,
+              withNames(schema, names),
+            ]),
+          ),
+        }
+      : {}),
+  };
 }
 export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
 export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
@@ -82,6 +111,35 @@ const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
   'regexp.Regexp': { type: 'string' },
 };
 
+/**
+ * Go structs whose fields have no JSON names. Go programs write the fields' own names, which upstream's document changes,
+ * and read them in any case.
+ */
+export const UNTAGGED_TYPES: Readonly<Record<string, readonly string[]>> = {
+  'agentsdk.ReinitializationEvent': ['WorkspaceID'],
+  'codersdk.PatchGroupIDPSyncMappingRequest': ['Add', 'Remove', 'Given', 'Gets'],
+  'codersdk.PatchOrganizationIDPSyncMappingRequest': ['Add', 'Remove', 'Given', 'Gets'],
+  'codersdk.PatchRoleIDPSyncMappingRequest': ['Add', 'Remove', 'Given', 'Gets'],
+  'codersdk.Preset': ['ID', 'Name', 'Parameters', 'Default', 'DesiredPrebuildInstances', 'Description', 'Icon'],
+  'codersdk.PresetParameter': ['Name', 'Value'],
+  'codersdk.SSHConfig': ['DeploymentName', 'SSHConfigOptions'],
+  'codersdk.TransitionStats': ['P50', 'P95'],
+  'codersdk.WorkspaceConnectionLatencyMS': ['P50', 'P95'],
+  'healthsdk.STUNReport': ['Enabled', 'CanSTUN', 'Error'],
+  'netcheck.Report': [
+    ...['UDP', 'IPv6', 'IPv4', 'IPv6CanSend', 'IPv4CanSend', 'OSHasIPv6', 'ICMPv4', 'MappingVariesByDestIP'],
+    ...['HairPinning', 'UPnP', 'PMP', 'PCP', 'PreferredDERP', 'RegionLatency', 'RegionV4Latency', 'RegionV6Latency'],
+    ...['GlobalV4', 'GlobalV6', 'CaptivePortal'],
+  ],
+  'tailcfg.DERPHomeParams': ['RegionScore'],
+  'tailcfg.DERPMap': ['HomeParams', 'Regions'],
+  'tailcfg.DERPNode': [
+    ...['Name', 'RegionID', 'HostName', 'CertName', 'IPv4', 'IPv6', 'STUNPort', 'STUNOnly', 'DERPPort'],
+    ...['InsecureForTests', 'ForceHTTP', 'STUNTestIP', 'CanPort80'],
+  ],
+  'tailcfg.DERPRegion': ['EmbeddedRelay', 'RegionID', 'RegionCode', 'RegionName', 'Avoid', 'Nodes'],
+};
+
 /** Routes that upstream documents and serves outside of /api/v2. The server's own tests cover them. */
 export const ELSEWHERE = /^\/scim\/v2\//;
 
@@ -92,7 +150,6 @@ export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'GET /notifications/dispatch-methods': 'an object, not a list',
   'PUT /notifications/inbox/{id}/read-status': 'the notification and the number of unread ones',
   'GET /templates/{template}/versions/{templateversionname}': 'one version, not a list',
-  'GET /templateversions/{templateversion}/presets': "Go's own names of the fields",
   'GET /users/{user}/quiet-hours': 'an object, not a list',
   'PUT /users/{user}/quiet-hours': 'an object, not a list',
   'GET /templates/{template}/acl/available': 'an object, not a list',

@@ -11,6 +11,8 @@ interface Shape {
   types: string[];
   properties: Record<string, unknown> | undefined;
   items: unknown;
+  /** Of a map: the schema of its values. */
+  values: unknown;
 }
 
 const rest = upstreamRest();
@@ -47,12 +49,14 @@ function shapeOf(document: object, schema: unknown): Shape | undefined {
     types: [node['type'] ?? []].flat().filter((type) => type !== 'null') as string[],
     properties: node['properties'] ? { ...(node['properties'] as Json) } : undefined,
     items: node['items'],
+    values: Object.values((node['patternProperties'] as Json | undefined) ?? {})[0] ?? node['additionalProperties'],
   };
   for (const part of ['allOf', 'anyOf', 'oneOf'].flatMap((key) => (node[key] as unknown[] | undefined) ?? [])) {
     const inner = shapeOf(document, part);
     if (!inner) continue;
     shape.types.push(...inner.types);
     shape.items ??= inner.items;
+    shape.values ??= inner.values;
     if (inner.properties) shape.properties = { ...shape.properties, ...inner.properties };
   }
   return shape;
@@ -66,6 +70,7 @@ function differences(want: unknown, have: unknown, at = '', seen: readonly strin
   const found = shapeOf(ours, have);
   if (!wanted) return [];
   if (wanted.items) return found?.items ? differences(wanted.items, found.items, `${at}[]`, seen) : [`${at}: no list`];
+  if (wanted.values && found?.values) return differences(wanted.values, found.values, `${at}{}`, seen);
   const name = (want as Json)['$ref'] as string | undefined;
   if (!wanted.properties || (name && seen.includes(name))) return [];
   return Object.entries(wanted.properties).flatMap(([key, schema]) => {
@@ -123,8 +128,24 @@ test('missing-routes.txt lists the routes of upstream that are missing here', ()
 
 test('the comparison reports missing fields and other types', () => {
   const want = {
-    properties: { a: { type: 'string' }, b: { type: 'integer' }, c: { items: { properties: { d: {} } } } },
+    properties: {
+      a: { type: 'string' },
+      b: { type: 'integer' },
+      c: { items: { properties: { d: {} } } },
+      e: { additionalProperties: { properties: { f: {} } } },
+    },
   };
-  const have = { properties: { a: { type: 'number' }, c: { items: { properties: {} } } } };
-  assert.deepEqual(differences(want, have), ['.a: number, not string', '.b: missing', '.c[].d: missing']);
+  const have = {
+    properties: {
+      a: { type: 'number' },
+      c: { items: { properties: {} } },
+      e: { patternProperties: { '.*': { properties: {} } } },
+    },
+  };
+  assert.deepEqual(differences(want, have), [
+    '.a: number, not string',
+    '.b: missing',
+    '.c[].d: missing',
+    '.e{}.f: missing',
+  ]);
 });

@@ -21,7 +21,7 @@ const fixed = (): DeploymentValues => ({
   cache_directory: '',
   cli_upgrade_message: '',
   config: '',
-  config_ssh: { deploymentName: '', sshconfigOptions: [] },
+  config_ssh: { DeploymentName: '', SSHConfigOptions: [] },
   dangerous: { allow_all_cors: false, allow_path_app_sharing: false, allow_path_app_site_owner_access: false },
   derp: {
     config: { block_direct: false, force_websockets: false, path: '', url: '' },

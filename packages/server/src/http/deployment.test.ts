@@ -34,7 +34,7 @@ test('shows the configuration without secrets to people who may see it', async (
   assert.equal(answer.status, 200);
   const { config, options } = answer.body;
   assert.equal(config.session_lifetime.default_duration, 24 * 3600 * 1e9);
-  assert.equal(config.config_ssh.deploymentName, 'dev.');
+  assert.equal(config.config_ssh.DeploymentName, 'dev.');
   const text = JSON.stringify(answer.body);
   assert.ok(!text.includes(SECRET) && !text.includes(KEY));
   assert.ok(!text.includes('postgres://'));

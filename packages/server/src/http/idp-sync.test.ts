@@ -89,8 +89,11 @@ test('syncs organizations, groups and roles by settings, and ignores what was de
     body: { field: 'groups', regex_filter: '^o', auto_create_missing_groups: false },
   });
   assert.equal(config.status, 200);
-  for (const gets of [made.body.id, lost.body.id]) {
-    const mapping = { add: [{ given: 'ops', gets }], remove: [{ given: 'x', gets: 'y' }] };
+  // upstream's command writes the names of Go's fields, and its document names them in lower case
+  for (const mapping of [
+    { Add: [{ Given: 'ops', Gets: made.body.id }], Remove: null },
+    { add: [{ given: 'ops', gets: lost.body.id }], remove: [{ given: 'x', gets: 'y' }] },
+  ]) {
     assert.equal((await server.api('PATCH', `${at}/groups/mapping`, { body: mapping })).status, 200);
   }
   assert.equal((await server.api('DELETE', `/groups/${lost.body.id}`)).status, 200);

@@ -100,6 +100,41 @@ test('keeps a zero value that the schema allows', () => {
   assert.deepEqual(read, value);
 });
 
+test('reads the names of fields in any case, as Go does', () => {
+  const read = (value: unknown, schema: object) => {
+    zeroReader(schema)(value);
+    return value;
+  };
+  const { body } = routes['PATCH /organizations/{organization}/settings/idpsync/groups/mapping'];
+  const pair = { Given: 'ops', Gets: 'x' };
+  assert.deepEqual(read({ add: [{ given: 'ops', GETS: 'x' }] }, body), { Add: [pair] });
+  assert.deepEqual(read({ Add: [pair], add: [] }, body), { Add: [pair], add: [] }, 'the exact name wins');
+  const wrong = schemas.flatMap(({ what, schema, part }) => {
+    if (part !== 'body') return [];
+    const wanted = sample(schema, false);
+    const shouted = read(shout(schema, structuredClone(wanted)), schema);
+    return JSON.stringify(sorted(shouted)) === JSON.stringify(sorted(wanted)) ? [] : [what];
+  });
+  assert.deepEqual(wrong, []);
+});
+
+/** A value with the names of its fields in upper case. The keys of a map are data. */
+function shout(schema: Schema, value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => shout(schema.items ?? {}, item));
+  if (typeof value !== 'object' || value === null || !schema.properties) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, field]) => [key.toUpperCase(), shout(schema.properties![key]!, field)]),
+  );
+}
+
+/** A value whose objects list their fields by name. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).map(([key, field]) => [key, sorted(field)] as const);
+  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 let server: TestServer;
 before(async () => {
   server = await startTestServer();

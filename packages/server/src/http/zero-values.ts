@@ -1,5 +1,6 @@
 // Upstream's clients are Go programs. For a field that was not set, Go writes the zero value of its type: "", the nil
-// UUID, the year 1, 0, and null for lists and objects. The server reads these as unset, by the schema of each route.
+// UUID, the year 1, 0, and null for lists and objects. The server reads these as unset, by the schema of each route. Go
+// reads the names of fields in any case. So does the server.
 
 import { isZeroTime, NIL_UUID } from '../app/ids.ts';
 
@@ -18,7 +19,7 @@ interface JsonSchema {
   items?: JsonSchema;
 }
 
-/** Removes the fields that were not set from a value, in place. */
+/** Removes the fields that were not set from a value, and corrects the case of the others' names, in place. */
 export type ZeroReader = (value: unknown) => void;
 
 const NOTHING: ZeroReader = () => {};
@@ -46,9 +47,19 @@ function compile(schema: JsonSchema): ZeroReader | undefined {
   }));
   const [entry] = Object.values(schema.patternProperties ?? {}).map(compile);
   if (fields.length === 0 && !entry) return undefined;
+  // the other keys of an object with free keys are data
+  const names = new Map(entry ? [] : fields.map(({ name }) => [name.toLowerCase(), name]));
+  const known = new Set(names.values());
   return (value) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
     const object = value as Record<string, unknown>;
+    for (const key of Object.keys(object)) {
+      if (known.has(key)) continue;
+      const name = names.get(key.toLowerCase());
+      if (name === undefined || Object.hasOwn(object, name)) continue;
+      object[name] = object[key];
+      delete object[key];
+    }
     for (const { name, required, empty, unset, inner } of fields) {
       if (!Object.hasOwn(object, name)) continue;
       if (required) {

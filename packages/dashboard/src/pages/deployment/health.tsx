@@ -141,7 +141,7 @@ function SectionFacts({ section, report }: { section: HealthSectionInfo; report:
     }
     case 'derp':
       for (const { region, severity } of Object.values(report.derp.regions))
-        facts.push([region.regionName, SEVERITIES[severity].name]);
+        facts.push([region.RegionName, SEVERITIES[severity].name]);
       break;
     case 'websocket':
       facts.push(['Answer', report.websocket.code], ['Body', report.websocket.body || 'none']);

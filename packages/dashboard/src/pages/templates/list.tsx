@@ -68,7 +68,7 @@ export default function TemplateList() {
       width: 'minmax(0,7rem)',
       wideOnly: true,
       cell: (template) => {
-        const p50 = template.build_time_stats['start']?.p50;
+        const p50 = template.build_time_stats['start']?.P50;
         return p50 ? (
           <span className="text-muted" title="Half of the recent starts took less time than this.">
             {formatDuration(p50)}

@@ -205,7 +205,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
       healthy: true,
       netcheck: null,
       netcheck_err: null,
-      netcheck_logs: null,
+      netcheck_logs: [],
       regions: {},
       severity: 'ok',
       warnings: [],

@@ -59,7 +59,7 @@ export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
       ...builds,
       rx_bytes: traffic.rx,
       tx_bytes: traffic.tx,
-      connection_latency_ms: { p50: traffic.p50, p95: traffic.p95 },
+      connection_latency_ms: { P50: traffic.p50, P95: traffic.p95 },
     },
   };
 }
@@ -167,7 +167,7 @@ function appHost({ config, accessUrl }: Ctx): string {
 /** How clients reach agents: always through this server, never through a DERP relay. */
 export function agentConnectionInfo({ config }: Ctx): AgentConnectionInfo {
   return {
-    derp_map: { homeParams: { regionScore: {} }, omitDefaultRegions: true, regions: {} },
+    derp_map: { HomeParams: { RegionScore: {} }, omitDefaultRegions: true, Regions: {} },
     derp_force_websockets: config.derpForceWebsockets,
     disable_direct_connections: true,
     hostname_suffix: config.workspaceHostnameSuffix,

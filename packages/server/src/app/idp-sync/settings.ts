@@ -165,22 +165,22 @@ const tracked = (settings: object): object => ({
 });
 
 export interface MappingChange {
-  add?: { given?: string; gets?: string }[] | undefined;
-  remove?: { given?: string; gets?: string }[] | undefined;
+  Add?: { Given?: string; Gets?: string }[] | undefined;
+  Remove?: { Given?: string; Gets?: string }[] | undefined;
 }
 
 /** A mapping without the removed pairs and with the added ones. */
 export function changedMapping(mapping: Record<string, string[]>, change: MappingChange): Record<string, string[]> {
   const changed = new Map(Object.entries(mapping).map(([given, gets]) => [given, [...gets]]));
-  for (const { given = '', gets = '' } of change.remove ?? []) {
+  for (const { Given: given = '', Gets: gets = '' } of change.Remove ?? []) {
     const left = changed.get(given)?.filter((each) => each !== gets) ?? [];
     if (left.length > 0) changed.set(given, left);
     else changed.delete(given);
   }
-  for (const { given = '', gets = '' } of change.add ?? []) {
+  for (const { Given: given = '', Gets: gets = '' } of change.Add ?? []) {
     if (given === '' || gets === '') {
-      throw new AppError('invalid', 'A mapping needs both "given" and "gets".', {
-        validations: [{ field: 'add', detail: 'both texts must not be empty' }],
+      throw new AppError('invalid', 'A mapping needs both "Given" and "Gets".', {
+        validations: [{ field: 'Add', detail: 'both texts must not be empty' }],
       });
     }
     changed.set(given, [...new Set([...(changed.get(given) ?? []), gets])]);

@@ -7,13 +7,13 @@ import { jobsById } from '../job/convert.ts';
 import { time } from '../time.ts';
 import { recentBuildTimes } from './build-times.ts';
 
-const UNKNOWN = { p50: null, p95: null };
+const UNKNOWN = { P50: null, P95: null };
 /** Of templates without recent builds, which share it: a list can have thousands of them. */
 const NO_TIMES: Template['build_time_stats'] = { start: UNKNOWN, stop: UNKNOWN, delete: UNKNOWN };
 
 function toBuildTimes(times: readonly BuildTimes[] | undefined): Template['build_time_stats'] {
   if (!times) return NO_TIMES;
-  const known = times.map(({ transition, p50, p95 }) => [transition, { p50: Math.round(p50), p95: Math.round(p95) }]);
+  const known = times.map(({ transition, p50, p95 }) => [transition, { P50: Math.round(p50), P95: Math.round(p95) }]);
   return { ...NO_TIMES, ...Object.fromEntries(known) };
 }
 

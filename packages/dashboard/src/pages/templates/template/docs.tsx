@@ -51,7 +51,7 @@ export default function TemplateDocs() {
               ['Used by', users === 0 ? 'Nobody yet' : users === 1 ? '1 person' : `${users} people`],
               [
                 'Start time',
-                start?.p50 ? <StartTime key="start" p50={start.p50} p95={start.p95 ?? start.p50} /> : 'No builds yet',
+                start?.P50 ? <StartTime key="start" p50={start.P50} p95={start.P95 ?? start.P50} /> : 'No builds yet',
               ],
               [
                 'Version',
