@@ -12,10 +12,13 @@ import {
   DeploymentStats,
   Entitlements,
   Experiment,
+  License,
   PrebuildsSettings,
+  Replica,
   SSHConfigResponse,
   UpdateAppearanceConfig,
   UpdateCheckResponse,
+  WorkspaceProxiesResponse,
 } from '../schema/deployment.ts';
 import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
 import { Line } from '../schema/kit.ts';
@@ -153,6 +156,24 @@ export const deploymentRoutes = {
     tag: 'WorkspaceProxies',
     auth: 'session',
     responses: { 200: RegionsResponse },
+  }),
+  'GET /workspaceproxies': route({
+    tag: 'WorkspaceProxies',
+    auth: 'session',
+    summary: 'The regions where people reach workspaces. This server is the primary one.',
+    responses: { 200: WorkspaceProxiesResponse },
+  }),
+  'GET /replicas': route({
+    tag: 'Deployment',
+    auth: 'session',
+    summary: 'The servers of this installation.',
+    responses: { 200: Type.Array(Replica) },
+  }),
+  'GET /licenses': route({
+    tag: 'Deployment',
+    auth: 'session',
+    summary: 'An empty list: no feature requires a license.',
+    responses: { 200: Type.Array(License) },
   }),
   'GET /applications/host': route({
     tag: 'Applications',

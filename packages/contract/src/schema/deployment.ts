@@ -858,6 +858,32 @@ export const WorkspaceProxiesResponse = named(
 );
 export type WorkspaceProxiesResponse = Static<typeof WorkspaceProxiesResponse>;
 
+export const Replica = named(
+  'Replica',
+  Type.Object({
+    created_at: Timestamp,
+    /** In microseconds. */
+    database_latency: Type.Integer(),
+    error: Type.String(),
+    hostname: Type.String(),
+    id: Uuid,
+    region_id: Type.Integer(),
+    relay_address: Type.String(),
+  }),
+);
+export type Replica = Static<typeof Replica>;
+
+export const License = named(
+  'License',
+  Type.Object({
+    claims: Type.Record(Type.String(), Type.Unknown()),
+    id: Type.Integer(),
+    uploaded_at: Timestamp,
+    uuid: Uuid,
+  }),
+);
+export type License = Static<typeof License>;
+
 export const SSHConfigResponse = named(
   'SSHConfigResponse',
   Type.Object({

@@ -50,15 +50,15 @@ test('each call of upstream’s client gets a status that it takes for success',
 
 test('the calls of version 2.25 without a route here belong to features that are missing here', () => {
   const missing = upstreamClientCalls().filter((call) => call['2.25'] && !ours.has(keyOf(call)));
-  const others = missing.filter(({ path }) => !MISSING_FEATURES.some((start) => path.startsWith(start)));
+  const others = missing.filter(
+    ({ method, path }) =>
+      !MISSING_FEATURES.some((start) => path.startsWith(start)) &&
+      !(MISSING_CHANGES.some((start) => path.startsWith(start)) && (method !== 'GET' || path.endsWith('{}'))),
+  );
   assert.deepEqual(others.map(keyOf), []);
 });
 
 /** Where the calls of features begin that this server does not have. missing-routes.txt lists each route. */
-const MISSING_FEATURES = [
-  '/api/v2/licenses',
-  '/api/v2/oauth2-provider/',
-  '/api/v2/workspaceproxies',
-  '/api/v2/replicas',
-  '/oauth2/',
-];
+const MISSING_FEATURES = ['/api/v2/oauth2-provider/', '/oauth2/'];
+/** Nothing here needs a license, and the server itself is the only proxy. */
+const MISSING_CHANGES = ['/api/v2/licenses', '/api/v2/workspaceproxies'];

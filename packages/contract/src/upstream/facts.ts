@@ -150,6 +150,7 @@ export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'GET /notifications/dispatch-methods': 'an object, not a list',
   'PUT /notifications/inbox/{id}/read-status': 'the notification and the number of unread ones',
   'GET /templates/{template}/versions/{templateversionname}': 'one version, not a list',
+  'GET /workspaceproxies': 'an object, not a list',
   'GET /users/{user}/quiet-hours': 'an object, not a list',
   'PUT /users/{user}/quiet-hours': 'an object, not a list',
   'GET /templates/{template}/acl/available': 'an object, not a list',

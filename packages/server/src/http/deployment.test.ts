@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
 import { after, before, test } from 'node:test';
 import type {
   DeploymentConfig,
@@ -6,7 +7,9 @@ import type {
   Entitlements,
   HealthcheckReport,
   RegionsResponse,
+  Replica,
   SSHConfigResponse,
+  WorkspaceProxiesResponse,
 } from '@platform/contract';
 import { createLogger } from '@platform/kit';
 import { createPerson, startTestServer, startTestWorkspace, type TestServer } from '@platform/testkit';
@@ -140,8 +143,29 @@ test('answers permission questions for every caller', async () => {
   assert.equal((await server.api('POST', '/authcheck', { body: bad })).status, 400);
 });
 
+test('names this server as the only region and replica, to administrators', async () => {
+  const { regions } = (await server.api<RegionsResponse>('GET', '/regions')).body;
+  const proxies = (await server.api<WorkspaceProxiesResponse>('GET', '/workspaceproxies')).body.regions;
+  assert.deepEqual(
+    proxies.map(({ id, name, path_app_url, status }) => [id, name, path_app_url, status?.status]),
+    [[regions[0]!.id, 'primary', server.accessUrl, 'ok']],
+  );
+  const replicas = (await server.api<Replica[]>('GET', '/replicas')).body;
+  assert.deepEqual(
+    replicas.map(({ hostname: name, error }) => [name, error]),
+    [[hostname(), '']],
+  );
+  assert.ok(replicas[0]!.database_latency > 0);
+  assert.deepEqual((await server.api('GET', '/licenses')).body, []);
+  for (const path of ['/workspaceproxies', '/replicas']) {
+    assert.equal((await server.api('GET', path, { token: member.token })).status, 404, path);
+  }
+});
+
 test('entitles every feature, and enables only those that exist', async () => {
-  const { features } = (await server.api<Entitlements>('GET', '/entitlements')).body;
+  const { features, has_license: licensed } = (await server.api<Entitlements>('GET', '/entitlements')).body;
+  // upstream's dashboard hides every feature without it
+  assert.equal(licensed, true);
   assert.deepEqual([...new Set(Object.values(features).map(({ entitlement }) => entitlement))], ['entitled']);
   const enabled = Object.keys(features).filter((name) => features[name]!.enabled);
   assert.deepEqual(enabled.sort(), [
@@ -158,6 +182,7 @@ test('entitles every feature, and enables only those that exist', async () => {
     'multiple_organizations',
     'template_rbac',
     'user_role_management',
+    'workspace_batch_actions',
     'workspace_prebuilds',
   ]);
 });

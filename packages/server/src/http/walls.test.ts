@@ -146,6 +146,7 @@ const EVERYBODY: RouteKey[] = [
   'GET /appearance',
   'GET /entitlements',
   'GET /regions',
+  'GET /licenses',
   'GET /applications/host',
   'GET /workspaceagents/connection',
   'GET /templates/examples',

@@ -6,7 +6,6 @@ import type {
   DeploymentStats,
   Entitlements,
   Experiment,
-  RegionsResponse,
   SSHConfigResponse,
 } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
@@ -96,12 +95,15 @@ export function availableExperiments(): AvailableExperiments {
   return { safe: [] };
 }
 
-/** Upstream's features, and whether this server has them. None requires a license. */
+/** Upstream's features up to version 2.36, and whether this server has them. None requires a license. */
 const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>> = {
   access_control: true,
   advanced_template_scheduling: true,
+  ai_governance_user_limit: false,
+  aibridge: false,
   appearance: true,
   audit_log: true,
+  boundary: false,
   browser_only: (config) => config.browserOnly,
   connection_log: true,
   control_shared_ports: true,
@@ -113,19 +115,24 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   multiple_external_auth: true,
   multiple_organizations: true,
   scim: (config) => config.scimAuthHeader !== '',
+  service_accounts: false,
+  task_batch_actions: false,
   template_rbac: true,
   user_limit: false,
   user_role_management: true,
-  workspace_batch_actions: false,
+  // upstream's dashboard starts, stops and deletes the workspaces one by one
+  workspace_batch_actions: true,
+  workspace_external_agent: false,
   workspace_prebuilds: true,
   workspace_proxy: false,
 };
 
+/** Upstream's dashboard looks at `has_license` before any feature, and shows walls without it. */
 export function entitlements({ clock, config }: Ctx): Entitlements {
   return {
     errors: [],
     warnings: [],
-    has_license: false,
+    has_license: true,
     trial: false,
     require_telemetry: false,
     refreshed_at: time(clock.now()),
@@ -138,28 +145,12 @@ export function entitlements({ clock, config }: Ctx): Entitlements {
   };
 }
 
-export function regions(ctx: Ctx): RegionsResponse {
-  return {
-    regions: [
-      {
-        id: ctx.deploymentId,
-        name: 'primary',
-        display_name: 'Default',
-        icon_url: '',
-        healthy: true,
-        path_app_url: ctx.accessUrl,
-        wildcard_hostname: appHost(ctx),
-      },
-    ],
-  };
-}
-
 export function applicationsHost(ctx: Ctx): AppHostResponse {
   return { host: appHost(ctx) };
 }
 
 /** The pattern of apps' hosts, with the port that people use. Empty without host names for apps. */
-function appHost({ config, accessUrl }: Ctx): string {
+export function appHost({ config, accessUrl }: Pick<Services, 'config' | 'accessUrl'>): string {
   const wildcard = parseWildcard(config.wildcardAccessUrl);
   return wildcard ? wildcardHost(wildcard, accessUrl) : '';
 }

@@ -12,10 +12,10 @@ import {
   entitlements,
   experiments,
   getDeploymentConfig,
-  regions,
   sshConfig,
 } from '../../app/deployment/info.ts';
 import { type ProfileKind, type ProfileRecorder, recordProfile } from '../../app/deployment/profiles.ts';
+import { regions, replicas, workspaceProxies } from '../../app/deployment/regions.ts';
 import { deploymentSecurity } from '../../app/deployment/security.ts';
 import { updateCheck } from '../../app/deployment/updates.ts';
 import { getPrebuildsSettings, updatePrebuildsSettings } from '../../app/prebuild/settings.ts';
@@ -73,6 +73,10 @@ export function generalHandlers({ health, cspReports, profiler, certificates, we
     'GET /prebuilds/settings': (ctx) => getPrebuildsSettings(ctx),
     'PUT /prebuilds/settings': (ctx, { body }) => updatePrebuildsSettings(ctx, body),
     'GET /regions': (ctx) => regions(ctx),
+    'GET /workspaceproxies': (ctx) => workspaceProxies(ctx),
+    'GET /replicas': (ctx) => replicas(ctx),
+    // nothing here needs a license
+    'GET /licenses': () => [],
     'GET /applications/host': (ctx) => applicationsHost(ctx),
     'GET /workspaceagents/connection': (ctx) => agentConnectionInfo(ctx),
     'POST /csp/reports': (ctx, { body }) => cspReports.take(body, ctx.ip),

@@ -1,0 +1,71 @@
+import { hostname } from 'node:os';
+import type { RegionsResponse, Replica, WorkspaceProxiesResponse } from '@platform/contract';
+import { errorText } from '@platform/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { ping } from '../../db/connect.ts';
+import type { Ctx } from '../context.ts';
+import { time } from '../time.ts';
+import { appHost } from './info.ts';
+
+// This server is the only place where people reach workspaces: one region, and one replica in it.
+
+const primaryRegion = (ctx: Ctx) => ({
+  id: ctx.deploymentId,
+  name: 'primary',
+  display_name: 'Default',
+  icon_url: '',
+  healthy: true,
+  path_app_url: ctx.accessUrl,
+  wildcard_hostname: appHost(ctx),
+});
+
+/** When this process started. */
+const startTime = () => new Date(performance.timeOrigin);
+
+export function regions(ctx: Ctx): RegionsResponse {
+  return { regions: [primaryRegion(ctx)] };
+}
+
+/** The regions with the details that administrators see. Upstream's dashboard asks for them instead of the regions. */
+export function workspaceProxies(ctx: Ctx): WorkspaceProxiesResponse {
+  authorize(ctx, 'read', { type: 'deployment_config' });
+  const started = time(startTime());
+  return {
+    regions: [
+      {
+        ...primaryRegion(ctx),
+        derp_enabled: false,
+        derp_only: false,
+        status: { status: 'ok', report: { errors: [], warnings: [] }, checked_at: time(ctx.clock.now()) },
+        created_at: started,
+        updated_at: started,
+        deleted: false,
+        version: ctx.version,
+      },
+    ],
+  };
+}
+
+/** The servers of this installation. */
+export async function replicas(ctx: Ctx): Promise<Replica[]> {
+  authorize(ctx, 'read', { type: 'deployment_config' });
+  const begun = ctx.clock.monotonic();
+  const error = await ping(ctx.sql).then(
+    () => '',
+    (err) => errorText(err),
+  );
+  return [
+    {
+      id: ctx.deploymentId,
+      hostname: hostname(),
+      created_at: time(startTime()),
+      relay_address: '',
+      region_id: PRIMARY_REGION_ID,
+      error,
+      database_latency: Math.round((ctx.clock.monotonic() - begun) * 1_000),
+    },
+  ];
+}
+
+/** Upstream's default number for the region of the server itself. */
+const PRIMARY_REGION_ID = 999;
