@@ -1,6 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { AppError, type Clock, type Logger } from '@platform/kit';
-import { MAX_MESSAGE_BYTES } from '@platform/wire/drpc/frames';
+import { AppError, backoff, type Clock, errorText, type Logger } from '@platform/kit';
+import { DrpcError, MAX_MESSAGE_BYTES } from '@platform/wire/drpc/frames';
+import { JOB_ERRORS } from '@platform/wire/job-errors';
 import { formatLogNumbers, LOG_SEQUENCE_KEY, type LogNumber } from '@platform/wire/log-sequence';
 import {
   CheckpointRequestSchema,
@@ -31,6 +32,15 @@ import { abortable, type Connection, type ServerLink } from './link.ts';
 const CALL_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 5 * 60_000;
 const CHUNK = 2 << 20;
+/** How long to repeat a call that makes the server fail. After that, the call may be the cause. */
+const MAX_FAILING_MS = 5 * 60_000;
+/** The texts with which servers without codes say that a job belongs to another daemon or has ended. */
+const NOT_OWNED = new Set([
+  'job not found',
+  'job already completed',
+  "job isn't running yet",
+  "you don't own this job",
+]);
 /** The intervals of heartbeats. Our server pushes changes and pings, so its heartbeats are only a fallback. */
 const HEARTBEAT_MS = { upstream: 500, own: 5_000 };
 
@@ -56,6 +66,7 @@ export class JobLink implements JobPort {
   readonly #lost = new AbortController();
   readonly #over = new AbortController();
   #lastUpdate = 0;
+  #delivering = false;
   readonly checkpoint?: (checkpoint: Checkpoint) => Promise<void>;
   readonly frozen?: FrozenPort;
   readonly requireEngine?: (constraints: readonly string[]) => Promise<void>;
@@ -177,6 +188,7 @@ export class JobLink implements JobPort {
         ? ({ case: 'completed', value: verdict.job } as const)
         : ({ case: 'failed', value: verdict.job } as const);
     const together = create(FinishRequestSchema, { logs, logNumbers: formatLogNumbers(numbers), result });
+    this.#delivering = true;
     await this.#call(async ({ daemon, control, finishes }) => {
       if (control && finishes && logs.length > 0 && isShort(together)) {
         await control.finish(together, this.#callOptions());
@@ -185,7 +197,7 @@ export class JobLink implements JobPort {
       if (logs.length > 0) await daemon.updateJob(...this.#report({ logs }, numbers, control !== undefined));
       if (verdict.kind === 'complete') await daemon.completeJob(verdict.job, this.#callOptions());
       else await daemon.failJob(verdict.job, this.#callOptions());
-    });
+    }, true);
   }
 
   /** Offers the server the state of a lost job. Undefined if the server does not support this. */
@@ -263,17 +275,42 @@ export class JobLink implements JobPort {
       const interval = control ? HEARTBEAT_MS.own : HEARTBEAT_MS.upstream;
       await this.#clock.sleep(interval, over);
       if (this.#clock.monotonic() - this.#lastUpdate < interval) continue;
-      const { canceled } = await this.update({});
-      if (canceled) this.cancel('The server canceled this job.');
+      const beat = await this.update({}).catch((err) => {
+        over.throwIfAborted();
+        this.#lost.signal.throwIfAborted();
+        this.#log.warn('a heartbeat failed; sending the next one', { job: this.#jobId, err });
+      });
+      if (beat?.canceled) this.cancel('The server canceled this job.');
     }
   }
 
-  async #call<T>(run: (connection: Connection) => Promise<T>): Promise<T> {
+  /**
+   * Makes a call, and repeats it while the server cannot answer it. Only an answer that names the ownership ends this
+   * daemon's right to the job, and only one that rejects the call is final.
+   */
+  async #call<T>(run: (connection: Connection) => Promise<T>, delivers = false): Promise<T> {
     const lost = this.#lost.signal;
-    return this.#link.call(async (connection) => {
-      await abortable(this.#resume(connection), lost);
-      return abortable(run(connection), lost);
-    }, lost);
+    const waits = backoff({ baseMs: 100, capMs: 10_000 });
+    const since = this.#clock.monotonic();
+    for (;;) {
+      let coded = false;
+      try {
+        return await this.#link.call(async (connection) => {
+          ({ coded } = connection);
+          await abortable(this.#resume(connection), lost);
+          return abortable(run(connection), lost);
+        }, lost);
+      } catch (err) {
+        lost.throwIfAborted();
+        const kind = kindOf(err, coded);
+        // while the verdict is on its way, it alone learns whether the job has ended
+        if (kind === 'not owned' && (delivers || !this.#delivering)) this.lose(errorText(err));
+        lost.throwIfAborted();
+        if (kind !== 'passing' && !(kind === 'failed' && this.#clock.monotonic() - since < MAX_FAILING_MS)) throw err;
+        this.#log.warn('the server cannot answer a call about a job; trying again', { job: this.#jobId, err });
+        await this.#clock.sleep(waits.next(), lost);
+      }
+    }
   }
 
   /** Resumes the job, once per connection. Our server first says whether this daemon still owns the job. */
@@ -302,6 +339,15 @@ export class JobLink implements JobPort {
   #callOptions(timeoutMs = CALL_TIMEOUT_MS): { timeoutMs: number; metadata?: Record<string, string> } {
     return { timeoutMs, ...epochMetadata(this.#epoch) };
   }
+}
+
+/** What an error of a call says. `final`: no other attempt can succeed. */
+function kindOf(err: unknown, coded: boolean): 'not owned' | 'final' | 'failed' | 'passing' {
+  if (!(err instanceof DrpcError) || !err.remote) return 'final';
+  if (!coded) return NOT_OWNED.has(err.message) ? 'not owned' : 'final';
+  if (err.code === JOB_ERRORS.notOwned) return 'not owned';
+  if (err.code === JOB_ERRORS.failed) return 'failed';
+  return err.code === 0 ? 'passing' : 'final';
 }
 
 /** Whether a message is as short as the server takes from any daemon. */

@@ -41,6 +41,8 @@ export interface Connection {
   control: Clients['control'] | undefined;
   /** Whether `control.finish` exists. */
   finishes: boolean;
+  /** Whether the server's errors have the codes of JOB_ERRORS. */
+  coded: boolean;
   /** Fires when the connection has ended. */
   ended: AbortSignal;
 }
@@ -117,7 +119,7 @@ export class ServerLink {
   }
 
   /**
-   * Makes a call, and repeats it on the next connection if the connection breaks. An error from the server is final.
+   * Makes a call, and repeats it on the next connection if the connection breaks. Rejects with an error of the server.
    */
   async call<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const waits = backoff({ baseMs: 25, ...RECONNECT });
@@ -220,7 +222,7 @@ export class ServerLink {
       headers: {
         ...this.#options.headers,
         'X-Coder-Build-Version': provisionerVersion,
-        [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', 'job-finish/1']),
+        [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', 'job-finish/1', 'job-errors/1']),
         // upstream's server ignores it
         'Platform-Engines': this.#engines,
         ...authHeaders(auth),
@@ -241,6 +243,7 @@ export class ServerLink {
         daemon,
         control: ours ? control : undefined,
         finishes: offered.has('job-finish/1'),
+        coded: offered.has('job-errors/1'),
         ended: ended.signal,
       },
       end: () => ended.abort(new AppError('unavailable', 'The connection to the server was lost.')),

@@ -111,9 +111,7 @@ export class ActiveJob {
       const { case: type, value } = verdict.job.type;
       // the server must still get the state of the build
       const failed = failure(job, error, type === 'workspaceBuild' ? { state: value.state } : {});
-      await jobLink.deliver({ verdict: { kind: 'fail', job: failed }, rest }).catch(() => {
-        throw new LostJobError(err.message);
-      });
+      await jobLink.deliver({ verdict: { kind: 'fail', job: failed }, rest });
       return 'fail';
     }
   }

@@ -6,6 +6,7 @@ import {
   acceptWebSocket,
   byteStream,
   CAPABILITIES_HEADER,
+  type Capability,
   type DrpcContext,
   DrpcError,
   formatCapabilities,
@@ -80,6 +81,15 @@ export class ScriptedServer {
   acceptResume = true;
   quotaOk = true;
   refuseComplete: string | undefined;
+  /** Whether its errors have the codes of JOB_ERRORS, from the next connection on. */
+  coded = false;
+  /** The errors of the next verdicts, with their codes. The verdicts after them are accepted. */
+  verdictErrors: DrpcError[] = [];
+  /** The number of verdicts that had such an error. */
+  get refused(): number {
+    return this.#refused;
+  }
+  #refused = 0;
   /** Whether to leave verdicts without an answer. */
   holdVerdicts = false;
   heldVerdicts = 0;
@@ -105,7 +115,7 @@ export class ScriptedServer {
         return;
       }
       const headers: Record<string, string> = ours
-        ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', ...(this.finishes ? FINISHES : [])]) }
+        ? { [CAPABILITIES_HEADER]: formatCapabilities(this.#capabilities()) }
         : {};
       const session = new YamuxSession(byteStream(acceptWebSocket(req, socket, head, { headers })), { role: 'server' });
       this.sessions.add(session);
@@ -121,6 +131,10 @@ export class ScriptedServer {
     const server = new ScriptedServer(options.ours ?? true);
     await new Promise<void>((resolve) => server.#http.listen(options.port ?? 0, '127.0.0.1', resolve));
     return server;
+  }
+
+  #capabilities(): Capability[] {
+    return ['job-control/1', ...(this.finishes ? FINISHES : []), ...(this.coded ? (['job-errors/1'] as const) : [])];
   }
 
   get port(): number {
@@ -232,6 +246,7 @@ export class ScriptedServer {
         return {};
       },
       failJob: (job: FailedJob) => {
+        this.#refuse();
         this.failed.push(job);
         return {};
       },
@@ -252,7 +267,15 @@ export class ScriptedServer {
     this.#positions = positions;
   }
 
+  #refuse(): void {
+    const error = this.verdictErrors.shift();
+    if (!error) return;
+    this.#refused += 1;
+    throw error;
+  }
+
   async #judge(): Promise<void> {
+    this.#refuse();
     if (this.holdVerdicts) {
       this.heldVerdicts++;
       await new Promise(() => {});
@@ -265,6 +288,7 @@ export class ScriptedServer {
       finish: async ({ logs, logNumbers, result }: FinishRequest, ctx: DrpcContext) => {
         if (!this.finishes) throw new DrpcError('unknown rpc');
         if (result.case === 'completed') await this.#judge();
+        else this.#refuse();
         this.epochs.push(ctx.metadata['platform-job-epoch']);
         this.updates.push(create(UpdateJobRequestSchema, { jobId: result.value?.jobId ?? '', logs }));
         this.#store(logs, logNumbers);

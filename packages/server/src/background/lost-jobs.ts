@@ -14,7 +14,7 @@ const PERIOD_MS = 5_000;
 
 /**
  * Ends or requeues jobs whose lease ran out, and cancels by force what was canceled and does not end. Leases do not run
- * out while the server or its database is away: at the start, and when the database is back, every running job gets a
+ * out while the server or its database is away or accepts no writes: at the start, and when the database is back, every running job gets a
  * fresh lease. Any other error leaves the leases as they are.
  */
 export function lostJobsTask(services: Services): BackgroundTask {

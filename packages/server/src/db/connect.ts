@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 
 /** A connection pool or a transaction in it. Every query takes one of them as its first argument. */
@@ -89,11 +90,35 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
   const known = () => sql.options.parsers[TEXT_ARRAY] !== undefined;
   Object.defineProperty(sql.options, 'fetch_types', { get: () => !known(), enumerable: true });
   const begin = sql.begin as (...args: unknown[]) => Promise<unknown>;
-  sql.begin = ((...args: unknown[]) => {
+  const run = (...args: unknown[]) => {
     const work = args.at(-1) as (tx: Tx) => unknown;
     return begin(...args.slice(0, -1), (tx: Tx) => withCollected(tx, work));
+  };
+  begunOnce.set(sql, run as Sql['begin']);
+  sql.begin = (async (...args: unknown[]) => {
+    for (let left = MAX_RACES; ; left -= 1) {
+      try {
+        return await run(...args);
+      } catch (err) {
+        if (left === 0 || !hasLostRace(err)) throw err;
+        // those that met each other do not meet again
+        await sleep(Math.random() * RACE_PAUSE_MS);
+      }
+    }
   }) as Sql['begin'];
   return sql;
+}
+
+/** How often a transaction runs again after it has met another one or a change of the schema. */
+const MAX_RACES = 5;
+/** The longest pause before it runs again, in ms. */
+const RACE_PAUSE_MS = 50;
+
+const begunOnce = new WeakMap<Sql, Sql['begin']>();
+
+/** Runs a transaction whose work must not run twice. `sql.begin` runs it again if it has lost a race. */
+export function beginOnce<T>(sql: Sql, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return begunOnce.get(sql)!(work) as Promise<T>;
 }
 
 /** Sends what a transaction has collected, in one statement. */
@@ -125,6 +150,14 @@ export async function ping(db: Db): Promise<void> {
   await db`SELECT 1`;
 }
 
+/**
+ * Resolves if the database accepts writes. A standby and a primary that is being replaced only answer reads.
+ * @throws PgError READ_ONLY
+ */
+export async function checkWritable(db: Db): Promise<void> {
+  await db`DELETE FROM site_config WHERE false`;
+}
+
 export interface PgError {
   code: string;
   constraint_name?: string;
@@ -140,12 +173,17 @@ export const UNIQUE_VIOLATION = '23505';
 /** An earlier statement of the transaction failed. */
 export const IN_FAILED_TRANSACTION = '25P02';
 export const SERIALIZATION_FAILURE = '40001';
+const DEADLOCK = '40P01';
+/** The server accepts no writes: it is a standby, or a primary that is being replaced. */
+export const READ_ONLY = '25006';
 export const FOREIGN_KEY_VIOLATION = '23503';
 /** A text contains NUL or is not valid UTF-8, in a column or in a JSON escape. */
 export const NOT_IN_REPERTOIRE = '22021';
 export const UNTRANSLATABLE_CHARACTER = '22P05';
 /** PostgreSQL canceled the statement because it exceeded its statement timeout. */
 export const QUERY_CANCELED = '57014';
+
+const codeOf = (err: unknown): string => (err as { code?: string } | undefined)?.code ?? '';
 
 const AWAY = new Set([
   // from the network
@@ -172,18 +210,61 @@ const AWAY = new Set([
   // from the database: this server hung in a transaction, or the transaction took too long
   '25P03',
   '25P04',
+  READ_ONLY,
 ]);
 /** The database's disk is full. */
 export const DISK_FULL = '53100';
 
-/** Whether the database was unreachable or had no space, so that a later attempt may succeed. */
+/**
+ * Whether the database was unreachable, had no space or accepted no writes, so that a later attempt may succeed. Leases
+ * stand still meanwhile.
+ */
 export function isUnreachable(err: unknown): boolean {
-  const code = (err as { code?: string })?.code ?? '';
+  const code = codeOf(err);
   // class 08: the connection failed
   return code === DISK_FULL || AWAY.has(code) || /^08\w{3}$/.test(code);
 }
 
+/** Something failed within PostgreSQL. It may be damaged data, which no attempt mends. */
+export const INTERNAL_ERROR = 'XX000';
+
+const PASSING = new Set([
+  SERIALIZATION_FAILURE,
+  DEADLOCK,
+  // a lock was not available in time
+  '55P03',
+  // PostgreSQL or its administrator canceled the statement
+  QUERY_CANCELED,
+  // an input or output error
+  '58030',
+  INTERNAL_ERROR,
+]);
+
+/**
+ * Whether a statement failed for a reason that lies in the database and not in the statement, so that a later attempt
+ * may succeed. The statement, or its transaction, has changed nothing, unless the connection was lost.
+ */
+export function isTransient(err: unknown): boolean {
+  const code = codeOf(err);
+  // class 53: memory, connections or space ran out
+  return isUnreachable(err) || PASSING.has(code) || /^53\w{3}$/.test(code) || isOutdatedPlan(err);
+}
+
+/**
+ * Whether a transaction met another one, or a change of the schema, so that it can run again immediately. It has changed
+ * nothing.
+ */
+function hasLostRace(err: unknown): boolean {
+  const code = codeOf(err);
+  return code === SERIALIZATION_FAILURE || code === DEADLOCK || isOutdatedPlan(err);
+}
+
+/** Whether a prepared statement was rejected because the schema has changed since. The driver prepares it again. */
+function isOutdatedPlan(err: unknown): boolean {
+  return codeOf(err) === '0A000' && (err as { routine?: string }).routine === 'RevalidateCachedQuery';
+}
+
 /** Whether the database rejected the data, and would again: it does not fit its type or violates a constraint. */
 export function isRejectedData(err: unknown): boolean {
-  return /^2[23]\w{3}$/.test((err as { code?: string })?.code ?? '');
+  return /^2[23]\w{3}$/.test(codeOf(err));
 }

@@ -46,7 +46,7 @@ const unsendable: Record<string, (tx: Tx) => PromiseLike<unknown>> = {
   'a value that JSON cannot express': (tx) =>
     tx`INSERT INTO things (id, data) VALUES (8, ${tx.json(circular as never)})`,
   'a value without a text': (tx) => tx`INSERT INTO things (id) VALUES (${Object.create(null)}::int)`,
-  'a date that is none': (tx) => tx`SELECT ${new Date(Number.NaN)}::timestamptz`,
+  'an invalid date': (tx) => tx`SELECT ${new Date(Number.NaN)}::timestamptz`,
   'a symbol': (tx) => tx`SELECT ${Symbol('x') as unknown as string}::text`,
   'a value that throws': (tx) => {
     const value = {
@@ -56,7 +56,7 @@ const unsendable: Record<string, (tx: Tx) => PromiseLike<unknown>> = {
     };
     return tx`SELECT ${value as unknown as string}::text`;
   },
-  'bytes that are none': (tx) => tx`INSERT INTO things (id, raw) VALUES (8, ${5 as unknown as Buffer}::bytea)`,
+  'a number for bytes': (tx) => tx`INSERT INTO things (id, raw) VALUES (8, ${5 as unknown as Buffer}::bytea)`,
   'too many parameters': (tx) =>
     tx`SELECT 1 WHERE 1 IN ${tx(Array.from({ length: 70_000 }, (_, i) => i) as unknown as number[])}`,
 };

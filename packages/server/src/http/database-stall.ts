@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 import { type Kept, ShortLived } from '../app/short-lived.ts';
-import { ping, type Sql } from '../db/connect.ts';
+import { checkWritable, isPgError, ping, READ_ONLY, type Sql } from '../db/connect.ts';
 
 /**
  * A database that neither answers nor breaks its connections (a stopped process, a frozen machine, a full disk under it)
@@ -14,7 +14,7 @@ export interface DatabaseStall {
    * `answered` meanwhile, such as a stream, is left alone.
    */
   guard<T>(work: Promise<T>, answered?: () => boolean): Promise<T>;
-  /** Resolves if the database answers. @throws AppError `unavailable` after two seconds at most. */
+  /** Resolves if the database answers and accepts writes. @throws AppError `unavailable` after two seconds at most. */
   answers(): Promise<void>;
   close(): void;
 }
@@ -36,9 +36,15 @@ const away = () =>
     detail: 'The request may still take effect when the database answers again.',
   });
 
+const readOnly = () =>
+  new AppError('unavailable', 'The database accepts no changes at the moment.', {
+    detail: 'It is a standby, or a primary that is being replaced. The server goes on when it accepts changes again.',
+  });
+
 /** @param sql a pool of one connection that nothing else uses */
 export function watchDatabaseStall(sql: Sql): DatabaseStall {
   const waiting = new ShortLived<Waiting>();
+  let checking: Promise<boolean | 'read-only'> | undefined;
   let asked: { since: number; answer: Promise<boolean> } | undefined;
 
   /** One query at a time. A second one would only wait behind the first. */
@@ -55,6 +61,19 @@ export function watchDatabaseStall(sql: Sql): DatabaseStall {
       if (!answered) giveUp();
     });
     return mine;
+  }
+
+  /** Whether the database accepts writes, or else does not answer. */
+  function writable(): Promise<boolean | 'read-only'> {
+    checking ??= checkWritable(sql)
+      .then(
+        () => true,
+        (err) => isPgError(err, READ_ONLY) && ('read-only' as const),
+      )
+      .finally(() => {
+        checking = undefined;
+      });
+    return checking;
   }
 
   /** The requests that have waited for long. */
@@ -107,9 +126,10 @@ export function watchDatabaseStall(sql: Sql): DatabaseStall {
       const late = new Promise<boolean>((resolve) => {
         timer = setTimeout(() => resolve(false), READY_MS);
       });
-      const answered = await Promise.race([ask().answer, late]);
+      const answered = await Promise.race([ask().answer.then((yes) => yes && writable()), late]);
       clearTimeout(timer);
       if (!answered) throw away();
+      if (answered === 'read-only') throw readOnly();
     },
     close: () => clearInterval(timer),
   };

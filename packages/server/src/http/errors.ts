@@ -1,8 +1,8 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { describeUnexpected } from '../app/unexpected.ts';
 import { notFound } from '../authz/not-found.ts';
-import { DISK_FULL, isPgError, isUnreachable, QUERY_CANCELED } from '../db/connect.ts';
 
 /** The only place that maps the code of an error to an HTTP status. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
@@ -28,14 +28,6 @@ export interface ErrorBody {
   validations?: { field: string; detail: string }[];
 }
 
-/** The messages for values that no column can store, by PostgreSQL's error codes. */
-const REFUSED_VALUES: Readonly<Record<string, string>> = {
-  '22003': 'A number of the request is too large.',
-  '54001': 'A value of the request is nested too deeply.',
-  '22021': 'A text of the request contains a character that cannot be stored.',
-  '22P05': 'A text of the request contains a character that cannot be stored.',
-};
-
 /** What a text of a format of our own must be. */
 const FORMATS: Readonly<Record<string, string>> = {
   'image-address': 'must be a path, or a URL that starts with https:// or http://',
@@ -43,7 +35,7 @@ const FORMATS: Readonly<Record<string, string>> = {
 
 const formatDetail = ({ format }: Record<string, unknown>): string | undefined => ownValue(FORMATS, String(format));
 
-/** Turns errors of Fastify and the database driver into an AppError. Unknown errors become `internal`, and their text stays in the log. */
+/** Turns errors of Fastify, the database and any other kind into an AppError. */
 export function toAppError(err: unknown, log: Logger, context: Record<string, unknown> = {}): AppError {
   if (isAppError(err)) return err;
   const fastify = err as FastifyError;
@@ -68,37 +60,11 @@ export function toAppError(err: unknown, log: Logger, context: Record<string, un
       },
     );
   }
-  const refused = isPgError(err) ? REFUSED_VALUES[err.code] : undefined;
-  if (refused !== undefined) {
-    log.warn('the database rejected a value that the server should have rejected', { ...context, err });
-    return new AppError('invalid', refused);
-  }
-  if (isPgError(err, DISK_FULL)) {
-    log.error('the disk of the database is full', { ...context, err });
-    return new AppError(
-      'unavailable',
-      "The disk of the server's database is full. Try again when an administrator has freed space.",
-    );
-  }
-  if (isUnreachable(err)) {
-    log.warn('the database is unreachable', { ...context, err });
-    return new AppError('unavailable', 'The database cannot be reached.');
-  }
   // the longest string of V8: the answer would be half a gigabyte
   if (err instanceof RangeError && err.message === 'Invalid string length') {
     return new AppError('too_large', 'The answer is too large. Ask for less of it with limit and offset.');
   }
-  if (isPgError(err, QUERY_CANCELED)) {
-    log.warn('the database canceled a statement that ran too long', { ...context, err });
-    return new AppError('timeout', 'The request took too long and was canceled. Use fewer or narrower filters.');
-  }
-  log.error('internal error', {
-    ...context,
-    err,
-    stack: (err as Error)?.stack,
-    pg: isPgError(err) ? err.code : undefined,
-  });
-  return new AppError('internal', 'An internal server error occurred.');
+  return describeUnexpected(err, log, context);
 }
 
 function fieldOf(path: string, params: Record<string, unknown> | undefined): string {

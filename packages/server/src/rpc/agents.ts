@@ -25,6 +25,7 @@ import { callsAfter, createLogWriters, logWriterCalls } from './agent/log-writer
 import { tailnetApi } from './agent/tailnet.ts';
 import { startWatching } from './agent/watching.ts';
 import { AGENT_BOUNDS } from './bounds.ts';
+import { describeCallError } from './call-errors.ts';
 import { patient } from './patience.ts';
 
 /** The window of our own agents' streams. Upstream's agents keep the protocol's 256 KiB. */
@@ -149,6 +150,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
       serveDrpc(session, [implement(Agent, patient(calls, log)), implement(Tailnet, tailnetApi())], {
         maxHeldBytes: MOST_HELD_BYTES,
         bounds: AGENT_BOUNDS,
+        describeError: describeCallError(log),
         onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
       });
       await session.closed;

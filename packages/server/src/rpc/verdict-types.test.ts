@@ -126,7 +126,7 @@ for (const kind of kinds) {
     }
   }
 
-  test(`update: ${NAMES[kind]} with what only an import finds`, async () => {
+  test(`update: ${NAMES[kind]} with the readme, variables and tags of a template`, async () => {
     const read = await jobs[kind]();
     const jobId = await take();
     const facts = { readme: Buffer.from('read me'), templateVariables: [{ name: 'v' }], workspaceTags: { a: 'b' } };

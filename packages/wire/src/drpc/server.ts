@@ -8,6 +8,7 @@ import {
   type DescMethodUnary,
   type DescService,
   fromBinary,
+  type Message,
   type MessageInitShape,
   type MessageShape,
 } from '@bufbuild/protobuf';
@@ -65,7 +66,7 @@ export interface ServeDrpcOptions {
   /**
    * Maps an error to what the caller receives. Default: DrpcErrors unchanged, the message of other errors with code 0.
    */
-  describeError?: (error: unknown) => { code: number; message: string };
+  describeError?: (error: unknown, method: string) => { code: number; message: string };
   maxMessageBytes?: number;
   /** The bytes of messages that all calls of the target may hold together. Default: only each call's own limit. */
   maxHeldBytes?: number;
@@ -86,6 +87,8 @@ function defaultDescription(error: unknown): { code: number; message: string } {
 }
 
 const EMPTY = new Uint8Array();
+/** The code for a request that cannot be decoded: an invalid argument, as in gRPC. */
+const UNREADABLE = 3;
 
 /** One call: the packets of one stream id. */
 class ServerCall {
@@ -184,8 +187,13 @@ class ServerCall {
   }
 
   #read(method: DescMethod, data: Uint8Array): unknown {
-    const message = fromBinary(method.input, data);
-    if (this.#bounds) boundsCheck(method.input, this.#bounds)(message);
+    let message: unknown;
+    try {
+      message = fromBinary(method.input, data);
+    } catch (err) {
+      throw new DrpcError(`The request is not a valid ${method.input.name} message.`, UNREADABLE, { cause: err });
+    }
+    if (this.#bounds) boundsCheck(method.input, this.#bounds)(message as Message);
     return message;
   }
 
@@ -298,7 +306,7 @@ class ServerTransport {
       if (!route) throw new DrpcError(`protocol error: unknown rpc: ${JSON.stringify(name)}`);
       await call.run(route, metadata);
     } catch (err) {
-      const delivered = await call.fail(describeError(err)).catch(() => false);
+      const delivered = await call.fail(describeError(err, name)).catch(() => false);
       if (delivered) onError?.(err, name);
     } finally {
       call.release();

@@ -22,16 +22,19 @@ export interface EndOfLog {
   numbers: LogNumber[] | undefined;
 }
 
+/** The job does not belong to the daemon that wrote. */
+export class NotOwned extends AppError {}
+
 /**
  * Explains why a daemon's write was rejected. Upstream's daemons compare the texts. In a transaction, `db` is the
  * transaction: with a second connection each, a few of them would take the whole pool and wait for one another.
  */
-export async function notOwned(db: Db, own: Ownership): Promise<AppError> {
+export async function notOwned(db: Db, own: Ownership): Promise<NotOwned> {
   const job = await ownershipState(db, own);
-  if (!job) return new AppError('not_found', 'job not found');
-  if (job.mine && job.completed) return new AppError('conflict', 'job already completed');
-  if (!job.started) return new AppError('conflict', "job isn't running yet");
-  return new AppError('conflict', "you don't own this job");
+  if (!job) return new NotOwned('not_found', 'job not found');
+  if (job.mine && job.completed) return new NotOwned('conflict', 'job already completed');
+  if (!job.started) return new NotOwned('conflict', "job isn't running yet");
+  return new NotOwned('conflict', "you don't own this job");
 }
 
 /**

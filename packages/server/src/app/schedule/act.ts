@@ -5,7 +5,7 @@
  */
 import { allow } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
-import { isUnreachable, type Tx } from '../../db/connect.ts';
+import { isTransient, type Tx } from '../../db/connect.ts';
 import { versionRules } from '../../db/queries/build-sources.ts';
 import { latestBuild } from '../../db/queries/builds.ts';
 import { type DueWorkspace, lockDueWorkspace, storeFailedAttempt, storeLooks } from '../../db/queries/schedules.ts';
@@ -43,7 +43,7 @@ export async function actOn(
     return await withAnswers(ctx, act, templateId);
   } catch (err) {
     // the workspace stays due
-    if (isUnreachable(err) || ctx.signal.aborted) throw err;
+    if (isTransient(err) || ctx.signal.aborted) throw err;
     await recordFailure(ctx, id, err);
     return undefined;
   }

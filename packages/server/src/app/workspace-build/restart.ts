@@ -9,7 +9,7 @@ import type { RestartWorkspaceRequest, WorkspaceBuild } from '@platform/contract
 import { AppError } from '@platform/kit';
 import { allow } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
-import { isUnreachable, type Tx } from '../../db/connect.ts';
+import { isTransient, type Tx } from '../../db/connect.ts';
 import { versionRules } from '../../db/queries/build-sources.ts';
 import { type BuildRow, buildById, latestBuild } from '../../db/queries/builds.ts';
 import {
@@ -157,7 +157,7 @@ export async function startAgain(ctx: Ctx, due: DueRestart): Promise<void> {
     );
   } catch (err) {
     // the restart stays due
-    if (isUnreachable(err) || ctx.signal.aborted) throw err;
+    if (isTransient(err) || ctx.signal.aborted) throw err;
     await recordFailure(ctx, due, err);
   }
 }

@@ -1,4 +1,4 @@
-import type { Sql, Tx } from '../connect.ts';
+import { beginOnce, type Sql, type Tx } from '../connect.ts';
 
 /** The first half of the advisory locks' keys, which separates them from others. */
 const SPACE = 0x7461_736b;
@@ -36,7 +36,7 @@ export async function withTaskLock<T>(
   name: string,
   work: (lost: AbortSignal) => Promise<T>,
 ): Promise<{ result: T } | undefined> {
-  return sql.begin(async (tx) => {
+  return beginOnce(sql, async (tx) => {
     const [row] = await tx<{ locked: boolean }[]>`
       SELECT pg_try_advisory_xact_lock(${taskLockKey(tx, name)}) AS locked, ${endWhenSilent(tx)}`;
     if (!row!.locked) return undefined;
@@ -49,5 +49,5 @@ export async function withTaskLock<T>(
     } finally {
       clearInterval(heartbeat);
     }
-  }) as Promise<{ result: T } | undefined>;
+  });
 }

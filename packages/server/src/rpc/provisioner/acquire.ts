@@ -1,12 +1,13 @@
 import { create } from '@bufbuild/protobuf';
-import { AppError, errorText } from '@platform/kit';
+import { AppError } from '@platform/kit';
 import type { DrpcContext } from '@platform/wire/drpc';
 import { type AcquiredJob, FailedJobSchema } from '@platform/wire/proto/provisionerd';
 import { failJob } from '../../app/job/complete.ts';
 import { acquiredJobMessage } from '../../app/job/message.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import { withoutCredential } from '../../app/provisioner/credential.ts';
-import { isUnreachable } from '../../db/connect.ts';
+import { describeUnexpected } from '../../app/unexpected.ts';
+import { isTransient } from '../../db/connect.ts';
 import { frozenIdOf } from '../../db/queries/frozen-versions.ts';
 import type { Owned, Ownership } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
@@ -69,15 +70,14 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
       });
     } catch (err) {
       // the daemon has left, or the database stays away
-      if (call.aborted || isUnreachable(err)) {
+      if (call.aborted || isTransient(err)) {
         await jobs.putBack(own);
         if (call.aborted) return undefined;
         throw err;
       }
       jobs.remove(job.id);
-      const text = errorText(err);
-      log.error('could not hand over a job', { job_id: job.id, err: text });
-      const error = `The job could not be handed to a daemon: ${text}`;
+      const { message, detail } = describeUnexpected(err, log, { job_id: job.id });
+      const error = ['The job could not be handed to a daemon:', message, detail].filter(Boolean).join(' ');
       await whenReachable(() => failJob(services, own, create(FailedJobSchema, { jobId: job.id, error })));
       throw err;
     }

@@ -37,12 +37,12 @@ export interface DaemonConnection extends ConnectedDaemon {
 }
 
 /** One connection of one daemon: its calls, and the jobs that it owns. */
-export function createDaemonConnection({ queue, uploads, cut, ...options }: ConnectionOptions): DaemonConnection {
+export function createDaemonConnection({ queue, uploads, ...options }: ConnectionOptions): DaemonConnection {
   const { daemon, ours } = options;
   const ended = new AbortController();
   const context: DaemonContext = { ...options, worker: workerOf(daemon, ours), ended: ended.signal };
   const jobs = new OwnedJobs(context);
-  const revocation = createRevocation(context, jobs, cut);
+  const revocation = createRevocation(context, jobs, options.cut);
   const acquire = acquireCalls(context, queue, jobs, revocation);
   const reports = jobReportCalls(context, jobs, revocation);
   const rpc = [

@@ -12,6 +12,7 @@ import type { EventMap } from '../../db/events.ts';
 import { type DaemonRow, daemonConnected, daemonDisconnected } from '../../db/queries/daemons.ts';
 import { noMetrics } from '../../metrics/metrics.ts';
 import { DAEMON_BOUNDS } from '../bounds.ts';
+import { describeCallError } from '../call-errors.ts';
 import { createDaemonBudgets, type DaemonBudget } from './budgets.ts';
 import { createDaemonConnection } from './connection.ts';
 import { type ConnectedDaemon, daemonUpkeepTasks } from './upkeep.ts';
@@ -39,7 +40,9 @@ const isOurs = (offered: Offered) => parseCapabilities(offered).has('job-control
 
 /** The headers of the 101 with which the server announces its own capabilities to our daemons. */
 export function daemonUpgradeHeaders(offered: Offered): Record<string, string> {
-  return isOurs(offered) ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', 'job-finish/1']) } : {};
+  return isOurs(offered)
+    ? { [CAPABILITIES_HEADER]: formatCapabilities(['job-control/1', 'job-finish/1', 'job-errors/1']) }
+    : {};
 }
 
 function changeOf(daemon: DaemonRow): EventMap['object_changed'] {
@@ -98,6 +101,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         maxMessageBytes: budget.maxMessageBytes,
         budget: budget.budget,
         bounds: DAEMON_BOUNDS,
+        describeError: describeCallError(log, { coded: isOurs(offered) }),
         onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
       });
       try {

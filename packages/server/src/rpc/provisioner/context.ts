@@ -13,6 +13,8 @@ export interface DaemonContext {
   /** Whether the daemon is one of this platform's, which use more calls than upstream's daemons. */
   ours: boolean;
   log: Logger;
+  /** Ends the connection. */
+  cut(): void;
   /** Aborted when the connection ends. */
   ended: AbortSignal;
 }

@@ -103,5 +103,10 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
     },
   };
 
-  return { upstream: patient(upstream, log, showNul), ours: patient(ours, log, showNul) };
+  // Upstream's daemons take every answer for final, and repeat a call only after their connection has ended.
+  const giveUp = context.ours ? () => {} : context.cut;
+  return {
+    upstream: patient(upstream, log, { prepare: showNul, giveUp }),
+    ours: patient(ours, log, { prepare: showNul }),
+  };
 }

@@ -1,6 +1,6 @@
 import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
 import { createWakeUp } from '../../app/wake-up.ts';
-import { isUnreachable } from '../../db/connect.ts';
+import { isTransient } from '../../db/connect.ts';
 import { jobsOfWorker } from '../../db/queries/job-ownership.ts';
 import type { DaemonContext } from './context.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
@@ -32,7 +32,7 @@ export function noticeCalls({ services, worker, ended }: DaemonContext, jobs: Ow
         await wait(LOOK_AGAIN_MS);
         if (jobs.size === 0) continue;
         const rows = await jobsOfWorker(services.sql, worker, jobs.ids()).catch((err) => {
-          if (isUnreachable(err)) return []; // the next look finds it
+          if (isTransient(err)) return []; // the next look finds it
           throw err;
         });
         for (const row of rows) {

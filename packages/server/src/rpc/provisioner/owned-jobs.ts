@@ -1,5 +1,5 @@
 import { AppError, errorText } from '@platform/kit';
-import { notOwned } from '../../app/job/complete.ts';
+import { NotOwned, notOwned } from '../../app/job/complete.ts';
 import { createLogKeeper, type LogKeeper } from '../../app/job/log-keeper.ts';
 import { putBackJob } from '../../app/job/post.ts';
 import { insertJobLogs } from '../../db/queries/job-logs.ts';
@@ -90,7 +90,7 @@ export class OwnedJobs {
       return { own, logs: known?.logs ?? createLogKeeper(), confirmed: true, since: performance.now() };
     }
     const job = await jobById(services.sql, jobId);
-    if (!job) throw new AppError('not_found', 'job not found');
+    if (!job) throw new NotOwned('not_found', 'job not found');
     const own = this.ownership(jobId, job.acquire_epoch);
     if (job.worker_id !== daemon.id) throw await notOwned(services.sql, own);
     const taken = { own, logs: createLogKeeper(), confirmed: true, since: performance.now() };

@@ -25,7 +25,9 @@ export async function dialAsDaemon(server: TestServer, name: string, as: Joining
       ...(as.psk === undefined ? {} : { 'Coder-Provisioner-Daemon-PSK': as.psk }),
       ...(as.key === undefined ? {} : { 'Coder-Provisioner-Daemon-Key': as.key }),
       ...(as.token === undefined ? {} : { Cookie: `coder_session_token=${as.token}` }),
-      ...(as.ours ? { 'Platform-Capabilities': formatCapabilities(['job-control/1', 'job-finish/1']) } : {}),
+      ...(as.ours
+        ? { 'Platform-Capabilities': formatCapabilities(['job-control/1', 'job-finish/1', 'job-errors/1']) }
+        : {}),
     },
   });
   return connection;
