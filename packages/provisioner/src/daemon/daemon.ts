@@ -93,6 +93,8 @@ export interface DaemonOptions {
   link?: ServerLink | undefined;
   /** The socket of the launcher, which starts builds under uids of their own; see isolation/protocol.ts. */
   launcherPath?: string | undefined;
+  /** A folder of the daemon for the sockets that builds with uids of their own connect to. */
+  socketsDir?: string | undefined;
 }
 
 export interface ProvisionerDaemon {

@@ -21,9 +21,11 @@ export async function findMachine(
   options: Omit<DaemonOptions, 'name' | 'workDir'>,
   signal?: AbortSignal,
 ): Promise<Machine> {
-  const { cacheDir, launcherPath, log, clock } = options;
+  const { cacheDir, launcherPath, socketsDir, log, clock } = options;
   const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
-  const launcher = launcherPath ? new (await import('../isolation/client.ts')).Launcher(launcherPath) : undefined;
+  const launcher = launcherPath
+    ? new (await import('../isolation/client.ts')).Launcher(launcherPath, socketsDir)
+    : undefined;
   await ensureDirectory(cacheDir, { mode: folderMode(launcher) });
   const engines = await findEngines(
     { paths: options.terraformBinaries ?? [], named: options.namedEngines ?? [] },

@@ -48,6 +48,7 @@ export class ActiveJob {
     const { jobId, epoch } = session.entry;
     const { launcher } = options.tools;
     session.clear = launcher && ((uid, dirs) => launcher.clear(uid, dirs));
+    session.socketsDir = launcher?.socketsDir;
     session.release = launcher && (() => launcher.release(session.dir));
     this.jobLink = new JobLink({ link, jobId, epoch: BigInt(epoch), acquiredOn, log, clock });
     this.done = this.#work();

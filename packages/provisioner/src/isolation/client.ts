@@ -48,9 +48,12 @@ export interface Program {
 /** The client of the launcher, for daemons and runners; see protocol.ts. */
 export class Launcher {
   readonly socketPath: string;
+  /** A folder of the daemon for the sockets that builds connect to. Builds see it, and its path is short. */
+  readonly socketsDir: string | undefined;
 
-  constructor(socketPath: string) {
+  constructor(socketPath: string, socketsDir?: string) {
     this.socketPath = socketPath;
+    this.socketsDir = socketsDir;
   }
 
   /**

@@ -290,6 +290,7 @@ test('two launchers of an installation give a key the same uid, at once and late
 
 test('reuses the uids of 64 jobs that left processes and files', { skip }, async () => {
   const base = mkdtempSync(join(dir, 'spare-'));
+  chmodSync(base, 0o711);
   const spares = { first: block.first + 1_000, count: SPARE_UIDS + 3 };
   const users = new Users(spares, { base, builds: base });
   const sleepers: ChildProcess[] = [];
@@ -298,7 +299,7 @@ test('reuses the uids of 64 jobs that left processes and files', { skip }, async
     const session = join(base, `session-${number}`);
     mkdirSync(session);
     const { uid: own, home } = await users.spare(session);
-    planted.push(join(tmpdir(), `platform-left-${crypto.randomUUID()}`));
+    planted.push(join('/tmp', `platform-left-${crypto.randomUUID()}`));
     const script = `mkdir -p "$1/a" ${home}/a; touch "$1/a/b" ${home}/a/b; chmod 0 "$1/a" ${home}/a; exec sleep 600`;
     const sleeper = spawn('sh', ['-c', script, 'sh', planted[number]!], { uid: own, gid: own, stdio: 'ignore' });
     sleepers.push(sleeper);

@@ -29,11 +29,14 @@ import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
 import { processRef } from '../runner/process-ref.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
+import { giveEnvironment, Rooms } from './rooms.ts';
 import { Users } from './users.ts';
 import { emptyFolders } from './vacate.ts';
 
 const MAX_LINE = 8 << 20;
 const REQUEST_MS = 30_000;
+/** Where root finds the programs of the system. */
+const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
 
 /**
@@ -124,7 +127,13 @@ class Launcher {
       say(
         'setpriv is not installed, so builds can run setuid programs and gain other uids. Install util-linux to prevent this',
       );
-    this.#users = new Users(block, { base, builds: daemonDir, setuid, say });
+    const rooms = new Rooms(base, daemonDir);
+    const possible = rooms.isPossible();
+    if (!possible)
+      say(
+        'this system does not allow private temporary folders (mount namespaces), so the files that an import leaves in /tmp are found by a search of it',
+      );
+    this.#users = new Users(block, { base, builds: daemonDir, setuid, say, rooms: possible ? rooms : undefined });
   }
 
   async handle(socket: Socket, request: LauncherRequest): Promise<void> {
@@ -159,21 +168,17 @@ class Launcher {
       case 'clear': {
         this.#check(request.uid);
         const dirs = request.dirs.map((dir) => this.#below(dir));
-        await emptyFolders(request.uid, dirs);
+        await emptyFolders(this.#users.runAs(request.uid), dirs);
         return reply(socket, { ok: true }, true);
       }
       case 'hold': {
         this.#check(request.uid);
         // cat exits when its standard input closes, also if the launcher is killed
-        const child = spawn('/bin/cat', {
-          cwd: '/',
-          env: {},
-          uid: request.uid,
-          gid: request.uid,
-          stdio: ['pipe', 'ignore', 'ignore'],
-        });
-        child.stdin.on('error', () => {});
-        socket.once('close', () => child.stdin.destroy());
+        const program = { file: '/bin/cat', args: [], cwd: '/', env: {} };
+        const child = await this.#start(request.uid, program, ['pipe', 'ignore', 'ignore'], { cwd: '/' });
+        child.stdin!.on('error', () => {});
+        socket.once('close', () => child.stdin!.destroy());
+        if (socket.destroyed) child.stdin!.destroy();
         socket.resume();
         const exit = ended(child);
         if (child.pid === undefined) await exit;
@@ -199,13 +204,10 @@ class Launcher {
     try {
       folder = this.#open(request.cwd);
       const [file, ...args] = [...this.#wrapper, request.file, ...request.args] as [string, ...string[]];
-      const child = spawn(file, args, {
+      const { uid, cwd, env } = request;
+      const child = await this.#start(uid, { file, args, cwd, env }, ['ignore', outputs[0]!, outputs[1]!], {
         cwd: `/proc/self/fd/${folder}`,
-        env: request.env,
-        uid: request.uid,
-        gid: request.uid,
         detached: true,
-        stdio: ['ignore', outputs[0]!, outputs[1]!],
       });
       closeSync(folder);
       folder = undefined;
@@ -220,6 +222,20 @@ class Launcher {
       if (folder !== undefined) closeSync(folder);
       for (const stream of outputs) stream.destroy();
     }
+  }
+
+  /** Starts a program of a uid, in its room if it has one. On the machine, it starts in the folder that `spawned` names. */
+  async #start(
+    uid: number,
+    program: { file: string; args: string[]; cwd: string; env: Record<string, string> },
+    stdio: ('pipe' | 'ignore' | Socket)[],
+    spawned: { cwd: string; detached?: boolean },
+  ): Promise<ChildProcess> {
+    const entered = await this.#users.room(uid)?.enter(uid, program);
+    if (!entered) return spawn(program.file, program.args, { ...spawned, env: program.env, uid, gid: uid, stdio });
+    const child = spawn(entered.file, entered.args, { ...spawned, cwd: '/', env: { PATH }, stdio: [...stdio, 'pipe'] });
+    giveEnvironment(child, entered);
+    return child;
   }
 
   /** Rejects the daemon's own uid and every uid outside the block. */

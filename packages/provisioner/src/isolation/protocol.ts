@@ -19,6 +19,8 @@ export interface BuildUser {
   home: string;
   /** The name of the system user, if one exists. */
   name?: string;
+  /** Its own folder for temporary files. Absent: that of the machine. */
+  tmp?: string;
   /** Whether other jobs get the uid after this one. Absent: unknown. */
   spare?: boolean;
 }

@@ -14,7 +14,8 @@ import {
 import { join } from 'node:path';
 import { AppError, ensureDirectorySync, errorText, processesWith, type UidBlock } from '@platform/kit';
 import { type BuildUser, type OwnKey, SPARE_UIDS } from './protocol.ts';
-import { endProcesses, removeFiles, setuidFile } from './vacate.ts';
+import { publicFolders, type Rooms } from './rooms.ts';
+import { emptyFolder, endProcesses, inRoom, onMachine, type RunAs, removeFrom, setuidFile } from './vacate.ts';
 
 const COMMAND_TIMEOUT_MS = 30_000;
 /** Longer than the resolution of a file's time. */
@@ -22,10 +23,17 @@ const CLOCK_TICK_MS = 1_000;
 /** The most uids that get a user name: every process that looks up a user reads the whole list. */
 const MOST_NAMES = 2_000;
 
+/** The folder for temporary files in a home. */
+const TMP = 'tmp';
+
 interface Record_ {
   /** The key of a `user` request, or the session folder of a `spare` request. */
   key: string;
   name?: string;
+  /** Whether its processes run in a room, so that they leave nothing in the machine's folders. */
+  room?: boolean;
+  /** Whether its home has a folder for temporary files. */
+  tmp?: boolean;
 }
 
 /** The uids that an installation has given out. Each is a file in `<base>/uids` that only root can write. */
@@ -36,19 +44,24 @@ export class Users {
   readonly #builds: string;
   readonly #setuid: boolean;
   readonly #say: (text: string) => void;
+  readonly #rooms: Rooms | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   /** The uids by key, and when their folder had changed last. Another launcher can change it. */
   #known: { uids: Map<string, number>; changed: number | undefined } = { uids: new Map(), changed: undefined };
 
-  /** `setuid`: whether builds can run setuid programs. If so, a file that an earlier job left can give them its uid. */
+  /**
+   * `setuid`: whether builds can run setuid programs. If so, a file that an earlier job left can give them its uid.
+   * `rooms`: where uids run that other jobs get later. Absent: the system does not allow rooms.
+   */
   constructor(
     block: UidBlock,
-    given: { base: string; builds: string; setuid?: boolean; say?: (text: string) => void },
+    given: { base: string; builds: string; setuid?: boolean; rooms?: Rooms | undefined; say?: (text: string) => void },
   ) {
     const { base } = given;
     this.#block = block;
     this.#builds = given.builds;
     this.#setuid = given.setuid ?? false;
+    this.#rooms = given.rooms;
     this.#dir = join(base, 'uids');
     this.#homes = join(base, 'homes');
     this.#say = given.say ?? (() => {});
@@ -60,17 +73,41 @@ export class Users {
   /** The permanent uid of a key. With `person`, the uid gets a user name if the system allows one. */
   user(key: string, person: string | undefined, own?: OwnKey): BuildUser {
     const from = this.#block.first + 1 + SPARE_UIDS;
-    const take = (wanted: string) =>
-      this.#find(wanted) ?? this.#take(wanted, from, this.#block.first + this.#block.count);
-    const uid = (own && this.#find(own.key)) ?? take(own?.take ? own.key : key);
-    const home = this.#home(uid);
+    const take = (wanted: Record_) =>
+      this.#find(wanted.key) ?? this.#take(wanted, from, this.#block.first + this.#block.count);
+    const uid = (own && this.#find(own.key)) ?? take(own?.take ? this.#temporary(own.key) : { key });
+    const user = this.#user(uid);
     const record = this.#read(uid)!;
     if (record.name === undefined && person !== undefined) {
-      const name = this.#makeUser(uid, home, person);
+      const name = this.#makeUser(uid, user.home, person);
       if (name !== undefined) this.#write(uid, { ...record, name });
-      return { uid, home, ...(name === undefined ? {} : { name }) };
+      return { ...user, ...(name === undefined ? {} : { name }) };
     }
-    return { uid, home, ...(record.name === undefined ? {} : { name: record.name }) };
+    return user;
+  }
+
+  /** The room of a uid. Undefined if its processes see the machine's folders. @throws AppError `unavailable` */
+  room(uid: number): Rooms | undefined {
+    if (!this.#read(uid)?.room) return undefined;
+    if (this.#rooms) return this.#rooms;
+    throw new AppError('unavailable', `The system no longer allows private temporary folders, which uid ${uid} has.`);
+  }
+
+  /** How programs of a uid run. */
+  runAs(uid: number): RunAs {
+    const rooms = this.room(uid);
+    return rooms ? inRoom(uid, rooms) : onMachine(uid);
+  }
+
+  /** The record of a uid that another job gets later. */
+  #temporary(key: string): Record_ {
+    return { key, tmp: true, ...(this.#rooms ? { room: true } : {}) };
+  }
+
+  #user(uid: number): BuildUser {
+    const { name, tmp } = this.#read(uid) ?? {};
+    const home = this.#home(uid);
+    return { uid, home, ...(name === undefined ? {} : { name }), ...(tmp ? { tmp: join(home, TMP) } : {}) };
   }
 
   /** Frees the uid of a workspace that had one for itself. */
@@ -87,13 +124,13 @@ export class Users {
   spare(session: string): Promise<BuildUser> {
     return this.#inTurn(async () => {
       const known = this.#find(session);
-      if (known !== undefined) return { uid: known, home: this.#home(known) };
+      if (known !== undefined) return this.#user(known);
       const from = this.#block.first + 1;
       for (let uid = from; uid < from + SPARE_UIDS; uid++) {
         const record = this.#read(uid);
         if (record && existsSync(record.key)) continue;
         if (!(await this.#vacate(uid))) continue;
-        if (this.#create(uid, { key: session })) return { uid, home: this.#home(uid) };
+        if (this.#create(uid, this.#temporary(session))) return this.#user(uid);
       }
       throw new AppError(
         'unavailable',
@@ -107,7 +144,7 @@ export class Users {
     return this.#inTurn(async () => {
       const uid = this.#find(session);
       if (uid === undefined || uid > this.#block.first + SPARE_UIDS) return;
-      if (existsSync(session)) await endProcesses(uid);
+      if (existsSync(session)) await endProcesses(uid, this.runAs(uid));
       else await this.#vacate(uid);
     });
   }
@@ -125,9 +162,14 @@ export class Users {
     const known = existsSync(join(this.#dir, String(uid))) || existsSync(home);
     if (!known && processesWith((id) => id === uid).length === 0) return true;
     try {
-      if (!(await endProcesses(uid))) throw new Error('cannot end its processes');
-      await removeFiles(uid, home);
-      // removeFiles emptied the folder with the uid's rights. Root removes only the folder itself.
+      const rooms = this.room(uid);
+      const runAs = this.runAs(uid);
+      if (!(await endProcesses(uid, runAs))) throw new Error('cannot end its processes');
+      if (existsSync(home)) await emptyFolder(runAs, home);
+      // what a build in a room leaves depends on that build alone. Elsewhere its files have to be found among all others
+      await removeFrom(runAs, rooms ? rooms.shared : publicFolders());
+      await rooms?.close(uid, (dir) => emptyFolder(runAs, dir));
+      // the uid emptied the folder with its rights. Root removes only the folder itself.
       if (existsSync(home)) rmdirSync(home);
       const left = this.#setuid ? await setuidFile(uid, [this.#homes, this.#builds]) : undefined;
       if (left !== undefined) throw new Error(`its setuid file ${JSON.stringify(left)} still exists`);
@@ -139,9 +181,9 @@ export class Users {
     }
   }
 
-  #take(key: string, from: number, to: number): number {
+  #take(record: Record_, from: number, to: number): number {
     const used = new Set(readdirSync(this.#dir).map(Number));
-    for (let uid = from; uid < to; uid++) if (!used.has(uid) && this.#create(uid, { key })) return uid;
+    for (let uid = from; uid < to; uid++) if (!used.has(uid) && this.#create(uid, record)) return uid;
     throw new AppError(
       'unavailable',
       `All ${to - from} uids of this installation are in use. Use external provisioner daemons.`,
@@ -191,6 +233,11 @@ export class Users {
     if (!existsSync(home)) {
       mkdirSync(home, { mode: 0o700 });
       chmodSync(home, 0o700);
+      if (this.#read(uid)?.tmp) {
+        // before the uid can put a link in its place
+        mkdirSync(join(home, TMP), { mode: 0o700 });
+        chownSync(join(home, TMP), uid, uid);
+      }
       chownSync(home, uid, uid);
     }
     return home;

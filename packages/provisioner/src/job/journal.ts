@@ -77,6 +77,8 @@ export class Session {
   readonly dir: string;
   /** Empties folders that belong to the job's own user. Set if there is a launcher. */
   clear: ((uid: number, dirs: string[]) => Promise<void>) | undefined;
+  /** The folder for the sockets of builds with their own uids. Set if there is a launcher. */
+  socketsDir: string | undefined;
   /** Ends the processes that a job with a spare uid left behind. Set if there is a launcher. */
   release: (() => Promise<void>) | undefined;
   #entry: JournalEntry;
@@ -234,7 +236,7 @@ export class Session {
     // the daemon owns both folders. Only in folders below them could the build lead it elsewhere with a link
     const removed = [this.templateDir, this.outDir].map(removeFew);
     if (removed.includes(false)) await this.#clear();
-    removeSockets(this.dir);
+    removeSockets(this.dir, this.socketsDir);
     if (!removeFew(this.dir)) await rm(this.dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 250 });
     await this.#release();
   }

@@ -186,7 +186,12 @@ export class JobTerraform {
     const { env, session } = this.#ctx;
     const { user } = session.entry;
     if (!user) return env;
-    return { ...env, HOME: user.home, ...(user.name ? { USER: user.name, LOGNAME: user.name } : {}) };
+    return {
+      ...env,
+      HOME: user.home,
+      ...(user.tmp ? { TMPDIR: user.tmp } : {}),
+      ...(user.name ? { USER: user.name, LOGNAME: user.name } : {}),
+    };
   }
 
   /**
@@ -273,7 +278,7 @@ export class JobTerraform {
   async #provide(env: Env): Promise<Provided> {
     const { session, runner, attachProvider, launcher } = this.#ctx;
     const user = await this.#user();
-    const sockets = socketDir(session.dir, user !== undefined);
+    const sockets = socketDir(session.dir, user && launcher?.socketsDir);
     try {
       const run = await runner.prepare({
         ...(user && launcher ? { as: { launcher: launcher.socketPath, uid: user.uid } } : {}),

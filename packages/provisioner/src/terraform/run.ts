@@ -37,20 +37,20 @@ const SOCKETS_NOTE = 'sockets';
 
 /**
  * Creates a directory of mode 0700 for a provider's socket: in the session's directory if the path is short enough,
- * otherwise a temporary one. The session stores the path of a temporary one, because a killed daemon does not remove
+ * otherwise a temporary one, for builds with uids of their own in `shared`. The session stores the path of a temporary one, because a killed daemon does not remove
  * it.
  */
-export function socketDir(sessionDir: string, shared = false): { path: string; remove(): void } {
+export function socketDir(sessionDir: string, shared?: string): { path: string; remove(): void } {
   if (join(sessionDir, 'provider-00.sock').length <= MAX_SOCKET_PATH) return { path: sessionDir, remove: () => {} };
-  const path = mkdtempSync(join(tmpdir(), 'prov-'));
+  const path = mkdtempSync(join(shared ?? tmpdir(), 'prov-'));
   // the build's uid must be able to enter it. The mode of the socket controls who may connect.
-  if (shared) chmodSync(path, 0o711);
+  if (shared !== undefined) chmodSync(path, 0o711);
   writeFileSync(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
 /** Removes the temporary directory that the session's last run may have left. */
-export function removeSockets(sessionDir: string): void {
+export function removeSockets(sessionDir: string, shared?: string): void {
   let name = '';
   try {
     name = readFileSync(join(sessionDir, SOCKETS_NOTE), 'utf8');
@@ -58,7 +58,7 @@ export function removeSockets(sessionDir: string): void {
     // there was none
   }
   // the template's commands can write there too
-  if (/^prov-\w{6}$/.test(name)) rmSync(join(tmpdir(), name), { recursive: true, force: true });
+  if (/^prov-\w{6}$/.test(name)) rmSync(join(shared ?? tmpdir(), name), { recursive: true, force: true });
 }
 
 export interface FollowOptions {

@@ -41,7 +41,7 @@ export interface BuiltinDaemonsInput {
   /** Values that no child may inherit under any name. */
   secretValues: string[];
   /** Absent: daemons and builds share the uid of this process. */
-  isolation?: { uids: UidBlock; launcherPath: string } | undefined;
+  isolation?: { uids: UidBlock; launcherPath: string; socketsDir: string } | undefined;
 }
 
 export interface BuiltinDaemonsOptions {
@@ -175,7 +175,7 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
     version: given.version,
     verbose: config.verbose,
     secretValues,
-    isolation: uids && { uids, launcherPath: socket.beside('launcher.sock') },
+    isolation: uids && { uids, launcherPath: socket.beside('launcher.sock'), socketsDir: place.sockets },
   };
   const env = {
     ...daemonEnvironment(given.env, secretValues),
@@ -256,7 +256,7 @@ export function folders(
   configDir: string,
   cacheDirectory: string,
   uids: UidBlock | undefined,
-): { base: string; daemons: string; home: string } {
+): { base: string; daemons: string; home: string; sockets: string } {
   const isRoot = process.getuid?.() === 0;
   const name = isRoot ? join('provisioners', directoryHash(configDir)) : 'provisioners';
   const base = join(isRoot ? ROOT_HOME : configDir, name);
@@ -276,13 +276,15 @@ export function folders(
   const daemons = isRoot ? join(place, 'daemons') : base;
   // beside the daemons' folder, not in it: root follows no link that a daemon could put in its place
   const home = isRoot ? join(place, 'daemons-home') : join(daemons, 'home');
-  for (const dir of [daemons, home]) {
+  // the base's path is short, as paths of sockets have to be
+  const sockets = isRoot ? join(base, 'sockets') : daemons;
+  for (const dir of new Set([daemons, home, sockets])) {
     ensureDirectorySync(dir, { mode: 0o700 });
     if (!uids) continue;
     chownSync(dir, daemonUid(uids), daemonUid(uids));
-    chmodSync(dir, dir === daemons ? 0o711 : 0o700);
+    chmodSync(dir, dir === home ? 0o700 : 0o711);
   }
-  return { base, daemons, home };
+  return { base, daemons, home, sockets };
 }
 
 /** Waits a moment for the process to end; one that still has a run goes on by itself. */

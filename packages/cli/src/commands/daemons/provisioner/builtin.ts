@@ -37,6 +37,7 @@ async function runDaemons(env: NodeJS.ProcessEnv, input: BuiltinDaemonsInput): P
     auth: { installationSecret: input.installationSecret },
     cacheDir: input.cacheDir,
     launcherPath: input.isolation?.launcherPath,
+    socketsDir: input.isolation?.socketsDir,
     terraformBinaries: input.terraformBinaries,
     namedEngines: input.terraformDownloads.map(parseNamedEngine),
     attachProvider: input.terraformProvider !== 'registry',
