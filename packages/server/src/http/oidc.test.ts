@@ -14,6 +14,7 @@ import {
   KEYED_CLIENT,
   startIdentityProvider,
 } from '@platform/testkit/identity-provider';
+import { TEMPLATES } from '../app/notification/templates.ts';
 import { createOidc } from '../app/sign-in/oidc.ts';
 import { refreshLinks } from '../app/sign-in/refresh.ts';
 
@@ -94,6 +95,9 @@ test('creates an account, signs in to the same one again, and offers the provide
   person('alice', { name: 'Alice Renamed', email: 'alice.new@corp.example' });
   const again = (await signedIn()).user;
   assert.deepEqual([again.id, again.name, again.email], [user.id, 'Alice Renamed', 'alice.new@corp.example']);
+  const sent = await server.services.sql<{ method: string; address: string }[]>`
+    SELECT method, address FROM notification_messages WHERE user_id = ${user.id} AND template_id = ${TEMPLATES.emailChanged.id}`;
+  assert.deepEqual([...sent], [{ method: 'inbox', address: user.email }]);
   const login = await server.api('POST', '/users/login', {
     token: null,
     body: { email: again.email, password: '' },

@@ -1,20 +1,28 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { User } from '@platform/contract';
-import { createPerson, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { type MailServer, startMailServer } from '../app/notification/testing/mail-server.ts';
 
 const SECRET = 'a long secret of the provisioning client';
+let mail: MailServer;
 let server: TestServer;
 before(async () => {
+  mail = await startMailServer();
   server = await startTestServer({
     env: {
+      CODER_EMAIL_SMARTHOST: `127.0.0.1:${mail.port}`,
+      CODER_EMAIL_FROM: 'coder@example.com',
       CODER_SCIM_AUTH_HEADER: SECRET,
       CODER_OIDC_ISSUER_URL: 'http://127.0.0.1:1',
       CODER_OIDC_CLIENT_ID: 'client',
     },
   });
 });
-after(() => server.stop());
+after(async () => {
+  await server.stop();
+  await mail.close();
+});
 
 interface ScimUser {
   id: string;
@@ -49,6 +57,14 @@ const operations = (...list: object[]) => ({
   schemas: ['urn:ietf:params:scim:api:messages:2.0:PatchOp'],
   Operations: list,
 });
+
+/** The mail to the old address of an account, once it is there. */
+async function movedMail(address: string): Promise<string> {
+  const found = await eventually(`the mail to ${address}`, async () =>
+    mail.mails.find(({ to, text }) => to.includes(address) && text.includes('address of your account was changed')),
+  );
+  return found.text.replaceAll(/=\r?\n/g, '');
+}
 
 /** As Entra ID creates a user. */
 const NELL = {
@@ -140,12 +156,18 @@ test('creates, finds, suspends and reactivates people as Entra ID does', async (
     [patched.body.emails[0]!.value, patched.body.userName],
     ['nelly@corp.example', 'nelly@corp.example'],
   );
+  const notice = await movedMail('nell.b@corp.example');
+  assert.match(
+    notice,
+    /client changed the email address of your account nell-b from nell\.b@corp\.example to nelly@corp\./,
+  );
   assert.equal((await scim('DELETE', `/Users/${id}`)).status, 204);
   assert.equal((await account(id)).status, 'suspended', 'the account stays for an administrator');
 });
 
 test('ends the sessions of a person that Okta deactivates', async () => {
-  const { id, token } = await createPerson(server, 'okto');
+  const { id, token } = await insertPerson(server, 'okto');
+  await server.services.sql`UPDATE users SET login_type = 'oidc' WHERE id = ${id}`;
   const found = await scim('GET', `/Users?filter=${encodeURIComponent('userName eq "okto"')}&startIndex=1&count=100`);
   assert.equal(found.body.Resources![0]!.id, id);
   const created = await scim('POST', '/Users', {
@@ -174,10 +196,7 @@ test('ends the sessions of a person that Okta deactivates', async () => {
 
 test('rejects what it cannot do, in the form of SCIM', async () => {
   const admin = (await server.api<User>('GET', '/users/me')).body;
-  const last = await scim('PATCH', `/Users/${admin.id}`, operations({ op: 'replace', value: { active: false } }));
-  assert.equal(last.status, 409);
-  assert.match(last.body.detail!, /last owner/);
-  const other = await createPerson(server, 'otto');
+  const { body: other } = await scim('POST', '/Users', { userName: 'otto@example.com' });
   const taken = { op: 'replace', path: 'emails', value: [{ value: admin.email, primary: true }] };
   assert.equal((await scim('PATCH', `/Users/${other.id}`, operations(taken))).status, 409);
   const wrong: [string, string, unknown][] = [
@@ -198,4 +217,76 @@ test('rejects what it cannot do, in the form of SCIM', async () => {
   }
   assert.equal((await scim('GET', '/Users/x')).status, 404);
   assert.equal((await scim('GET', `/Users/${crypto.randomUUID()}`)).status, 404);
+});
+
+test('changes no account that it did not make and that does not sign in with the provider', async () => {
+  const { id } = await createPerson(server, 'pat', ['owner']);
+  const before = await account(id);
+  const move = operations({ op: 'replace', path: 'emails', value: [{ value: 'evil@corp.example', primary: true }] });
+  const attempts: [string, string, unknown?][] = [
+    ['PATCH', `/Users/${id}`, move],
+    ['PATCH', `/Users/${id}`, { active: false, name: { formatted: 'Pat the Owner' } }],
+    ['PATCH', `/Users/${id}`, operations({ op: 'replace', path: 'externalId', value: 'mine' })],
+    ['PUT', `/Users/${id}`, { userName: 'pat', emails: [{ value: 'evil@corp.example' }] }],
+    ['DELETE', `/Users/${id}`],
+  ];
+  for (const [method, path, body] of attempts) {
+    const { status, body: answer } = await scim(method, path, body);
+    assert.equal(status, 403, `${method} ${JSON.stringify(body)}: ${JSON.stringify(answer)}`);
+    assert.match(
+      answer.detail!,
+      /^The account "pat" signs in with a password, and no provisioning client created it\./,
+    );
+  }
+  const taken = await scim('POST', '/Users', { userName: 'pat@example.com', externalId: 'mine' });
+  assert.equal(taken.status, 409);
+  assert.match(taken.body.detail!, /^The account "pat" has this email address\. It signs in with a password/);
+  assert.deepEqual(await account(id), { ...before, last_seen_at: (await account(id)).last_seen_at });
+});
+
+test('an account that has a password now can be suspended by the client that made it, not moved', async () => {
+  const { body: made } = await scim('POST', '/Users', { userName: 'quinn@corp.example', active: true });
+  const password = 'quinn correct horse';
+  const typed = await server.api('POST', `/users/${made.id}/convert-login`, {
+    body: { to_type: 'password', password },
+  });
+  assert.ok(typed.status < 300, JSON.stringify(typed.body));
+  const moved = await scim('PATCH', `/Users/${made.id}`, {
+    active: false,
+    emails: [{ value: 'evil@corp.example', primary: true }],
+  });
+  assert.equal(moved.status, 403);
+  assert.match(moved.body.detail!, /^The account "quinn" signs in with a password, so its email address/);
+  assert.equal((await scim('PATCH', `/Users/${made.id}`, { active: false })).status, 200);
+  assert.deepEqual(
+    [(await account(made.id)).email, (await account(made.id)).status],
+    ['quinn@corp.example', 'suspended'],
+  );
+});
+
+test('the address of an account that it did not make is changed only after the first sign-in', async () => {
+  const { sql } = server.services;
+  const { id } = await insertPerson(server, 'rae');
+  await sql`UPDATE users SET login_type = 'oidc' WHERE id = ${id}`;
+  const move = { emails: [{ value: 'evil@corp.example', primary: true }] };
+  // the person who has the address at the provider gets the account
+  const early = await scim('PATCH', `/Users/${id}`, move);
+  assert.equal(early.status, 403);
+  assert.match(early.body.detail!, /^The person of the account "rae" has not signed in yet/);
+  assert.equal((await scim('PATCH', `/Users/${id}`, { name: { formatted: 'Rae R' } })).status, 200);
+  await sql`INSERT INTO user_links (user_id, login_type, linked_id, access_token, refresh_token, claims)
+    VALUES (${id}, 'oidc', 'rae', '', '', '{}')`;
+  assert.equal((await scim('PATCH', `/Users/${id}`, move)).status, 200);
+  assert.equal((await account(id)).email, 'evil@corp.example');
+  await movedMail('rae@example.com');
+});
+
+test('the last owner stays, also where the owner signs in with the provider', async () => {
+  const { sql } = server.services;
+  const admin = (await server.api<User>('GET', '/users/me')).body;
+  await sql`UPDATE users SET rbac_roles = '{}' WHERE username = 'pat'`;
+  await sql`UPDATE users SET login_type = 'oidc' WHERE id = ${admin.id}`;
+  const last = await scim('PATCH', `/Users/${admin.id}`, operations({ op: 'replace', value: { active: false } }));
+  assert.equal(last.status, 409);
+  assert.match(last.body.detail!, /last owner/);
 });

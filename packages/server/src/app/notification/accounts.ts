@@ -16,6 +16,17 @@ const ABOUT: Readonly<Record<string, readonly [TemplateName, TemplateName?]>> = 
   activated: ['userActivated', 'yourAccountActivated'],
 };
 
+/** Sends a notice about a person's new address to the person, and by mail to the old address. */
+export async function notifyEmailChanged(
+  ctx: Ctx,
+  db: Db,
+  user: { id: string; username: string; email: string },
+  { after, initiator }: { after: string; initiator: string },
+): Promise<void> {
+  const labels = { username: user.username, before: user.email, after, initiator };
+  await notify(ctx, db, { template: 'emailChanged', to: [user.id], labels, targets: [user.id], address: user.email });
+}
+
 /** Notifies owners and user admins, except the one who did it, and the person of a change of an account. */
 export async function notifyAccount(
   ctx: Ctx,

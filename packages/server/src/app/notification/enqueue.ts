@@ -13,6 +13,8 @@ export interface Notification {
   targets?: readonly string[];
   /** Names what happened, if it can be reported more than once: a person gets it once. */
   event?: string;
+  /** Where a mail goes. Absent: to the person's address at the time of sending. */
+  address?: string;
 }
 
 /** The longest value of a label, in characters. */
@@ -46,6 +48,7 @@ export async function notify(
     event,
     enabledByDefault: template.enabledByDefault ?? true,
     required: template.required ?? false,
+    address: notification.address,
   });
   if (added > 0) await services.events.publish(db, 'notifications_queued', {});
 }

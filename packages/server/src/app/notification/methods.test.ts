@@ -22,6 +22,13 @@ test('sends by the default or chosen method if it is configured, and always to t
   assert.deepEqual(methodsFor(noInbox, userCreated, undefined), ['smtp']);
 });
 
+test('sends a warning to the holder of an address by mail too, whatever is chosen', () => {
+  const { emailChanged } = TEMPLATES;
+  assert.deepEqual(methodsFor(config({ ...MAIL, ...HOOK }), emailChanged, 'webhook'), ['smtp', 'webhook', 'inbox']);
+  assert.deepEqual(methodsFor(config({ ...MAIL, ...HOOK }), emailChanged, 'inbox'), ['smtp', 'inbox']);
+  assert.deepEqual(methodsFor(config({}), emailChanged, undefined), ['inbox']);
+});
+
 test('sends a passcode by mail only', () => {
   assert.deepEqual(
     methodsFor(config({ ...HOOK, CODER_NOTIFICATIONS_METHOD: 'webhook' }), TEMPLATES.oneTimePasscode, undefined),

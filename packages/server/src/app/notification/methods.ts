@@ -14,10 +14,15 @@ export function configuredMethods(config: Config): Method[] {
   });
 }
 
-/** How a template is sent: by the chosen or default method, if it is configured, and always to the inbox. */
+/**
+ * How a template is sent: by the chosen or default method, if it is configured, always to the inbox, and by mail if the
+ * template says so.
+ */
 export function methodsFor(config: Config, template: Template, chosen: Method | undefined): Method[] {
   const configured = configuredMethods(config);
   if (template.mailOnly) return configured.filter((method) => method === 'smtp');
   const main = chosen ?? (config.notificationsMethod as Method);
-  return configured.filter((method) => method === main || method === 'inbox');
+  return configured.filter(
+    (method) => method === main || method === 'inbox' || (template.alsoByMail === true && method === 'smtp'),
+  );
 }

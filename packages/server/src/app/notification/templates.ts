@@ -14,10 +14,12 @@ export interface Template {
   icon: string;
   /** People get it unless they switch it off. Default: true. */
   enabledByDefault?: false;
-  /** People cannot switch it off: they asked for it. */
+  /** People cannot switch it off: they asked for it, or it warns them. */
   required?: true;
   /** It can be sent by mail only: it contains a secret. */
   mailOnly?: true;
+  /** It is sent by mail too, whatever method is chosen: it is for the holder of an address. */
+  alsoByMail?: true;
 }
 
 const workspaceAction = { label: 'View workspace', url: '{{base_url}}/@{{.Labels.owner}}/{{.Labels.workspace}}' };
@@ -163,6 +165,17 @@ export const TEMPLATES = {
     title: 'Your account was activated',
     body: '**{{.Labels.initiator}}** activated your account **{{.Labels.username}}**.',
     actions: [{ label: 'Open', url: '{{base_url}}' }],
+  },
+  emailChanged: {
+    ...USER,
+    // upstream has no such notification
+    id: 'c8a1e7d5-6b0f-4d39-9a52-7f3e51b8d0a4',
+    name: 'Email address changed',
+    title: 'The email address of your account was changed',
+    body: '**{{.Labels.initiator}}** changed the email address of your account **{{.Labels.username}}** from **{{.Labels.before}}** to **{{.Labels.after}}**.\n\nThis message went to the old address. If you did not expect the change, ask an administrator.',
+    actions: [],
+    required: true,
+    alsoByMail: true,
   },
   oneTimePasscode: {
     ...USER,

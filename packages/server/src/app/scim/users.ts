@@ -6,7 +6,15 @@ import { AppError } from '@platform/kit';
 import { type Allowed, allow } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { systemTask } from '../../authz/proofs.ts';
-import { type ScimFilter, type ScimUserRow, saveScimName, scimUsers } from '../../db/queries/scim.ts';
+import type { Tx } from '../../db/connect.ts';
+import {
+  type ScimFilter,
+  type ScimStanding,
+  type ScimUserRow,
+  saveScimName,
+  scimStanding,
+  scimUsers,
+} from '../../db/queries/scim.ts';
 import {
   setProvisionedProfile,
   setUserStatus,
@@ -17,7 +25,8 @@ import {
 } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
-import { notifyAccount } from '../notification/accounts.ts';
+import { notifyAccount, notifyEmailChanged } from '../notification/accounts.ts';
+import { loginName } from '../sign-in/account.ts';
 import { fullName, otherUsername, usernameFrom } from '../sign-in/claims.ts';
 import { time } from '../time.ts';
 import { enabledProviders } from '../user/authmethods.ts';
@@ -83,9 +92,44 @@ async function find(ctx: Ctx, id: string): Promise<Allowed<'update', UserWithAcc
   return allow(ctx, 'update', row, { type: 'user', ownerId: row.id });
 }
 
+/** Whether a client may change an account: it created the account, or the person signs in with the provider. */
+const isManaged = ({ created, login_type: type }: ScimStanding): boolean => created || type === 'oidc';
+
 /**
- * Creates an account that signs in with the identity provider. An account with the same address is taken over by the
- * client: it is reactivated, if the client says so.
+ * Rejects changes of accounts that the client does not manage, and addresses that would give the account to
+ * another person: to the one who can read the mail with a code for a new password, or who has the address at the
+ * provider when the account is not linked to anybody yet.
+ * @throws AppError `forbidden`
+ */
+async function checkManaged(tx: Tx, { id, username }: UserWithAccess, movesAddress: boolean): Promise<void> {
+  const standing = await scimStanding(tx, id);
+  const { created, linked, login_type: type } = standing;
+  if (!isManaged(standing)) {
+    throw new AppError(
+      'forbidden',
+      `The account "${username}" signs in with ${loginName(type)}, and no provisioning client created it.`,
+      { detail: 'Ask an administrator to change its login type to OpenID Connect.' },
+    );
+  }
+  if (!movesAddress) return;
+  if (type === 'password') {
+    throw new AppError(
+      'forbidden',
+      `The account "${username}" signs in with a password, so its email address cannot be changed here.`,
+      { detail: 'Ask an administrator to change its login type to OpenID Connect.' },
+    );
+  }
+  if (created || linked) return;
+  throw new AppError(
+    'forbidden',
+    `The person of the account "${username}" has not signed in yet, so its email address cannot be changed here.`,
+    { detail: 'No provisioning client created the account. Until the first sign-in, the address decides who gets it.' },
+  );
+}
+
+/**
+ * Creates an account that signs in with the identity provider. The client takes over an account with the same address
+ * that signs in with the provider: it is reactivated, if the client says so.
  */
 export async function createScimUser(ctx: Ctx, input: ScimChange): Promise<{ user: ScimUser; created: boolean }> {
   const { userName } = input;
@@ -94,7 +138,7 @@ export async function createScimUser(ctx: Ctx, input: ScimChange): Promise<{ use
   if (email === undefined) throw new AppError('invalid', 'The user needs an email address in "emails".');
   checkEmail(email);
   const existing = await userByEmail(ctx.sql, email);
-  if (existing) return { user: await changeScimUser(ctx, existing.id, input), created: false };
+  if (existing) return { user: await takeOver(ctx, existing, input), created: false };
   let username = usernameFrom(userName, email);
   for (let tries = 0; (await userByName(ctx.sql, username)) && tries < 10; tries++) username = otherUsername(username);
   const made = await createUser(ctx, {
@@ -105,15 +149,29 @@ export async function createScimUser(ctx: Ctx, input: ScimChange): Promise<{ use
     login_type: enabledProviders(ctx.config).includes('oidc') ? 'oidc' : 'none',
     user_status: input.active === false ? 'suspended' : 'dormant',
   });
-  await saveScimName(ctx.sql, systemTask(ctx), made.id, { userName, externalId: input.externalId ?? '' });
+  const names = { userName, externalId: input.externalId ?? '' };
+  await saveScimName(ctx.sql, systemTask(ctx), made.id, { ...names, created: true });
   return { user: await getScimUser(ctx, made.id), created: true };
 }
 
-/** Changes the attributes that are present. */
+/** @throws AppError `conflict` for an account that the client may not change */
+async function takeOver(ctx: Ctx, existing: UserWithAccess, input: ScimChange): Promise<ScimUser> {
+  if (!isManaged(await ctx.sql.begin((tx) => scimStanding(tx, existing.id)))) {
+    throw new AppError('conflict', `The account "${existing.username}" has this email address.`, {
+      detail:
+        `It signs in with ${loginName(existing.login_type)}, and no provisioning client created it. ` +
+        'Ask an administrator to change its login type to OpenID Connect.',
+    });
+  }
+  return changeScimUser(ctx, existing.id, input);
+}
+
+/** Changes the attributes that are present. @throws AppError `forbidden` for an account that is not the client's */
 export async function changeScimUser(ctx: Ctx, id: string, input: ScimChange): Promise<ScimUser> {
   const user = await find(ctx, id);
   const before = await getScimUser(ctx, id);
   const email = input.email ?? user.email;
+  await ctx.sql.begin((tx) => checkManaged(tx, user, email !== user.email));
   if (email !== user.email) checkEmail(email);
   const name = input.name === undefined ? user.name : fullName(input.name);
   // a person who comes back is dormant until they sign in
@@ -126,7 +184,12 @@ export async function changeScimUser(ctx: Ctx, id: string, input: ScimChange): P
       losesOwner: status === 'suspended' && user.status !== 'suspended',
       fields: { scim: true },
       async write(tx, person) {
+        // its login type may have changed since
+        await checkManaged(tx, user, email !== user.email);
         await setProvisionedProfile(tx, person, { email, name });
+        if (email !== user.email) {
+          await notifyEmailChanged(ctx, tx, user, { after: email, initiator: 'The provisioning client' });
+        }
         if (status === user.status) return;
         await setUserStatus(tx, person, status);
         await notifyAccount(ctx, tx, status === 'suspended' ? 'suspended' : 'activated', user);

@@ -21,7 +21,7 @@ import { auditSignIn } from '../audit/sign-in.ts';
 import { audit } from '../audit.ts';
 import { type Ctx, systemContext } from '../context.ts';
 import { syncIdentity } from '../idp-sync/sync.ts';
-import { notifyAccount } from '../notification/accounts.ts';
+import { notifyAccount, notifyEmailChanged } from '../notification/accounts.ts';
 import { issueToken } from '../session.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { otherUsername } from './claims.ts';
@@ -128,7 +128,8 @@ async function findAccount(
   return user;
 }
 
-const loginName = (type: string): string =>
+/** How an account of this type signs in, as words in a sentence. */
+export const loginName = (type: string): string =>
   ({ password: 'a password', oidc: 'OpenID Connect', github: 'GitHub', none: 'API tokens only' })[type] ?? type;
 
 async function updateAccount(
@@ -147,11 +148,15 @@ async function updateAccount(
       holder_id: holder.id,
     });
   }
+  const email = taken ? user.email : identity.email;
   await setIdentityProfile(tx, proof, {
-    email: taken ? user.email : identity.email,
+    email,
     name: identity.name || user.name,
     avatar_url: identity.avatarUrl || user.avatar_url,
   });
+  if (email.toLowerCase() !== user.email.toLowerCase()) {
+    await notifyEmailChanged(system, tx, user, { after: email, initiator: 'A sign-in with your identity provider' });
+  }
   await touchUser(tx, proof, system.clock.now());
   if (convert !== undefined) {
     await convertToProvider(tx, proof, identity.provider);

@@ -17,6 +17,8 @@ export interface NewMessages {
   enabledByDefault: boolean;
   /** Whether preferences do not count. */
   required: boolean;
+  /** Where a mail goes. Undefined: to the person's address at the time of sending. */
+  address?: string | undefined;
 }
 
 /**
@@ -24,9 +26,10 @@ export interface NewMessages {
  * event already. Suspended people get messages: one of them says that they were suspended. Returns how many were added.
  */
 export async function insertMessages(db: Db, _by: SystemTask, message: NewMessages): Promise<number> {
-  const { templateId, userIds, methods, labels, targets, event, enabledByDefault, required } = message;
-  const { count } = await db`INSERT INTO notification_messages (template_id, user_id, method, labels, targets, event)
-    SELECT ${templateId}, u.id, m.method, ${db.json(labels)}, ${[...targets]}::text[]::uuid[], ${event}
+  const { templateId, userIds, methods, labels, targets, event, enabledByDefault, required, address } = message;
+  const { count } =
+    await db`INSERT INTO notification_messages (template_id, user_id, method, labels, targets, event, address)
+    SELECT ${templateId}, u.id, m.method, ${db.json(labels)}, ${[...targets]}::text[]::uuid[], ${event}, ${address ?? null}
     FROM users u CROSS JOIN unnest(${[...methods]}::text[]) AS m (method)
     LEFT JOIN notification_preferences p ON p.user_id = u.id AND p.template_id = ${templateId}
     WHERE u.id = ANY (${[...userIds]}::text[]::uuid[]) AND NOT u.deleted AND NOT u.is_system
@@ -62,7 +65,8 @@ export async function leaseMessages(
     UPDATE notification_messages m SET status = 'leased', attempts = m.attempts + 1, lease = gen_random_uuid(),
       next_attempt_at = now() + ${leaseMs} * interval '1 millisecond', updated_at = now()
     FROM due, users u WHERE m.id = due.id AND u.id = m.user_id
-    RETURNING m.id, m.template_id, m.targets, m.labels, m.attempts, m.lease, m.created_at, m.user_id, u.username, u.name, u.email`;
+    RETURNING m.id, m.template_id, m.targets, m.labels, m.attempts, m.lease, m.created_at, m.user_id, u.username, u.name,
+      coalesce(m.address, u.email) AS email`;
 }
 
 /** When the next message of a method is due, in ms. Undefined if none waits. */

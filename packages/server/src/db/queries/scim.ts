@@ -1,5 +1,5 @@
 import type { SystemTask } from '../../authz/proofs.ts';
-import type { Db } from '../connect.ts';
+import type { Db, Tx } from '../connect.ts';
 import type { UserRow } from './users.ts';
 
 export type ScimUserRow = UserRow & { scim_user_name: string; scim_external_id: string };
@@ -35,12 +35,32 @@ export async function scimUsers(
   return { users, count: total!.count };
 }
 
+/** How an account came to be, and how its person signs in. */
+export interface ScimStanding {
+  /** Whether a SCIM client created it. */
+  created: boolean;
+  /** Whether its person has signed in with the identity provider. Before, the address decides who may. */
+  linked: boolean;
+  login_type: UserRow['login_type'];
+}
+
+/** The standing of an account. It stays so until the transaction ends. */
+export async function scimStanding(tx: Tx, userId: string): Promise<ScimStanding> {
+  const [row] = await tx<ScimStanding[]>`SELECT u.login_type,
+      EXISTS (SELECT FROM scim_names n WHERE n.user_id = u.id AND n.created) AS created,
+      EXISTS (SELECT FROM user_links l WHERE l.user_id = u.id AND l.login_type = 'oidc') AS linked
+    FROM users u WHERE u.id = ${userId} FOR UPDATE OF u`;
+  return row!;
+}
+
+/** Stores how a client names an account. `created`: the client has just created it. */
 export async function saveScimName(
   db: Db,
   _by: SystemTask,
   userId: string,
-  { userName, externalId }: { userName: string; externalId: string },
+  { userName, externalId, created = false }: { userName: string; externalId: string; created?: boolean },
 ): Promise<void> {
-  await db`INSERT INTO scim_names (user_id, user_name, external_id) VALUES (${userId}, ${userName}, ${externalId})
+  await db`INSERT INTO scim_names (user_id, user_name, external_id, created)
+    VALUES (${userId}, ${userName}, ${externalId}, ${created})
     ON CONFLICT (user_id) DO UPDATE SET user_name = excluded.user_name, external_id = excluded.external_id`;
 }
