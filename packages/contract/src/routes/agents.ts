@@ -6,6 +6,8 @@ import {
   AgentExternalAuthResponse,
   AgentGitSSHKey,
   AgentPatchLogs,
+  AppLink,
+  AppLinkRequest,
   AuthenticateResponse,
   AWSInstanceIdentityToken,
   AzureInstanceIdentityToken,
@@ -141,6 +143,14 @@ export const agentsRoutes = {
     auth: 'session',
     params: Type.Object({ workspaceagent: Type.String() }),
     responses: { 200: AgentConnectionInfo },
+  }),
+  'POST /workspaceagents/{workspaceagent}/app-link': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary: 'Returns the address that opens an external app, with a session token if the app may get one.',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    body: AppLinkRequest,
+    responses: { 201: AppLink },
   }),
   'GET /workspaceagents/{workspaceagent}/containers': route({
     tag: 'Agents',

@@ -456,6 +456,13 @@ export const WorkspaceApp = named(
 );
 export type WorkspaceApp = Static<typeof WorkspaceApp>;
 
+export const AppLinkRequest = named('AppLinkRequest', Type.Object({ slug: Line }));
+export type AppLinkRequest = Static<typeof AppLinkRequest>;
+
+/** The address that opens an external app. It may contain a session token. */
+export const AppLink = named('AppLink', Type.Object({ url: Type.String() }));
+export type AppLink = Static<typeof AppLink>;
+
 export const WorkspaceAgent = named(
   'WorkspaceAgent',
   Type.Object({

@@ -34,11 +34,19 @@ function appAddress(region: Region, workspace: Workspace, agent: WorkspaceAgent,
   return `${base}${place}/apps/${encodeURIComponent(app.slug)}/`;
 }
 
-/** Opens an address, with a session token if the template asks for one. Never prints the token. */
-async function openOrPrint(ctx: Context, client: Client, address: string): Promise<void> {
-  const wanted = address.includes(TOKEN_PLACE) && mayOpen(ctx);
-  const full = wanted
-    ? address.replaceAll(TOKEN_PLACE, (await client.call('POST /users/{user}/keys', { params: { user: 'me' } })).key)
+/**
+ * Opens an address, with a session token if the template asks for one and the server allows it. Never prints the token.
+ */
+async function openOrPrint(
+  ctx: Context,
+  client: Client,
+  address: string,
+  { agent, app }: { agent: WorkspaceAgent; app: WorkspaceApp },
+): Promise<void> {
+  const asks = app.external && address.includes(TOKEN_PLACE) && mayOpen(ctx);
+  const params = { workspaceagent: agent.id };
+  const full = asks
+    ? (await client.call('POST /workspaceagents/{workspaceagent}/app-link', { params, body: { slug: app.slug } })).url
     : address;
   if (!(await openAddress(ctx, full))) print(ctx.io, address);
 }
@@ -75,7 +83,7 @@ export default command(
     if (address === '') throw new AppError('not_found', `The app ${slug} has no address.`);
     const { app } = found;
     if (app.health === 'unhealthy') warn(ctx, `the app ${slug} does not answer its health check.`);
-    await openOrPrint(ctx, client, address);
+    await openOrPrint(ctx, client, address, found);
     return 0;
   },
 );

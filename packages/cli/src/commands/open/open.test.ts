@@ -15,6 +15,7 @@ before(async () => {
         { slug: 'web', url: 'http://localhost:1' },
         { slug: 'top', command: 'top' },
         { slug: 'out', url: 'https://example.com/?t=$SESSION_TOKEN', external: true },
+        { slug: 'editor', url: 'cursor://example/open?t=$SESSION_TOKEN', external: true },
       ],
     },
   });
@@ -82,17 +83,23 @@ test('opens the link with a token, and revokes an unused token', async () => {
 test('prints the address of each kind of app', async () => {
   assert.equal((await run(['app', 'dev', 'web'])).stdout, `${server.url}/@admin/dev.main/apps/web/\n`);
   assert.equal((await run(['app', 'dev', 'top'])).stdout, `${server.url}/@admin/dev.main/terminal?app=top\n`);
-  assert.equal((await run(['app', 'dev', 'out'])).stdout, 'https://example.com/?t=$SESSION_TOKEN\n');
+  assert.equal((await run(['app', 'dev', 'editor'])).stdout, 'cursor://example/open?t=$SESSION_TOKEN\n');
+  await run(['app', 'dev', 'editor'], browser('editor', 0));
+  const [, token] = /^cursor:\/\/example\/open\?t=(\w{10}-\w{22})\n$/.exec(
+    readFileSync(join(dev.home, 'editor.opened'), 'utf8'),
+  )!;
+  assert.equal((await server.api('GET', '/users/me', { token: token! })).status, 200);
+  // a site gets no token
+  const before = await keys();
+  assert.equal((await run(['app', 'dev', 'out'])).stdout, 'https://example.com/?t=\n');
   await run(['app', 'dev', 'out'], browser('external', 0));
-  assert.match(
-    readFileSync(join(dev.home, 'external.opened'), 'utf8'),
-    /^https:\/\/example\.com\/\?t=\w{10}-\w{22}\n$/,
-  );
+  assert.equal(readFileSync(join(dev.home, 'external.opened'), 'utf8'), 'https://example.com/?t=\n');
+  assert.equal(await keys(), before);
   const unknown = await run(['app', 'dev', 'none']);
   assert.equal(unknown.code, 1);
   assert.match(unknown.stderr, /App "none" not found in dev\. It has: .*web/);
   const listed = await run(['app', 'dev']);
-  assert.deepEqual([listed.code, listed.stdout, listed.stderr], [0, '', 'Apps of dev: out, top, web.\n']);
+  assert.deepEqual([listed.code, listed.stdout, listed.stderr], [0, '', 'Apps of dev: editor, out, top, web.\n']);
   assert.match(
     (await run(['app', 'dev', 'web', '--region', 'mars'])).stderr,
     /Unknown region "mars"\. Available: primary/,

@@ -87,7 +87,7 @@ export function AppLink({
   const title = iconOnly ? name : undefined;
   if (app.external && needsToken(href))
     return (
-      <button type="button" className={className} title={title} onClick={() => open.mutate(href)}>
+      <button type="button" className={className} title={title} onClick={() => open.mutate({ agent, app })}>
         {content}
       </button>
     );

@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Code, Copy, SquareTerminal } from 'lucide-react';
 import { call } from '../../api/client.ts';
@@ -33,10 +33,12 @@ export function useOpenEditor() {
   );
 }
 
-/** Opens an address that asks for a session token, with a new one. */
+/** Opens an app that asks for a session token. The server decides whether it gets one. */
 export function useOpenWithToken() {
-  return useChange(async (href: string) => {
-    location.assign(href.replaceAll('$SESSION_TOKEN', encodeURIComponent(await newToken())));
+  return useChange(async ({ agent, app }: { agent: WorkspaceAgent; app: WorkspaceApp }) => {
+    const params = { workspaceagent: agent.id };
+    const { url } = await call('POST /workspaceagents/{workspaceagent}/app-link', { params, body: { slug: app.slug } });
+    location.assign(url);
   });
 }
 

@@ -4,6 +4,7 @@ import type { AppRow, LogSourceRow, ScriptRow } from '../../db/queries/agent-par
 import type { AgentRow } from '../../db/queries/agents.ts';
 import { optionalTime, time } from '../time.ts';
 import { subdomainName } from '../workspace-app/address.ts';
+import { listedUrl } from '../workspace-app/external.ts';
 import { agentHealth, type Evidence } from './health.ts';
 import { agentSight } from './status.ts';
 
@@ -74,7 +75,7 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
 function toApp(app: AppRow, agent: AgentRow, workspace: AgentParts['workspace']): WorkspaceApp {
   return {
     id: app.id,
-    url: app.url ?? '',
+    url: listedUrl(app, agent),
     external: app.external,
     slug: app.slug,
     display_name: app.display_name,

@@ -4,7 +4,6 @@
  * these go, so the owner has to have wanted them: docs/decisions/0060-secrets-with-consent.md.
  */
 import { AppError } from '@platform/kit';
-import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { BuildParameter, BuiltWorkspace } from '../../db/queries/builds.ts';
@@ -51,7 +50,10 @@ export const notStarted = (owner: string, versionName: string): string =>
  * the same program with the same values already had the secrets.
  * @throws AppError `forbidden`
  */
-export async function requireOwnerData(db: Db, agent: ConnectedAgent<AgentIdentity>): Promise<void> {
+export async function requireOwnerData(
+  db: Db,
+  agent: Pick<AgentIdentity, 'id' | 'api_key_scope' | 'owner_name'>,
+): Promise<void> {
   if (agent.api_key_scope === 'no_user_data')
     throw new AppError('forbidden', 'This agent may not read data of its owner.');
   const consent = await consentOfAgent(db, agent.id);

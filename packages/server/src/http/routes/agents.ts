@@ -14,6 +14,7 @@ import { tunnelRequest } from '../../app/agent/tunnel.ts';
 import type { Ctx } from '../../app/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { agentGitSshKey } from '../../app/user/gitsshkey.ts';
+import { openExternalApp } from '../../app/workspace-app/external.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
 import { requestToken } from '../auth.ts';
@@ -41,6 +42,8 @@ export function agentHandlers(connections: AgentConnections) {
       connections.open(agent.id, request, signal);
   return defineHandlers({
     'GET /workspaceagents/{workspaceagent}': (ctx, { params }) => getAgent(ctx, params.workspaceagent),
+    'POST /workspaceagents/{workspaceagent}/app-link': (ctx, { params, body }) =>
+      openExternalApp(ctx, params.workspaceagent, body),
     'GET /workspaceagents/{workspaceagent}/connection': async (ctx, { params }) => {
       await findReadableAgent(ctx, params.workspaceagent);
       return agentConnectionInfo(ctx);

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import type { AppLink, Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { completeJob } from '../../app/job/complete.ts';
+
+interface Refusal {
+  message: string;
+  detail: string;
+}
+let server: TestServer;
+let owner: { id: string; token: string };
+/** The agent of a workspace that its owner started, and of one that another person started for the same owner. */
+let own: WorkspaceAgent;
+let foreign: WorkspaceAgent;
+
+const LINKS = {
+  site: 'https://example.com/?t=$SESSION_TOKEN',
+  'site-caps': 'HTTPS://example.com/?t=$SESSION_TOKEN',
+  plain: 'http://example.com/?t=$SESSION_TOKEN',
+  script: 'javascript:fetch("//x/$SESSION_TOKEN")',
+  coder: 'coder://x?t=$SESSION_TOKEN',
+  spaced: ' vscode-evil://x?t=$SESSION_TOKEN',
+  bare: 'x?t=$SESSION_TOKEN',
+  docs: 'https://example.com/docs',
+  code: 'vscode://coder.coder-remote/open?token=$SESSION_TOKEN&again=$SESSION_TOKEN',
+  ide: 'jetbrains-gateway://connect#type=coder&token=$SESSION_TOKEN',
+};
+const EDITORS = ['code', 'ide'];
+
+async function agentOf(token: string, template: string, name: string): Promise<WorkspaceAgent> {
+  const made = await server.api<Workspace>('POST', `/users/${owner.id}/workspaces`, {
+    token,
+    body: { name, template_id: template },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const { job, ...taken } = await takeJob(server);
+  const apps = Object.entries(LINKS).map(([slug, url]) => ({ slug, url, external: true }));
+  const agent = { id: crypto.randomUUID(), name: 'main', apps: [...apps, { slug: 'web', url: 'http://localhost:1' }] };
+  const auth = { case: 'token' as const, value: crypto.randomUUID() };
+  const value = { resources: [{ name: 'machine', type: 'vm', agents: [{ ...agent, auth }] }] };
+  const done = { jobId: job.id, type: { case: 'workspaceBuild' as const, value } };
+  await completeJob(server.services, taken, create(CompletedJobSchema, done));
+  const { body } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${made.body.latest_build.id}`);
+  return body.resources[0]!.agents![0]!;
+}
+
+before(async () => {
+  server = await startTestServer();
+  owner = await insertPerson(server, 'olga');
+  const { id } = await createTestTemplate(server, 'links');
+  own = await agentOf(owner.token, id, 'own');
+  foreign = await agentOf(server.adminToken, id, 'foreign');
+});
+after(() => server.stop());
+
+const open = (agent: WorkspaceAgent, slug: string, token = owner.token) =>
+  server.api<AppLink & Refusal>('POST', `/workspaceagents/${agent.id}/app-link`, { token, body: { slug } });
+const keys = async () => Number((await server.services.sql`SELECT count(*) AS n FROM api_keys`)[0]!['n']);
+
+test('an editor of the template gets a session token of the owner who opens it', async () => {
+  for (const slug of EDITORS) {
+    const { status, body } = await open(own, slug);
+    assert.equal(status, 201, JSON.stringify(body));
+    const [token] = /\w{10}-\w{22}/.exec(body.url)!;
+    assert.equal(body.url, LINKS[slug as 'code'].replaceAll('$SESSION_TOKEN', token));
+    assert.equal((await server.api('GET', '/users/me', { token })).status, 200);
+  }
+  assert.deepEqual((await open(own, 'docs')).body, { url: LINKS.docs });
+});
+
+test('nothing else gets one: sites, scripts, other programs, other people, workspaces that their owner never started', async () => {
+  const stranger = await insertPerson(server, 'stranger');
+  const before = await keys();
+  const refused = async (answer: ReturnType<typeof open>, why: RegExp) => {
+    const { status, body } = await answer;
+    assert.equal(status, 403, JSON.stringify(body));
+    assert.match(`${body.message} ${body.detail}`, why);
+  };
+  for (const slug of Object.keys(LINKS).filter((each) => each !== 'docs' && !EDITORS.includes(each))) {
+    await refused(open(own, slug), /Only links that open an editor get a token: antigravity:\/\/, cursor:\/\/,/);
+  }
+  await refused(open(own, 'code', server.adminToken), /Only olga, who owns the workspace, can open it\./);
+  await refused(open(foreign, 'code'), /admin started it, not olga\. olga can restart the workspace/);
+  assert.equal((await open(own, 'web')).status, 404);
+  assert.equal((await open(own, 'none')).status, 404);
+  assert.equal((await open(own, 'code', stranger.token)).status, 404);
+  assert.equal(await keys(), before);
+});
+
+test('an app that the workspace itself added gets no token, not even an editor', async () => {
+  const { sql } = server.services;
+  const child = crypto.randomUUID();
+  await sql`INSERT INTO workspace_agents (id, parent_id, resource_id, name, auth_token, architecture, operating_system)
+    SELECT ${child}, id, resource_id, 'child', gen_random_uuid(), 'amd64', 'linux' FROM workspace_agents WHERE id = ${own.id}`;
+  await sql`INSERT INTO workspace_apps (id, agent_id, slug, url, external, sharing_level, health)
+    VALUES (gen_random_uuid(), ${child}, 'code', ${LINKS.code}, true, 'owner', 'disabled')`;
+  const { body: agent } = await server.api<WorkspaceAgent>('GET', `/workspaceagents/${child}`, { token: owner.token });
+  assert.equal(agent.apps[0]!.url, 'vscode://coder.coder-remote/open?token=&again=');
+  const { status, body } = await open(agent, 'code');
+  assert.equal(status, 403);
+  assert.equal(body.detail, 'The workspace has added the app. Only apps of the template get a token.');
+});
+
+test('only links of editors are listed with a place for a token, which upstream’s programs fill', () => {
+  for (const { slug, url, external } of own.apps) {
+    if (!external) continue;
+    const link = LINKS[slug as keyof typeof LINKS];
+    assert.equal(url, EDITORS.includes(slug) ? link : link.replaceAll('$SESSION_TOKEN', ''), slug);
+  }
+});
