@@ -11,7 +11,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
-import { AppError } from '@platform/kit';
+import { AppError, ensureDirectorySync } from '@platform/kit';
 
 /** The folders that everybody can write. */
 const PUBLIC = ['/tmp', '/var/tmp', '/dev/shm', '/dev/mqueue', '/run/lock'];
@@ -66,7 +66,7 @@ export class Rooms {
 
   /** Whether this system allows rooms. Containers usually do not. */
   isPossible(): boolean {
-    mkdirSync(this.#base, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(this.#base, { mode: 0o700 });
     chmodSync(this.#base, 0o700);
     const args = [...UNSHARE.slice(1), '/bin/sh', '-c', OPEN, 'sh', this.#base, '/tmp'];
     const probe = spawnSync(UNSHARE[0], args, {
@@ -141,7 +141,7 @@ export class Rooms {
 
   #open(uid: number): Promise<ChildProcess> {
     const dir = join(this.#base, String(uid));
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(dir, { mode: 0o700 });
     const binds = this.#replaced.flatMap((target) => {
       const own = join(dir, target.replaceAll('/', '_'));
       if (!existsSync(own)) {
