@@ -275,6 +275,7 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
         project: one,
         containerId: container.id,
         name: one.name,
+        prepared: one.prepared,
         url: options.url,
         executable: options.executable,
         around: surroundings(),
@@ -304,6 +305,7 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
     delete one.subAgentOf;
     if (!subAgent) return;
     await subAgent.end();
+    if (one.prepared) return;
     await client?.deleteSubAgent({ id: uuidBytes(subAgent.id) }).catch((err: unknown) => {
       log.debug('could not delete a sub-agent', { name: subAgent.name, err: errorText(err) });
     });
@@ -348,9 +350,10 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
         const configPath =
           declared.configPath === '' ? '' : expandPath(declared.configPath, next.account, env, workspaceFolder);
         const project = { workspaceFolder, configPath };
-        if (!known.has(uuidText(declared.id)) && !projectOf(project)) {
-          add(project, 'declared', uuidText(declared.id), declared.name);
-        }
+        const id = uuidText(declared.id);
+        const one = known.get(id) ?? projectOf(project) ?? add(project, 'declared', id, declared.name);
+        if (declared.subagentId) one.prepared = declared.subagentId;
+        else delete one.prepared;
       }
       changed();
     },
@@ -441,7 +444,9 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
   async function deleteLeftover(calls: AgentClient, signal: AbortSignal): Promise<void> {
     try {
       const { agents } = await calls.listSubAgents({}, { signal });
-      for (const { id } of agents) await calls.deleteSubAgent({ id }, { signal });
+      const kept = new Set([...known.values()].flatMap(({ prepared }) => (prepared ? [uuidText(prepared)] : [])));
+      for (const { id } of agents)
+        if (!kept.has(uuidText(id))) await calls.deleteSubAgent({ id }, { signal });
     } catch (err) {
       signal.throwIfAborted();
       log.debug('could not delete earlier sub-agents', { err: errorText(err) });

@@ -9,6 +9,8 @@ export interface Known extends Project {
   name: string;
   origin: 'declared' | 'discovered' | 'found';
   logSource?: Uint8Array;
+  /** The sub-agent that the build created. It has the apps and scripts that the template gives it. */
+  prepared?: Uint8Array;
   /** What is being done to its container now. */
   work: '' | 'starting' | 'removing';
   /** A start that goes on: its end, and what cancels it. */

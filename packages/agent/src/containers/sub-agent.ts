@@ -36,6 +36,8 @@ export interface SubAgentSource {
   containerId: string;
   /** The dev container's own name, from its folder. */
   name: string;
+  /** The id of the sub-agent, if the build created it. */
+  prepared: Uint8Array | undefined;
   url: string;
   /** The path of the agent's executable on this machine. */
   executable: string | undefined;
@@ -131,7 +133,7 @@ async function configurationOf(source: SubAgentSource, signal: AbortSignal) {
 /** Creates the sub-agent at the server, under the first of its possible names that no other agent has. */
 async function register(
   client: AgentClient,
-  { name, project }: SubAgentSource,
+  { name, project, prepared }: SubAgentSource,
   customizations: Customizations,
   directory: string,
   signal: AbortSignal,
@@ -154,6 +156,7 @@ async function register(
           operatingSystem: 'linux',
           apps: customizations.apps,
           displayApps: customizations.displayApps,
+          ...(prepared ? { id: prepared } : {}),
         },
         { signal },
       );

@@ -1,15 +1,18 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
-import { mergeEnvValue } from '@platform/kit/merge-env';
+import { mergedVariable } from '@platform/kit/environment-merge';
 import {
   type Agent,
   AgentSchema,
+  type App,
   AppOpenIn,
   AppSchema,
   AppSharingLevel,
+  type Devcontainer,
   DevcontainerSchema,
   type Env,
   EnvSchema,
+  type Script,
   ScriptSchema,
 } from '@platform/wire/proto/provisioner';
 import { blocks, bool, type Instance, int, str, strings, type Values } from './model.ts';
@@ -129,59 +132,102 @@ function addOldScripts(agent: Agent, v: Values): void {
     );
 }
 
-/** Returns the agent that a child (app, script, env, dev container) belongs to. */
-export type AgentOf = (child: Instance) => FoundAgent | undefined;
+/** An agent to which apps, scripts and variables can belong: one of the template, or the one in a dev container. */
+export interface Home {
+  label: string;
+  /** Empty in a plan. */
+  id: string;
+  apps: App[];
+  scripts: Script[];
+  envs: Env[];
+}
 
-/** Adds apps, scripts, variables, dev containers and instance ids to agents. @throws AppError `invalid`. */
-export function attachChildren(instances: readonly Instance[], agents: readonly FoundAgent[], agentOf: AgentOf): void {
-  const slugs = new Set<string>();
-  for (const child of instances) {
-    if (child.mode !== 'managed') continue;
-    const v = child.values;
-    if (child.type === 'coder_agent_instance') {
-      const found = agents.find(({ agent }) => agent.id !== '' && agent.id === str(v['agent_id']));
-      if (found?.byInstance) found.agent.auth = { case: 'instanceId', value: str(v['instance_id']) };
-    } else if (child.type === 'coder_app') {
-      const app = toApp(child, slugs);
-      agentOf(child)?.agent.apps.push(app);
-    } else if (child.type === 'coder_script') {
-      agentOf(child)?.agent.scripts.push(
-        create(ScriptSchema, {
-          displayName: str(v['display_name']),
-          icon: str(v['icon']),
-          script: str(v['script']),
-          cron: str(v['cron']),
-          startBlocksLogin: bool(v['start_blocks_login']),
-          runOnStart: bool(v['run_on_start']),
-          runOnStop: bool(v['run_on_stop']),
-          timeoutSeconds: int(v['timeout']),
-          logPath: str(v['log_path']),
-        }),
-      );
-    } else if (child.type === 'coder_env') {
-      const agent = agentOf(child)?.agent;
-      if (agent) mergeEnv(agent.extraEnvs, child);
-    } else if (child.type === 'coder_devcontainer') {
-      agentOf(child)?.agent.devcontainers.push(
-        create(DevcontainerSchema, {
-          name: child.name,
-          workspaceFolder: str(v['workspace_folder']),
-          configPath: str(v['config_path']),
-        }),
-      );
-    }
+/** Returns the home that a child (app, script, variable, dev container) belongs to. */
+export type HomeOf = (child: Instance, homes: readonly Home[]) => Home | undefined;
+
+/**
+ * Adds apps, scripts, variables, dev containers and instance ids to agents. `warn` receives what belongs to no agent.
+ * @throws AppError `invalid`
+ */
+export function attachChildren(
+  instances: readonly Instance[],
+  agents: readonly FoundAgent[],
+  homeOf: HomeOf,
+  warn: (message: string) => void,
+): void {
+  const children = (type: string) => instances.filter((one) => one.mode === 'managed' && one.type === type);
+  const outside = new Map(
+    agents.map(({ label, agent }): [Home, Agent] => [
+      { label, id: agent.id, apps: agent.apps, scripts: agent.scripts, envs: agent.extraEnvs },
+      agent,
+    ]),
+  );
+  const homes = [...outside.keys()];
+  const homeFor = (child: Instance, among: readonly Home[]): Home | undefined => {
+    const home = homeOf(child, among);
+    if (!home) warn(`${child.address} is left out: its agent_id is not the id of an agent in this build.`);
+    return home;
+  };
+  for (const { values: v } of children('coder_agent_instance')) {
+    const found = agents.find(({ agent }) => agent.id !== '' && agent.id === str(v['agent_id']));
+    if (found?.byInstance) found.agent.auth = { case: 'instanceId', value: str(v['instance_id']) };
   }
+  for (const child of children('coder_devcontainer')) {
+    const home = homeFor(child, [...outside.keys()]);
+    const agent = home && outside.get(home);
+    if (!agent) continue;
+    const container = toDevcontainer(child);
+    agent.devcontainers.push(container);
+    const { subagentId: id, apps, scripts, envs } = container;
+    homes.push({ label: child.label, id, apps, scripts, envs });
+  }
+  const slugs = new Set<string>();
+  for (const child of children('coder_app')) {
+    const app = toApp(child, slugs);
+    homeFor(child, homes)?.apps.push(app);
+  }
+  for (const child of children('coder_script')) homeFor(child, homes)?.scripts.push(toScript(child));
+  // in this order they append and prepend
+  const envs = children('coder_env').sort((a, b) => (a.address < b.address ? -1 : 1));
+  for (const child of envs) {
+    const home = homeFor(child, homes);
+    if (home) mergeEnv(home.envs, child);
+  }
+}
+
+function toDevcontainer({ name, values: v }: Instance): Devcontainer {
+  return create(DevcontainerSchema, {
+    id: str(v['id']),
+    name,
+    workspaceFolder: str(v['workspace_folder']),
+    configPath: str(v['config_path']),
+    subagentId: str(v['subagent_id']),
+  });
+}
+
+function toScript({ values: v }: Instance): Script {
+  return create(ScriptSchema, {
+    displayName: str(v['display_name']),
+    icon: str(v['icon']),
+    script: str(v['script']),
+    cron: str(v['cron']),
+    startBlocksLogin: bool(v['start_blocks_login']),
+    runOnStart: bool(v['run_on_start']),
+    runOnStop: bool(v['run_on_stop']),
+    timeoutSeconds: int(v['timeout']),
+    logPath: str(v['log_path']),
+  });
 }
 
 /** Adds a variable to an agent. `merge_strategy` decides how it joins another of the same name. */
 function mergeEnv(envs: Env[], { values: v, label }: Instance): void {
-  const name = str(v['name']);
+  const [name, value] = [str(v['name']), str(v['value'])];
   const before = envs.find((env) => env.name === name);
-  const value = mergeEnvValue(before?.value, str(v['value']), str(v['merge_strategy']));
-  if (value === undefined)
+  const merged = mergedVariable(before?.value, value, str(v['merge_strategy']));
+  if (merged === undefined)
     throw new AppError('invalid', `${label}: another coder_env of this agent also sets ${JSON.stringify(name)}`);
-  if (before) before.value = value;
-  else envs.push(create(EnvSchema, { name, value }));
+  if (before) before.value = merged;
+  else envs.push(create(EnvSchema, { name, value: merged }));
 }
 
 function toApp(child: Instance, slugs: Set<string>) {

@@ -136,16 +136,14 @@ test('merges variables of one name by their merge strategy', () => {
   assert.throws(() => merged(env('a', '/a'), env('b', '/b', 'error')), /coder_env\.b: another coder_env .*"PATH"/);
 });
 
-test('environment variables and dev containers are resources too, and an AI task requires its prompt', () => {
+test('environment variables and dev containers are resources too, and an AI task needs no parameter for its prompt', () => {
   const instances = [managed('coder_env.e', { agent_id: '1', name: 'A', value: 'b' }), managed('coder_devcontainer.d')];
   const names = describe({ instances }, graph(), nothing).resources.map(({ name }) => name);
   assert.deepEqual(names, ['e', 'd']);
   const task = graph('coder_ai_task.t');
   const planned = managed('coder_ai_task.t', { id: 't' });
-  assert.throws(() => describe({ instances: [planned] }, task, nothing), /AI Prompt/);
   assert.doesNotThrow(() => describe({ instances: [] }, task, nothing), 'a deleted workspace');
-  const prompt = data('coder_parameter', 'p', { name: 'AI Prompt' });
-  const found = describe({ instances: [planned, prompt] }, task, nothing);
+  const found = describe({ instances: [planned] }, task, nothing);
   assert.equal(found.hasAiTasks, true);
 });
 
@@ -218,4 +216,85 @@ test('a plan: reads data of the prior state first, and replacements of other pro
     }).map(({ resource: address, paths }) => [address, paths]),
     [['x.vm', ['disk.0.size']]],
   );
+});
+
+test('an agent on a machine that the template does not create stays with its coder_external_agent', () => {
+  const instances = [
+    managed('coder_agent.dev', { id: '1' }),
+    managed('coder_external_agent.outside', { agent_id: '1' }),
+  ];
+  assert.deepEqual(agentsOf(instances, graph('coder_external_agent.outside > coder_agent.dev')), [
+    ['outside', ['dev']],
+  ]);
+});
+
+for (const [when, agentId, subagentId] of [
+  ['a plan', undefined, undefined],
+  ['a build', '1', '2'],
+] as const) {
+  test(`what belongs to the agent of a dev container stays with it in ${when}`, () => {
+    const child = (label: string, agent_id: string | undefined, values: Record<string, unknown>) =>
+      managed(label, { agent_id, ...values });
+    const instances = [
+      managed('coder_agent.dev', { id: agentId }),
+      managed('x.vm'),
+      child('coder_devcontainer.repo', agentId, { subagent_id: subagentId, workspace_folder: '/repo' }),
+      child('coder_app.inside', subagentId, { slug: 'inside' }),
+      child('coder_app.outside', agentId, { slug: 'outside' }),
+      child('coder_script.inside', subagentId, { display_name: 'inside' }),
+      child('coder_env.b', subagentId, { name: 'PATH', value: '/b', merge_strategy: 'append' }),
+      child('coder_env.a', subagentId, { name: 'PATH', value: '/a' }),
+    ];
+    const children = ['coder_app.inside', 'coder_script.inside', 'coder_env.a', 'coder_env.b'];
+    const edges = graph(
+      'x.vm > coder_agent.dev',
+      'coder_devcontainer.repo > coder_agent.dev',
+      'coder_app.outside > coder_agent.dev',
+      ...children.map((label) => `${label} > coder_devcontainer.repo`),
+    );
+    const [agent] = describe({ instances }, edges, nothing).resources.flatMap(({ agents }) => agents);
+    const [container] = agent!.devcontainers;
+    assert.deepEqual(
+      [agent!.apps.map(({ slug }) => slug), agent!.scripts.length, agent!.extraEnvs.length],
+      [['outside'], 0, 0],
+    );
+    assert.deepEqual(
+      [
+        container!.subagentId,
+        container!.apps.map(({ slug }) => slug),
+        container!.scripts.map(({ displayName }) => displayName),
+        container!.envs.map(({ name, value }) => `${name}=${value}`),
+      ],
+      [subagentId ?? '', ['inside'], ['inside'], ['PATH=/a:/b']],
+    );
+  });
+}
+
+test('names what is left out because its agent_id is that of no agent', () => {
+  const warnings: string[] = [];
+  const lost = managed('coder_app.lost', { agent_id: 'elsewhere', slug: 'lost' });
+  describe({ instances: [managed('coder_agent.dev', { id: '1' }), lost] }, graph('coder_agent.dev'), (text) =>
+    warnings.push(text),
+  );
+  assert.ok(
+    warnings.some((text) => /coder_app\.lost is left out/.test(text)),
+    warnings.join('\n'),
+  );
+});
+
+test('variables of one name join without an empty part', () => {
+  const env = (name: string, value: string, merge_strategy: string) =>
+    managed(`coder_env.${name}`, { agent_id: '1', name: 'PATH', value, merge_strategy });
+  const joined = (...envs: Instance[]) => {
+    const { resources } = describe(
+      { instances: [managed('coder_agent.a', { id: '1' }), managed('x.vm'), ...envs] },
+      graph('x.vm > coder_agent.a'),
+      nothing,
+    );
+    return resources.flatMap(({ agents }) => agents).flatMap(({ extraEnvs }) => extraEnvs.map(({ value }) => value));
+  };
+  assert.deepEqual(joined(env('a', '', 'replace'), env('b', '/b', 'append')), ['/b']);
+  assert.deepEqual(joined(env('a', '', 'replace'), env('b', '/b', 'prepend')), ['/b']);
+  // in the order of their addresses, whatever the order in the state
+  assert.deepEqual(joined(env('b', '/b', 'append'), env('a', '/a', 'append')), ['/a:/b']);
 });

@@ -1,6 +1,5 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/kit/task';
 import {
   type AITask,
   AITaskSchema,
@@ -12,13 +11,15 @@ import {
   ResourceSchema,
   type RichParameter,
 } from '@platform/wire/proto/provisioner';
-import { adoptInstanceId, attachChildren, type FoundAgent, findAgents } from './agents.ts';
+import { adoptInstanceId, attachChildren, type FoundAgent, findAgents, type Home } from './agents.ts';
 import type { Graph } from './graph.ts';
 import { blocks, bool, type Instance, int, type PlanFile, type Snapshot, str, type Values } from './model.ts';
 import { findExternalAuth, findParameters, findPresets } from './parameters.ts';
 
 /** Managed types that only describe resources of the workspace. */
 const DESCRIBING = new Set(['coder_script', 'coder_agent', 'coder_agent_instance', 'coder_app', 'coder_metadata']);
+/** Stands for a machine that the template does not create. */
+const EXTERNAL = 'coder_external_agent';
 const INSTANCE_TYPES: Record<string, string> = {
   google_compute_instance: 'machine_type',
   aws_instance: 'instance_type',
@@ -46,14 +47,14 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
   const { instances } = snapshot;
   const managed = instances.filter(({ mode }) => mode === 'managed');
   const targets = Map.groupBy(
-    managed.filter(({ type }) => !type.startsWith('coder_')),
+    managed.filter(({ type }) => !type.startsWith('coder_') || type === EXTERNAL),
     ({ label }) => label,
   );
   const candidate = (label: string) => targets.has(label);
   // An agent runs once, so several instances of a module cannot share it.
   const mayRun = (label: string) => new Set(targets.get(label)?.map(({ module }) => module)).size === 1;
   const agents = findAgents(instances);
-  attachChildren(instances, agents, (child) => agentOf(child, agents, graph));
+  attachChildren(instances, agents, (child, homes) => homeOf(child, homes, graph), warn);
 
   const agentsByLabel = new Map<string, FoundAgent[]>();
   for (const found of agents) {
@@ -92,9 +93,6 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
 
   const parameters = findParameters(instances);
   const hasAiTasks = graph.labels.some((label) => label.includes('coder_ai_task'));
-  const planned = managed.some(({ type }) => type === 'coder_ai_task');
-  if (planned && parameters.every(({ name }) => name !== PROMPT_PARAMETER))
-    throw new AppError('invalid', `coder_ai_task needs a coder_parameter named ${JSON.stringify(PROMPT_PARAMETER)}`);
   return {
     resources,
     parameters,
@@ -105,13 +103,13 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
   };
 }
 
-function agentOf(child: Instance, agents: readonly FoundAgent[], graph: Graph): FoundAgent | undefined {
+function homeOf(child: Instance, homes: readonly Home[], graph: Graph): Home | undefined {
   const id = str(child.values['agent_id']);
-  if (id !== '') return agents.find(({ agent }) => agent.id === id);
+  if (id !== '') return homes.find((home) => home.id === id);
   // A plan has no ids yet, so the agent comes from the graph.
-  const unknown = agents.filter(({ agent }) => agent.id === '');
-  const label = graph.nearest(child.label, 'down', (name) => unknown.some((found) => found.label === name));
-  return unknown.find((found) => found.label === label);
+  const unknown = homes.filter((home) => home.id === '');
+  const label = graph.nearest(child.label, 'down', (name) => unknown.some((home) => home.label === name));
+  return unknown.find((home) => home.label === label);
 }
 
 function metadataByLabel(

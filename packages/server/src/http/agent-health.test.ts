@@ -22,6 +22,7 @@ import { createAgentReports } from '../app/agent/reports.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
 import { connectedAgent } from '../authz/proofs.ts';
+import { uuidText } from '../rpc/agent/ids.ts';
 
 type Resources = NonNullable<MessageInitShape<typeof CompletedJob_WorkspaceBuildSchema>['resources']>;
 type AgentInit = NonNullable<Resources[number]['agents']>[number];
@@ -377,6 +378,59 @@ test('lets an agent create sub-agents, which act for the workspace until they ar
   await below.session.closed;
   assert.deepEqual((await rpc.listSubAgents({})).agents, []);
   session.close();
+});
+
+test('creates the agent of a dev container that the template gives apps, scripts and variables', async () => {
+  const { token, id } = await started('prepared', {
+    devcontainers: [
+      { name: 'plain', workspaceFolder: '/plain' },
+      {
+        name: 'my_repo',
+        workspaceFolder: '/repo',
+        subagentId: crypto.randomUUID(),
+        apps: [{ id: crypto.randomUUID(), slug: 'web', url: 'http://localhost:3000' }],
+        scripts: [{ displayName: 'Setup', script: 'true', runOnStart: true }],
+        envs: [
+          { name: 'PATH', value: '/a' },
+          { name: 'PATH', value: '/b', mergeStrategy: 'append' },
+        ],
+      },
+    ],
+  });
+  const { session, rpc } = await connect(token);
+  const containers = (await rpc.getManifest({})).devcontainers;
+  assert.deepEqual(
+    containers.map(({ name, subagentId }) => [name, subagentId !== undefined]),
+    [
+      ['my_repo', true],
+      ['plain', false],
+    ],
+  );
+  const { subagentId } = containers[0]!;
+  const request = { id: subagentId!, name: 'other', directory: '/workspaces/repo', apps: [{ slug: 'ignored' }] };
+  const displayApps = [CreateSubAgentRequest_DisplayApp.WEB_TERMINAL];
+  const { agent } = await rpc.createSubAgent({ ...request, displayApps });
+  assert.deepEqual([agent!.name, agent!.id], ['my-repo', subagentId]);
+  const inside = await connect(uuidText(agent!.authToken));
+  const manifest = await inside.rpc.getManifest({});
+  assert.deepEqual(
+    [manifest.directory, manifest.apps.map(({ slug }) => slug), manifest.scripts.map(({ displayName }) => displayName)],
+    ['/workspaces/repo', ['web'], ['Setup']],
+  );
+  assert.deepEqual(manifest.environmentVariables, { PATH: '/a:/b' });
+  assert.equal(uuidText(manifest.parentId!), id);
+
+  // an agent that starts again deletes the sub-agents that it made before
+  await rpc.deleteSubAgent({ id: subagentId! });
+  assert.deepEqual(
+    (await rpc.listSubAgents({})).agents.map(({ name }) => name),
+    ['my-repo'],
+  );
+  const stranger = await connect((await started('stranger')).token);
+  await assert.rejects(stranger.rpc.createSubAgent({ id: subagentId!, name: 'x' }), /no such sub-agent/);
+  const { agent: own } = await rpc.createSubAgent({ name: 'own' });
+  await assert.rejects(rpc.createSubAgent({ id: own!.id, name: 'own' }), /no such sub-agent/);
+  for (const one of [session, inside.session, stranger.session]) one.close();
 });
 
 test('gives each name to one agent of a build only, also if two parents ask at the same moment', async () => {

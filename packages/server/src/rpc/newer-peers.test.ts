@@ -183,7 +183,7 @@ test('merges the variables that a daemon of API 1.16 or later leaves to the serv
   const refused = await make('refused');
   await build([env('A', '1'), env('A', '2', 'error')]);
   const failed = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${refused.body.latest_build.id}`);
-  assert.match(failed.body.job.error ?? '', /Two coder_env of agent "main" set "A"/);
+  assert.match(failed.body.job.error ?? '', /Two coder_env set "A"/);
 });
 
 test('takes the modules of an import that names them once for both transitions', async () => {

@@ -1673,7 +1673,7 @@ export declare type CreateSubAgentRequest = Message<"coder.agent.v2.CreateSubAge
   displayApps: CreateSubAgentRequest_DisplayApp[];
 
   /**
-   * since 2.8: takes over the sub-agent that the build created for a dev container
+   * since 2.8: the sub-agent that the build created, instead of a new one
    *
    * @generated from field: optional bytes id = 7;
    */

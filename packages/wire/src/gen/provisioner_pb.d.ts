@@ -852,6 +852,33 @@ export declare type Devcontainer = Message<"provisioner.Devcontainer"> & {
    * @generated from field: string name = 3;
    */
   name: string;
+
+  /**
+   * since 1.15: the agent that runs inside, which templates may give apps, scripts and variables
+   *
+   * @generated from field: string id = 4;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string subagent_id = 5;
+   */
+  subagentId: string;
+
+  /**
+   * @generated from field: repeated provisioner.App apps = 6;
+   */
+  apps: App[];
+
+  /**
+   * @generated from field: repeated provisioner.Script scripts = 7;
+   */
+  scripts: Script[];
+
+  /**
+   * @generated from field: repeated provisioner.Env envs = 8;
+   */
+  envs: Env[];
 };
 
 /**
@@ -1156,6 +1183,13 @@ export declare type AITask = Message<"provisioner.AITask"> & {
    * @generated from field: provisioner.AITaskSidebarApp sidebar_app = 2;
    */
   sidebarApp?: AITaskSidebarApp | undefined;
+
+  /**
+   * since 1.11
+   *
+   * @generated from field: string app_id = 3;
+   */
+  appId: string;
 };
 
 /**
@@ -1272,6 +1306,20 @@ export declare type Metadata = Message<"provisioner.Metadata"> & {
    * @generated from field: repeated provisioner.RunningAgentAuthToken running_agent_auth_tokens = 21;
    */
   runningAgentAuthTokens: RunningAgentAuthToken[];
+
+  /**
+   * since 1.11
+   *
+   * @generated from field: string task_id = 22;
+   */
+  taskId: string;
+
+  /**
+   * since 1.11
+   *
+   * @generated from field: string task_prompt = 23;
+   */
+  taskPrompt: string;
 };
 
 /**

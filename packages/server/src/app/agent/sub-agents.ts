@@ -12,6 +12,7 @@ import {
   purgeSubAgents,
   type SubAgent,
   subAgentsOf,
+  takeSubAgent,
   widestShareLevel,
 } from '../../db/queries/sub-agents.ts';
 import type { Services } from '../context.ts';
@@ -43,6 +44,8 @@ export interface SubAgentApp {
 }
 
 export interface SubAgentInput {
+  /** The id of a sub-agent that the build created. Absent: a new one. */
+  id?: string;
   name: string;
   directory: string;
   architecture: string;
@@ -87,8 +90,9 @@ export async function createSubAgent(
   input: SubAgentInput,
 ): Promise<{ agent: SubAgent; failures: AppFailure[] }> {
   const { sql, events } = services;
-  const { name } = input;
+  const { name, id } = input;
   if (parent.parent_id) throw new AppError('forbidden', 'A sub-agent cannot have sub-agents.');
+  if (id !== undefined) return { agent: await takeOver(services, parent, id, input), failures: [] };
   if (!NAME.test(name) || name.length > 64) {
     throw new AppError(
       'invalid',
@@ -134,6 +138,21 @@ export async function createSubAgent(
   });
   events.publishSoon('workspace_changed', { workspace_id: parent.workspace_id, owner_id: parent.owner_id });
   return made;
+}
+
+/** The apps of a sub-agent that the build created are those of the template, so those of the request are ignored. */
+async function takeOver(
+  { sql, events }: Services,
+  parent: ConnectedAgent<AgentIdentity>,
+  id: string,
+  { directory, displayApps }: SubAgentInput,
+): Promise<SubAgent> {
+  if (directory.length > LONGEST_SUB_AGENT)
+    throw new AppError('invalid', `The directory of a sub-agent can have at most ${LONGEST_SUB_AGENT} characters.`);
+  const agent = await sql.begin((tx) => takeSubAgent(tx, parent, id, { directory, display_apps: displayApps }));
+  if (!agent) throw new AppError('not_found', 'The agent has no such sub-agent.');
+  events.publishSoon('workspace_changed', { workspace_id: parent.workspace_id, owner_id: parent.owner_id });
+  return agent;
 }
 
 function appRow(agent: SubAgent, app: SubAgentApp): NewApp {

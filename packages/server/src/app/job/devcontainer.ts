@@ -1,4 +1,4 @@
-import type { Devcontainer } from '@platform/wire/proto/provisioner';
+import type { Devcontainer, Resource } from '@platform/wire/proto/provisioner';
 
 /** Quotes a text as one word of a POSIX shell. `~/` at its start becomes the home directory. */
 function word(text: string): string {
@@ -21,4 +21,29 @@ export function devcontainerScript(container: Pick<Devcontainer, 'workspaceFolde
     `exec devcontainer up --workspace-folder ${word(container.workspaceFolder)}${config}`,
     '',
   ].join('\n');
+}
+
+/** Whether the template gives the agent in a dev container parts of its own, so that the build has to create it. */
+export const hasOwnParts = ({ apps, scripts, envs }: Devcontainer): boolean =>
+  apps.length + scripts.length + envs.length > 0;
+
+const MAX_NAME = 56;
+
+/** Names for the agents in dev containers: those of the containers, as far as no other agent of the build has them. */
+export class AgentNames {
+  readonly #taken: Set<string>;
+
+  constructor(resources: readonly Resource[]) {
+    const agents = resources.flatMap((resource) => resource.agents);
+    this.#taken = new Set(agents.map(({ name }) => name.toLowerCase()));
+  }
+
+  inside({ name }: Devcontainer): string {
+    const words = name.toLowerCase().match(/[a-z0-9]+/g) ?? ['devcontainer'];
+    const base = words.join('-').slice(0, MAX_NAME).replace(/-$/, '');
+    let free = base;
+    for (let n = 2; this.#taken.has(free); n++) free = `${base}-${n}`;
+    this.#taken.add(free);
+    return free;
+  }
 }

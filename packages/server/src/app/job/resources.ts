@@ -1,14 +1,17 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
-import { mergeEnvValue } from '@platform/kit/merge-env';
+import { mergedVariable } from '@platform/kit/environment-merge';
 import {
   type Agent,
   type App,
   AppOpenIn,
   AppSharingLevel,
+  type Devcontainer,
+  type Env,
   type Module,
   type Resource,
   type ResourcesMonitoring,
+  type Script,
 } from '@platform/wire/proto/provisioner';
 import type { Db, Tx } from '../../db/connect.ts';
 import type { Transition } from '../../db/queries/builds.ts';
@@ -34,7 +37,7 @@ import {
 import { together } from '../../db/together.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
 import { imageAddress } from '../image-address.ts';
-import { devcontainerScript } from './devcontainer.ts';
+import { AgentNames, devcontainerScript, hasOwnParts } from './devcontainer.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
@@ -61,6 +64,7 @@ export async function insertResources(
   { build = false } = {},
 ): Promise<void> {
   const built = new Set<string>();
+  const agentNames = new AgentNames(resources);
   const add = async (resource: Resource) => {
     const metadata = resource.metadata.filter((item) => !build || !item.isNull);
     const names = new Set<string>();
@@ -98,7 +102,9 @@ export async function insertResources(
         modulePath: resource.modulePath,
         metadata: metadata.map(({ key, value, sensitive }) => ({ key, value, sensitive })),
       }),
-      ...resource.agents.map((agent) => addAgent(tx, row, agent, slugs, build && transition === 'start')),
+      ...resource.agents.map((agent) =>
+        addAgent(tx, row, agent, { slugs, names: agentNames, awaited: build && transition === 'start' }),
+      ),
     ]);
   };
   await together(resources.map(add));
@@ -115,34 +121,25 @@ export async function insertModules(
   );
 }
 
-/** The variables of the agent's `coder_env` resources. Daemons from API 1.16 on leave their merging to the server. */
-function mergeEnvs({ name: agent, extraEnvs }: Agent): Record<string, string> {
-  const merged = new Map<string, string>();
-  for (const { name, value, mergeStrategy } of extraEnvs) {
-    const text = mergeEnvValue(merged.get(name), value, mergeStrategy);
-    if (text === undefined) {
-      const detail = 'A coder_env with merge_strategy "error" allows no other one of its name.';
-      throw new AppError('invalid', `Two coder_env of agent ${JSON.stringify(agent)} set ${JSON.stringify(name)}.`, {
-        detail,
-      });
-    }
-    merged.set(name, text);
-  }
-  return Object.fromEntries(merged);
-}
-
 async function addAgent(
   tx: Tx,
   resource: OwnedResource,
   agent: Agent,
-  slugs: Set<string>,
-  /** Whether a person waits for the agent. It then has a time until which it must connect. */
-  awaited: boolean,
+  {
+    slugs,
+    names,
+    awaited,
+  }: {
+    slugs: Set<string>;
+    names: AgentNames;
+    /** Whether a person waits for the agent. It then has a time until which it must connect. */
+    awaited: boolean;
+  },
 ): Promise<void> {
   // The template's id of an agent stays the same in all builds of a workspace. The row belongs to this build only.
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
   if (!isUuid(token)) throw new AppError('invalid', `The token of agent ${JSON.stringify(agent.name)} must be a uuid.`);
-  const env = { ...mergeEnvs(agent), ...agent.env };
+  const env = { ...variablesOf(agent.extraEnvs), ...agent.env };
   const waits = awaited ? agent.connectionTimeoutSeconds : 0;
   const display = agent.displayApps;
   const displayApps = [
@@ -152,22 +149,17 @@ async function addAgent(
     display?.sshHelper && 'ssh_helper',
     display?.portForwardingHelper && 'port_forwarding_helper',
   ].filter((name) => typeof name === 'string');
-  for (const { slug } of agent.apps) {
-    if (!APP_SLUG.test(slug)) {
-      throw new AppError(
-        'invalid',
-        `Invalid app slug ${JSON.stringify(slug)}: use lower-case letters, digits and single hyphens between them.`,
-      );
-    }
-    if (slugs.has(slug)) throw new AppError('invalid', `Duplicate app slug ${JSON.stringify(slug)}.`);
-    slugs.add(slug);
-  }
-  const containers = agent.devcontainers.map((container) => ({ ...container, id: crypto.randomUUID() }));
+  const containers = agent.devcontainers.map((container) => ({
+    container,
+    id: crypto.randomUUID(),
+    inside: hasOwnParts(container) ? newAgent(resource) : undefined,
+  }));
+  for (const { apps } of [agent, ...agent.devcontainers]) takeSlugs(apps, slugs);
   // upstream's agent finds the script of a dev container by the id of the container
   const scripts = [
     ...agent.scripts.map((script) => ({ ...script, id: crypto.randomUUID() })),
-    ...containers.map((container) => ({
-      id: container.id,
+    ...containers.map(({ id, container }) => ({
+      id,
       displayName: `Dev Container (${container.name})`,
       icon: '/emojis/1f4e6.png',
       logPath: '',
@@ -183,6 +175,7 @@ async function addAgent(
   await together([
     insertAgent(tx, resource, row, {
       name: agent.name,
+      parent_id: null,
       auth_token: token,
       auth_instance_id: agent.auth.case === 'instanceId' ? agent.auth.value || null : null,
       architecture: agent.architecture,
@@ -198,24 +191,10 @@ async function addAgent(
       connect_deadline: waits > 0 ? new Date(Date.now() + waits * 1_000) : null,
     }),
     addMonitors(tx, row, agent.resourcesMonitoring),
-    ...containers.map(({ id, name, workspaceFolder, configPath }) =>
-      insertDevcontainer(tx, row, { id, name, workspaceFolder, configPath }),
+    ...containers.map(({ id, container: { name, workspaceFolder, configPath }, inside }) =>
+      insertDevcontainer(tx, row, { id, name, workspaceFolder, configPath, inside }),
     ),
-    ...scripts.map((script, order) =>
-      insertScript(tx, row, {
-        id: script.id,
-        display_name: script.displayName,
-        icon: imageAddress(script.icon),
-        log_path: script.logPath,
-        script: script.script,
-        cron: script.cron,
-        run_on_start: script.runOnStart,
-        run_on_stop: script.runOnStop,
-        start_blocks_login: script.startBlocksLogin,
-        timeout_seconds: script.timeoutSeconds,
-        display_order: order,
-      }),
-    ),
+    ...addScripts(tx, row, scripts),
     ...agent.metadata.map((item) =>
       insertMetadata(tx, row, {
         key: item.key,
@@ -227,7 +206,95 @@ async function addAgent(
       }),
     ),
     ...agent.apps.map((app) => insertApp(tx, row, toAppRow(app, row.agent_id))),
+    ...containers.map(({ container, inside }) =>
+      inside
+        ? addAgentInside(tx, resource, agent, row, { container, inside, name: names.inside(container) })
+        : undefined,
+    ),
   ]);
+}
+
+/** Adds the agent that will run in a dev container. The agent outside starts it. */
+async function addAgentInside(
+  tx: Tx,
+  resource: OwnedResource,
+  outside: Agent,
+  { agent_id: parentId }: OwnedAgent,
+  { container, inside, name }: { container: Devcontainer; inside: OwnedAgent; name: string },
+): Promise<void> {
+  await together([
+    insertAgent(tx, resource, inside, {
+      name,
+      parent_id: parentId,
+      auth_token: crypto.randomUUID(),
+      auth_instance_id: null,
+      architecture: outside.architecture,
+      operating_system: outside.operatingSystem,
+      environment_variables: variablesOf(container.envs),
+      directory: container.workspaceFolder,
+      motd_file: '',
+      troubleshooting_url: outside.troubleshootingUrl,
+      // it connects when the container is built, which may take long
+      connection_timeout_seconds: 0,
+      display_apps: [],
+      display_order: 0,
+      api_key_scope: outside.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
+      connect_deadline: null,
+    }),
+    ...addScripts(
+      tx,
+      inside,
+      container.scripts.map((script) => ({ ...script, id: crypto.randomUUID() })),
+    ),
+    ...container.apps.map((app) => insertApp(tx, inside, toAppRow(app, inside.agent_id))),
+  ]);
+}
+
+const addScripts = (
+  tx: Tx,
+  agent: OwnedAgent,
+  scripts: readonly (Omit<Script, '$typeName'> & { id: string })[],
+): Promise<void>[] =>
+  scripts.map((script, order) =>
+    insertScript(tx, agent, {
+      id: script.id,
+      display_name: script.displayName,
+      icon: imageAddress(script.icon),
+      log_path: script.logPath,
+      script: script.script,
+      cron: script.cron,
+      run_on_start: script.runOnStart,
+      run_on_stop: script.runOnStop,
+      start_blocks_login: script.startBlocksLogin,
+      timeout_seconds: script.timeoutSeconds,
+      display_order: order,
+    }),
+  );
+
+/** Checks the slugs of an agent's apps and adds them to those of its resource. */
+function takeSlugs(apps: readonly App[], slugs: Set<string>): void {
+  for (const { slug } of apps) {
+    if (!APP_SLUG.test(slug)) {
+      throw new AppError(
+        'invalid',
+        `Invalid app slug ${JSON.stringify(slug)}: use lower-case letters, digits and single hyphens between them.`,
+      );
+    }
+    if (slugs.has(slug)) throw new AppError('invalid', `Duplicate app slug ${JSON.stringify(slug)}.`);
+    slugs.add(slug);
+  }
+}
+
+/** The variables of an agent. Our daemons have merged those of one name already, upstream's since 2.33 send them all. */
+function variablesOf(envs: readonly Env[]): Record<string, string> {
+  const values = new Map<string, string>();
+  for (const { name, value, mergeStrategy } of envs) {
+    const merged = mergedVariable(values.get(name), value, mergeStrategy);
+    if (merged === undefined)
+      throw new AppError('invalid', `Two coder_env set ${JSON.stringify(name)}, and one has merge_strategy = "error".`);
+    values.set(name, merged);
+  }
+  return Object.fromEntries(values);
 }
 
 async function addMonitors(tx: Tx, agent: OwnedAgent, monitoring: ResourcesMonitoring | undefined): Promise<void> {

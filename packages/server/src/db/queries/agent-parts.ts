@@ -67,6 +67,8 @@ export interface DevcontainerRow {
   name: string;
   workspace_folder: string;
   config_path: string;
+  /** The agent inside, if the build created it. */
+  subagent_id: string | null;
 }
 
 export interface MonitorRow {

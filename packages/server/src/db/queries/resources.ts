@@ -74,6 +74,7 @@ export async function insertModule(
 export type NewAgent = Pick<
   AgentRow,
   | 'name'
+  | 'parent_id'
   | 'auth_token'
   | 'auth_instance_id'
   | 'architecture'
@@ -119,10 +120,18 @@ export async function insertMonitors(
 export async function insertDevcontainer(
   tx: Tx,
   agent: OwnedAgent,
-  { id, name, workspaceFolder, configPath }: { id: string; name: string; workspaceFolder: string; configPath: string },
+  container: {
+    id: string;
+    name: string;
+    workspaceFolder: string;
+    configPath: string;
+    /** The agent inside that the build created. */
+    inside: OwnedAgent | undefined;
+  },
 ): Promise<void> {
-  await tx`INSERT INTO workspace_agent_devcontainers (id, workspace_agent_id, name, workspace_folder, config_path)
-    VALUES (${id}, ${agent.agent_id}, ${name}, ${workspaceFolder}, ${configPath})`;
+  const { id, name, workspaceFolder, configPath, inside } = container;
+  await tx`INSERT INTO workspace_agent_devcontainers (id, workspace_agent_id, name, workspace_folder, config_path, subagent_id)
+    VALUES (${id}, ${agent.agent_id}, ${name}, ${workspaceFolder}, ${configPath}, ${inside?.agent_id ?? null})`;
 }
 
 export type NewScript = Omit<ScriptRow, 'workspace_agent_id' | 'log_source_id'> & {

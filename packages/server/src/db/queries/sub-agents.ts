@@ -25,6 +25,28 @@ export async function lockAgentsOfBuild(
     JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${job.id} AND NOT a.deleted`;
 }
 
+/**
+ * Completes a sub-agent that the build of this agent created, and returns it. Undefined: the build created none with this
+ * id.
+ */
+export async function takeSubAgent(
+  tx: Tx,
+  parent: ConnectedAgent<AgentIdentity>,
+  id: string,
+  { directory, display_apps }: Pick<NewSubAgent, 'directory' | 'display_apps'>,
+): Promise<SubAgent | undefined> {
+  const [agent] = await tx<SubAgent[]>`UPDATE workspace_agents a
+    SET directory = CASE WHEN ${directory} = '' THEN directory ELSE ${directory} END,
+      display_apps = ${display_apps as never}, updated_at = now()
+    WHERE id = ${id} AND parent_id = ${parent.id} AND NOT deleted AND ${isOfTemplate(tx)}
+    RETURNING id, name, auth_token AS token`;
+  return agent;
+}
+
+/** Whether the build created the sub-agent `a`, with apps that its template declares. */
+const isOfTemplate = (db: Db) => db`EXISTS (SELECT 1 FROM workspace_agent_devcontainers d
+  WHERE d.workspace_agent_id = a.parent_id AND d.subagent_id = a.id)`;
+
 /** The most deleted sub-agents that are kept with their logs. Each list of workspaces reads past all of them. */
 const MOST_DELETED = 50;
 
@@ -84,9 +106,12 @@ export async function subAgentsOf(db: Db, parent: ConnectedAgent<AgentIdentity>)
     WHERE parent_id = ${parent.id} AND NOT deleted ORDER BY created_at, name`;
 }
 
-/** Marks a sub-agent as deleted: its token is rejected from now on. False: the agent has no such sub-agent. */
+/**
+ * Marks a sub-agent as deleted: its token is rejected from now on. One that the build created stays, because its apps and
+ * scripts belong to the template. False: the agent has no such sub-agent.
+ */
 export async function deleteSubAgentRow(db: Db, parent: ConnectedAgent<AgentIdentity>, id: string): Promise<boolean> {
-  const rows = await db`UPDATE workspace_agents SET deleted = true, updated_at = now()
+  const rows = await db`UPDATE workspace_agents a SET deleted = NOT ${isOfTemplate(db)}, updated_at = now()
     WHERE id = ${id} AND parent_id = ${parent.id} AND NOT deleted RETURNING id`;
   return rows.length > 0;
 }

@@ -72,6 +72,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
       name: container.name,
       workspaceFolder: container.workspace_folder,
       configPath: container.config_path,
+      ...(container.subagent_id ? { subagentId: uuidBytes(container.subagent_id) } : {}),
     })),
     ...(agent.parent_id ? { parentId: uuidBytes(agent.parent_id) } : {}),
   };

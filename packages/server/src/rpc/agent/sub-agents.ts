@@ -53,8 +53,9 @@ export function subAgentApi(
   agent: ConnectedAgent<AgentIdentity>,
 ): Pick<DrpcHandlers<typeof Agent>, 'createSubAgent' | 'deleteSubAgent' | 'listSubAgents'> {
   return {
-    async createSubAgent({ name, directory, architecture, operatingSystem, apps, displayApps }) {
+    async createSubAgent({ id, name, directory, architecture, operatingSystem, apps, displayApps }) {
       const made = await createSubAgent(services, agent, {
+        ...(id ? { id: uuidText(id) } : {}),
         name,
         directory,
         architecture,
