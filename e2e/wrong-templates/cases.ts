@@ -231,10 +231,4 @@ export const WRONG_TEMPLATES: readonly WrongTemplate[] = [
     '  name       = "p"\n  parameters = { a = "b" }\n  prebuilds {\n    instances = 1\n    scheduling {\n      timezone = "Moon/Base"\n      schedule {\n        cron      = "* 8-18 * * 1-5"\n        instances = 2\n      }\n    }\n  }',
     ANY,
   ),
-  wrong(
-    'a task without a prompt',
-    `${AGENT}resource "coder_app" "a" {\n  agent_id = coder_agent.main.id\n  slug     = "a"\n  url      = "http://localhost"\n}\nresource "coder_ai_task" "t" {\n  sidebar_app {\n    id = coder_app.a.id\n  }\n}\n`,
-    /AI Prompt/,
-    false,
-  ),
 ];

@@ -445,8 +445,7 @@ export function createDevcontainers({ options, logs, log }: DevcontainerOptions)
     try {
       const { agents } = await calls.listSubAgents({}, { signal });
       const kept = new Set([...known.values()].flatMap(({ prepared }) => (prepared ? [uuidText(prepared)] : [])));
-      for (const { id } of agents)
-        if (!kept.has(uuidText(id))) await calls.deleteSubAgent({ id }, { signal });
+      for (const { id } of agents) if (!kept.has(uuidText(id))) await calls.deleteSubAgent({ id }, { signal });
     } catch (err) {
       signal.throwIfAborted();
       log.debug('could not delete earlier sub-agents', { err: errorText(err) });

@@ -144,7 +144,7 @@ function metadataFields(v: Values) {
 
 function toAiTask({ values }: Instance): AITask {
   const id = str(blocks(values['sidebar_app'])[0]?.['id']) || str(values['app_id']);
-  return create(AITaskSchema, { id: str(values['id']), ...(id === '' ? {} : { sidebarApp: { id } }) });
+  return create(AITaskSchema, { id: str(values['id']), appId: id, ...(id === '' ? {} : { sidebarApp: { id } }) });
 }
 
 /** The cost of the build per day: the sum over all resources with a daily cost in their metadata. */

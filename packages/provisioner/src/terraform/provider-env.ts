@@ -55,6 +55,10 @@ export function providerEnv(input: ProviderInput): Env {
   const stage = m.prebuiltWorkspaceBuildStage;
   if (stage === PrebuiltWorkspaceBuildStage.CREATE) env['CODER_WORKSPACE_IS_PREBUILD'] = 'true';
   if (stage === PrebuiltWorkspaceBuildStage.CLAIM) env['CODER_WORKSPACE_IS_PREBUILD_CLAIM'] = 'true';
+  if (m.taskId !== '') {
+    env['CODER_TASK_ID'] = m.taskId;
+    env['CODER_TASK_PROMPT'] = m.taskPrompt;
+  }
   const tokens = m.runningAgentAuthTokens;
   for (const { agentId, token } of tokens)
     env[`CODER_RUNNING_WORKSPACE_AGENT_TOKEN_${hashed(tokens.length === 1 ? '' : agentId)}`] = token;

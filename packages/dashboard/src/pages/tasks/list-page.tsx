@@ -80,7 +80,7 @@ export default function TaskList() {
               title="No template has tasks"
               action={<LinkButton to={paths.templates()}>Templates</LinkButton>}
             >
-              A template has tasks if it declares a coder_ai_task and a parameter named “AI Prompt”.
+              A template has tasks if it declares a coder_ai_task.
             </EmptyState>
           )}
         </Section>

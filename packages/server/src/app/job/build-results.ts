@@ -68,7 +68,7 @@ export async function storeBuild(
   if (services.agentsWait() && build.transition === 'start' && done.resources.some(({ agents }) => agents.length > 0)) {
     await noteInJobLog(tx, job, 'info', WAITING_TEXT);
   }
-  const sidebarApp = done.aiTasks[0]?.sidebarApp?.id;
+  const sidebarApp = done.aiTasks[0]?.appId || done.aiTasks[0]?.sidebarApp?.id;
   if (sidebarApp) await setSidebarApp(tx, build, await appOfJob(tx, job.id, sidebarApp));
   if (job.input.prebuilt_stage === 'claim') {
     await askToReinit(services, tx, build.workspace_id);

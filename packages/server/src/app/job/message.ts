@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { type AcquiredJob, AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
 import { fileData } from '../../db/queries/files.ts';
@@ -109,6 +110,7 @@ function toMessage(variables: readonly VariableValue[]) {
 async function build(services: Services, job: Owned<JobRow>, row: Owned<BuildContext> | undefined, archive: Buffer) {
   if (!row) throw new AppError('internal', 'The workspace build of this job no longer exists.');
   const stage = job.input.prebuilt_stage ?? 'none';
+  const prompt = row.parameters.find(({ name }) => name === PROMPT_PARAMETER)?.value ?? '';
   const { sessionToken, key, oidcToken, externalAuthProviders } = await ownerSecrets(services, job, row, archive);
   return {
     workspaceBuildId: row.build_id,
@@ -142,6 +144,9 @@ async function build(services: Services, job: Owned<JobRow>, row: Owned<BuildCon
       templateId: row.template_id,
       templateName: row.template_name,
       templateVersion: row.version_name,
+      // a task is a workspace with a prompt
+      taskId: prompt === '' ? '' : row.workspace_id,
+      taskPrompt: prompt,
       prebuiltWorkspaceBuildStage: STAGE[stage],
       // the claimed agents go on running, so they keep their tokens
       runningAgentAuthTokens: stage === 'claim' ? agentTokensIn(row.provisioner_state) : [],

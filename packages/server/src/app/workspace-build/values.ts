@@ -1,6 +1,7 @@
 import { AppError, isAppError } from '@platform/kit';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import type { Db } from '../../db/connect.ts';
-import { versionParameters } from '../../db/queries/version-contents.ts';
+import { takesPromptItself, versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context.ts';
 import { evaluationFor, isEvaluable, resolveOnThread, sourceOf } from '../dynamic-parameters/inputs.ts';
 import type { Answers } from '../work/answers.ts';
@@ -25,6 +26,17 @@ export interface ValueChoice {
  * @throws AppError `invalid` that names every wrong parameter
  */
 export async function buildValues(ctx: Ctx, db: Db, answers: Answers, choice: ValueChoice): Promise<NameValue[]> {
+  const prompt = [...choice.given, ...(choice.last ?? [])].find(isPrompt);
+  if (!prompt || !(await takesPromptItself(db, choice.versionId))) return declaredValues(ctx, db, answers, choice);
+  const others = (values: readonly NameValue[]) => values.filter((value) => !isPrompt(value));
+  const declared = { ...choice, given: others(choice.given), last: choice.last && others(choice.last) };
+  return [...(await declaredValues(ctx, db, answers, declared)), prompt];
+}
+
+/** The prompt of a task is stored like a parameter, even if the template reads it from `coder_task` and declares none. */
+const isPrompt = ({ name }: NameValue): boolean => name === PROMPT_PARAMETER;
+
+async function declaredValues(ctx: Ctx, db: Db, answers: Answers, choice: ValueChoice): Promise<NameValue[]> {
   if (choice.classic) return classicValues(db, answers, choice);
   try {
     return (await evaluatedValues(ctx, db, answers, choice)) ?? (await classicValues(db, answers, choice));

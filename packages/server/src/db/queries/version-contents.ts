@@ -1,5 +1,6 @@
 // The results of the import of a template version.
 
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow, Tags } from './jobs.ts';
@@ -87,6 +88,13 @@ export async function setReadme(tx: Tx, version: OwnedVersion, readme: string): 
 
 export async function setHasAiTask(tx: Tx, version: OwnedVersion, hasAiTask: boolean): Promise<void> {
   await tx`UPDATE template_versions SET has_ai_task = ${hasAiTask}, updated_at = now() WHERE id = ${version.version_id}`;
+}
+
+/** Whether a version has tasks and no parameter for their prompt. */
+export async function takesPromptItself(db: Db, versionId: string): Promise<boolean> {
+  const found = await db`SELECT 1 FROM template_versions v WHERE id = ${versionId} AND has_ai_task AND NOT EXISTS (
+    SELECT 1 FROM template_version_parameters WHERE template_version_id = v.id AND name = ${PROMPT_PARAMETER})`;
+  return found.length > 0;
 }
 
 export async function upsertWorkspaceTag(tx: Tx, version: OwnedVersion, key: string, value: string): Promise<void> {
