@@ -16,7 +16,7 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-// An error of the database is no reason to throw away what Terraform has built.
+// An error of the database does not lose what Terraform has built.
 
 let server: ServerProcess;
 let sql: Sql;

@@ -4,20 +4,12 @@
 // flaky: a pause of the machine, or a defect that shows only sometimes. docs/flaky-tests.md lists such files. A file that
 // is flaky again fails the run, and so do more than MAX_FLAKY flaky files.
 
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
+import { ensureDirectorySync } from '@platform/kit';
 
 export interface TestRun {
   /** The absolute paths of the files. */
@@ -124,7 +116,7 @@ export function flakyFiles(document: string): string[] {
 /** Writes both outputs of a flaky file to a new folder, and returns its path. */
 function keepOutputs(outputs: string, first: FileResult, second: FileResult): string {
   const folder = join(outputs, first.name.replaceAll(/[^\w.-]+/g, '_'));
-  mkdirSync(folder, { recursive: true });
+  ensureDirectorySync(folder);
   writeFileSync(join(folder, 'failed.txt'), first.output);
   writeFileSync(join(folder, 'passed.txt'), second.output);
   return folder;

@@ -2,11 +2,11 @@ import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
 import { AppError, type Logger, parseDuration } from '@platform/kit';
+import { AGENT_SOCKET_PATH } from '@platform/wire/agent-socket-path';
 import { Startup_Subsystem } from '@platform/wire/proto/agent';
 import type { DialOptions } from '@platform/wire/websocket';
 import { defaultDataDir } from './data-dir.ts';
 import { AGENT_AUTHS, type AgentAuth } from './identity.ts';
-import { DEFAULT_SOCKET_PATH } from './local-socket/server.ts';
 
 export interface AgentOptions {
   /** The server's address, as in CODER_AGENT_URL. */
@@ -111,7 +111,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     subsystems,
     sshMaxTimeoutMs: parseDuration(env['CODER_AGENT_SSH_MAX_TIMEOUT'] || '72h'),
     socketPath: isTrue(env['CODER_AGENT_SOCKET_SERVER_ENABLED'], true)
-      ? env['CODER_AGENT_SOCKET_PATH'] || DEFAULT_SOCKET_PATH
+      ? env['CODER_AGENT_SOCKET_PATH'] || AGENT_SOCKET_PATH
       : '',
     blockFileTransfer: isTrue(env['CODER_AGENT_BLOCK_FILE_TRANSFER'], false),
     devcontainers: isTrue(env['CODER_AGENT_DEVCONTAINERS_ENABLE'], true),

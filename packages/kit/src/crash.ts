@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ensureDirectorySync } from './directory.ts';
 import { errorText } from './errors.ts';
 import type { Logger } from './log.ts';
 import { VERSION } from './version.ts';
@@ -59,7 +60,7 @@ function keep(err: unknown, folder: string | undefined): string | undefined {
   };
   try {
     if (folder === undefined) throw new Error('no folder');
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    ensureDirectorySync(folder, { mode: 0o700 });
     const older = readdirSync(folder)
       .filter((each) => /^crash-\d+-\d+\.txt$/.test(each))
       .sort();

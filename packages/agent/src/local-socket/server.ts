@@ -9,9 +9,6 @@ import { scratchDir } from '../scratch.ts';
 import type { AgentClient } from '../wire-types.ts';
 import { createUnits, type Units } from './units.ts';
 
-/** Where upstream's commands look without CODER_AGENT_SOCKET_PATH. */
-export const DEFAULT_SOCKET_PATH =
-  process.platform === 'win32' ? '\\\\.\\pipe\\com.coder.agentsocket' : '/tmp/coder-agent.sock';
 const MAX_CONNECTIONS = 256;
 /** How long to wait for an answer at a path that another process may use. */
 const PROBE_MS = 2_000;

@@ -5,9 +5,9 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { deriveHostKey } from '@platform/agent/host-key';
 import type { ConnectionLog, ConnectionLogResponse, Response } from '@platform/contract';
 import {
+  createTestTemplate,
   eventually,
   holdTask,
   insertPerson,
@@ -26,6 +26,7 @@ import { YamuxSession } from '@platform/wire/yamux';
 import ssh2 from 'ssh2';
 import { completeJob } from '../app/job/complete.ts';
 import { lostConnectionsTask } from '../background/lost-connections.ts';
+import { dialAgent, makeAgents } from '../rpc/testing/agents.ts';
 import { startTestApp, type TestApp } from './apps/testing/app.ts';
 import { ask } from './apps/testing/ask.ts';
 
@@ -251,15 +252,9 @@ test('records all sessions of one connection as one entry, until the connection 
 });
 
 test('marks what only an agent reports, and keeps its time, address and number within limits', async () => {
-  const workspace = await startTestWorkspace(server, 'forger');
-  await workspace.agent.stop();
-  const url = `${server.url}/api/v2/workspaceagents/me/rpc?version=2.10&role=agent`;
-  const { connection } = await dialWebSocket(url, {
-    headers: {
-      Cookie: `coder_session_token=${workspace.token}`,
-      'Platform-Ssh-Host-Key': deriveHostKey(workspace.token).publicBlob.toString('base64'),
-    },
-  });
+  const template = await createTestTemplate(server, 'forger');
+  const { workspace, agents } = await makeAgents(server, template, 'forger');
+  const connection = await dialAgent(server, agents[0]!.token, { ours: false });
   const wire = new YamuxSession(byteStream(connection), { role: 'client' });
   const rpc = createDrpcClient(Agent, () => wire.openStream());
   const report = (more: object) =>
@@ -268,21 +263,20 @@ test('marks what only an agent reports, and keeps its time, address and number w
     });
   const before = new Date('2001-02-03T04:05:06Z');
   await report({ timestamp: timestampFromDate(before), ip: '203.0.113.9' });
-  const [old] = (await find('workspace_id:' + workspace.workspace.id)).connection_logs;
+  const [old] = (await find(`workspace_id:${workspace.id}`)).connection_logs;
   assert.deepEqual([old!.reported_by_agent, old!.ip], [true, '203.0.113.9']);
-  assert.ok(new Date(old!.connect_time) >= new Date(workspace.workspace.created_at), old!.connect_time);
+  assert.ok(new Date(old!.connect_time) >= new Date(workspace.created_at), old!.connect_time);
   await report({ ip: "the admin's laptop" });
-  const [odd] = (await find('workspace_id:' + workspace.workspace.id)).connection_logs;
+  const [odd] = (await find(`workspace_id:${workspace.id}`)).connection_logs;
   assert.equal(odd!.ip, undefined);
   for (let n = 0; n < 35; n++) await Promise.all(Array.from({ length: 20 }, () => report({ ip: '198.51.100.1' })));
-  const { count } = await find('workspace_id:' + workspace.workspace.id);
+  const { count } = await find(`workspace_id:${workspace.id}`);
   assert.ok(count >= 600 && count < 690, `${count} entries`);
   // the server saw these itself
-  const { connection_logs: own } = await find('workspace_id:' + dev.workspace.id);
+  const { connection_logs: own } = await find(`workspace_id:${dev.workspace.id}`);
   assert.ok(own.length > 0);
   for (const entry of own) if (entry.user) assert.equal(entry.reported_by_agent, undefined);
   await wire.close();
-  await workspace.stop();
 });
 
 test('ends the entries of sessions whose agent or workspace went away', async (t) => {

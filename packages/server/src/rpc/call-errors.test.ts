@@ -93,7 +93,7 @@ test('a request gets no text of the database either', async () => {
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
-test('a daemon that sends bytes that are no message gets no text of the decoder', async () => {
+test('a daemon that sends malformed bytes gets no text of the decoder', async () => {
   const { session } = await joinDaemon(server, 'garbage', { psk: PSK });
   const { encodePacket, KIND } = await import('@platform/wire/drpc/frames');
   const stream = session.openStream();

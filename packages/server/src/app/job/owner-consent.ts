@@ -1,6 +1,6 @@
 /**
  * Decides whether a build gets the secrets of its workspace's owner: the session token, the SSH key for Git, and the
- * tokens of the identity provider and of external accounts. Whoever writes the template and its parameters decides where
+ * tokens of the identity provider and of external accounts. The author of the template decides where
  * these go, so the owner has to have wanted them: docs/decisions/0060-secrets-with-consent.md.
  */
 import { AppError } from '@platform/kit';
