@@ -49,6 +49,32 @@ test('runs a task when it is added, after its period, and earlier where a run as
   assert.equal(seldom.runs(), 1);
 });
 
+test('tasks of a group run one after the other, so that their locks leave connections to work with', async () => {
+  const few = connect(database.url, { max: 2 });
+  const tasks = createBackgroundDriver({ sql: few, clock: systemClock, log: silentLogger });
+  let [running, most] = [0, 0];
+  const all = ['one', 'two', 'three'].map((name) =>
+    counting({
+      name,
+      group: 'g',
+      needsLock: true,
+      timeoutMs: 10_000,
+      async run() {
+        most = Math.max(most, ++running);
+        await few`SELECT 1`;
+        running--;
+        if (name === 'one') throw new Error('no');
+        return undefined;
+      },
+    }),
+  );
+  for (const { task } of all) tasks.add(task);
+  await Promise.all(all.map(({ reached }) => reached(1)));
+  await tasks.close();
+  assert.equal(most, 1);
+  await few.end();
+});
+
 test('events that come together start one run, after the time in which they gather', async () => {
   const tasks = driver();
   let wake = () => {};

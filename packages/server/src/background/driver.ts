@@ -24,11 +24,12 @@ export interface BackgroundDriver {
  */
 export function createBackgroundDriver({ sql, clock, log }: Pick<Services, 'sql' | 'clock' | 'log'>): BackgroundDriver {
   const loops = new Map<string, TaskLoop>();
+  const inTurn = createTurns();
   let closed = false;
   return {
     add(task) {
       if (loops.has(task.name)) throw new Error(`The background task "${task.name}" exists already.`);
-      if (!closed) loops.set(task.name, new TaskLoop(task, { sql, clock, log }));
+      if (!closed) loops.set(task.name, new TaskLoop(task, { sql, clock, log }, inTurn));
     },
     runNow(name) {
       const loop = loops.get(name);
@@ -43,9 +44,26 @@ export function createBackgroundDriver({ sql, clock, log }: Pick<Services, 'sql'
   };
 }
 
+type InTurn = <T>(group: string | undefined, run: () => Promise<T>) => Promise<T>;
+
+/** Runs what has the same group one after the other. */
+function createTurns(): InTurn {
+  const last = new Map<string, Promise<unknown>>();
+  return (group, run) => {
+    if (group === undefined) return run();
+    const turn = (last.get(group) ?? Promise.resolve()).then(run);
+    last.set(
+      group,
+      turn.catch(() => {}),
+    );
+    return turn;
+  };
+}
+
 class TaskLoop {
   readonly #task: BackgroundTask;
   readonly #services: Pick<Services, 'sql' | 'clock' | 'log'>;
+  readonly #inTurn: InTurn;
   readonly #stop = new AbortController();
   readonly #unsubscribe: (() => void)[];
   readonly #runs: Record<TaskOutcome, number> = { succeeded: 0, failed: 0, skipped: 0 };
@@ -55,9 +73,10 @@ class TaskLoop {
   #again = false;
   #last: Pick<TaskStatus, 'lastRun' | 'durationMs' | 'error'> = { lastRun: undefined, durationMs: 0, error: undefined };
 
-  constructor(task: BackgroundTask, services: Pick<Services, 'sql' | 'clock' | 'log'>) {
+  constructor(task: BackgroundTask, services: Pick<Services, 'sql' | 'clock' | 'log'>, inTurn: InTurn) {
     this.#task = task;
     this.#services = services;
+    this.#inTurn = inTurn;
     this.#unsubscribe = task.wakeOn?.(() => this.#onEvent()) ?? [];
     if (task.delayMs === undefined) this.#wake();
     else this.#timer = setTimeout(() => this.#wake(), task.delayMs).unref();
@@ -105,7 +124,7 @@ class TaskLoop {
       return;
     }
     clearTimeout(this.#timer);
-    this.#running = this.#run().then((next) => {
+    this.#running = this.#inTurn(this.#task.group, () => this.#run()).then((next) => {
       this.#running = undefined;
       if (this.#stop.signal.aborted) return;
       if (this.#again) {
@@ -121,6 +140,8 @@ class TaskLoop {
   async #run(): Promise<number> {
     const { name, periodMs, retryMs, timeoutMs = TIMEOUT_MS, needsLock } = this.#task;
     const { sql, clock, log } = this.#services;
+    // the server ended while the task waited for its turn
+    if (this.#stop.signal.aborted) return periodMs;
     const start = clock.monotonic();
     const timeout = AbortSignal.timeout(timeoutMs);
     const signal = AbortSignal.any([this.#stop.signal, timeout]);
