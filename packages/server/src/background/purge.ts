@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { BackgroundTask } from '../app/background-task.ts';
 import { type Services, systemContext } from '../app/context.ts';
 import { purgeFiles } from '../app/file/purge.ts';
@@ -10,6 +9,9 @@ import { purgeAudit } from '../db/queries/audit.ts';
 import { purgeConnections } from '../db/queries/connections.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
 import { purgeMessages } from '../db/queries/notifications.ts';
+import { inBatches } from './batches.ts';
+import { purgeDeletedWorkspaces } from './purge-deleted.ts';
+import { USAGE_DAYS } from './retention.ts';
 
 const PERIOD_MS = 10 * 60_000;
 const UNSEEN_DAYS = 7;
@@ -24,27 +26,10 @@ export async function purgeDaemons(services: Services): Promise<number> {
 
 /** How long what agents report is kept. */
 const STATS_DAYS = 180;
-/** A little more than the longest period of insights. */
-const USAGE_DAYS = 410;
 /** How long notifications that were sent, or could not be sent, are kept. Inboxes are separate. */
 const MESSAGES_MS = 7 * 24 * 3_600_000;
-/** The most rows that one statement deletes, and the pause after it: other statements come in between. */
-const AT_ONCE = 2_000;
-const PAUSE_MS = 20;
 /** The most agents whose logs are removed one after the other. */
 const AGENTS_AT_ONCE = 500;
-
-/** Repeats a purge of at most `most` rows until it finds fewer. How many rows went. */
-async function inBatches(purge: (most: number) => Promise<number>, signal?: AbortSignal): Promise<number> {
-  let gone = 0;
-  while (!signal?.aborted) {
-    const count = await purge(AT_ONCE);
-    gone += count;
-    if (count < AT_ONCE) break;
-    await delay(PAUSE_MS);
-  }
-  return gone;
-}
 
 /** Removes statistics of workspaces that are too old to be asked for. How many rows went. */
 export async function purgeReports(services: Services, signal?: AbortSignal): Promise<number> {
@@ -104,6 +89,7 @@ export function purgeTasks(services: Services): BackgroundTask[] {
     // the first purge of an old deployment has much to remove
     timeoutMs: PERIOD_MS,
     needsLock: true,
+    group: 'purge',
     async run(signal) {
       const count = await purge(services, signal);
       if (count > 0) services.log.info(`removed old ${what}`, { count });
@@ -115,6 +101,8 @@ export function purgeTasks(services: Services): BackgroundTask[] {
     task('reports of agents', purgeReports),
     task('logs of agents', purgeAgentLogs),
     task('audit and connection logs', purgeRecords),
+    // before the files that only their jobs use
+    task('builds of deleted workspaces', purgeDeletedWorkspaces),
     task('unused files', purgeFiles),
   ];
 }

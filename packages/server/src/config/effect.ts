@@ -29,6 +29,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'dangerousOidcSkipIssuerChecks',
   'defaultQuietHoursSchedule',
   'defaultTokenLifetime',
+  'deletedWorkspacesRetention',
   'hideAiTasks',
   'disableOwnerWorkspaceAccess',
   'disablePasswordAuth',

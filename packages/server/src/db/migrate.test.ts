@@ -43,6 +43,53 @@ test('a job that was pending before the migration to turns and tag sets is hande
   }
 });
 
+test('takes the end of the delete build as the time at which a workspace was deleted', async () => {
+  const database = await freshDatabase();
+  const sql = connect(database.url);
+  try {
+    await sql.unsafe(`CREATE TABLE schema_migrations (
+      version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`);
+    for (const { version, name, text } of migrations.filter((each) => each.version < 37)) {
+      await sql.unsafe(text);
+      await sql`INSERT INTO schema_migrations (version, name) VALUES (${version}, ${name})`;
+    }
+    await sql.begin(async (tx) => {
+      // rows without the ones that they refer to
+      await tx`SET LOCAL session_replication_role = replica`;
+      for (const [name, deleted, ended] of [
+        ['built', true, '2026-01-02Z'],
+        ['bare', true, null],
+        ['living', false, '2026-01-02Z'],
+      ] as const) {
+        const build = ended === null ? null : crypto.randomUUID();
+        const job = crypto.randomUUID();
+        const [workspace] = await tx<{ id: string }[]>`
+          INSERT INTO workspaces (owner_id, organization_id, template_id, name, deleted, updated_at, latest_build_id)
+          VALUES (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), ${name}, ${deleted}, '2026-01-01Z', ${build})
+          RETURNING id`;
+        if (build === null) continue;
+        await tx`INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, completed_at)
+          VALUES (${job}, gen_random_uuid(), gen_random_uuid(), 'workspace_build', gen_random_uuid(), '{}', ${ended})`;
+        await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, build_number, transition, initiator_id, job_id)
+          VALUES (${build}, ${workspace!.id}, gen_random_uuid(), 1, 'delete', gen_random_uuid(), ${job})`;
+      }
+    });
+    await migrate(sql, silentLogger);
+    const rows = await sql`SELECT name, deleted_at, history FROM workspaces ORDER BY name`;
+    assert.deepEqual(
+      [...rows],
+      [
+        { name: 'bare', deleted_at: new Date('2026-01-01Z'), history: 'whole' },
+        { name: 'built', deleted_at: new Date('2026-01-02Z'), history: 'whole' },
+        { name: 'living', deleted_at: null, history: 'whole' },
+      ],
+    );
+  } finally {
+    await sql.end();
+    await database.drop();
+  }
+});
+
 test('summarizes the statistics and accounts from before the migration to insights', async () => {
   const database = await freshDatabase();
   const sql = connect(database.url);

@@ -40,4 +40,14 @@ export const retentionOptions = {
       "How long logs of agents are kept after their last connection. Those of a workspace's latest build are always kept. 0 keeps all for ever.",
     group: 'Retention',
   },
+  deletedWorkspacesRetention: {
+    type: 'duration',
+    flag: 'deleted-workspaces-retention',
+    env: 'CODER_DELETED_WORKSPACES_RETENTION',
+    yaml: 'retention.deleted_workspaces',
+    default: '180d',
+    description:
+      "How long the builds of a workspace are kept after its deletion, with their logs, timings, resources and states. Dry runs of templates are kept for as long. What insights count stays until they no longer do. A workspace's latest build always stays. 0 keeps all for ever.",
+    group: 'Retention',
+  },
 } as const satisfies Record<string, OptionRow>;

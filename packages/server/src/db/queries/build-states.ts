@@ -1,7 +1,7 @@
 // Terraform states of builds. Only this file writes `workspace_builds.provisioner_state`. The rules for replacing a
 // state are in app/job/state.ts.
 
-import type { VerifiedDaemon } from '../../authz/proofs.ts';
+import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned, Ownership } from './job-ownership.ts';
 
@@ -140,6 +140,18 @@ export async function setBuildWarning(tx: Tx, build: OwnedBuild, warning: string
 export function firstState(tx: Tx, given: BuildState | undefined) {
   if (!given) return tx`l.provisioner_state, coalesce(l.state_serial, 0)::bigint, coalesce(l.state_lineage, '')::text`;
   return tx`${given.bytes}::bytea, ${given.serial}::bigint, ${given.lineage}::text`;
+}
+
+/**
+ * Drops the states of builds of deleted workspaces. Those of each latest build and of builds with orphan states stay: they
+ * may name resources that were left behind.
+ */
+export async function dropStatesOfDeleted(db: Db, _task: SystemTask, buildIds: string[]): Promise<void> {
+  await db`UPDATE workspace_builds b SET provisioner_state = NULL FROM workspaces w
+    WHERE w.id = b.workspace_id AND w.deleted AND b.id = ANY(${buildIds}) AND b.provisioner_state IS NOT NULL
+      AND EXISTS (SELECT 1 FROM workspace_builds n
+        WHERE n.workspace_id = b.workspace_id AND n.build_number > b.build_number)
+      AND NOT EXISTS (SELECT 1 FROM orphan_states o WHERE o.workspace_build_id = b.id)`;
 }
 
 /** The most resources that an error names. */
