@@ -33,7 +33,7 @@ resource "terraform_data" "home" {
   }
   provisioner "local-exec" {
     when    = destroy
-    command = "rm -rf '${self.input}'"
+    command = "rm -rf \"$(readlink -f '${self.input}')\" '${self.input}'"
   }
 }
 
@@ -48,9 +48,13 @@ resource "terraform_data" "process" {
   # of the machine shares them.
   provisioner "local-exec" {
     command = <<-EOT
-      umask 022; mkdir -p "$DIR" && cd "$DIR" && rm -rf .agent && setsid env -i PATH="$PATH" HOME="$DIR" BINARY_DIR="$DIR/.agent" \
+      umask 022
+      mkdir -p "$DIR" && cd "$DIR" && rm -rf .agent .agent.pid || exit 1
+      setsid env -i PATH="$PATH" HOME="$DIR" BINARY_DIR="$DIR/.agent" \
         CODER_AGENT_SCRIPT_DATA_DIR="$DIR/.agent" CODER_AGENT_TOKEN="$TOKEN" \
         sh -c 'echo $$ > .agent.pid; exec sh -c "$0"' "$INIT_SCRIPT" > .agent.log 2>&1 < /dev/null &
+      for i in $(seq 100); do [ -s .agent.pid ] && exit 0; sleep 0.1; done
+      echo "The agent did not start:" >&2; cat .agent.log >&2; exit 1
     EOT
     environment = {
       DIR         = self.input
@@ -63,10 +67,12 @@ resource "terraform_data" "process" {
   provisioner "local-exec" {
     when    = destroy
     command = <<-EOT
+      case $(LC_ALL=C ls "$DIR" 2>&1 > /dev/null) in *ermission*) echo "Cannot read $DIR." >&2; exit 1 ;; esac
       pid=$(cat "$DIR/.agent.pid" 2>/dev/null) || exit 0
       kill -TERM "-$pid" 2>/dev/null
       for i in $(seq 100); do kill -0 "-$pid" 2>/dev/null || break; sleep 0.1; done
       kill -KILL "-$pid" 2>/dev/null
+      case $(LC_ALL=C kill -0 "-$pid" 2>&1) in *ermitted*) echo "Another user runs process $pid of $DIR." >&2; exit 1 ;; esac
       rm -f "$DIR/.agent.pid"
     EOT
     environment = {

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { AppError, type Exit } from '@platform/kit';
-import { type Metadata, PrebuiltWorkspaceBuildStage } from '@platform/wire/proto/provisioner';
+import { type Metadata, PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { ProcessRef } from '../runner/protocol.ts';
 import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
@@ -127,6 +127,7 @@ export class Launcher {
   async userOf(job: AcquiredJob, session: string): Promise<BuildUser> {
     const metadata = job.type.case === 'workspaceBuild' ? job.type.value.metadata : undefined;
     const archive = Buffer.from(job.templateSourceArchive);
+    const runsPrograms = RUNS_PROGRAMS.some((words) => archive.includes(words));
     const reply = metadata?.workspaceOwnerId
       ? await this.#one({
           op: 'user',
@@ -135,7 +136,14 @@ export class Launcher {
             key: ownKey(metadata),
             take: metadata.prebuiltWorkspaceBuildStage === PrebuiltWorkspaceBuildStage.CREATE,
           },
-          name: RUNS_PROGRAMS.some((words) => archive.includes(words)) ? metadata.workspaceOwner : undefined,
+          name: runsPrograms ? metadata.workspaceOwner : undefined,
+          earlier: runsPrograms
+            ? {
+                owner: metadata.workspaceOwner,
+                workspace: metadata.workspaceName,
+                deleted: metadata.workspaceTransition === WorkspaceTransition.DESTROY,
+              }
+            : undefined,
         })
       : await this.#one({ op: 'spare', session });
     if ('user' in reply) return { ...reply.user, spare: !metadata?.workspaceOwnerId };

@@ -28,6 +28,7 @@ import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
 import { processRef } from '../runner/process-ref.ts';
+import { moveEarlierHome } from './earlier-homes.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
 import { giveEnvironment, Rooms } from './rooms.ts';
 import { Users } from './users.ts';
@@ -106,6 +107,7 @@ function closeInherited(): void {
 class Launcher {
   readonly #block: UidBlock;
   readonly #dir: string;
+  readonly #base: string;
   readonly #users: Users;
   /**
    * The command that starts a program without privileges from setuid files. Empty if the launcher itself has none, or if
@@ -118,6 +120,7 @@ class Launcher {
   constructor({ block, base, daemonDir }: LauncherInput) {
     this.#block = block;
     this.#dir = daemonDir;
+    this.#base = base;
     const say = (text: string) => process.stdout.write(`say ${text}\n`);
     // what it starts inherits it. A command before each program would take a millisecond
     const has = hasNoNewPrivileges();
@@ -143,8 +146,12 @@ class Launcher {
         socket.once('close', () => this.#streams.delete(request.token));
         setTimeout(() => this.#streams.has(request.token) && socket.destroy(), REQUEST_MS).unref();
         return reply(socket, { ok: true });
-      case 'user':
-        return reply(socket, { user: this.#users.user(request.key, request.name, request.own) }, true);
+      case 'user': {
+        const user = this.#users.user(request.key, request.name, request.own);
+        const runAs = this.#users.runAs(user.uid);
+        if (request.earlier) await moveEarlierHome(this.#base, request.earlier, { ...user, runAs });
+        return reply(socket, { user }, true);
+      }
       case 'vacate':
         await this.#users.vacate(request.key);
         return reply(socket, { ok: true }, true);

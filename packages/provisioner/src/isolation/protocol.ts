@@ -45,7 +45,7 @@ export type LauncherRequest =
   | { op: 'signal'; process: ProcessRef; signal: NodeJS.Signals }
   | { op: 'clear'; uid: number; dirs: string[] }
   /** The same `key` always gets the same uid. With `name`, a person's name, the launcher also creates a system user. */
-  | { op: 'user'; key: string; name?: string | undefined; own?: OwnKey | undefined }
+  | { op: 'user'; key: string; name?: string | undefined; own?: OwnKey | undefined; earlier?: EarlierHome | undefined }
   /** Ends the processes of an own key, removes its files and frees its uid. Nothing if no uid has this key. */
   | { op: 'vacate'; key: string }
   /** Assigns a spare uid, which is free again when the folder of the session is gone. */
@@ -60,6 +60,15 @@ export type LauncherRequest =
 export interface OwnKey {
   key: string;
   take: boolean;
+}
+
+/** The workspace whose home an earlier release may have left under another uid; see earlier-homes.ts. */
+export interface EarlierHome {
+  /** The names of its owner and of itself. */
+  owner: string;
+  workspace: string;
+  /** Whether the build deletes the workspace. */
+  deleted: boolean;
 }
 
 export type LauncherReply =
