@@ -14,6 +14,8 @@ export interface FlagDef {
   required?: true;
   /** Only these values are valid. */
   values?: readonly string[];
+  /** The values of a list are `name=value`. A value may contain commas and quotes. */
+  pairs?: true;
   description?: string;
   hidden?: true;
 }

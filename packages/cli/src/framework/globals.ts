@@ -22,6 +22,7 @@ export const globalFlags = {
   },
   header: {
     type: 'string[]',
+    pairs: true,
     env: 'CODER_HEADER',
     description: 'HTTP header to add to every request, as name=value. May be repeated.',
   },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FlagDefs } from './definition.ts';
-import { parseArguments, splitList } from './parse.ts';
+import { parseArguments, splitList, splitPairs } from './parse.ts';
 
 const flags = {
   yes: { type: 'bool', short: 'y' },
@@ -45,6 +45,25 @@ test('repeats lists and splits them at commas outside quotes', () => {
   assert.deepEqual(parse(['-t', 'a=1,b=2', '--tag', 'c="x']).flags['tag'], ['a=1', 'b=2', 'c="x']);
   assert.deepEqual(splitList('a,"b,c",d'), ['a', 'b,c', 'd']);
   assert.deepEqual(splitList(''), []);
+});
+
+test('splits pairs as upstream does, and keeps commas and quotes of values that it refuses', () => {
+  const cases: Record<string, string[]> = {
+    'a=1,b=2': ['a=1', 'b=2'],
+    'a=1,"b=2,3"': ['a=1', 'b=2,3'],
+    '"ides=[""vim"",""emacs""]"': ['ides=["vim","emacs"]'],
+    'ides=["vim","emacs"]': ['ides=["vim","emacs"]'],
+    'a=1,ides=["x=1","y=2"],b=2': ['a=1', 'ides=["x=1","y=2"]', 'b=2'],
+    's=hello, world': ['s=hello, world'],
+    'NO_PROXY=a,b,.c': ['NO_PROXY=a,b,.c'],
+    'n=[1,2]': ['n=[1,2]'],
+    'm={"a":"b=\\"c\\",d","e":1}': ['m={"a":"b=\\"c\\",d","e":1}'],
+    'q=say "hi", twice': ['q=say "hi", twice'],
+    'open="x': ['open="x'],
+    'empty=': ['empty='],
+    'end=1,': ['end=1,'],
+  };
+  for (const [text, pairs] of Object.entries(cases)) assert.deepEqual(splitPairs(text), pairs, text);
 });
 
 test('prefers a flag to the environment, and the environment to the default', () => {

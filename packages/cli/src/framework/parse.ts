@@ -150,7 +150,7 @@ function value(def: FlagDef, texts: string[] | undefined, from: string): unknown
     }
     return one;
   };
-  if (type === 'string[]') return texts?.flatMap(splitList).map(listed) ?? [];
+  if (type === 'string[]') return texts?.flatMap(def.pairs ? splitPairs : splitList).map(listed) ?? [];
   if (text === undefined) return { bool: false, string: '', url: '', int: undefined, duration: undefined }[type];
   switch (type) {
     case 'bool':
@@ -184,4 +184,40 @@ export function splitList(text: string): string[] {
     parts.push(found[1] === undefined ? found[2]!.trim() : found[1].replaceAll('""', '"'));
   }
   return parts;
+}
+
+/** A field of a CSV record as upstream reads it: quotes only around the whole field, doubled inside. */
+const CSV_FIELD = /(?:"((?:[^"]|"")*)"|([^",]*))(?:,|$)/y;
+/** Text up to the next comma outside double quotes, in which a backslash may stand before a quote. */
+const RAW_FIELD = /((?:"(?:[^"\\]|\\.)*(?:"|$)|[^",])*)(?:,|$)/y;
+const BEGINS_PAIR = /^\s*[^\s"'[\]{}=][^"=]*=/;
+
+/**
+ * Splits `name=value` pairs at commas. Accepts what upstream accepts, a CSV record such as `a=1,"b=2,3"`, and in addition
+ * what people write without its quotes: a part that does not begin with `name=` belongs to the value before it, as in
+ * `ides=["vim","emacs"]` or `NO_PROXY=a,b`.
+ */
+export function splitPairs(text: string): string[] {
+  const fields = fieldsOf(text, CSV_FIELD) ?? fieldsOf(text, RAW_FIELD) ?? [{ raw: text, value: text }];
+  const pairs: string[] = [];
+  for (const { raw, value } of fields) {
+    if (pairs.length === 0 || BEGINS_PAIR.test(value)) pairs.push(value.trimStart());
+    else pairs[pairs.length - 1] += `,${raw}`;
+  }
+  return pairs;
+}
+
+/** The fields of a text as a pattern reads them. Undefined if it does not match the whole text. */
+function fieldsOf(text: string, pattern: RegExp): { raw: string; value: string }[] | undefined {
+  const fields: { raw: string; value: string }[] = [];
+  for (let from = 0; ; ) {
+    pattern.lastIndex = from;
+    const found = pattern.exec(text);
+    if (!found) return undefined;
+    const [whole, first, plain] = found;
+    const raw = text.slice(from, from + whole.replace(/,$/, '').length);
+    fields.push({ raw, value: pattern === CSV_FIELD ? (plain ?? first!.replaceAll('""', '"')) : raw });
+    from += whole.length;
+    if (!whole.endsWith(',')) return fields;
+  }
 }

@@ -11,6 +11,7 @@ import { merged, type NamedValue, namedValues, valuesFile } from './values.ts';
 export const parameterFlags = {
   parameter: {
     type: 'string[]',
+    pairs: true,
     env: 'CODER_RICH_PARAMETER',
     description: 'Value of a template parameter, as name=value. May be repeated.',
   },
@@ -21,6 +22,7 @@ export const parameterFlags = {
   },
   'parameter-default': {
     type: 'string[]',
+    pairs: true,
     env: 'CODER_RICH_PARAMETER_DEFAULT',
     description:
       'Default value of a template parameter, as name=value. Replaces the default of the template. May be repeated.',
@@ -32,12 +34,14 @@ export const buildParameterFlags = {
   ...parameterFlags,
   'build-option': {
     type: 'string[]',
+    pairs: true,
     env: 'CODER_BUILD_OPTION',
     description: 'Deprecated. Use --ephemeral-parameter.',
   },
   'build-options': { type: 'bool', description: 'Deprecated. Use --prompt-ephemeral-parameters.' },
   'ephemeral-parameter': {
     type: 'string[]',
+    pairs: true,
     env: 'CODER_EPHEMERAL_PARAMETER',
     description: 'Value of an ephemeral parameter, for this build only, as name=value. May be repeated.',
   },

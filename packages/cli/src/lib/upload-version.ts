@@ -23,10 +23,15 @@ export const uploadFlags = {
     type: 'string',
     description: 'YAML file with values of Terraform variables, one "name: value" per line.',
   },
-  variable: { type: 'string[]', description: 'Value of a Terraform variable, as name=value. May be repeated.' },
-  var: { type: 'string[]', description: 'Alias of --variable.' },
+  variable: {
+    type: 'string[]',
+    pairs: true,
+    description: 'Value of a Terraform variable, as name=value. May be repeated.',
+  },
+  var: { type: 'string[]', pairs: true, description: 'Alias of --variable.' },
   'provisioner-tag': {
     type: 'string[]',
+    pairs: true,
     description:
       'Tag that a provisioner daemon needs to take the job, as key=value. May be repeated. With -, no tags. Default: the tags of the previous version.',
   },

@@ -23,10 +23,13 @@ export async function valuesFile(path: string): Promise<NamedValue[]> {
   } catch (err) {
     throw new AppError('invalid', `Could not read ${path}: ${(err as Error).message}`);
   }
-  const { parse } = await import('yaml');
+  const { isMap, isScalar, parseDocument } = await import('yaml');
+  let document: ReturnType<typeof parseDocument>;
   let parsed: unknown;
   try {
-    parsed = parse(text);
+    document = parseDocument(text);
+    if (document.errors[0]) throw document.errors[0];
+    parsed = document.toJS();
   } catch (err) {
     throw new AppError('invalid', `${path} is not valid YAML: ${(err as Error).message.split('\n')[0]}`);
   }
@@ -34,11 +37,16 @@ export async function valuesFile(path: string): Promise<NamedValue[]> {
   if (typeof parsed !== 'object' || Array.isArray(parsed)) {
     throw new AppError('invalid', `${path} must contain names and values, one per line, such as region: eu.`);
   }
+  // a number keeps its characters: the version 1.10 is not 1.1, and the mode 0755 is not 755
+  const sourceOf = (name: string) => {
+    const node = isMap(document.contents) ? document.contents.get(name, true) : undefined;
+    return isScalar(node) ? node.source : undefined;
+  };
   return Object.entries(parsed).map(([name, value]) => ({
     name,
     value:
-      typeof value === 'string'
-        ? value
+      typeof value === 'number' || typeof value === 'bigint'
+        ? (sourceOf(name) ?? String(value))
         : value === null
           ? ''
           : typeof value === 'object'

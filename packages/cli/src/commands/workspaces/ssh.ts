@@ -62,6 +62,7 @@ const flags = {
   },
   env: {
     type: 'string[]',
+    pairs: true,
     short: 'e',
     env: 'CODER_SSH_ENV',
     description: 'Environment variable for the session, as NAME=value. May be repeated.',

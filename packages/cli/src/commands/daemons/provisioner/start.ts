@@ -29,6 +29,7 @@ export const flags = {
   },
   tag: {
     type: 'string[]',
+    pairs: true,
     short: 't',
     env: 'CODER_PROVISIONERD_TAGS',
     description:
