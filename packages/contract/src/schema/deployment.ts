@@ -645,23 +645,23 @@ export type DeploymentValues = Static<typeof DeploymentValues>;
 export const Annotations = named('Annotations', Type.Record(Type.String(), Type.String()));
 export type Annotations = Static<typeof Annotations>;
 
+const groupFields = { description: Type.String(), name: Type.String(), yaml: Type.String() };
+
+/** A group within up to two others. */
 export const DeploymentOptionGroup = named(
   'DeploymentOptionGroup',
   Type.Object({
-    description: Type.String(),
-    name: Type.String(),
-    parent: Type.Optional(
-      Type.Object({
-        description: Type.String(),
-        name: Type.String(),
-        parent: Type.Optional(Type.Object({})),
-        yaml: Type.String(),
-      }),
-    ),
-    yaml: Type.String(),
+    ...groupFields,
+    parent: Type.Optional(Type.Object({ ...groupFields, parent: Type.Optional(Type.Object(groupFields)) })),
   }),
 );
-export type DeploymentOptionGroup = Static<typeof DeploymentOptionGroup>;
+/** As the schema, without its limit of depth. */
+export interface DeploymentOptionGroup {
+  description: string;
+  name: string;
+  yaml: string;
+  parent?: DeploymentOptionGroup;
+}
 
 export const ValueSource = named('ValueSource', stringEnum(['', 'flag', 'env', 'yaml', 'default']));
 export type ValueSource = Static<typeof ValueSource>;

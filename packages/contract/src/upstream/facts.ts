@@ -41,6 +41,13 @@ export interface UpstreamCommand {
 
 export interface UpstreamServerOption {
   flag: string;
+  /** Upstream's clients find the option by it in `deployment/config`. */
+  name: string;
+  /** The names of its group and the group's parents, outermost first, joined with ` / `. */
+  group?: string;
+  /** Of an enum, whose value is `{Choices, Value}`. */
+  choices?: string[];
+  annotations?: string[];
   short?: string;
   type: string;
   env: string;

@@ -17,6 +17,8 @@ export type OptionType = keyof OptionTypes;
 /** One row defines the flag, the environment variable, the YAML key, the help text and the docs. */
 export interface OptionRow<T extends OptionType = OptionType> {
   type: T;
+  /** Upstream's name of the option. Its clients look options up by name. Absent if `optionTitle` makes the same of the flag. */
+  title?: string;
   /** Without the dashes. Absent for an option without a flag. */
   flag?: string;
   short?: string;
@@ -36,6 +38,8 @@ export interface OptionRow<T extends OptionType = OptionType> {
   ignored?: string;
   /** The allowed values. */
   values?: readonly string[];
+  /** Whether upstream's clients read the value with the allowed ones, as `{Choices, Value}`. */
+  withChoices?: true;
   /** The form of a cron schedule. */
   cron?: CronForm;
 }

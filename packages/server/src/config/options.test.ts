@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { DeploymentOptionGroup } from '@platform/contract';
 import { upstreamServerOptions } from '@platform/contract/upstream/facts';
 import { optionsPage } from './docs.ts';
 import { loadConfig } from './load.ts';
@@ -55,4 +56,24 @@ test('every upstream option keeps its variable and its YAML key', () => {
     else assert.deepEqual([ours.env, ours.yaml ?? ''], [env, yaml], flag);
   }
   assert.deepEqual(missing, []);
+});
+
+test('every upstream option has its name, group, annotations and form of value in the deployment configuration', () => {
+  const { config } = loadConfig({ env: {} });
+  const byFlag = new Map(deploymentConfig(config).options.map((option) => [option.flag, option]));
+  const path = ({ name, parent }: DeploymentOptionGroup): string => (parent ? `${path(parent)} / ${name}` : name);
+  let compared = 0;
+  for (const { flag, name, group, choices, annotations = [] } of upstreamServerOptions()) {
+    const ours = byFlag.get(flag);
+    if (!ours) continue;
+    compared += 1;
+    assert.equal(ours.name, name, flag);
+    // upstream marks dangers with a sign
+    if (group) assert.equal(path(ours.group), group.replace('⚠️ ', ''), flag);
+    for (const annotation of annotations) assert.equal(ours.annotations[annotation], 'true', `${flag} ${annotation}`);
+    const { Choices: shown } = (ours.value ?? {}) as { Choices?: string[] };
+    assert.equal(shown === undefined, choices === undefined, flag);
+    for (const choice of choices ?? []) assert.ok(shown!.includes(choice), `${flag} ${choice}`);
+  }
+  assert.ok(compared > 150, `${compared}`);
 });

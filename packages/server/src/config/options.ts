@@ -54,6 +54,7 @@ export const options = withNotes({
     group: 'Networking',
   },
   postgresUrl: {
+    title: 'Postgres Connection URL',
     type: 'string',
     flag: 'postgres-url',
     env: 'CODER_PG_CONNECTION_URL',
@@ -64,6 +65,7 @@ export const options = withNotes({
     group: 'Server',
   },
   cacheDirectory: {
+    title: 'Cache Directory',
     type: 'string',
     flag: 'cache-dir',
     env: 'CODER_CACHE_DIRECTORY',
@@ -121,6 +123,7 @@ export const options = withNotes({
     group: 'Provisioning',
   },
   provisionerForceCancelInterval: {
+    title: 'Force Cancel Interval',
     type: 'duration',
     flag: 'provisioner-force-cancel-interval',
     env: 'CODER_PROVISIONER_FORCE_CANCEL_INTERVAL',
@@ -131,6 +134,7 @@ export const options = withNotes({
     group: 'Provisioning',
   },
   provisionerDaemonPsk: {
+    title: 'Provisioner Daemon Pre-shared Key (PSK)',
     type: 'string',
     flag: 'provisioner-daemon-psk',
     env: 'CODER_PROVISIONER_DAEMON_PSK',
@@ -237,6 +241,7 @@ export const options = withNotes({
     group: 'Provisioning',
   },
   logHuman: {
+    title: 'Human Log Location',
     type: 'string',
     flag: 'log-human',
     env: 'CODER_LOGGING_HUMAN',
@@ -247,6 +252,7 @@ export const options = withNotes({
     group: 'Introspection / Logging',
   },
   logJson: {
+    title: 'JSON Log Location',
     type: 'string',
     flag: 'log-json',
     env: 'CODER_LOGGING_JSON',
@@ -267,6 +273,7 @@ export const options = withNotes({
     group: 'Introspection / Logging',
   },
   enableTerraformDebugMode: {
+    title: 'Enable Terraform debug mode',
     type: 'bool',
     flag: 'enable-terraform-debug-mode',
     env: 'CODER_ENABLE_TERRAFORM_DEBUG_MODE',
@@ -308,6 +315,7 @@ export const options = withNotes({
     group: 'Networking / HTTP',
   },
   maxAdminTokenLifetime: {
+    title: 'Maximum Admin Token Lifetime',
     type: 'duration',
     flag: 'max-admin-token-lifetime',
     env: 'CODER_MAX_ADMIN_TOKEN_LIFETIME',
@@ -339,6 +347,7 @@ export const options = withNotes({
     group: 'Networking / HTTP',
   },
   dangerousDisableRateLimits: {
+    title: 'Disable All Rate Limits',
     type: 'bool',
     flag: 'dangerous-disable-rate-limits',
     env: 'CODER_DANGEROUS_DISABLE_RATE_LIMITS',

@@ -193,6 +193,11 @@ function toWire(row: OptionRow, value: unknown): unknown {
   return row.type === 'duration' ? (value as number) * NANOSECONDS_PER_MS : value;
 }
 
+/** Formats the value of one option in the list of options. */
+function toOptionValue(row: OptionRow, value: unknown): unknown {
+  return row.withChoices ? { Choices: row.values, Value: value } : toWire(row, value);
+}
+
 /** A provider without its secret and the settings that upstream's API does not have. */
 function shownProvider({ client_secret, revoke_url, extra_token_keys, pkce, ...shown }: ExternalAuthProvider) {
   return shown;
@@ -219,8 +224,9 @@ export function deploymentValues(config: Config): DeploymentValues {
 const ACRONYMS =
   /\b(ai|api|ca|cli|csp|db|derp|http|https|id|json|oauth2|oidc|psk|scim|smtp|ssh|stun|tls|url|url|ui)\b/gi;
 
-/** `oidc-client-id` reads "OIDC Client ID". */
+/** The option's name. `oidc-client-id` reads "OIDC Client ID". */
 export function optionTitle(row: OptionRow): string {
+  if (row.title !== undefined) return row.title;
   return (row.flag ?? '')
     .split('-')
     .map((word) => (word === '' ? '' : word[0]!.toUpperCase() + word.slice(1)))
@@ -228,17 +234,20 @@ export function optionTitle(row: OptionRow): string {
     .replace(ACRONYMS, (word) => (word.toLowerCase() === 'oauth2' ? 'OAuth2' : word.toUpperCase()));
 }
 
+/** The group with its parents. Each has its part of the option's path in the YAML file, if the path has as many. */
 function groupOf(row: OptionRow): DeploymentOptionGroup {
   const names = row.group.split(' / ');
-  const name = names.pop()!;
-  const parent = names.pop();
-  return {
-    name,
-    description: '',
-    yaml: '',
-    ...(parent === undefined ? {} : { parent: { name: parent, description: '', yaml: '' } }),
-  };
+  const parts = row.yaml?.split('.').slice(0, -1) ?? [];
+  const yaml = (at: number) => (parts.length === names.length ? parts[at]! : '');
+  const [first, ...inner] = names.map((name, at) => ({ name, description: '', yaml: yaml(at) }));
+  return inner.reduce<DeploymentOptionGroup>((parent, group) => ({ ...group, parent }), first!);
 }
+
+/** Marks for clients: that a value is in nanoseconds, and that it is a secret. */
+const annotationsOf = (row: OptionRow): Record<string, string> => ({
+  ...(row.type === 'duration' ? { format_duration: 'true' } : {}),
+  ...(row.secret ? { secret: 'true' } : {}),
+});
 
 export function deploymentConfig(
   config: Config,
@@ -255,9 +264,9 @@ export function deploymentConfig(
         env: row.env ?? '',
         yaml: row.yaml?.split('.').at(-1) ?? '',
         default: row.default ?? '',
-        value: toWire(row, config[name]),
+        value: toOptionValue(row, config[name]),
         value_source: sources[name] ?? '',
-        annotations: row.secret ? { secret: 'true' } : {},
+        annotations: annotationsOf(row),
         group: groupOf(row),
         hidden: row.hidden ?? false,
         required: false,

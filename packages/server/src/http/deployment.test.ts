@@ -42,7 +42,7 @@ test('shows the configuration without secrets to people who may see it', async (
   assert.ok(!text.includes(SECRET) && !text.includes(KEY));
   assert.ok(!text.includes('postgres://'));
   const prefix = options.find(({ flag }) => flag === 'ssh-hostname-prefix')!;
-  assert.deepEqual([prefix.value, prefix.value_source, prefix.name], ['dev.', 'env', 'SSH Hostname Prefix']);
+  assert.deepEqual([prefix.value, prefix.value_source, prefix.name], ['dev.', 'env', 'SSH Host Prefix']);
   const psk = options.find(({ flag }) => flag === 'provisioner-daemon-psk')!;
   assert.deepEqual([psk.value, psk.annotations], ['', { secret: 'true' }]);
   assert.equal((await server.api('GET', '/deployment/config', { token: member.token })).status, 404);

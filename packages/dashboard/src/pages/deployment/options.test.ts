@@ -35,13 +35,15 @@ test('puts each option on the page of its subject', () => {
 });
 
 test('shows durations with their unit, and other numbers as they are', () => {
-  assert.equal(valueText(option({ value: 90_000_000_000, default: '1m30s' })), '1 m 30 s');
+  const annotations = { format_duration: 'true' } as never;
+  assert.equal(valueText(option({ value: 90_000_000_000, annotations })), '1 m 30 s');
   assert.equal(valueText(option({ value: 63_072_000, default: '0' })), '63072000');
 });
 
 test('shows lists and maps, and nothing for unset options', () => {
   assert.equal(valueText(option({ value: ['a', 'b'] })), 'a\nb');
   assert.equal(valueText(option({ value: { a: 'b' } })), '{\n  "a": "b"\n}');
+  assert.equal(valueText(option({ value: { Choices: ['lax', 'none'], Value: 'lax' } })), 'lax');
   assert.equal(valueText(option({ value: [] })), undefined);
   assert.equal(valueText(option({ value: false })), 'Off');
 });
@@ -61,4 +63,10 @@ test('finds options by words of name, flag or description', () => {
   assert.deepEqual(searchOptions(all, '--access'), [all[0]]);
   assert.deepEqual(searchOptions(all, 'dir cache'), [all[1]]);
   assert.equal(byGroup(all).length, 1);
+  const nested = option({ parent: 'Email', in: 'TLS' });
+  nested.group.parent!.parent = { name: 'Notifications', description: '', yaml: '' };
+  assert.deepEqual(
+    byGroup([nested]).map(([name]) => name),
+    ['Notifications › Email › TLS'],
+  );
 });

@@ -1,9 +1,15 @@
-import type { DeploymentOption } from '@platform/contract';
+import type { DeploymentOption, DeploymentOptionGroup } from '@platform/contract';
 import { formatDuration } from '../../util/time.ts';
+
+const NANOSECONDS_PER_MS = 1e6;
 
 /** The names of an option's group and of the groups around it, outermost first. */
 export function groupPath({ group }: Pick<DeploymentOption, 'group'>): string[] {
-  return [group.parent?.name, group.name].filter((name) => name !== undefined);
+  return pathOf(group);
+}
+
+function pathOf({ name, parent }: DeploymentOptionGroup): string[] {
+  return [...(parent ? pathOf(parent) : []), name];
 }
 
 /** Options that decide who gets in and what a stolen session can do, wherever their group is. */
@@ -59,18 +65,24 @@ export function searchOptions(options: readonly DeploymentOption[], search: stri
   });
 }
 
-export const isSecret = ({ annotations }: Pick<DeploymentOption, 'annotations'>): boolean =>
-  (annotations as Record<string, unknown>)['secret'] === 'true';
+const isMarked = ({ annotations }: Pick<DeploymentOption, 'annotations'>, mark: string): boolean =>
+  (annotations as Record<string, unknown>)[mark] === 'true';
 
-const isDurationText = (text: string): boolean => /^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d))+$/.test(text);
+export const isSecret = (option: Pick<DeploymentOption, 'annotations'>): boolean => isMarked(option, 'secret');
+
+/** The value of an option that lists the allowed ones. */
+function chosen(value: unknown): unknown {
+  return typeof value === 'object' && value !== null && 'Choices' in value && 'Value' in value ? value.Value : value;
+}
 
 /** The value in force as a text. Undefined if it is not set, or is a secret. */
 export function valueText(option: DeploymentOption): string | undefined {
-  const { value } = option;
+  const value = chosen(option.value);
   if (isSecret(option) || value === null || value === undefined || value === '') return undefined;
   if (typeof value === 'boolean') return value ? 'On' : 'Off';
-  // durations are in nanoseconds, and only their default's unit says so
-  if (typeof value === 'number') return isDurationText(option.default) ? formatDuration(value / 1e6) : String(value);
+  if (typeof value === 'number') {
+    return isMarked(option, 'format_duration') ? formatDuration(value / NANOSECONDS_PER_MS) : String(value);
+  }
   if (Array.isArray(value)) return value.length === 0 ? undefined : value.map(String).join('\n');
   if (typeof value === 'object') return Object.keys(value).length === 0 ? undefined : JSON.stringify(value, null, 2);
   return String(value);

@@ -4,6 +4,7 @@ import type { OptionRow } from '../option.ts';
 /** Options that belong to no larger group. */
 export const generalOptions = {
   telemetry: {
+    title: 'Telemetry Enable',
     type: 'bool',
     flag: 'telemetry',
     env: 'CODER_TELEMETRY_ENABLE',
@@ -15,6 +16,7 @@ export const generalOptions = {
     group: 'Telemetry',
   },
   provisionerDaemonPollInterval: {
+    title: 'Poll Interval',
     type: 'duration',
     flag: 'provisioner-daemon-poll-interval',
     env: 'CODER_PROVISIONER_DAEMON_POLL_INTERVAL',
@@ -26,6 +28,7 @@ export const generalOptions = {
     group: 'Provisioning',
   },
   provisionerDaemonPollJitter: {
+    title: 'Poll Jitter',
     type: 'duration',
     flag: 'provisioner-daemon-poll-jitter',
     env: 'CODER_PROVISIONER_DAEMON_POLL_JITTER',
@@ -37,6 +40,7 @@ export const generalOptions = {
     group: 'Provisioning',
   },
   dangerousAllowPathAppSharing: {
+    title: 'DANGEROUS: Allow Path App Sharing',
     type: 'bool',
     flag: 'dangerous-allow-path-app-sharing',
     env: 'CODER_DANGEROUS_ALLOW_PATH_APP_SHARING',
@@ -56,6 +60,7 @@ export const generalOptions = {
     group: 'Dangerous',
   },
   dangerousAllowPathAppSiteOwnerAccess: {
+    title: 'DANGEROUS: Allow Site Owners to Access Path Apps',
     type: 'bool',
     flag: 'dangerous-allow-path-app-site-owner-access',
     env: 'CODER_DANGEROUS_ALLOW_PATH_APP_SITE_OWNER_ACCESS',
@@ -95,6 +100,7 @@ export const generalOptions = {
     group: 'Server',
   },
   swaggerEnable: {
+    title: 'Enable swagger endpoint',
     type: 'bool',
     flag: 'swagger-enable',
     env: 'CODER_SWAGGER_ENABLE',
@@ -112,9 +118,11 @@ export const generalOptions = {
     json: 'pg_auth',
     default: 'password',
     ...POSTGRES_AUTH,
+    withChoices: true,
     group: 'Server',
   },
   termsOfServiceUrl: {
+    title: 'Terms of Service URL',
     type: 'string',
     flag: 'terms-of-service-url',
     env: 'CODER_TERMS_OF_SERVICE_URL',
@@ -135,6 +143,7 @@ export const generalOptions = {
     group: 'Server',
   },
   scimAuthHeader: {
+    title: 'SCIM API Key',
     type: 'string',
     flag: 'scim-auth-header',
     env: 'CODER_SCIM_AUTH_HEADER',
@@ -173,6 +182,7 @@ export const generalOptions = {
     group: 'Server',
   },
   sshHostnamePrefix: {
+    title: 'SSH Host Prefix',
     type: 'string',
     flag: 'ssh-hostname-prefix',
     env: 'CODER_SSH_HOSTNAME_PREFIX',
@@ -229,7 +239,7 @@ export const generalOptions = {
     default: 'CRON_TZ=UTC 0 0 * * *',
     cron: 'daily',
     description: 'The daily time from which workspaces may be stopped for maintenance, as a cron schedule.',
-    group: 'User Quiet Hours',
+    group: 'User Quiet Hours Schedule',
   },
   allowCustomQuietHours: {
     type: 'bool',
@@ -239,7 +249,7 @@ export const generalOptions = {
     json: 'user_quiet_hours_schedule.allow_user_custom',
     default: 'true',
     description: 'Whether people may choose their own quiet hours.',
-    group: 'User Quiet Hours',
+    group: 'User Quiet Hours Schedule',
   },
   webTerminalRenderer: {
     type: 'string',
@@ -254,6 +264,7 @@ export const generalOptions = {
     group: 'Client',
   },
   workspacePrebuildsReconciliationInterval: {
+    title: 'Reconciliation Interval',
     type: 'duration',
     flag: 'workspace-prebuilds-reconciliation-interval',
     env: 'CODER_WORKSPACE_PREBUILDS_RECONCILIATION_INTERVAL',
@@ -264,6 +275,7 @@ export const generalOptions = {
     group: 'Workspace Prebuilds',
   },
   workspacePrebuildsReconciliationBackoffInterval: {
+    title: 'Reconciliation Backoff Interval',
     type: 'duration',
     flag: 'workspace-prebuilds-reconciliation-backoff-interval',
     env: 'CODER_WORKSPACE_PREBUILDS_RECONCILIATION_BACKOFF_INTERVAL',
@@ -276,6 +288,7 @@ export const generalOptions = {
     group: 'Workspace Prebuilds',
   },
   workspacePrebuildsReconciliationBackoffLookbackPeriod: {
+    title: 'Reconciliation Backoff Lookback Period',
     type: 'duration',
     flag: 'workspace-prebuilds-reconciliation-backoff-lookback-period',
     env: 'CODER_WORKSPACE_PREBUILDS_RECONCILIATION_BACKOFF_LOOKBACK_PERIOD',
@@ -287,6 +300,7 @@ export const generalOptions = {
     group: 'Workspace Prebuilds',
   },
   workspacePrebuildsFailureHardLimit: {
+    title: 'Failure Hard Limit',
     type: 'int',
     flag: 'workspace-prebuilds-failure-hard-limit',
     env: 'CODER_WORKSPACE_PREBUILDS_FAILURE_HARD_LIMIT',

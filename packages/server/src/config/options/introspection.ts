@@ -43,6 +43,7 @@ export const introspectionOptions = {
     group: 'Introspection / Prometheus',
   },
   prometheusCollectDbMetrics: {
+    title: 'Prometheus Collect Database Metrics',
     type: 'bool',
     flag: 'prometheus-collect-db-metrics',
     env: 'CODER_PROMETHEUS_COLLECT_DB_METRICS',
@@ -53,6 +54,7 @@ export const introspectionOptions = {
     group: 'Introspection / Prometheus',
   },
   pprofEnable: {
+    title: 'pprof Enable',
     type: 'bool',
     flag: 'pprof-enable',
     env: 'CODER_PPROF_ENABLE',
@@ -63,6 +65,7 @@ export const introspectionOptions = {
     group: 'Introspection / pprof',
   },
   pprofAddress: {
+    title: 'pprof Address',
     type: 'host:port',
     flag: 'pprof-address',
     env: 'CODER_PPROF_ADDRESS',
@@ -73,6 +76,7 @@ export const introspectionOptions = {
     group: 'Introspection / pprof',
   },
   trace: {
+    title: 'Trace Enable',
     type: 'bool',
     flag: 'trace',
     env: 'CODER_TRACE_ENABLE',
@@ -92,6 +96,7 @@ export const introspectionOptions = {
     group: 'Introspection / Tracing',
   },
   traceLogs: {
+    title: 'Capture Logs in Traces',
     type: 'bool',
     flag: 'trace-logs',
     env: 'CODER_TRACE_LOGS',
@@ -112,6 +117,7 @@ export const introspectionOptions = {
     group: 'Introspection / Logging',
   },
   logStackdriver: {
+    title: 'Stackdriver Log Location',
     type: 'string',
     flag: 'log-stackdriver',
     env: 'CODER_LOGGING_STACKDRIVER',
@@ -131,6 +137,7 @@ export const introspectionOptions = {
     group: 'Introspection / Health Check',
   },
   healthCheckThresholdDatabase: {
+    title: 'Health Check Threshold: Database',
     type: 'duration',
     flag: 'health-check-threshold-database',
     env: 'CODER_HEALTH_CHECK_THRESHOLD_DATABASE',

@@ -13,6 +13,7 @@ export const networkingOptions = {
     group: 'Networking',
   },
   redirectToAccessUrl: {
+    title: 'Redirect to Access URL',
     type: 'bool',
     flag: 'redirect-to-access-url',
     env: 'CODER_REDIRECT_TO_ACCESS_URL',
@@ -43,6 +44,7 @@ export const networkingOptions = {
     group: 'Networking / TLS',
   },
   tlsCertFile: {
+    title: 'TLS Certificate Files',
     type: 'string[]',
     flag: 'tls-cert-file',
     env: 'CODER_TLS_CERT_FILE',
@@ -52,6 +54,7 @@ export const networkingOptions = {
     group: 'Networking / TLS',
   },
   tlsClientCaFile: {
+    title: 'TLS Client CA Files',
     type: 'string',
     flag: 'tls-client-ca-file',
     env: 'CODER_TLS_CLIENT_CA_FILE',
@@ -73,6 +76,7 @@ export const networkingOptions = {
     group: 'Networking / TLS',
   },
   tlsKeyFile: {
+    title: 'TLS Key Files',
     type: 'string[]',
     flag: 'tls-key-file',
     env: 'CODER_TLS_KEY_FILE',
@@ -82,6 +86,7 @@ export const networkingOptions = {
     group: 'Networking / TLS',
   },
   tlsMinVersion: {
+    title: 'TLS Minimum Version',
     type: 'string',
     flag: 'tls-min-version',
     env: 'CODER_TLS_MIN_VERSION',
@@ -185,6 +190,7 @@ export const networkingOptions = {
     group: 'Networking / DERP',
   },
   derpForceWebsockets: {
+    title: 'DERP Force WebSockets',
     type: 'bool',
     flag: 'derp-force-websockets',
     env: 'CODER_DERP_FORCE_WEBSOCKETS',
@@ -256,6 +262,7 @@ export const networkingOptions = {
     group: 'Networking',
   },
   samesiteAuthCookie: {
+    title: 'SameSite Auth Cookie',
     type: 'string',
     flag: 'samesite-auth-cookie',
     env: 'CODER_SAMESITE_AUTH_COOKIE',
@@ -263,11 +270,13 @@ export const networkingOptions = {
     json: 'http_cookies.same_site',
     default: 'lax',
     values: ['lax', 'none'],
+    withChoices: true,
     description:
       'The SameSite attribute of the session cookie: lax or none. none: requests from other sites include the cookie.',
     group: 'Networking',
   },
   strictTransportSecurity: {
+    title: 'Strict-Transport-Security',
     type: 'int',
     flag: 'strict-transport-security',
     env: 'CODER_STRICT_TRANSPORT_SECURITY',
@@ -279,6 +288,7 @@ export const networkingOptions = {
     group: 'Networking / TLS',
   },
   strictTransportSecurityOptions: {
+    title: 'Strict-Transport-Security Options',
     type: 'string[]',
     flag: 'strict-transport-security-options',
     env: 'CODER_STRICT_TRANSPORT_SECURITY_OPTIONS',
@@ -308,6 +318,7 @@ export const networkingOptions = {
     group: 'Networking / HTTP',
   },
   disablePasswordAuth: {
+    title: 'Disable Password Authentication',
     type: 'bool',
     flag: 'disable-password-auth',
     env: 'CODER_DISABLE_PASSWORD_AUTH',
@@ -318,6 +329,7 @@ export const networkingOptions = {
     group: 'Networking / HTTP',
   },
   proxyHealthInterval: {
+    title: 'Proxy Health Check Interval',
     type: 'duration',
     flag: 'proxy-health-interval',
     env: 'CODER_PROXY_HEALTH_INTERVAL',

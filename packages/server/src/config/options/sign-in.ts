@@ -3,6 +3,7 @@ import type { OptionRow } from '../option.ts';
 /** Signing in with GitHub and OpenID Connect. */
 export const signInOptions = {
   oauth2GithubClientId: {
+    title: 'OAuth2 GitHub Client ID',
     type: 'string',
     flag: 'oauth2-github-client-id',
     env: 'CODER_OAUTH2_GITHUB_CLIENT_ID',
@@ -12,6 +13,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubClientSecret: {
+    title: 'OAuth2 GitHub Client Secret',
     type: 'string',
     flag: 'oauth2-github-client-secret',
     env: 'CODER_OAUTH2_GITHUB_CLIENT_SECRET',
@@ -21,6 +23,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubDeviceFlow: {
+    title: 'OAuth2 GitHub Device Flow',
     type: 'bool',
     flag: 'oauth2-github-device-flow',
     env: 'CODER_OAUTH2_GITHUB_DEVICE_FLOW',
@@ -31,6 +34,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubDefaultProviderEnable: {
+    title: 'OAuth2 GitHub Default Provider Enable',
     type: 'bool',
     flag: 'oauth2-github-default-provider-enable',
     env: 'CODER_OAUTH2_GITHUB_DEFAULT_PROVIDER_ENABLE',
@@ -42,6 +46,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowedOrgs: {
+    title: 'OAuth2 GitHub Allowed Orgs',
     type: 'string[]',
     flag: 'oauth2-github-allowed-orgs',
     env: 'CODER_OAUTH2_GITHUB_ALLOWED_ORGS',
@@ -51,6 +56,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowedTeams: {
+    title: 'OAuth2 GitHub Allowed Teams',
     type: 'string[]',
     flag: 'oauth2-github-allowed-teams',
     env: 'CODER_OAUTH2_GITHUB_ALLOWED_TEAMS',
@@ -60,6 +66,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowSignups: {
+    title: 'OAuth2 GitHub Allow Signups',
     type: 'bool',
     flag: 'oauth2-github-allow-signups',
     env: 'CODER_OAUTH2_GITHUB_ALLOW_SIGNUPS',
@@ -70,6 +77,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubAllowEveryone: {
+    title: 'OAuth2 GitHub Allow Everyone',
     type: 'bool',
     flag: 'oauth2-github-allow-everyone',
     env: 'CODER_OAUTH2_GITHUB_ALLOW_EVERYONE',
@@ -80,6 +88,7 @@ export const signInOptions = {
     group: 'OAuth2 / GitHub',
   },
   oauth2GithubEnterpriseBaseUrl: {
+    title: 'OAuth2 GitHub Enterprise Base URL',
     type: 'string',
     flag: 'oauth2-github-enterprise-base-url',
     env: 'CODER_OAUTH2_GITHUB_ENTERPRISE_BASE_URL',
@@ -203,6 +212,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   oidcAuthUrlParams: {
+    title: 'OIDC Auth URL Parameters',
     type: 'json',
     flag: 'oidc-auth-url-params',
     env: 'CODER_OIDC_AUTH_URL_PARAMS',
@@ -213,6 +223,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   oidcIgnoreUserinfo: {
+    title: 'OIDC Ignore UserInfo',
     type: 'bool',
     flag: 'oidc-ignore-userinfo',
     env: 'CODER_OIDC_IGNORE_USERINFO',
@@ -242,6 +253,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   oidcGroupAutoCreate: {
+    title: 'Enable OIDC Group Auto Create',
     type: 'bool',
     flag: 'oidc-group-auto-create',
     env: 'CODER_OIDC_GROUP_AUTO_CREATE',
@@ -252,6 +264,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   oidcGroupRegexFilter: {
+    title: 'OIDC Regex Group Filter',
     type: 'string',
     flag: 'oidc-group-regex-filter',
     env: 'CODER_OIDC_GROUP_REGEX_FILTER',
@@ -299,6 +312,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   oidcSignInText: {
+    title: 'OpenID Connect sign in text',
     type: 'string',
     flag: 'oidc-sign-in-text',
     env: 'CODER_OIDC_SIGN_IN_TEXT',
@@ -309,6 +323,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   oidcIconUrl: {
+    title: 'OpenID connect icon URL',
     type: 'url',
     flag: 'oidc-icon-url',
     env: 'CODER_OIDC_ICON_URL',
@@ -318,6 +333,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   oidcSignupsDisabledText: {
+    title: 'Signups disabled text',
     type: 'string',
     flag: 'oidc-signups-disabled-text',
     env: 'CODER_OIDC_SIGNUPS_DISABLED_TEXT',
@@ -327,6 +343,7 @@ export const signInOptions = {
     group: 'OIDC',
   },
   dangerousOidcSkipIssuerChecks: {
+    title: 'Skip OIDC issuer checks (not recommended)',
     type: 'bool',
     flag: 'dangerous-oidc-skip-issuer-checks',
     env: 'CODER_DANGEROUS_OIDC_SKIP_ISSUER_CHECKS',
