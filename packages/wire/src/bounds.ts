@@ -12,6 +12,8 @@ export interface MessageBounds {
   items: number;
   /** The longest field of bytes. */
   bytes: number;
+  /** The range of each whole number. Default: that of its type. */
+  numbers?: { least: number; most: number };
   /** Exceptions, keyed by `Message.field` with names as in the .proto file. For a list of texts: the longest text. */
   texts?: Readonly<Record<string, number>>;
   lists?: Readonly<Record<string, number>>;
@@ -22,8 +24,8 @@ export interface MessageBounds {
 export class BoundError extends Error {
   /** The field's path, for example `Resource.agents.name`. */
   readonly field: string;
-  constructor(field: string, is: string, bound: number) {
-    super(`${field} has ${is}: at most ${bound} are accepted`);
+  constructor(field: string, is: string, bound: number | string) {
+    super(typeof bound === 'string' ? `${field} ${is}: ${bound}` : `${field} has ${is}: at most ${bound} are accepted`);
     this.name = 'BoundError';
     this.field = field;
   }
@@ -70,8 +72,12 @@ function fieldCheck(
   const mostText = bounds.texts?.[name] ?? bounds.text;
   const mostItems = bounds.lists?.[name] ?? bounds.items;
   const nested = 'message' in field && field.message ? checkOf(field.message, bounds, known) : undefined;
+  const { numbers } = bounds;
   const one = (value: unknown) => {
-    if (typeof value === 'string') {
+    if (numbers && (typeof value === 'number' || typeof value === 'bigint')) {
+      if (value < numbers.least || value > numbers.most)
+        throw new BoundError(name, `is ${value}`, `it must be a number from ${numbers.least} to ${numbers.most}`);
+    } else if (typeof value === 'string') {
       if (value.length > mostText) throw new BoundError(name, `${value.length} characters`, mostText);
     } else if (value instanceof Uint8Array) {
       if (value.length > bounds.bytes) throw new BoundError(name, `${value.length} bytes`, bounds.bytes);
@@ -86,8 +92,8 @@ function fieldCheck(
     const chosen = values[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
     return chosen?.case === field.localName ? chosen.value : undefined;
   };
-  // Numbers, booleans and enums have no length.
-  const long = nested !== undefined || hasLength(field);
+  // Without a range, numbers need no check. Booleans and enums never do.
+  const long = nested !== undefined || hasLength(field) || (numbers !== undefined && isWhole(field));
   if (field.fieldKind === 'list') {
     return (message) => {
       const list = read(message) as unknown[];
@@ -114,4 +120,11 @@ const BYTES = 12;
 
 function hasLength(field: DescField): boolean {
   return 'scalar' in field && (field.scalar === STRING || field.scalar === BYTES);
+}
+
+/** protobuf's numbers for the scalar types of whole numbers. */
+const WHOLE = new Set([3, 4, 5, 6, 7, 13, 15, 16, 17, 18]);
+
+function isWhole(field: DescField): boolean {
+  return 'scalar' in field && field.scalar !== undefined && WHOLE.has(field.scalar);
 }

@@ -150,7 +150,7 @@ export const templatesRoutes = {
     tag: 'Templates',
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
-    query: Type.Object({ tz_offset: Type.Optional(Type.Integer()) }),
+    query: Type.Object({ tz_offset: Type.Optional(Type.Integer({ minimum: -12, maximum: 14 })) }),
     responses: { 200: DAUsResponse },
   }),
   'GET /templates/{template}/prebuilds': route({

@@ -5,7 +5,7 @@ import { eventually } from '@platform/testkit/wait';
 import { DrpcError } from '@platform/wire/drpc';
 import { JOB_ERRORS } from '@platform/wire/job-errors';
 import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { type Harness, harness, tarOf } from '../testing/harness.ts';
+import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 // What a daemon does when the server cannot answer, or does not accept, how a job has ended.
 
@@ -77,4 +77,22 @@ test('a server without codes ends a job with the texts of upstream', async () =>
   const jobId = await build();
   await eventually('the state is offered', () => h.server.delivered.some((offer) => offer.jobId === jobId));
   await noSessions();
+});
+
+test('a number that no server can store fails the import immediately, in plain words', async () => {
+  h.start();
+  const main = `${CODER}
+resource "coder_agent" "main" {
+  os    = "linux"
+  arch  = "amd64"
+  order = 3000000000
+}
+resource "terraform_data" "vm" { input = coder_agent.main.id }`;
+  const templateSourceArchive = await tarOf({ 'main.tf': main });
+  const type = { case: 'templateImport' as const, value: { metadata: { coderUrl: 'http://127.0.0.1:3000' } } };
+  const { failed } = await h.server.verdict(h.server.post({ templateSourceArchive, type }));
+  assert.match(
+    failed!.error,
+    /coder_agent\.main: order is 3000000000\. Use a whole number from -2147483648 to 2147483647\./,
+  );
 });

@@ -176,3 +176,30 @@ export function strings(value: unknown): Record<string, string> {
     for (const [key, entry] of Object.entries(value)) if (typeof entry === 'string') out[key] = entry;
   return out;
 }
+
+/** The whole numbers that the messages to the server and its database hold. */
+const LEAST = -2_147_483_648;
+const MOST = 2_147_483_647;
+
+/**
+ * Checks every number of the platform's own resources and data sources.
+ * @throws AppError `invalid` that names the resource, the attribute, the value and the range
+ */
+export function checkNumbers(instances: readonly Instance[]): void {
+  for (const { type, address, values } of instances) {
+    if (type.startsWith('coder_')) checkNumber(address, '', values);
+  }
+}
+
+function checkNumber(address: string, attribute: string, value: unknown): void {
+  if (typeof value === 'number') {
+    if (value >= LEAST && value <= MOST) return;
+    const text = `${address}: ${attribute} is ${value}. Use a whole number from ${LEAST} to ${MOST}.`;
+    throw new AppError('invalid', text);
+  }
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, inner] of Object.entries(value)) {
+    const name = Array.isArray(value) ? `${attribute}[${key}]` : attribute === '' ? key : `${attribute}.${key}`;
+    checkNumber(address, name, inner);
+  }
+}

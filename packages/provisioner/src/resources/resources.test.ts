@@ -298,3 +298,31 @@ test('variables of one name join without an empty part', () => {
   // in the order of their addresses, whatever the order in the state
   assert.deepEqual(joined(env('b', '/b', 'append'), env('a', '/a', 'append')), ['/a:/b']);
 });
+
+test('rejects numbers that the server cannot store, with the resource, attribute, value and range', () => {
+  const range = 'Use a whole number from -2147483648 to 2147483647.';
+  const cases: [Instance, string][] = [
+    [managed('coder_agent.dev', { order: 3_000_000_000 }), `coder_agent.dev: order is 3000000000. ${range}`],
+    [
+      managed('coder_agent.dev', { metadata: [{ timeout: 1 }, { timeout: 5e9 }] }, 'module.m[0]'),
+      `module.m[0].coder_agent.dev: metadata[1].timeout is 5000000000. ${range}`,
+    ],
+    [managed('coder_script.s', { timeout: -5e9 }), `coder_script.s: timeout is -5000000000. ${range}`],
+    [
+      data('coder_workspace_preset', 'p', { prebuilds: [{ instances: 1e300 }] }),
+      `data.coder_workspace_preset.p: prebuilds[0].instances is 1e+300. ${range}`,
+    ],
+  ];
+  for (const [instance, message] of cases) {
+    assert.throws(() => describe({ instances: [instance] }, graph(instance.label), nothing), {
+      code: 'invalid',
+      message,
+    });
+  }
+  // numbers of other providers are their own matter
+  describe(
+    { instances: [managed('x.y', { size: 5e12 }), managed('coder_agent.dev', { order: 2 ** 31 - 1 })] },
+    graph('x.y'),
+    nothing,
+  );
+});

@@ -13,7 +13,17 @@ import {
 } from '@platform/wire/proto/provisioner';
 import { adoptInstanceId, attachChildren, type FoundAgent, findAgents, type Home } from './agents.ts';
 import type { Graph } from './graph.ts';
-import { blocks, bool, type Instance, int, type PlanFile, type Snapshot, str, type Values } from './model.ts';
+import {
+  blocks,
+  bool,
+  checkNumbers,
+  type Instance,
+  int,
+  type PlanFile,
+  type Snapshot,
+  str,
+  type Values,
+} from './model.ts';
 import { findExternalAuth, findParameters, findPresets } from './parameters.ts';
 
 /** Managed types that only describe resources of the workspace. */
@@ -45,6 +55,7 @@ export interface Described {
  */
 export function describe(snapshot: Snapshot, graph: Graph, warn: (message: string) => void): Described {
   const { instances } = snapshot;
+  checkNumbers(instances);
   const managed = instances.filter(({ mode }) => mode === 'managed');
   const targets = Map.groupBy(
     managed.filter(({ type }) => !type.startsWith('coder_') || type === EXTERNAL),

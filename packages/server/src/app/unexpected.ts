@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { AppError, isAppError, type Logger } from '@platform/kit';
+import { AppError, errorText, isAppError, type Logger } from '@platform/kit';
 import {
   DISK_FULL,
   isPgError,
@@ -63,4 +63,11 @@ export function describeUnexpected(err: unknown, log: Logger, context: Record<st
   }
   log.error('internal error', { ...where, stack: (err as Error | undefined)?.stack });
   return new AppError('internal', 'An internal server error occurred.', { cause: err, detail });
+}
+
+/** The text of an error for administrators: its own, unless it comes from PostgreSQL. */
+export function textForAdministrators(err: unknown, log: Logger, context: Record<string, unknown>): string {
+  if (!isPgError(err)) return errorText(err);
+  const { message, detail } = describeUnexpected(err, log, context);
+  return [message, detail].filter(Boolean).join(' ');
 }

@@ -1,6 +1,6 @@
-import { errorText } from '@platform/kit';
 import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/background-task.ts';
 import type { Services } from '../app/context.ts';
+import { textForAdministrators } from '../app/unexpected.ts';
 import { withTaskLock } from '../db/queries/task-locks.ts';
 
 const TIMEOUT_MS = 60_000;
@@ -161,7 +161,7 @@ class TaskLoop {
       if (this.#stop.signal.aborted) return periodMs;
       outcome = 'failed';
       next = retryMs;
-      error = timeout.aborted ? `it took longer than ${timeoutMs} ms` : errorText(err);
+      error = timeout.aborted ? `it took longer than ${timeoutMs} ms` : textForAdministrators(err, log, { task: name });
       log.warn('a background task failed', { task: name, err: error });
     }
     this.#runs[outcome] += 1;

@@ -24,8 +24,9 @@ export interface ConnectOptions {
   searches?: boolean;
 }
 
-const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
-const LAST_TIME = new Date('9999-12-31T23:59:59Z');
+/** The times that clients of JSON can read. */
+export const FIRST_TIME = new Date('0001-01-01T00:00:00Z');
+export const LAST_TIME = new Date('9999-12-31T23:59:59Z');
 
 /**
  * Parses a time of the database. JSON clients and RFC 3339 support only the years 1 to 9999. A time outside becomes the

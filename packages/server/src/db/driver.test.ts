@@ -199,3 +199,54 @@ test('a connection that turns out to be read-only is replaced', () =>
       ),
     );
   }, 1));
+
+test('transactions go on while a migration changes the columns of their tables', () =>
+  withPool(async (sql) => {
+    await admin`CREATE TABLE changing (id serial PRIMARY KEY, n int NOT NULL, ok boolean NOT NULL)`;
+    await admin`INSERT INTO changing (n, ok) VALUES (0, true)`;
+    const step = () =>
+      sql.begin(async (tx) => {
+        const [row] = await tx<{ n: number }[]>`SELECT * FROM changing WHERE id = ${1} FOR UPDATE`;
+        const [, after] = await together([
+          tx`INSERT INTO changing (n, ok) VALUES (${row!.n}, ${true}) RETURNING *`,
+          tx<{ n: number; ok: boolean }[]>`UPDATE changing SET n = n + 1, ok = ${true} WHERE id = ${1} RETURNING *`,
+        ]);
+        assert.deepEqual([after[0]!.n, after[0]!.ok], [row!.n + 1, true]);
+      });
+    // each gets the answer to its own question
+    const read = async () => {
+      const asked = Math.floor(Math.random() * 1e6);
+      const [row] = await sql`SELECT *, ${asked}::int AS asked FROM changing WHERE ok = ${true} LIMIT ${1}`;
+      assert.equal(row!['asked'], asked);
+    };
+    await Promise.all([step(), step(), step(), read()]);
+    for (let column = 0; column < 8; column += 1) {
+      const work = [step(), read(), step(), step(), ...Array.from({ length: 20 }, read)];
+      await admin.unsafe(`ALTER TABLE changing ADD COLUMN c${column} int`);
+      await Promise.all([...work, step(), step(), ...Array.from({ length: 20 }, read), step()]);
+    }
+    const [row] = await sql<{ n: number; rows: number }[]>`SELECT n, (SELECT count(*) FROM changing) AS rows
+      FROM changing WHERE id = 1`;
+    assert.deepEqual([row!.n, row!.rows], [3 + 8 * 6, 1 + 3 + 8 * 6]);
+    await admin`DROP TABLE changing`;
+  }, 4));
+
+test('transactions that block each other both succeed', () =>
+  withPool(async (sql) => {
+    await admin`CREATE TABLE pairs (id int PRIMARY KEY, n int NOT NULL)`;
+    await admin`INSERT INTO pairs VALUES (1, 0), (2, 0)`;
+    const { promise: both, resolve } = Promise.withResolvers<void>();
+    let begun = 0;
+    const add = (first: number, second: number) =>
+      sql.begin(async (tx) => {
+        await tx`UPDATE pairs SET n = n + 1 WHERE id = ${first}`;
+        begun += 1;
+        if (begun === 2) resolve();
+        await both;
+        await tx`UPDATE pairs SET n = n + 1 WHERE id = ${second}`;
+      });
+    await Promise.all([add(1, 2), add(2, 1)]);
+    assert.ok(begun > 2, 'one of them was run again');
+    assert.deepEqual([...(await sql`SELECT n FROM pairs ORDER BY id`)], [{ n: 2 }, { n: 2 }]);
+    await admin`DROP TABLE pairs`;
+  }));

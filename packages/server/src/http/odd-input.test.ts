@@ -69,6 +69,25 @@ test('rejects numbers outside a list with the name of their field', async () => 
   }
 });
 
+test('every number of a request has a range that its column holds', () => {
+  const unbounded: string[] = [];
+  const walk = (schema: unknown, path: string): void => {
+    if (typeof schema !== 'object' || schema === null) return;
+    const { type, const: fixed, minimum, maximum } = schema as Record<string, unknown>;
+    if ((type === 'integer' || type === 'number') && fixed === undefined) {
+      // a lifetime in nanoseconds is stored in seconds
+      const most = path.endsWith('.lifetime') ? 2 ** 63 : Number.MAX_SAFE_INTEGER;
+      const isBounded = (n: unknown) => typeof n === 'number' && Math.abs(n) <= most;
+      if (!isBounded(minimum) || !isBounded(maximum)) unbounded.push(path);
+    }
+    for (const [key, inner] of Object.entries(schema)) walk(inner, `${path}.${key}`);
+  };
+  for (const [name, { body, query, params }] of Object.entries(routes as Record<string, RouteDef>)) {
+    for (const [part, schema] of Object.entries({ body, query, params })) walk(schema, `${name} ${part}`);
+  }
+  assert.deepEqual(unbounded, []);
+});
+
 test('rejects numbers and times that no column can store with the name of their field', async () => {
   const template = `/templates/${dev.workspace.template_id}`;
   for (const field of ['default_ttl_ms', 'failure_ttl_ms', 'time_til_dormant_ms']) {

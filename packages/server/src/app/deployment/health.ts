@@ -18,6 +18,7 @@ import { allOrganizations } from '../../db/queries/organizations.ts';
 import { type Ctx, type Services, systemContext } from '../context.ts';
 import { listDaemons } from '../provisioner/list.ts';
 import { time } from '../time.ts';
+import { textForAdministrators } from '../unexpected.ts';
 import { siteSettings } from './site-settings.ts';
 
 const settings = siteSettings<HealthSettings>({
@@ -58,7 +59,7 @@ async function checkDatabase(services: Services): Promise<DatabaseReport> {
       times.push(clock.monotonic() - begun);
     }
   } catch (err) {
-    error = errorText(err);
+    error = textForAdministrators(err, services.log, { check: 'database' });
   }
   const median = times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
   const warnings: HealthMessage[] =

@@ -23,6 +23,10 @@ const JOB_BOUNDS: MessageBounds = {
     'App.command': 64 * KIB,
   },
   lists: { 'WorkspaceBuild.timings': 100_000 },
+  // that of the columns
+  numbers: { least: -2_147_483_648, most: 2_147_483_647 },
+  // times outside of any calendar are left out
+  elsewhere: ['google.protobuf.Timestamp'],
 };
 
 const check = boundsCheck(CompletedJobSchema, JOB_BOUNDS);
@@ -33,6 +37,6 @@ export function checkJobBounds(done: CompletedJob): void {
     check(done);
   } catch (err) {
     if (!(err instanceof BoundError)) throw err;
-    throw new AppError('invalid', `The results of the job are too large to store: ${err.message}.`);
+    throw new AppError('invalid', `The results of the job cannot be stored: ${err.message}.`);
   }
 }

@@ -1,7 +1,7 @@
 import { AppError } from '@platform/kit';
 import { type Timing, TimingState } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_WorkspaceBuild } from '@platform/wire/proto/provisionerd';
-import type { Tx } from '../../db/connect.ts';
+import { FIRST_TIME, LAST_TIME, type Tx } from '../../db/connect.ts';
 import { buildOfJob, insertOrphanState, setBuildWarning } from '../../db/queries/build-states.ts';
 import { completeBuild, setSidebarApp } from '../../db/queries/builds.ts';
 import { stopRulesOfBuild } from '../../db/queries/deadlines.ts';
@@ -90,7 +90,7 @@ export async function storeTimings(tx: Tx, job: Owned<JobRow>, timings: Timing[]
       : [],
   );
   // an invalid time must not fail the build
-  const isTime = (date: Date) => !Number.isNaN(date.getTime());
+  const isTime = (date: Date) => date >= FIRST_TIME && date <= LAST_TIME;
   const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to)).slice(0, MOST_TIMINGS);
   await insertJobTimings(tx, job, rows);
 }

@@ -1,6 +1,7 @@
 import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { type Log, LogSource } from '@platform/wire/proto/provisionerd';
+import { LAST_TIME } from '../../db/connect.ts';
 import type { LogLine } from '../../db/queries/job-logs.ts';
 
 const LONGEST_LINE = 1_024;
@@ -46,6 +47,6 @@ function cut(output: string): string {
 
 /** The time of a line, or now when the line has no valid time. */
 function loggedAt(ms: number): Date {
-  const at = new Date(ms > 0 ? ms : Number.NaN);
-  return Number.isNaN(at.getTime()) ? new Date() : at;
+  const at = new Date(ms);
+  return ms > 0 && at <= LAST_TIME ? at : new Date();
 }

@@ -1,4 +1,4 @@
-import { timestampDate } from '@bufbuild/protobuf/wkt';
+import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
 import { AppError } from '@platform/kit';
 import type { DrpcHandlers } from '@platform/wire/drpc';
 import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
@@ -11,6 +11,7 @@ import type { AgentReports } from '../../app/agent/reports.ts';
 import type { Services } from '../../app/context.ts';
 import { NIL_UUID } from '../../app/ids.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
+import { LAST_TIME } from '../../db/connect.ts';
 import { setAppHealths } from '../../db/queries/agent-parts.ts';
 import { insertScriptTiming } from '../../db/queries/agent-reports.ts';
 import { type AgentIdentity, setAgentLifecycle, setAgentStartup } from '../../db/queries/agents.ts';
@@ -47,6 +48,13 @@ function sessionCounts(stats: Stats) {
   };
 }
 
+/** A reported time, or now if there is none after 1970 that clients can read. */
+function reportedTime(timestamp: Timestamp | undefined): Date {
+  if (!timestamp || timestamp.seconds <= 0n) return new Date();
+  const at = timestampDate(timestamp);
+  return at <= LAST_TIME ? at : new Date();
+}
+
 /**
  * The calls of one connected agent about itself. A failing call costs upstream's agents their whole connection, so odd
  * values are corrected instead of rejected.
@@ -77,8 +85,7 @@ export function agentApi(
     async updateLifecycle({ lifecycle }) {
       const state = lifecycle && LIFECYCLES[lifecycle.state];
       if (!lifecycle || !state) throw new AppError('invalid', 'Unknown lifecycle state.');
-      const at =
-        lifecycle.changedAt && lifecycle.changedAt.seconds > 0n ? timestampDate(lifecycle.changedAt) : new Date();
+      const at = reportedTime(lifecycle.changedAt);
       await setAgentLifecycle(sql, agent, { state, at });
       // The agent repeats the report if an answer was lost, and its clock may be ahead. Sessions can begin before it.
       if (state === 'starting') await endConnectionsOfAgent(sql, agent, at < connectedAt ? at : connectedAt);
@@ -97,7 +104,7 @@ export function agentApi(
 
     async scriptCompleted({ timing }) {
       if (!timing?.start || !timing.end) throw new AppError('invalid', 'A script timing needs its start and end.');
-      const [start, end] = [timestampDate(timing.start), timestampDate(timing.end)];
+      const [start, end] = [reportedTime(timing.start), reportedTime(timing.end)];
       if (start > end) throw new AppError('invalid', 'A script cannot end before it starts.');
       await insertScriptTiming(sql, agent, {
         scriptId: uuidText(timing.scriptId),
@@ -166,7 +173,7 @@ export function agentApi(
         id: uuidText(connection.id),
         ended: connection.action === Connection_Action.DISCONNECT,
         type,
-        at: timestamp && timestamp.seconds > 0n ? timestampDate(timestamp) : new Date(),
+        at: reportedTime(timestamp),
         ip: connection.ip,
         statusCode: connection.statusCode,
         reason: connection.reason ?? '',
