@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
+import { headCommit } from '@platform/kit/head-commit';
 import { build, type Plugin } from 'esbuild';
 
 const here = import.meta.dirname;
@@ -139,6 +140,7 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
     legalComments: 'none',
     plugins,
     define: {
+      'globalThis.PLATFORM_COMMIT': JSON.stringify(headCommit(join(here, '../..')) ?? ''),
       'import.meta.url': '__meta.url',
       'import.meta.dirname': '__dirname',
       'import.meta.filename': '__filename',

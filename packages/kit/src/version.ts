@@ -1,5 +1,22 @@
-/** The version of upstream that these programs are compatible with, and this project's own version as build metadata. */
-export const VERSION = 'v2.25.0+platform.0.1.0';
+import { fileURLToPath } from 'node:url';
+import { headCommit } from './head-commit.ts';
+
+declare global {
+  /** The commit of the single executable. Its build replaces this. Empty if that build was not in a checkout. */
+  var PLATFORM_COMMIT: string | undefined;
+}
+
+/** The version of upstream that these programs are compatible with. Clients compare major and minor, and nothing else. */
+const UPSTREAM = 'v2.25.0';
+/** This project's own version. */
+const RELEASE = '0.1.0';
+const COMMIT = globalThis.PLATFORM_COMMIT ?? headCommit(fileURLToPath(new URL('../../..', import.meta.url))) ?? '';
+
+/**
+ * Such as `v2.25.0+platform.0.1.0.9b2cba8d1e5f`. Release and commit are build metadata, which comparisons of semantic
+ * versions ignore.
+ */
+export const VERSION = `${UPSTREAM}+platform.${RELEASE}${COMMIT === '' ? '' : `.${COMMIT}`}`;
 
 export type Version = [major: number, minor: number, patch: number];
 

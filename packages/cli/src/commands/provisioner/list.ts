@@ -4,6 +4,7 @@ import { note } from '../../framework/io.ts';
 import { limitFlag, orgFlag, tableFlags } from '../../lib/flags.ts';
 import { tagsText } from '../../lib/format.ts';
 import { findOrganization } from '../../lib/organization.ts';
+import { noteOthers } from '../../lib/other-versions.ts';
 import { type Columns, printRows } from '../../lib/output.ts';
 
 /** A daemon with the name of its organization. */
@@ -58,6 +59,10 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   if (daemons.length === 0 && given.output !== 'json') {
     note(ctx.io, 'No provisioner daemons found.');
     return;
+  }
+  if (given.output !== 'json') {
+    const { version } = await client.call('GET /buildinfo');
+    noteOthers(ctx.io, version, daemons, (names) => `${names}. Start them again with the server's version.`);
   }
   const rows = daemons.map((one) => ({ ...one, organization_name: organization.name }));
   printRows(ctx, given, columns, rows);

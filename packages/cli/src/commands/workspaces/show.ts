@@ -3,6 +3,7 @@ import { print } from '../../framework/io.ts';
 import { agentDetails } from '../../lib/agent-details.ts';
 import { ago } from '../../lib/format.ts';
 import { inFlightText } from '../../lib/job.ts';
+import { noteOthers } from '../../lib/other-versions.ts';
 import { layoutOf } from '../../lib/output.ts';
 import { resourcesText } from '../../lib/resources.ts';
 import { agentsOf, findWorkspace } from '../../lib/workspace.ts';
@@ -53,6 +54,13 @@ export default command(
         below,
         layout: layoutOf(ctx),
       }),
+    );
+    const { version } = await client.call('GET /buildinfo');
+    noteOthers(
+      ctx.io,
+      version,
+      agentsOf(workspace),
+      (names) => `agent ${names}. A restart of the workspace changes that.`,
     );
   },
 );

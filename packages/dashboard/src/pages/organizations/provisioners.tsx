@@ -13,10 +13,11 @@ import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { TagList } from '../../ui/tags.tsx';
+import { isOutdated } from '../../util/outdated.ts';
 import { paths } from '../../util/paths.ts';
 import { formatRelative, useNow } from '../../util/time.ts';
 import { JobStatus } from './job-status.tsx';
-import { byAttention, engineName, isOutdated, shownTags } from './provisioning.ts';
+import { byAttention, engineName, shownTags } from './provisioning.ts';
 import { useOrganization } from './use-organization.ts';
 
 const STATUS: Record<string, { tone: Tone; name: string }> = {

@@ -1,4 +1,5 @@
 import type { PendingReason, ProvisionerDaemon, ProvisionerJob, ProvisionerTagDifference } from '@platform/contract';
+import { isOutdated } from '../../util/outdated.ts';
 
 /** Tags to show, by name. Each job and daemon has `scope` and `owner`: they say something only for a person's own. */
 export function shownTags(tags: Readonly<Record<string, string>>): [name: string, value: string][] {
@@ -17,9 +18,6 @@ export function byAttention(daemons: readonly ProvisionerDaemon[], serverVersion
   };
   return daemons.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
 }
-
-export const isOutdated = (daemon: Pick<ProvisionerDaemon, 'version'>, serverVersion: string | undefined): boolean =>
-  serverVersion !== undefined && daemon.version !== '' && daemon.version !== serverVersion;
 
 /** How a daemon's tags differ from a job's, a sentence for each difference. */
 export function differences({ missing, different, taken_for_tagged_jobs }: ProvisionerTagDifference): string[] {

@@ -2,12 +2,14 @@ import type { Workspace, WorkspaceAgent } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { ChevronDown, ChevronRight, Code, SquareTerminal, Terminal } from 'lucide-react';
 import { useState } from 'react';
+import { buildInfoQuery } from '../../../api/me.ts';
 import { workspacePermissions } from '../../../api/permissions.ts';
 import { Status } from '../../../ui/badge.tsx';
 import { Button, LinkButton } from '../../../ui/button.tsx';
 import { ExternalLink } from '../../../ui/link.tsx';
 import { Menu, MenuItem } from '../../../ui/menu.tsx';
 import { Popover } from '../../../ui/popover.tsx';
+import { isOutdated } from '../../../util/outdated.ts';
 import { paths } from '../../../util/paths.ts';
 import { AppLink } from '../app-link.tsx';
 import { EDITOR_NAMES, editorsOf } from '../connect.ts';
@@ -30,6 +32,7 @@ export function AgentCard({
   parent: WorkspaceAgent | undefined;
 }) {
   const look = agentLook(agent);
+  const serverVersion = useQuery(buildInfoQuery).data?.version;
   const may = useQuery(workspacePermissions(workspace)).data;
   const reachable = isReachable(agent);
   const troubled = look.tone === 'bad' || look.tone === 'warn';
@@ -51,7 +54,8 @@ export function AgentCard({
           <div className="text-muted text-sm">
             {[
               `${agent.operating_system}/${agent.architecture}`,
-              agent.version && `agent ${agent.version}`,
+              agent.version &&
+                `agent ${agent.version}${isOutdated(agent, serverVersion) ? ", not the server's version" : ''}`,
               parent && `dev container in ${parent.name}`,
             ]
               .filter(Boolean)
