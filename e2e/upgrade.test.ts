@@ -1,0 +1,154 @@
+// Upgrades with the data of earlier releases. Each file in e2e/upgrade has the rows that a release left in its database after
+// a person pushed the template `local` and created the workspaces `dev` and `gone` from it, both running. docs/recipes/add-a-release.md
+// says how to add a release.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { connect } from '@platform/server/db/connect';
+import { migrations } from '@platform/server/db/migrations/index';
+import { directoryHash } from '@platform/server/postgres/place';
+import { buildEnds, eventually, PERSON, type ServerProcess, startCoderServer } from './harness.ts';
+
+// the server gives builds their own uids only as root
+const skip = process.getuid?.() === 0 ? false : 'needs root';
+
+interface Release {
+  release: string;
+  /** The number of its last migration. */
+  schema: number;
+  /** The hash of its config directory, which is a part of paths in the state of builds. */
+  place: string;
+  /** Where and under which user its workspaces have their homes. */
+  homes: 'one uid' | 'own uids';
+  tables: Record<string, object[]>;
+}
+
+const FOLDER = join(import.meta.dirname, 'upgrade');
+const RELEASES = readdirSync(FOLDER).map((name) => join(FOLDER, name));
+const OLD_UID = 64_101;
+const NAMES = ['dev', 'gone'];
+
+/** Replaces the database of a stopped server with that of the release. */
+async function restore(url: string, { schema, tables }: Release): Promise<void> {
+  const sql = connect(url, { max: 1 });
+  try {
+    await sql.unsafe('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+    await sql.unsafe(
+      'CREATE TABLE schema_migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())',
+    );
+    for (const { version, name, text } of migrations.filter((step) => step.version <= schema)) {
+      await sql.unsafe(text);
+      await sql.unsafe(`INSERT INTO schema_migrations (version, name) VALUES (${version}, '${name}')`);
+    }
+    // rows refer to each other in any order
+    await sql.unsafe("SET session_replication_role = 'replica'");
+    for (const [table, rows] of Object.entries(tables)) {
+      await sql.unsafe(`DELETE FROM ${table}`);
+      const columns = await sql<{ name: string }[]>`
+        SELECT quote_ident(column_name) AS name FROM information_schema.columns
+        WHERE table_schema = 'public' AND table_name = ${table} AND is_generated = 'NEVER'`;
+      const list = columns.map(({ name }) => name).join(', ');
+      const from = `json_populate_recordset(null::${table}, $1::text::json)`;
+      await sql.unsafe(`INSERT INTO ${table} (${list}) SELECT ${list} FROM ${from}`, [JSON.stringify(rows)]);
+    }
+  } finally {
+    await sql.end();
+  }
+}
+
+/** The release's data, with paths of this installation. States are in the database as hexadecimal text. */
+function read(path: string, hash: string): Release {
+  const hex = (text: string) => Buffer.from(text).toString('hex');
+  const text = readFileSync(path, 'utf8');
+  const { place } = JSON.parse(text) as Release;
+  return JSON.parse(text.replaceAll(place, hash).replaceAll(hex(place), hex(hash))) as Release;
+}
+
+/** A home with data and a running process in place of the agent, as the release leaves them. */
+function makeHome(t: TestContext, home: string): number {
+  mkdirSync(home, { recursive: true });
+  writeFileSync(join(home, 'notes.txt'), 'precious');
+  let path = join(home, 'notes.txt');
+  for (let above = 0; above < 5; above++, path = dirname(path)) chownSync(path, OLD_UID, OLD_UID);
+  const agent = spawn('/bin/sleep', ['600'], {
+    uid: OLD_UID,
+    gid: OLD_UID,
+    cwd: home,
+    env: { HOME: home },
+    detached: true,
+    stdio: 'ignore',
+  });
+  t.after(() => agent.kill('SIGKILL'));
+  writeFileSync(join(home, '.agent.pid'), `${agent.pid}\n`);
+  chownSync(join(home, '.agent.pid'), OLD_UID, OLD_UID);
+  return agent.pid!;
+}
+
+async function build(server: ServerProcess, workspace: string, transition: string): Promise<string> {
+  const { body: found } = await server.api<{ id: string }>('GET', `/users/me/workspace/${workspace}`);
+  const made = await server.api<{ id: string }>('POST', `/workspaces/${found.id}/builds`, { transition });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const ended = await buildEnds(server, made.body.id);
+  return `${ended.status} ${ended.job.error ?? ''}`.trim();
+}
+
+const runs = (pid: number) => {
+  try {
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
+  } catch {
+    return false;
+  }
+};
+
+for (const path of RELEASES) {
+  const name = (JSON.parse(readFileSync(path, 'utf8')) as Release).release;
+  test(`running workspaces of ${name} stop, start and are deleted with their processes and homes`, {
+    skip,
+  }, async (t) => {
+    const server = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '1' } });
+    t.after(() => server.stop());
+    const ended = new Promise((resolve) => server.child.once('exit', resolve));
+    server.child.kill('SIGTERM');
+    await ended;
+    const hash = directoryHash(server.configDir);
+    const base = join('/var/lib/coder/provisioners', hash);
+    const data = read(path, hash);
+    assert.equal(data.homes, 'one uid', 'makeHome has to learn about other homes');
+    await restore(server.databaseUrl!, data);
+    const homes = Object.fromEntries(NAMES.map((each) => [each, join(base, 'home/workspaces/admin', each)]));
+    const agents = Object.fromEntries(NAMES.map((each) => [each, makeHome(t, homes[each]!)]));
+
+    await server.restart();
+    const { body } = await server.api<{ session_token: string }>('POST', '/users/login', PERSON);
+    server.token = body.session_token;
+
+    assert.equal(await build(server, 'dev', 'stop'), 'stopped');
+    await eventually('its process has ended', () => !runs(agents['dev']!));
+    assert.ok(runs(agents['gone']!), 'that of the other workspace goes on');
+
+    assert.equal(await build(server, 'dev', 'start'), 'running');
+    const notes = join(homes['dev']!, 'notes.txt');
+    assert.equal(readFileSync(notes, 'utf8'), 'precious');
+    const pid = await eventually('a new agent runs', () => {
+      const text =
+        existsSync(join(homes['dev']!, '.agent.pid')) && readFileSync(join(homes['dev']!, '.agent.pid'), 'utf8');
+      return text ? Number(text) : undefined;
+    });
+    assert.ok(runs(pid));
+    assert.equal(statSync(notes).uid, statSync(`/proc/${pid}`).uid, 'the home belongs to its user');
+
+    assert.equal(await build(server, 'gone', 'delete'), 'deleted');
+    await eventually('its process has ended', () => !runs(agents['gone']!));
+    assert.equal(await build(server, 'dev', 'delete'), 'deleted');
+    for (const each of NAMES) assert.ok(!existsSync(homes[each]!), each);
+    assert.deepEqual(
+      readdirSync(join(base, 'homes')).flatMap((uid) => {
+        const owner = join(base, 'homes', uid, 'workspaces/admin');
+        return existsSync(owner) ? readdirSync(owner) : [];
+      }),
+      [],
+    );
+  });
+}
