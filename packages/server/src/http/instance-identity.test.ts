@@ -81,14 +81,36 @@ function agentOf(instanceId: string) {
   return { id: crypto.randomUUID(), name: 'main', operatingSystem: 'linux', architecture: 'amd64', auth };
 }
 
+/** Completes the waiting build with these agents. */
+async function finishBuild(agents: object[]): Promise<void> {
+  const own = await takeJob(server);
+  const value = { resources: [{ name: 'machine', type: 'vm', agents: agents as never }] };
+  const type = { case: 'workspaceBuild' as const, value };
+  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+}
+
+/** The build of a new workspace whose daemon reports these agents. */
+async function builtWith(name: string, agents: object[]): Promise<WorkspaceBuild> {
+  const { body } = await server.api<Workspace>('POST', '/users/me/workspaces', {
+    body: { name, template_id: template.id },
+  });
+  await finishBuild(agents);
+  return (await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${body.latest_build.id}`)).body;
+}
+
+const proof = (instanceId: string) => {
+  const document = JSON.stringify({ instanceId, region: 'eu-test-1' });
+  return server.api<{ message: string; session_token?: string }>('POST', '/workspaceagents/aws-instance-identity', {
+    token: null,
+    body: { document, signature: cloud.awsSign(document) },
+  });
+};
+
 async function workspaceOn(name: string, instanceId: string): Promise<{ workspace: Workspace; agentId: string }> {
   const { body: workspace } = await server.api<Workspace>('POST', '/users/me/workspaces', {
     body: { name, template_id: template.id },
   });
-  const own = await takeJob(server);
-  const value = { resources: [{ name: 'machine', type: 'vm', agents: [agentOf(instanceId)] }] };
-  const type = { case: 'workspaceBuild' as const, value };
-  await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  await finishBuild([agentOf(instanceId)]);
   const { body } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${workspace.latest_build.id}`);
   return { workspace, agentId: body.resources[0]!.agents![0]!.id };
 }
@@ -117,13 +139,6 @@ for (const [auth, instanceId] of [
 }
 
 test('gives no token for a machine without an agent or with an outdated one', async () => {
-  const proof = (instanceId: string) => {
-    const document = JSON.stringify({ instanceId, region: 'eu-test-1' });
-    return server.api<{ message: string; session_token?: string }>('POST', '/workspaceagents/aws-instance-identity', {
-      token: null,
-      body: { document, signature: cloud.awsSign(document) },
-    });
-  };
   assert.equal((await proof('i-nobody')).status, 404);
   const imported = await proof('imported-only');
   assert.equal(imported.status, 400);
@@ -146,6 +161,83 @@ test('gives no token for a machine without an agent or with an outdated one', as
     body: { document, signature: Buffer.alloc(128, 1).toString('base64') },
   });
   assert.equal(forged.status, 401);
+});
+
+test('a build cannot report the machine or the agent token of another workspace', async () => {
+  const { workspace } = await workspaceOn('victim', 'i-victim');
+  const token = (await proof('i-victim')).body.session_token!;
+  const withToken = { ...agentOf(''), auth: { case: 'token' as const, value: token } };
+  for (const [name, agents, what] of [
+    ['thief', [agentOf('i-victim')], 'machine "i-victim"'],
+    ['thief-2', [{ ...agentOf('i-own'), name: 'first' }, agentOf('i-victim')], 'machine "i-victim"'],
+    ['thief-3', [withToken], 'agent token'],
+  ] as const) {
+    const build = await builtWith(name, [...agents]);
+    assert.equal(build.job.status, 'failed', name);
+    assert.equal(
+      build.job.error,
+      `The build reports the ${what} of an agent of another workspace. ` +
+        'Give each workspace its own machine and its own agent token.',
+    );
+  }
+  assert.equal((await proof('i-victim')).body.session_token, token);
+
+  // nor the template of an import, which anybody may push
+  await createTestTemplate(server, 'copies', {
+    startResources: [{ name: 'machine', type: 'vm', agents: [agentOf('i-victim')] }],
+  });
+  assert.equal((await proof('i-victim')).body.session_token, token);
+
+  // the workspace itself keeps its machine
+  for (const transition of ['stop', 'start']) {
+    assert.equal(
+      (await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition } })).status,
+      201,
+    );
+    await finishBuild([agentOf('i-victim')]);
+    const { body } = await server.api<Workspace>('GET', `/workspaces/${workspace.id}`);
+    assert.equal(body.latest_build.job.status, 'succeeded', String(body.latest_build.job.error));
+  }
+  const body = { transition: 'delete' };
+  assert.equal((await server.api('POST', `/workspaces/${workspace.id}/builds`, { body })).status, 201);
+  await finishBuild([]);
+  // and nobody has it any more
+  assert.equal((await builtWith('heir', [agentOf('i-victim')])).job.status, 'succeeded');
+  assert.equal((await proof('i-victim')).status, 200);
+});
+
+test('of two builds that report one machine at the same time, one fails', async () => {
+  const builds: string[] = [];
+  const jobs = [];
+  for (const name of ['racer', 'racer-2']) {
+    const { body } = await server.api<Workspace>('POST', '/users/me/workspaces', {
+      body: { name, template_id: template.id },
+    });
+    builds.push(body.latest_build.id);
+    jobs.push(await takeJob(server));
+  }
+  const value = { resources: [{ name: 'machine', type: 'vm', agents: [agentOf('i-race')] }] };
+  await Promise.all(
+    jobs.map((own) => {
+      const done = { jobId: own.jobId, type: { case: 'workspaceBuild' as const, value } };
+      return completeJob(server.services, own, create(CompletedJobSchema, done));
+    }),
+  );
+  const ended = await Promise.all(builds.map((id) => server.api<WorkspaceBuild>('GET', `/workspacebuilds/${id}`)));
+  assert.deepEqual(ended.map(({ body }) => body.job.status).sort(), ['failed', 'succeeded']);
+});
+
+test('gives no token for a machine that two agents claim', async () => {
+  const { agentId } = await workspaceOn('claimed', 'i-claimed');
+  await workspaceOn('claimant', 'i-other');
+  assert.equal((await proof('i-claimed')).status, 200);
+  // as an older release stored them
+  await server.services
+    .sql`UPDATE workspace_agents SET auth_instance_id = 'i-claimed' WHERE auth_instance_id = 'i-other'`;
+  const { status, body } = await proof('i-claimed');
+  assert.deepEqual([status, body.session_token], [409, undefined]);
+  assert.match(body.message, /^Two agents claim the machine "i-claimed"\./);
+  assert.equal((await server.api<WorkspaceAgent>('GET', `/workspaceagents/${agentId}`)).status, 200);
 });
 
 test("fetches Google's keys once, not for each stranger's token", async () => {

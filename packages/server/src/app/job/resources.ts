@@ -14,6 +14,7 @@ import {
   type Script,
 } from '@platform/wire/proto/provisioner';
 import type { Db, Tx } from '../../db/connect.ts';
+import { type AgentCredentials, lockCredentials, othersWithCredentials } from '../../db/queries/agents.ts';
 import type { Transition } from '../../db/queries/builds.ts';
 import type { Owned } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
@@ -63,6 +64,11 @@ export async function insertResources(
    */
   { build = false } = {},
 ): Promise<void> {
+  const credentials = credentialsOf(resources);
+  const claimed =
+    build && transition !== 'delete' && credentials.tokens.length + credentials.instanceIds.length > 0
+      ? checkUnclaimed(tx, job, credentials)
+      : undefined;
   const built = new Set<string>();
   const agentNames = new AgentNames(resources);
   const add = async (resource: Resource) => {
@@ -107,7 +113,39 @@ export async function insertResources(
       ),
     ]);
   };
-  await together(resources.map(add));
+  await together([claimed, ...resources.map(add)]);
+}
+
+/** What the agents of these resources identify themselves with. */
+function credentialsOf(resources: readonly Resource[]): AgentCredentials {
+  const auths = resources.flatMap(({ agents }) => agents.map(({ auth }) => auth));
+  const of = (kind: 'token' | 'instanceId') =>
+    auths.flatMap((auth) => (auth.case === kind && auth.value !== '' ? [auth.value] : []));
+  return { tokens: of('token').filter(isUuid), instanceIds: of('instanceId') };
+}
+
+/**
+ * Checks that no agent of another workspace has one of these tokens or machines. Otherwise it would be the one that
+ * connects, with this build's scripts and in this workspace.
+ * @throws AppError `invalid`
+ */
+async function checkUnclaimed(tx: Tx, job: Owned<JobRow>, credentials: AgentCredentials): Promise<void> {
+  const [, [other]] = await together([
+    // of two builds that report the same at the same time, the second one sees the first
+    lockCredentials(tx, credentials),
+    othersWithCredentials(tx, job, credentials),
+  ]);
+  if (!other) return;
+  const { auth_instance_id: instance } = other;
+  const what =
+    instance !== null && credentials.instanceIds.includes(instance)
+      ? `machine ${JSON.stringify(instance)}`
+      : 'agent token';
+  throw new AppError(
+    'invalid',
+    `The build reports the ${what} of an agent of another workspace. ` +
+      'Give each workspace its own machine and its own agent token.',
+  );
 }
 
 export async function insertModules(

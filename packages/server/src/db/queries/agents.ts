@@ -1,6 +1,8 @@
 import type { WorkspaceAgent } from '@platform/contract';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
-import type { Db } from '../connect.ts';
+import type { Db, Tx } from '../connect.ts';
+import type { Owned } from './job-ownership.ts';
+import type { JobRow } from './jobs.ts';
 
 export interface AgentRow {
   id: string;
@@ -98,17 +100,46 @@ export async function agentsOfRunning(db: Db, ownerId: string, workspace: string
       AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = w.id)`;
 }
 
-/** The newest agent of a machine, by the machine's id in its cloud, and whether the agent may report. */
-export async function agentByInstance(
+/**
+ * The agents of a machine, by the machine's id in its cloud, and whether each may report. Those that may come first, then
+ * the newest. At most two: more than one that may report is an error.
+ */
+export async function agentsByInstance(
   db: Db,
   instanceId: string,
-): Promise<{ auth_token: string; job_type: string; may_report: boolean } | undefined> {
-  const [row] = await db<{ auth_token: string; job_type: string; may_report: boolean }[]>`
+): Promise<{ auth_token: string; job_type: string; may_report: boolean }[]> {
+  return db<{ auth_token: string; job_type: string; may_report: boolean }[]>`
     SELECT a.auth_token, j.type AS job_type, coalesce(b.id IS NOT NULL AND ${MAY_REPORT(db)}, false) AS may_report
     FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id JOIN provisioner_jobs j ON j.id = r.job_id
     LEFT JOIN workspace_builds b ON b.job_id = j.id LEFT JOIN workspaces w ON w.id = b.workspace_id
-    WHERE a.auth_instance_id = ${instanceId} AND NOT a.deleted ORDER BY a.created_at DESC LIMIT 1`;
-  return row;
+    WHERE a.auth_instance_id = ${instanceId} AND NOT a.deleted ORDER BY may_report DESC, a.created_at DESC LIMIT 2`;
+}
+
+/** What identifies agents: their tokens, which are UUIDs, and the ids of their machines. */
+export interface AgentCredentials {
+  tokens: readonly string[];
+  instanceIds: readonly string[];
+}
+
+/** Waits until no other transaction that has locked one of these can add an agent with it. */
+export async function lockCredentials(tx: Tx, { tokens, instanceIds }: AgentCredentials): Promise<void> {
+  await tx`SELECT pg_advisory_xact_lock(k) FROM (
+    SELECT DISTINCT hashtextextended('agent ' || lower(v), 0) AS k FROM unnest(${[...tokens, ...instanceIds]}::text[]) AS g (v)
+    ORDER BY k) locks`;
+}
+
+/** The oldest agent of another workspace that has one of these credentials and may report, if there is one. */
+export async function othersWithCredentials(
+  tx: Tx,
+  job: Owned<JobRow>,
+  { tokens, instanceIds }: AgentCredentials,
+): Promise<{ auth_instance_id: string | null }[]> {
+  return tx<{ auth_instance_id: string | null }[]>`SELECT a.auth_instance_id
+    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
+    WHERE (a.auth_token = ANY(${[...tokens]}::text[]::uuid[]) OR a.auth_instance_id = ANY(${[...instanceIds]}))
+      AND ${MAY_REPORT(tx)} AND w.id <> (SELECT own.workspace_id FROM workspace_builds own WHERE own.job_id = ${job.id})
+    ORDER BY a.created_at LIMIT 1`;
 }
 
 /** The agents of these jobs, or agents by id. */

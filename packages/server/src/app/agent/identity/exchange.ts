@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import { agentByInstance } from '../../../db/queries/agents.ts';
+import { agentsByInstance } from '../../../db/queries/agents.ts';
 import type { Ctx } from '../../context.ts';
 import { awsInstanceId } from './aws.ts';
 import { azureInstanceId } from './azure.ts';
@@ -14,7 +14,8 @@ export type InstanceProof =
 
 /**
  * Returns the agent token for a machine that proves its identity. Throws `unauthenticated` for an invalid proof,
- * `not_found` for a machine without an agent, `invalid` if its agent does not belong to a workspace's latest build.
+ * `not_found` for a machine without an agent, `invalid` if its agent does not belong to a workspace's latest build,
+ * `conflict` if two agents claim it.
  */
 export async function exchangeIdentity(
   ctx: Ctx,
@@ -22,12 +23,17 @@ export async function exchangeIdentity(
   proof: InstanceProof,
 ): Promise<{ session_token: string }> {
   const id = await instanceId(ctx, trust, proof);
-  const agent = await agentByInstance(ctx.sql, id);
+  const [agent, other] = await agentsByInstance(ctx.sql, id);
   if (!agent) throw new AppError('not_found', `No agent is registered for the instance ${JSON.stringify(id)}.`);
   if (agent.job_type !== 'workspace_build')
     throw new AppError('invalid', 'The agent of this instance does not belong to a workspace.');
   if (!agent.may_report) {
     throw new AppError('invalid', 'The agent of this instance does not belong to the latest build of its workspace.');
+  }
+  if (other?.may_report) {
+    throw new AppError('conflict', `Two agents claim the machine ${JSON.stringify(id)}.`, {
+      detail: 'Only one agent may have the id of a machine. Rebuild or delete the workspace that does not own it.',
+    });
   }
   return { session_token: agent.auth_token };
 }
