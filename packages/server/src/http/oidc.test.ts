@@ -208,8 +208,15 @@ test('takes over nobody: by a taken address, an unverified one, or another domai
   assert.equal((await server.api<User>('GET', `/users/${bob.user.id}`)).body.email, 'bob@example.com');
   person('owner', { email: ADMIN.email });
   assert.match((await rejected()).message!, /Incorrect login type/);
-  person('carol', { email_verified: false });
-  assert.match((await rejected()).message!, /Verify the email address/);
+  // a provider that states nothing, or nothing that can be understood, has verified nothing
+  for (const email_verified of [false, undefined, null, '', 'false', 'yes', 0, [true], {}]) {
+    person('carol', { email_verified });
+    assert.match((await rejected()).message!, /Verify the email address/, JSON.stringify(email_verified));
+  }
+  for (const email_verified of ['true', 'True', 1]) {
+    person('verified', { email_verified });
+    await signedIn();
+  }
   person('carol', { email: 'carol@elsewhere.example' });
   assert.match((await rejected()).message!, /not in an allowed domain/);
   person('carol', { email: undefined });

@@ -61,6 +61,15 @@ type Settings = Pick<
   'oidcEmailField' | 'oidcUsernameField' | 'oidcNameField' | 'oidcIgnoreEmailVerified' | 'oidcEmailDomain'
 >;
 
+/**
+ * Whether a provider has verified the email address. The claim may be a text or a number, as upstream reads it. An absent
+ * claim states nothing: anyone who can choose an address at the provider would get the account that has it here.
+ */
+const isVerified = (claim: unknown): boolean =>
+  claim === true ||
+  (typeof claim === 'number' && claim !== 0) ||
+  (typeof claim === 'string' && /^(1|t|true)$/i.test(claim));
+
 const isEmail = (value: string) => value.length <= 254 && /^[^\s@]+@[^\s@]+$/.test(value);
 
 /** What the claims of an OpenID Connect provider say of a person. @throws AppError `forbidden` for other people */
@@ -77,9 +86,12 @@ export function personOf(
       detail: `The claim "${config.oidcEmailField}" is missing or not an email address. Ask an administrator to request it from the provider (--oidc-scopes, --oidc-email-field).`,
     });
   }
-  const verified = claims['email_verified'];
-  if (verified !== undefined && verified !== true && verified !== 'true' && !config.oidcIgnoreEmailVerified) {
-    throw new AppError('forbidden', `Verify the email address "${email}" at your identity provider, then try again.`);
+  if (!isVerified(claims['email_verified']) && !config.oidcIgnoreEmailVerified) {
+    throw new AppError('forbidden', `Verify the email address "${email}" at your identity provider, then try again.`, {
+      detail:
+        'The provider does not say that the address is verified (claim "email_verified"). ' +
+        'If it never does, an administrator can accept its addresses with --oidc-ignore-email-verified.',
+    });
   }
   const domain = email.slice(email.lastIndexOf('@') + 1).toLowerCase();
   const domains = config.oidcEmailDomain.map((each) => each.replace(/^@/, '').toLowerCase());

@@ -178,7 +178,8 @@ export const signInOptions = {
     yaml: 'oidc.ignoreEmailVerified',
     json: 'oidc.ignore_email_verified',
     default: 'false',
-    description: 'Whether to accept email addresses that the issuer has not verified.',
+    description:
+      'Whether to accept email addresses that the issuer has not verified, or does not say that it has (claim email_verified).',
     group: 'OIDC',
   },
   oidcUsernameField: {
