@@ -135,6 +135,20 @@ test('rejects addresses that port-forward cannot listen on, and invalid ports', 
   assert.match((await run('port-forward', 'none', '-p', '80')).stderr, /Workspace "none" not found/);
 });
 
+test('port-forward is not ready while the agent does not answer', async (t) => {
+  const gone = await startTestWorkspace(server, 'gone');
+  await gone.stop();
+  await eventually('the server notes the end', async () => (await gone.look()).status === 'disconnected');
+  t.after(() => server.services.sql`DELETE FROM workspace_agents WHERE id = ${gone.agentId}`);
+  // as after a crash of the server that held its connection
+  await server.services.sql`UPDATE workspace_agents SET disconnected_at = NULL, last_connected_at = now(),
+    lifecycle_state = 'ready' WHERE id = ${gone.agentId}`;
+  const { code, stderr } = await run('port-forward', 'gone', '-p', '0:80');
+  assert.equal(code, 1);
+  assert.doesNotMatch(stderr, /Ready!/);
+  assert.match(stderr, /error: Cannot reach the agent main: .*\. Check it with: coder ping\n$/s);
+});
+
 test('measures round trips with ping', async () => {
   const { code, stdout } = await run('ping', 'dev', '-n', '3', '--wait', '1ms', '--time', '--utc');
   assert.equal(code, 0);

@@ -21,6 +21,11 @@ export interface BinaryOptions {
 const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
 const CHUNK = 1 << 20;
 
+/** How an operator adds an executable that the server does not have. */
+export const HOW_TO_ADD =
+  'GET /bin lists those that it has. To add the others, run `npm run build all` in the checkout of the server, or put ' +
+  "them in the directory of the server's executable. No restart is necessary.";
+
 /** `/bin/coder-{os}-{arch}`: the download of init scripts. Compressed unless the client is on this machine. */
 export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: BinaryOptions): void {
   const tags = new Map<string, Promise<string>>();
@@ -41,7 +46,10 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
   app.get<{ Params: { name: string } }>('/bin/:name', async (request, reply) => {
     const parts = /^coder-([a-z]+)-([a-z0-9]+)(\.exe)?$/.exec(request.params.name.replaceAll('_', '-'));
     const path = parts ? await find(parts[1]!, parts[2]!) : undefined;
-    if (!path) throw new AppError('not_found', 'This server does not have that executable.');
+    if (!path) {
+      const what = parts ? `for ${parts[1]} on ${parts[2]}` : `named ${JSON.stringify(request.params.name)}`;
+      throw new AppError('not_found', `This server does not have the executable ${what}.`, { detail: HOW_TO_ADD });
+    }
     const info = await stat(path);
     const sum = await sumOf(path, info, tags);
     const etag = `"${sum}"`;

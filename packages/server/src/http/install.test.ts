@@ -54,6 +54,12 @@ test('lists the available executables and their checksums at /bin/', async () =>
   const index = await (await fetch(`${server.url}/bin/`)).text();
   assert.ok(index.includes('href="/bin/coder-linux-amd64"'), index);
   assert.ok(index.includes(command()) && !index.includes('windows'), index);
+  assert.match(index, /npm run build all/, 'says how to add the others');
+  const missing = await fetch(`${server.url}/bin/coder-windows-amd64.exe`);
+  const { message, detail } = (await missing.json()) as { message: string; detail: string };
+  assert.equal(missing.status, 404);
+  assert.equal(message, 'This server does not have the executable for windows on amd64.');
+  assert.match(detail, /npm run build all/);
   const sum = createHash('sha256').update(PROGRAM).digest('hex');
   const sums = await (await fetch(`${server.url}/bin/SHA256SUMS`)).text();
   assert.ok(sums.includes(`${sum}  coder-darwin-arm64\n`) && !sums.includes('windows'), sums);
@@ -86,7 +92,7 @@ test('answers upstream’s connection routes with the command to install instead
       body.message,
       `This version of coder cannot connect to workspaces of this server. Install the server's own: ${command()}`,
     );
-    assert.ok(body.detail.includes(`${server.url}/bin/coder-windows-amd64.exe`));
+    assert.match(body.detail, /^This server does not have the executable for Windows\. .*npm run build all/);
     assert.ok(answer.headers.get('x-coder-build-version'));
     // those clients connect by WebSocket
     await assert.rejects(

@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { AppError } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context.ts';
-import type { FindBinary } from './binaries.ts';
+import { type FindBinary, HOW_TO_ADD } from './binaries.ts';
 
 declare global {
   /** The installer. Set by the single executable; a checkout reads its file. */
@@ -74,7 +74,9 @@ export function installRoutes(app: FastifyInstance, services: Services, find: Fi
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>coder</title></head>
 <body style="font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:4rem auto;padding:0 1rem">
 <h1>The coder command of this server</h1><pre>${escapeHtml(installCommand(services.accessUrl))}</pre>
-<ul>${rows.join('\n')}<li><a href="/bin/SHA256SUMS">SHA256SUMS</a></li></ul></body></html>`);
+<ul>${rows.join('\n')}<li><a href="/bin/SHA256SUMS">SHA256SUMS</a></li></ul>
+<p>For other systems, the operator of this server runs <code>npm run build all</code> in its checkout, or puts the
+executables in the directory of the server's executable.</p></body></html>`);
   });
   for (const url of CONNECTING) {
     app.get(url, async () => {
@@ -82,7 +84,11 @@ export function installRoutes(app: FastifyInstance, services: Services, find: Fi
       throw new AppError(
         'conflict',
         `This version of coder cannot connect to workspaces of this server. Install the server's own: ${installCommand(services.accessUrl)}`,
-        { detail: `On Windows, download ${services.accessUrl}/bin/coder-windows-amd64.exe instead.` },
+        {
+          detail: (await find('windows', 'amd64'))
+            ? `On Windows, download ${services.accessUrl}/bin/coder-windows-amd64.exe instead.`
+            : `This server does not have the executable for Windows. ${HOW_TO_ADD}`,
+        },
       );
     });
   }

@@ -1,5 +1,6 @@
-import type { Client } from '@platform/client';
-import { AppError } from '@platform/kit/errors';
+import { ApiError, apiErrorText, type Client } from '@platform/client';
+import type { WorkspaceAgent } from '@platform/contract';
+import { AppError, errorText } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { disableAutostartFlag } from '../../lib/flags.ts';
@@ -58,6 +59,31 @@ function opener(client: Client, target: Target, first: string, signal: AbortSign
   };
 }
 
+/** How long the agent may take to answer before the ports are ready, in ms. */
+const MAX_ANSWER_MS = 10_000;
+
+/**
+ * Waits for one round trip to the agent: its last connection may be one that nobody answers any more.
+ * @throws AppError `unavailable` with the reason
+ */
+async function checkReachable(client: Client, { id, name }: WorkspaceAgent, signal: AbortSignal): Promise<void> {
+  const [{ openTunnel }, { roundTrips }] = await Promise.all([
+    import('@platform/client/stream'),
+    import('../../lib/round-trip.ts'),
+  ]);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(MAX_ANSWER_MS)]);
+  try {
+    const { stream } = await openTunnel(client, id, { service: 'ping', signal: limit });
+    const trips = roundTrips(stream);
+    await trips.measure(MAX_ANSWER_MS).finally(() => trips.close());
+  } catch (err) {
+    if (signal.aborted) return;
+    const why = err instanceof ApiError ? apiErrorText(err) : errorText(err);
+    const text = limit.aborted ? `it did not answer within ${MAX_ANSWER_MS / 1_000} s.` : why;
+    throw new AppError('unavailable', `Cannot reach the agent ${name}: ${text} Check it with: coder ping`);
+  }
+}
+
 export default command({ args: { workspace: {} }, flags, help, examples }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client();
   const specs = [...parseSpecs('tcp', given.tcp), ...parseSpecs('udp', given.udp)];
@@ -79,6 +105,7 @@ export default command({ args: { workspace: {} }, flags, help, examples }, async
     }
     const used = () => forwardings.some((one) => one.connections() > 0);
     stopUsage = reportUsage(client, workspace.id, { agent_id: agent.id, app_name: 'ssh' }, used);
+    await checkReachable(client, agent, ctx.signal);
     notify('Ready!');
     if (!ctx.signal.aborted) {
       await new Promise<void>((resolve) => ctx.signal.addEventListener('abort', () => resolve(), { once: true }));
