@@ -51,7 +51,7 @@ test('runs the tour from the first user to a deleted workspace', { timeout: 240_
   await t.test('create, list, show', async () => {
     const out = await run('create', 'dev', '--template', 'local', '-y');
     assert.match(out, /Starting workspace \[\d/);
-    assert.match(await run('list'), /admin\/dev\s+local\s+Running/);
+    assert.match(await run('list'), /admin\/dev\s+local\s+Started/);
     const shown = JSON.parse(await run('list', '-o', 'json')) as { name: string }[];
     assert.deepEqual(
       shown.map((workspace) => workspace.name),

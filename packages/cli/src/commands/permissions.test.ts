@@ -24,9 +24,10 @@ test('creates, changes, lists and deletes groups', async () => {
   assert.match(listed.stdout, /devs +Developers .*ann@example.com, bob@example.com +\/emojis\/1f525.png/);
   const renamed = await coder('groups edit devs -n ops -r ANN --quota-allowance 0');
   assert.match(renamed.stdout, /The group ops has been changed/);
-  const [, group] = JSON.parse((await coder('groups list -o json')).stdout) as Group[];
+  const [, row] = JSON.parse((await coder('groups list -o json')).stdout) as { Group: Group }[];
+  const group = row!.Group;
   assert.deepEqual(
-    [group!.name, group!.display_name, group!.quota_allowance, group!.members.map(({ username }) => username)],
+    [group.name, group.display_name, group.quota_allowance, group.members.map(({ username }) => username)],
     ['ops', 'Developers', 0, ['bob']],
   );
   for (const [args, words] of [

@@ -30,9 +30,18 @@ export function columnOf(name: string): TableColumn {
   return { title: name.toUpperCase(), whole: WHOLE.test(name.toLowerCase()), status: STATUS.test(name.toLowerCase()) };
 }
 
-/** Prints rows as the flags demand: a table of the chosen columns, or the API's objects as JSON. */
-export function printRows<Row>(ctx: Context, flags: TableValues, columns: Columns<Row>, rows: readonly Row[]): void {
-  if (flags.output === 'json') print(ctx.io, JSON.stringify(rows, null, 2));
+/**
+ * Prints rows as the flags demand: a table of the chosen columns, or as JSON the API's objects, in the form of `asJson` if
+ * upstream's command has another one.
+ */
+export function printRows<Row>(
+  ctx: Context,
+  flags: TableValues,
+  columns: Columns<Row>,
+  rows: readonly Row[],
+  asJson: (row: Row) => unknown = (row) => row,
+): void {
+  if (flags.output === 'json') print(ctx.io, JSON.stringify(rows.map(asJson), null, 2));
   else printTable(ctx, flags.column, columns, rows);
 }
 

@@ -15,9 +15,9 @@ const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
 
 const COLORS: Readonly<Record<string, Parameters<Style>[0]>> = Object.fromEntries(
   Object.entries({
-    green: 'running connected ready active succeeded healthy idle',
+    green: 'running started connected ready active succeeded healthy idle',
     red: 'failed unhealthy timeout',
-    yellow: 'pending starting stopping canceling deleting busy connecting disconnected created outdated unknown',
+    yellow: 'pending queued starting stopping canceling deleting busy connecting disconnected created outdated unknown',
     dim: 'stopped offline canceled deleted dormant suspended off',
   }).flatMap(([color, words]) => words.split(' ').map((word) => [word, color as 'green'])),
 );

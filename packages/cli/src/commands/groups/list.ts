@@ -31,7 +31,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   const groups = await client.call('GET /organizations/{organization}/groups', {
     params: { organization: organization.id },
   });
-  printRows(ctx, given, columns, groups);
+  printRows(ctx, given, columns, groups, (Group) => ({ Group }));
   if (given.output === 'table' && groups.length <= 1) {
     note(ctx.io, `Create a group of your own in ${organization.name}: coder groups create <name>`);
   }

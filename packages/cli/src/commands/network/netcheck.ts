@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
 import { errorText } from '@platform/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
@@ -5,7 +7,10 @@ import { print } from '../../framework/io.ts';
 const SAMPLES = 3;
 const TIMEOUT_MS = 10_000;
 
-/** Reports as JSON whether HTTP and WebSocket connections to the server work. Relays and direct connections do not exist. */
+/**
+ * Reports as JSON whether HTTP and WebSocket connections to the server work. `derp` and `interfaces` have the form of
+ * upstream's report, which editors read. There are no relays and no direct connections, so that `derp` has no region.
+ */
 export default command({}, async (ctx) => {
   const client = await ctx.client();
   const { nodeFetch } = await import('@platform/client/node-fetch');
@@ -42,6 +47,20 @@ export default command({}, async (ctx) => {
     websocket,
     direct_connections: false,
     relays: {},
+    derp: {
+      severity: 'ok',
+      warnings: [],
+      dismissed: false,
+      healthy: true,
+      regions: {},
+      netcheck_logs: [],
+    },
+    interfaces: {
+      severity: 'ok',
+      warnings: [],
+      dismissed: false,
+      interfaces: interfacesOf(),
+    },
   };
   print(ctx.io, JSON.stringify(report, null, 2));
   return warnings.length > 0 ? 1 : 0;
@@ -54,5 +73,22 @@ async function tryWebSocket(url: string, signal: AbortSignal): Promise<{ works: 
     return { works: true, error: null };
   } catch (err) {
     return { works: false, error: errorText(err) };
+  }
+}
+
+/** The network interfaces of this machine. Node does not report the MTU: Linux shows it in a file, and 0 is unknown. */
+function interfacesOf(): { name: string; mtu: number; addresses: string[] }[] {
+  return Object.entries(networkInterfaces()).map(([name, addresses = []]) => ({
+    name,
+    mtu: mtuOf(name),
+    addresses: addresses.flatMap(({ cidr }) => cidr ?? []),
+  }));
+}
+
+function mtuOf(name: string): number {
+  try {
+    return Number(readFileSync(`/sys/class/net/${name}/mtu`, 'utf8')) || 0;
+  } catch {
+    return 0;
   }
 }

@@ -111,4 +111,12 @@ test('reports the connection to the server with netcheck', async () => {
   assert.equal(code, 0);
   const { healthy, websocket } = JSON.parse(stdout) as { healthy: boolean; websocket: { works: boolean } };
   assert.ok(healthy && websocket.works, stdout);
+  // the parts that editors read from upstream's report
+  const { derp, interfaces } = JSON.parse(stdout) as {
+    derp: { healthy: boolean; severity: string; warnings: []; regions: object };
+    interfaces: { severity: string; interfaces: { name: string; mtu: number; addresses: string[] }[] };
+  };
+  assert.deepEqual([derp.healthy, derp.severity, derp.warnings, derp.regions], [true, 'ok', [], {}]);
+  const loopback = interfaces.interfaces.find(({ addresses }) => addresses.includes('127.0.0.1/8'));
+  assert.ok(loopback && loopback.mtu >= 0, stdout);
 });

@@ -30,5 +30,5 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     note(ctx.io, 'No templates found. Write an example with: coder templates init');
     return;
   }
-  printRows(ctx, given, columns, templates);
+  printRows(ctx, given, columns, templates, (Template) => ({ Template }));
 });

@@ -34,5 +34,5 @@ export default command({ args: { template: {} }, flags }, async (ctx, { args, fl
     note(ctx.io, `The template ${template.name} has no presets.`);
     return;
   }
-  printRows(ctx, given, columns, presets);
+  printRows(ctx, given, columns, presets, (TemplatePreset) => ({ TemplatePreset }));
 });

@@ -37,5 +37,8 @@ export default command({ args: { template: {} }, flags }, async (ctx, { args, fl
   if (versions.length === 0) throw new AppError('not_found', `The template ${template.name} has no versions.`);
   const column = given['include-archived'] ? [...new Set([...given.column, 'archived'])] : given.column;
   const rows = versions.map((one) => ({ ...one, active: one.id === template.active_version_id }));
-  printRows(ctx, { ...given, column }, columns, rows);
+  printRows(ctx, { ...given, column }, columns, rows, ({ active, ...TemplateVersion }) => ({
+    TemplateVersion,
+    active,
+  }));
 });

@@ -1,3 +1,4 @@
+import { ApiError } from '@platform/client';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { outputFlag } from '../../lib/flags.ts';
@@ -8,9 +9,22 @@ const flags = outputFlag('table', 'json');
 export default command(
   { args: { user: { usage: 'username|user_id|me' } }, flags },
   async (ctx, { args, flags: given }) => {
-    const user = await (await ctx.client()).call('GET /users/{user}', { params: { user: args.user } });
+    const client = await ctx.client();
+    const user = await client.call('GET /users/{user}', { params: { user: args.user } });
+    // upstream's command adds the names, in the order of the ids
+    const names = await Promise.all(
+      user.organization_ids.map(async (organization) => {
+        try {
+          return (await client.call('GET /organizations/{organization}', { params: { organization } })).name;
+        } catch (err) {
+          // not everyone who may read a user may read all organizations of the user
+          if (err instanceof ApiError && (err.status === 403 || err.status === 404)) return organization;
+          throw err;
+        }
+      }),
+    );
     if (given.output === 'json') {
-      print(ctx.io, JSON.stringify(user, null, 2));
+      print(ctx.io, JSON.stringify({ ...user, organization_names: names }, null, 2));
       return;
     }
     const rows = [
@@ -23,7 +37,7 @@ export default command(
       ['Created at', user.created_at],
       ['Last seen', user.last_seen_at?.startsWith('0001-') ? 'never' : (user.last_seen_at ?? 'never')],
       ['Roles', user.roles.map((role) => role.display_name || role.name).join(', ') || 'Member'],
-      ['Organizations', user.organization_ids.join(', ')],
+      ['Organizations', names.join(', ')],
     ];
     print(ctx.io, layOut(rows));
   },

@@ -13,7 +13,7 @@ const columns = {
   'organization id': (one) => one.organization_id,
   'organization name': (one) => one.organization_name,
   template: (one) => one.template_name,
-  status: (one) => one.latest_build.status[0]!.toUpperCase() + one.latest_build.status.slice(1),
+  status: displayStatus,
   healthy: (one) => (one.latest_build.status === 'running' ? String(one.health.healthy) : ''),
   'last built': (one) => ago(one.latest_build.created_at),
   'current version': (one) => one.latest_build.template_version_name,
@@ -24,6 +24,12 @@ const columns = {
   'stops next': (one) => (one.latest_build.deadline ? ago(one.latest_build.deadline) : ''),
   'daily cost': (one) => String(one.latest_build.daily_cost),
 } satisfies Columns<Workspace>;
+
+/** The words that upstream's command prints, which scripts match. */
+function displayStatus({ latest_build: { status } }: Workspace): string {
+  const word = { pending: 'queued', running: 'started' }[status as string] ?? status;
+  return word[0]!.toUpperCase() + word.slice(1);
+}
 
 const defaults = [
   'workspace',
