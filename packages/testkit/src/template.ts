@@ -48,13 +48,13 @@ export type TakenJob = Ownership & { job: Owned<JobRow> };
 export async function takeJob(
   { services: { sql } }: TestServer,
   tags?: Record<string, string>,
-  { confirms = false } = {},
+  { confirms = false, provisioners = ['terraform'] } = {},
 ): Promise<TakenJob> {
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const worker = verifiedDaemon({
     id: crypto.randomUUID(),
     organizationId: organization!.id,
-    provisioners: ['terraform'],
+    provisioners,
     tags: tags ?? { scope: 'organization', owner: '' },
     confirms,
   });

@@ -231,7 +231,7 @@ export const Template = named(
     organization_icon: Type.Optional(Type.String()),
     organization_id: Uuid,
     organization_name: Type.String(),
-    provisioner: stringEnum(['terraform']),
+    provisioner: stringEnum(['terraform', 'echo']),
     require_active_version: Type.Boolean(),
     time_til_dormant_autodelete_ms: Type.Integer(),
     time_til_dormant_ms: Type.Integer(),

@@ -13,6 +13,8 @@ export interface EventMap {
     job_id: string;
     organization_id: string;
     tags: Record<string, string>;
+    /** Absent: terraform. */
+    provisioner?: string;
     /** Absent: any version of Terraform. */
     terraform_range?: string;
   };

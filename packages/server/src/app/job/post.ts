@@ -7,16 +7,18 @@ import type { JobRow } from '../../db/queries/jobs.ts';
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 import { rangeText } from './engines.ts';
+import { USUAL_TYPE } from './tags.ts';
 
 /** Announces a pending job, so that a daemon takes it. */
 export function announcePending(
   { events }: Pick<Services, 'events'>,
   db: Db,
-  job: Pick<JobRow, 'id' | 'organization_id' | 'tags' | 'terraform_range'>,
+  job: Pick<JobRow, 'id' | 'organization_id' | 'provisioner' | 'tags' | 'terraform_range'>,
 ): Promise<void> {
-  const { id, organization_id, tags, terraform_range } = job;
+  const { id, organization_id, provisioner, tags, terraform_range } = job;
   const engine = terraform_range === null ? {} : { terraform_range };
-  return events.publish(db, 'job_posted', { job_id: id, organization_id, tags, ...engine });
+  const type = provisioner === USUAL_TYPE ? {} : { provisioner };
+  return events.publish(db, 'job_posted', { job_id: id, organization_id, tags, ...type, ...engine });
 }
 
 /** The most characters of a requirement that a daemon may send. */

@@ -10,7 +10,7 @@ import { whenReachable } from '../../db/when-reachable.ts';
 import type { Services } from '../context.ts';
 import { rangeHas } from './engines.ts';
 import { putBackJob } from './post.ts';
-import { matches, runnableTagSets, type Tags } from './tags.ts';
+import { canTake, matches, runnableTagSets, type Tags, USUAL_TYPE } from './tags.ts';
 
 /** How often waiting daemons look for jobs without a notification, in ms. Covers a lost notification. */
 const LOOK_AGAIN_MS = 1_000;
@@ -26,6 +26,7 @@ interface Waiter {
 interface Domain {
   key: string;
   organizationId: string;
+  provisioners: readonly string[];
   tags: Tags;
   tagSets: Tags[] | undefined;
   engineVersions: readonly number[];
@@ -65,6 +66,7 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
       domain = {
         key,
         organizationId,
+        provisioners: worker.provisioners,
         tags,
         tagSets,
         engineVersions,
@@ -136,12 +138,13 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
   }
 
   /** Wakes the matching domain with the fewest tags, so that daemons with rarer tags stay free. */
-  function wake({ organization_id: organizationId, tags, terraform_range }: EventMap['job_posted']): void {
+  function wake(job: EventMap['job_posted']): void {
+    const { organization_id: organizationId, tags, provisioner = USUAL_TYPE, terraform_range } = job;
     let best: Domain | undefined;
     for (const domain of domains.values()) {
       // A query that runs right now may have missed the job. The domain queries again, and only that result counts.
       if (domain.organizationId !== organizationId || (domain.waiters.size === 0 && !domain.looking)) continue;
-      if (!matches(tags, domain.tags) || !rangeHas(terraform_range, domain.engineVersions)) continue;
+      if (!canTake({ provisioner, tags }, domain) || !rangeHas(terraform_range, domain.engineVersions)) continue;
       if (domain.waiters.size === 0) domain.wanted += 1;
       else if (!best || Object.keys(domain.tags).length < Object.keys(best.tags).length) best = domain;
     }

@@ -7,6 +7,17 @@ export type { Tags };
 // the SQL function `provisioner_tags_match` has the same rule
 export { matches, UNTAGGED };
 
+/** The type of nearly all jobs. */
+export const USUAL_TYPE = 'terraform';
+
+/** Whether a daemon runs jobs of this type and with these tags. Statements of the queue have the same condition. */
+export function canTake(
+  job: { provisioner: string; tags: Tags },
+  daemon: { provisioners: readonly string[]; tags: Tags },
+): boolean {
+  return daemon.provisioners.includes(job.provisioner) && matches(job.tags, daemon.tags);
+}
+
 /** With more tags than this beside scope and owner, there are too many sets to look each of them up. */
 const MOST_EXTRA_TAGS = 8;
 

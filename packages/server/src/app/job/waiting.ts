@@ -8,6 +8,7 @@ import type { Services } from '../context.ts';
 import { optionalTime } from '../time.ts';
 import { enginesText, hasEngine } from './engines.ts';
 import {
+  canTake,
   differenceSize,
   differenceText,
   matches,
@@ -91,11 +92,7 @@ function canRun(group: DaemonGroup, job: WaitingJob): boolean {
 }
 
 function hasTags(group: DaemonGroup, job: WaitingJob): boolean {
-  return (
-    group.organization_id === job.organization_id &&
-    group.provisioners.includes(job.provisioner) &&
-    matches(job.tags, group.tags)
-  );
+  return group.organization_id === job.organization_id && canTake(job, group);
 }
 
 const sum = (groups: DaemonGroup[], what: 'count' | 'available' | 'idle') =>
@@ -112,14 +109,14 @@ interface Place {
  */
 async function placesOf(db: Db, jobs: WaitingJob[], matching: Map<string, DaemonGroup[]>): Promise<Map<string, Place>> {
   const online = new Set(jobs.flatMap((job) => matching.get(job.id)!.filter((group) => group.available > 0)));
-  const queues: { organization: string; queue: number; tags: Tags }[] = [];
+  const queues: { organization: string; queue: number; tags: Tags; provisioners: string[] }[] = [];
   let number = 0;
   for (const group of online) {
     const organization = group.organization_id;
     const sets =
       runnableTagSets(group.tags) ??
       (await pendingTagSets(db, organization)).filter((jobTags) => matches(jobTags, group.tags));
-    queues.push(...sets.map((tags) => ({ organization, queue: number, tags })));
+    queues.push(...sets.map((tags) => ({ organization, queue: number, tags, provisioners: group.provisioners })));
     number++;
   }
   if (queues.length === 0) return new Map();
@@ -189,11 +186,18 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
         `version: ${each.join(', ')}${rest}.`,
     };
   }
+  const own = groups.filter((group) => group.organization_id === job.organization_id);
+  if (own.length > 0 && !own.some((group) => group.provisioners.includes(job.provisioner))) {
+    const types = [...new Set(own.flatMap((group) => group.provisioners))].sort().join(', ');
+    return {
+      message: `No provisioner daemon of this organization runs jobs of type ${job.provisioner}: they run ${types}.`,
+    };
+  }
   const tags = tagsText(job.tags);
   const text =
     tags === '' ? 'No provisioner daemon takes untagged jobs' : `No provisioner daemon has its tags (${tags})`;
-  const [nearest] = groups
-    .filter((group) => group.organization_id === job.organization_id && group.provisioners.includes(job.provisioner))
+  const [nearest] = own
+    .filter((group) => group.provisioners.includes(job.provisioner))
     // another person's own daemons are not shown
     .filter(({ tags }) => tags['scope'] !== 'user' || tags['owner'] === job.tags['owner'])
     .map((group) => ({ group, difference: tagDifference(job.tags, group.tags)! }))

@@ -86,7 +86,7 @@ export async function explainProvisioners(
     organization_id: organizationId,
     template_version_id: version.id,
     tags,
-    matched_provisioners: toMatched(await countMatching(ctx.sql, organizationId, tags, job!.terraform_range)),
+    matched_provisioners: toMatched(await countMatching(ctx.sql, { ...job!, tags })),
     daemons,
   };
 }

@@ -110,5 +110,5 @@ export async function getDryRunResources(ctx: Ctx, versionId: string, jobId: str
 
 export async function getDryRunMatched(ctx: Ctx, versionId: string, jobId: string): Promise<MatchedProvisioners> {
   const job = await findDryRun(ctx, 'read', versionId, jobId);
-  return toMatched(await countMatching(ctx.sql, job.organization_id, job.tags, job.terraform_range));
+  return toMatched(await countMatching(ctx.sql, job));
 }

@@ -48,6 +48,7 @@ export async function createVersion(
         initiator_id: actorId,
         type: 'template_version_import',
         file_id: fileId,
+        provisioner: input.provisioner,
         input: { template_version_id: versionId, user_variable_values: input.user_variable_values ?? [] },
         tags,
       });

@@ -176,7 +176,7 @@ export async function insertBuild(
   ]);
   if (
     order.transition === 'delete' &&
-    (await countMatching(tx, workspace.organization_id, tags, job.terraform_range)).available === 0 &&
+    (await countMatching(tx, job)).available === 0 &&
     (orphan || (state === undefined && !(await anyBuildBegan(tx, workspace.id, buildId))))
   ) {
     // there is nothing to destroy, and no daemon to report it

@@ -113,24 +113,31 @@ export async function daemonDisconnected(
 const isPresent = (db: Db) =>
   db`(d.disconnected_at IS NULL AND d.last_seen_at > now() - ${STALE_MS} * interval '1 millisecond')`;
 
+/** What a job needs of a daemon. */
+export interface JobNeeds {
+  organization_id: string;
+  tags: Record<string, string>;
+  /** The type of provisioner: `terraform` or `echo`. */
+  provisioner: string;
+  terraform_range: string | null;
+}
+
 export interface MatchCount {
   count: number;
   available: number;
   most_recently_seen: Date | null;
 }
 
-/** The number of daemons, known and online, that may run a job with these tags. */
+/** The number of daemons, known and online, that may run such a job. */
 export async function countMatching(
   db: Db,
-  organizationId: string,
-  tags: Record<string, string>,
-  terraformRange: string | null,
+  { organization_id, tags, provisioner, terraform_range }: JobNeeds,
 ): Promise<MatchCount> {
   const [row] = await db<MatchCount[]>`
     SELECT count(*) AS count, count(*) FILTER (WHERE ${isPresent(db)}) AS available,
       max(last_seen_at) AS most_recently_seen
-    FROM provisioner_daemons d WHERE organization_id = ${organizationId} AND provisioner_tags_match(tags, ${db.json(tags)})
-      AND terraform_matches(${terraformRange}::int8multirange, engine_versions)`;
+    FROM provisioner_daemons d WHERE organization_id = ${organization_id} AND provisioner_tags_match(tags, ${db.json(tags)})
+      AND ${provisioner} = ANY(provisioners) AND terraform_matches(${terraform_range}::int8multirange, engine_versions)`;
   return row!;
 }
 

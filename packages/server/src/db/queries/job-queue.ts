@@ -42,8 +42,10 @@ export async function insertJob(
   order: JobOrder,
   job: Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'> &
     Partial<Pick<JobRow, 'background'>> & {
-      /** The imported version that the job uses. */
+      /** The imported version that the job uses. It decides the type of provisioner. */
       template_version_id?: string;
+      /** Of an import. Default: terraform. */
+      provisioner?: string;
     },
 ): Promise<Owned<JobRow>> {
   const organizationId = organizationOf(order);
@@ -52,10 +54,12 @@ export async function insertJob(
     AND background = ${job.background ?? false} AND ${db.unsafe(PENDING)}`;
   const required = requirement(db, { fileId: job.file_id, versionId: job.template_version_id });
   const [row] = await db<Owned<JobRow>[]>`
-    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, required_version,
-      terraform_range, background, turn)
+    INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, provisioner,
+      required_version, terraform_range, background, turn)
     VALUES (${job.id}, ${organizationId}, ${job.initiator_id}, ${job.type}, ${job.file_id},
-      ${db.json(job.input as never)}, ${tags},
+      ${db.json(job.input as never)}, ${tags}, coalesce((SELECT imported.provisioner FROM template_versions v
+        JOIN provisioner_jobs imported ON imported.id = v.job_id WHERE v.id = ${job.template_version_id ?? null}),
+        ${job.provisioner ?? 'terraform'}),
       (SELECT required_version FROM ${required}), (SELECT terraform_range FROM ${required}), ${job.background ?? false}, greatest(0,
         (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
         (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
@@ -137,24 +141,24 @@ export async function jobOfClaim(
 }
 
 /**
- * The positions of jobs in queues, which are given as tag sets. Tag sets with the same number form one queue. Returns
- * the best position and the longest queue for each job. Each tag set is looked up by itself (OFFSET prevents a join):
+ * The positions of jobs in queues, which are given as tag sets and types. Tag sets with the same number form one queue.
+ * Returns the best position and the longest queue for each job. Each tag set is looked up by itself (OFFSET prevents a join):
  * PostgreSQL assumes a hundred tag sets and would read all pending jobs.
  */
 export async function queuePlaces(
   db: Db,
-  queues: { organization: string; queue: number; tags: Tags }[],
+  queues: { organization: string; queue: number; tags: Tags; provisioners: string[] }[],
   ids: string[],
 ): Promise<{ id: string; position: number; size: number }[]> {
   const order = db.unsafe(QUEUE_ORDER);
   return db<{ id: string; position: number; size: number }[]>`
     WITH ranked AS (
       SELECT j.id, row_number() OVER (PARTITION BY queue ORDER BY ${order}) AS place, count(*) OVER (PARTITION BY queue) AS size
-      FROM jsonb_to_recordset(${db.json(queues)}) AS q (organization uuid, queue integer, tags jsonb)
+      FROM jsonb_to_recordset(${db.json(queues)}) AS q (organization uuid, queue integer, tags jsonb, provisioners text[])
       CROSS JOIN LATERAL (
         SELECT ${order} FROM provisioner_jobs
         WHERE organization_id = q.organization AND tags_hash = jsonb_hash_extended(q.tags, 0) AND ${db.unsafe(PENDING)}
-        OFFSET 0) j)
+          AND provisioner = ANY(q.provisioners) OFFSET 0) j)
     SELECT id, min(place) AS position, max(size) AS size FROM ranked WHERE id = ANY(${ids}::uuid[]) GROUP BY id`;
 }
 

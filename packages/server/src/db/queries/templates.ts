@@ -203,6 +203,8 @@ export async function insertTemplate(
 ): Promise<void> {
   const row = { ...template, group_acl: tx.json(template.group_acl) };
   await tx`INSERT INTO templates ${tx({ ...row, organization_id: organizationId, active_version_id: version.id } as never)}`;
+  await tx`UPDATE templates SET provisioner = j.provisioner FROM provisioner_jobs j
+    WHERE templates.id = ${template.id} AND j.id = ${version.job_id} AND templates.provisioner <> j.provisioner`;
   await tx`UPDATE template_versions SET template_id = ${template.id}, updated_at = now() WHERE id = ${version.id}`;
 }
 
