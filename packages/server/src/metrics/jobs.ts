@@ -52,9 +52,12 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
   const builds = new Counter({
     name: 'coderd_workspace_builds_total',
     help:
-      `The number of workspace builds that ended on this server. After ${MOST_BUILD_SERIES} series, owner_email and workspace_name ` +
+      `The number of workspace builds that ended on this server. After ${MOST_BUILD_SERIES} series, workspace_owner and workspace_name ` +
       'are "other".',
-    labelNames: ['action', 'owner_email', 'status', 'template_name', 'template_version', 'workspace_name'] as const,
+    labelNames: [
+      ...(['workspace_owner', 'workspace_name', 'template_name', 'template_version'] as const),
+      ...(['workspace_transition', 'status'] as const),
+    ],
     registers,
   });
   const rejectedStates = new Counter({
@@ -86,20 +89,20 @@ export function createJobMetrics(services: Services, registry: Registry): Metric
       if (job.seconds !== null) timings.observe({ provisioner: job.provisioner, status }, job.seconds);
       if (job.transition === null) continue;
       const template = { template_name: job.template_name ?? '', template_version: job.version_name ?? '' };
-      const action = job.transition.toUpperCase();
+      const workspace_transition = job.transition.toUpperCase();
       if (job.seconds !== null) {
-        buildTimings.observe({ ...template, workspace_transition: action, status }, job.seconds);
+        buildTimings.observe({ ...template, workspace_transition, status }, job.seconds);
       }
       const labels = {
         ...template,
-        action,
+        workspace_transition,
         status,
-        owner_email: job.owner_email ?? '',
+        workspace_owner: job.owner_name ?? '',
         workspace_name: job.workspace_name ?? '',
       };
       const series = JSON.stringify(Object.values(labels));
       if (!buildSeries.has(series) && buildSeries.size >= MOST_BUILD_SERIES) {
-        builds.inc({ ...labels, owner_email: 'other', workspace_name: 'other' });
+        builds.inc({ ...labels, workspace_owner: 'other', workspace_name: 'other' });
       } else {
         buildSeries.add(series);
         builds.inc(labels);

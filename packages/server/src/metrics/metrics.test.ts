@@ -290,8 +290,8 @@ test('an ended job is counted once, by the server that ended it', async () => {
     await completeJob(other.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
 
     const build = {
-      action: 'START',
-      owner_email: 'admin@example.com',
+      workspace_transition: 'START',
+      workspace_owner: 'admin',
       status: 'success',
       template_name: 'counted',
       template_version: versionName,
@@ -343,7 +343,7 @@ test('an ended job is counted once, by the server that ended it', async () => {
     });
     const task = systemTask(systemContext(server.services, 'test'));
     await requestCancel(server.services, { task, job_id: stop.body.job.id });
-    const canceled = { ...build, action: 'STOP', status: 'canceled' };
+    const canceled = { ...build, workspace_transition: 'STOP', status: 'canceled' };
     await eventually('the canceled build is counted', async () => {
       return sampleOf(await scrape(), 'coderd_workspace_builds_total', canceled) === 1;
     });

@@ -122,7 +122,7 @@ export interface EndedJob {
   seconds: number | null;
   transition: string | null;
   workspace_name: string | null;
-  owner_email: string | null;
+  owner_name: string | null;
   template_name: string | null;
   version_name: string | null;
 }
@@ -130,7 +130,7 @@ export interface EndedJob {
 /** The jobs among these that have ended. */
 export async function endedJobs(db: Db, ids: string[]): Promise<EndedJob[]> {
   return db<EndedJob[]>`
-    SELECT j.id, j.type, j.provisioner, j.job_status, j.created_at, j.started_at, j.completed_at, b.transition, w.name AS workspace_name, u.email AS owner_email,
+    SELECT j.id, j.type, j.provisioner, j.job_status, j.created_at, j.started_at, j.completed_at, b.transition, w.name AS workspace_name, u.username AS owner_name,
       t.name AS template_name, v.name AS version_name,
       extract(epoch FROM j.completed_at - j.started_at)::float8 AS seconds
     FROM provisioner_jobs j LEFT JOIN workspace_builds b ON b.job_id = j.id
