@@ -58,8 +58,12 @@ export function parsePermissions(texts: readonly string[]): Permission[] {
 const JSON_HELP =
   'Send one role as JSON, such as {"name": "…", "organization_permissions": [{"resource_type": "template", "action": "read"}]}.';
 
+/** A request that says of each permission whether it grants. */
+export type WrittenRole = CustomRoleRequest &
+  Partial<Pick<Role, 'organization_permissions' | 'site_permissions' | 'user_permissions'>>;
+
 /** Parses a role from standard input. The only entry of a list counts as the role. */
-export function parseRole(text: string): CustomRoleRequest {
+export function parseRole(text: string): WrittenRole {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -91,12 +95,7 @@ interface RoleFlags {
 }
 
 /** The role that the flags describe. Without any, asks for the permissions. `old` is the role as it is. */
-export async function roleFromFlags(
-  ctx: Context,
-  name: string,
-  flags: RoleFlags,
-  old?: Role,
-): Promise<CustomRoleRequest> {
+export async function roleFromFlags(ctx: Context, name: string, flags: RoleFlags, old?: Role): Promise<WrittenRole> {
   if (flags.stdin) {
     let text = '';
     for await (const part of ctx.io.stdin) text += String(part);

@@ -96,7 +96,10 @@ export const Role = named(
 );
 export type Role = Static<typeof Role>;
 
-const Permissions = Type.Array(Permission, { maxItems: 1_000 });
+/** The same in a request. Upstream's dashboard leaves `negate` out. */
+const Permissions = Type.Array(Type.Object({ ...Permission.properties, negate: Type.Optional(Type.Boolean()) }), {
+  maxItems: 1_000,
+});
 
 export const CustomRoleRequest = named(
   'CustomRoleRequest',

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { ProvisionerJobLog, Response, Template, User, Workspace } from '@platform/contract';
+import type {
+  HealthcheckReport,
+  NotificationMethodsResponse,
+  ProvisionerJobLog,
+  Response,
+  Role,
+  Template,
+  User,
+  Workspace,
+} from '@platform/contract';
 import {
   createTestTemplate,
   failTaken,
@@ -99,4 +108,20 @@ test('a log is sent whole to a client that asks for the lines after -1', async (
   connection.on('text', (text: string) => outputs.push((JSON.parse(text) as ProvisionerJobLog).output));
   await connection.closed;
   assert.deepEqual(outputs, ['first line']);
+});
+
+test('offers the methods that upstream’s dashboard knows, and takes permissions without negate', async () => {
+  const methods = (await server.api<NotificationMethodsResponse>('GET', '/notifications/dispatch-methods')).body;
+  assert.deepEqual(methods.available, ['smtp', 'webhook']);
+  const role = { name: 'watcher', organization_permissions: [{ resource_type: 'audit_log', action: 'read' }] };
+  const made = await server.api<Role>('POST', '/organizations/default/members/roles', { body: role });
+  assert.equal(made.status, 200, JSON.stringify(made.body));
+  assert.deepEqual(made.body.organization_permissions, [{ ...role.organization_permissions[0], negate: false }]);
+});
+
+test('the health report has no null where upstream’s dashboard reads a list', async () => {
+  const { derp, provisioner_daemons, workspace_proxy } = (await server.api<HealthcheckReport>('GET', '/debug/health'))
+    .body;
+  assert.deepEqual([derp.netcheck_logs, derp.regions, derp.warnings], [[], {}, []]);
+  assert.ok(Array.isArray(provisioner_daemons.items) && Array.isArray(workspace_proxy.workspace_proxies.regions));
 });

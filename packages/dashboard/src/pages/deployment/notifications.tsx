@@ -20,6 +20,11 @@ const METHODS: Readonly<Record<string, string>> = { smtp: 'Email', webhook: 'Web
 const DEFAULT = 'default';
 const WATCHES = [{ kind: 'deployment' }] as const;
 
+/** The methods to choose from, and the present one of a template. */
+const offered = (available: readonly string[], method: string): string[] => [
+  ...new Set(method ? [...available, method] : available),
+];
+
 /** How notifications reach people: methods of templates, a pause, a test, and the options in force. */
 export default function DeploymentNotificationsPage() {
   const { updateDeploymentConfig: mayChange = false } = useSitePermissions();
@@ -106,7 +111,7 @@ export default function DeploymentNotificationsPage() {
                         onChange={(method) => choose.mutate({ id: template.id, method })}
                         options={[
                           { value: DEFAULT, label: `Default (${nameOf(methods.data?.default ?? '')})` },
-                          ...(methods.data?.available ?? []).map((value) => ({
+                          ...offered(methods.data?.available ?? [], template.method).map((value) => ({
                             value,
                             label: configured.includes(value) ? nameOf(value) : `${nameOf(value)} (not configured)`,
                           })),

@@ -83,7 +83,8 @@ export async function listTemplates(ctx: Ctx): Promise<NotificationTemplate[]> {
 
 export function dispatchMethods(ctx: Ctx): NotificationMethodsResponse {
   return {
-    available: [...METHODS],
+    // the inbox receives every notification anyway
+    available: METHODS.filter((method) => method !== 'inbox'),
     default: ctx.config.notificationsMethod,
     configured: configuredMethods(ctx.config),
   };

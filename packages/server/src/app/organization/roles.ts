@@ -1,4 +1,4 @@
-import type { AssignableRoles, CustomRoleRequest, Permission, Role as RoleAnswer } from '@platform/contract';
+import type { AssignableRoles, CustomRoleRequest, Role as RoleAnswer } from '@platform/contract';
 import { PERMISSIONS } from '@platform/contract/permissions';
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
 import { holdsAll } from '../../authz/authorize.ts';
@@ -60,7 +60,7 @@ const invalid = (field: string, detail: string) =>
   new AppError('invalid', 'Invalid role.', { validations: [{ field, detail }] });
 
 /** The permissions of a request by resource type. A role grants: it can neither take away nor grant what comes later. */
-function grantsOf(list: readonly Permission[]): Grants {
+function grantsOf(list: NonNullable<CustomRoleRequest['organization_permissions']>): Grants {
   const field = 'organization_permissions';
   const found: Partial<Record<Resource, Action[]>> = {};
   for (const { resource_type: type, action, negate } of list) {
