@@ -204,3 +204,14 @@ test('a variable accepts only constants without functions, as in Terraform', () 
   const { diagnostics } = loadModule({ 'a.tf': 'variable "a" {\n  default = upper("x")\n}\n' });
   assert.match(diagnostics[0]!.message, /default of variable "a" must be a constant. Cannot call functions here/);
 });
+
+test('an override file replaces the tags of a block', () => {
+  const tags = (value: string) => `data "coder_workspace_tags" "t" {\n  tags = {\n    zone = "${value}"\n  }\n}\n`;
+  const other = 'data "coder_workspace_tags" "other" {\n  tags = {\n    disk = "ssd"\n  }\n}\n';
+  const files = { 'main.tf': tags('a') + other, 'b_override.tf': tags('b') };
+  const { workspaceTags, diagnostics } = loadModule(files);
+  assert.deepEqual(diagnostics, []);
+  assert.deepEqual(workspaceTags, { zone: '"b"', disk: '"ssd"' });
+  const twice = loadModule({ 'main.tf': tags('a'), 'more.tf': tags('b') });
+  assert.match(twice.diagnostics[0]!.message, /set twice/);
+});

@@ -70,6 +70,8 @@ class Loader {
   readonly tagObjects: string[] = [];
   /** All expressions of tags. `what` names an expression in messages. */
   readonly tagExpressions: { what: string; expr: Expr; file: string; line: number }[] = [];
+  /** By label of `data "coder_workspace_tags"`, the override file whose tags replace all others. */
+  readonly tagOverrides = new Map<string, string>();
   readonly locals = new Map<string, Expr>();
   readonly parameters = new Map<string, ParameterBlock>();
   readonly diagnostics: Diagnostic[] = [];
@@ -89,6 +91,13 @@ class Loader {
     }
     const base = known ?? { name, type: '', description: '', default: '', required: true, sensitive: false };
     this.variables.set(name, { ...base, ...given });
+  }
+
+  noteOverrides({ filename, body }: ParsedFile): void {
+    if (!isOverride(filename)) return;
+    for (const { type, labels, body: block } of body.blocks)
+      if (type === 'data' && labels[0] === 'coder_workspace_tags' && block.attributes.has('tags'))
+        this.tagOverrides.set(labels[1] ?? '', filename);
   }
 
   native(file: ParsedFile): void {
@@ -148,6 +157,8 @@ class Loader {
   #workspaceTags(file: ParsedFile, block: Block): void {
     const tags = block.body.attributes.get('tags');
     if (!tags) return;
+    const override = this.tagOverrides.get(block.labels[1] ?? '');
+    if (override !== undefined && override !== file.filename) return;
     let literal: Expr = tags.value;
     while (literal.kind === 'parens') literal = literal.inner;
     const { filename } = file;
@@ -274,11 +285,18 @@ export function loadModule(files: Readonly<Record<string, string | Uint8Array>>)
   const text = (content: string | Uint8Array) =>
     typeof content === 'string' ? content : new TextDecoder().decode(content);
   const paths = new Map(Object.keys(files).map((path) => [path.replace(/^\.\//, ''), path]));
-  for (const name of sourceNames(paths.keys())) {
-    const source = text(files[paths.get(name)!]!);
-    if (name.endsWith('.json')) loader.json(name, source);
+  const names = sourceNames(paths.keys());
+  const sourceOf = (name: string) => text(files[paths.get(name)!]!);
+  const native = new Map(
+    names
+      .filter((name) => !name.endsWith('.json'))
+      .map((name) => [name, parseHcl(sourceOf(name), name, loader.room)] as const),
+  );
+  for (const file of native.values()) loader.noteOverrides(file);
+  for (const name of names) {
+    const file = native.get(name);
+    if (!file) loader.json(name, sourceOf(name));
     else {
-      const file = parseHcl(source, name, loader.room);
       parsed.push(file);
       loader.native(file);
     }

@@ -55,3 +55,26 @@ test('validates long numbers in linear time', () => {
     assert.match(typeProblem('number', value)!, /is not a number/);
   assert.ok(performance.now() - started < 10_000);
 });
+
+test("uses the author's message only for the rule that it is about", () => {
+  const own = (
+    rule: { min?: number; max?: number; monotonic?: string; error?: string },
+    value: string,
+    before?: string,
+  ) =>
+    validationProblem(
+      {
+        type: 'number',
+        formType: '',
+        options: [],
+        validation: { monotonic: '', regex: '', error: '{value} is not between {min} and {max}', ...rule },
+      },
+      value,
+      before,
+    );
+  assert.deepEqual(own({ monotonic: 'increasing' }, '2', '3'), { problem: '2 is less than before (3)', own: '' });
+  assert.equal(own({ min: 1, max: 9, monotonic: 'increasing' }, '2', '3')?.own, '');
+  assert.equal(own({ min: 1, max: 9, monotonic: 'increasing' }, '0', '3')?.own, '0 is not between 1 and 9');
+  assert.equal(own({ min: 1 }, '0')?.own, '', 'there is no maximum');
+  assert.equal(own({ monotonic: 'increasing', error: '{value}: never shrink' }, '2', '3')?.own, '2: never shrink');
+});

@@ -146,7 +146,7 @@ export function choiceProblem({ type, formType, options }: ParameterRules, value
 
 /**
  * Returns why the value violates the validation block. Uses the template author's message for numbers and texts, if
- * set.
+ * set. A message about bounds is left out if the parameter lacks one of them, or if the value broke another rule.
  */
 export function validationProblem(
   rules: ParameterRules,
@@ -158,9 +158,15 @@ export function validationProblem(
   const problem = broken(type, validation, value, previous);
   if (problem === undefined) return undefined;
   if (type !== 'number' && type !== 'string') return { problem, own: '' };
-  const own = validation.error
-    .replaceAll('{min}', String(validation.min ?? ''))
-    .replaceAll('{max}', String(validation.max ?? ''))
+  const { min, max, error } = validation;
+  const named = { min: error.includes('{min}'), max: error.includes('{max}') };
+  const withoutBounds = { ...validation, min: undefined, max: undefined };
+  const otherRule = broken(type, withoutBounds, value, previous) === problem;
+  if ((named.min && (min === undefined || otherRule)) || (named.max && (max === undefined || otherRule)))
+    return { problem, own: '' };
+  const own = error
+    .replaceAll('{min}', String(min))
+    .replaceAll('{max}', String(max))
     .replaceAll('{value}', () => value);
   return { problem, own };
 }

@@ -221,3 +221,22 @@ describe('templates made to take long', () => {
     assert.match(preview(source).diagnostics[0]!.detail, /more than 1,000 instances/);
   });
 });
+
+test('judges a preset by the parameters that exist with its values', () => {
+  const source = [
+    parameter('ide', 'default = "vim"'),
+    'data "coder_parameter" "plugin" {\n  count = data.coder_parameter.ide.value == "code" ? 1 : 0\n  name = "plugin"\n default = "a"\n}',
+    ...['right', 'wrong'].map(
+      (name) =>
+        `data "coder_workspace_preset" "${name}" {\n  name = "${name}"\n  parameters = {\n    ide = "${name === 'right' ? 'code' : 'vim'}"\n    plugin = "b"\n  }\n}`,
+    ),
+  ].join('\n');
+  const { presets } = preview(source);
+  assert.deepEqual(
+    presets.map(({ name, diagnostics }) => [name, diagnostics.map(({ summary }) => summary)]),
+    [
+      ['right', []],
+      ['wrong', ['Undefined parameter']],
+    ],
+  );
+});

@@ -40,7 +40,11 @@ function evaluatePreview(template: Template, planned: PlannedValues, chosen: Cho
   try {
     const program = new Program(template, surroundings(template, planned, chosen, work), work);
     const parameters = findParameters(program, chosen.inputs, diagnostics);
-    const presets = findPresets(program, parameters);
+    const presets = findPresets(program, parameters, (values) => {
+      const inputs = { ...chosen.inputs, ...values };
+      const other = new Program(template, surroundings(template, planned, { ...chosen, inputs }, work), work);
+      return findParameters(other, inputs, []);
+    });
     const tags = findTags(program, diagnostics);
     for (const module of new Set(program.modules().map(({ configuration }) => configuration)))
       for (const { file, line, message } of module.diagnostics)
@@ -61,7 +65,12 @@ function evaluatePreview(template: Template, planned: PlannedValues, chosen: Cho
   }
 }
 
-function findPresets(program: Program, parameters: readonly PreviewedParameter[]): PreviewedPreset[] {
+/** `parametersWith` returns the parameters with the values of a preset, which may show others or offer other options. */
+function findPresets(
+  program: Program,
+  parameters: readonly PreviewedParameter[],
+  parametersWith: (values: Readonly<Record<string, string>>) => PreviewedParameter[],
+): PreviewedPreset[] {
   const found: PreviewedPreset[] = [];
   for (const module of program.modules())
     for (const { body } of byAddress(module.dataInstances('coder_workspace_preset'))) {
@@ -83,19 +92,21 @@ function findPresets(program: Program, parameters: readonly PreviewedParameter[]
         const text = primitiveText(value);
         if (text === undefined) continue;
         preset.parameters[key] = text;
-        const parameter = parameters.find((one) => one.name === key);
-        if (parameter) notices.push(...valueProblems(parameter, text));
-        else
-          notices.push(
-            error(
-              'Undefined parameter',
-              `The template has no parameter ${JSON.stringify(key)}, which the preset sets.`,
-            ),
-          );
       }
+      const problems = presetProblems(preset.parameters, parameters);
+      if (problems.length > 0) notices.push(...presetProblems(preset.parameters, parametersWith(preset.parameters)));
       found.push(preset);
     }
   return found;
+}
+
+function presetProblems(values: Readonly<Record<string, string>>, parameters: readonly PreviewedParameter[]): Notice[] {
+  return Object.entries(values).flatMap(([name, value]) => {
+    const parameter = parameters.find((one) => one.name === name);
+    if (parameter) return valueProblems(parameter, value);
+    const why = `The template has no parameter ${JSON.stringify(name)}, which the preset sets.`;
+    return [error('Undefined parameter', why)];
+  });
 }
 
 /** In the order of Terraform's plans. */

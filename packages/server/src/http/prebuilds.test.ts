@@ -228,6 +228,28 @@ test('waits after failures, and gives up after too many, with one message', asyn
   await end(template);
 });
 
+test('gives up a pool whose values can never build, with one message, and builds the others meanwhile', async () => {
+  const required = { ...parameter('size'), required: true };
+  const doomed = await createTestTemplate(server, 'a-doomed', {
+    richParameters: [required],
+    presets: [preset('Incomplete', 1)],
+  });
+  const good = await createTestTemplate(server, 'good', { presets: [preset('Fine', 1)] });
+  await fill(good, 1);
+  const look = async () =>
+    (await server.api<TemplatePrebuilds>('GET', `/templates/${doomed.id}/prebuilds`)).body.pools[0]!;
+  await eventually('the first attempt', async () => /size/.test((await look()).error ?? ''));
+  assert.equal((await look()).limit_reached, false);
+  ahead += 10 * MINUTE;
+  await eventually('the limit', async () => (await look()).limit_reached);
+  await eventually('the message', async () => {
+    const found = await sql()`SELECT 1 FROM inbox_notifications WHERE ${doomed.id}::uuid = ANY (targets)`;
+    return found.length === 1;
+  });
+  ahead = 0;
+  await end(good);
+});
+
 test('measures pools', async () => {
   const text = async () => (await fetch(`${server.metricsUrl}/metrics`)).text();
   const labels = '{template_name="crowd",preset_name="One",organization_name="coder"}';

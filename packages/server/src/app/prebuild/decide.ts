@@ -159,8 +159,8 @@ export type Step = { kind: 'create'; presetId: string } | { kind: 'delete'; work
 export const jobsAtOnce = (daemons: number): number => Math.max(1, Math.ceil(daemons / 2));
 
 /**
- * The builds that may begin now in an organization with room for so many. Deletions come first, since they free what
- * the others need. Pools take turns.
+ * The builds that may begin now in an organization with room for so many, of each pool at most so many: some may fail to
+ * begin. Deletions come first, since they free what the others need. Pools take turns.
  */
 export function takeTurns(
   pools: readonly (Pick<PoolDecision, 'create' | 'remove'> & { id: string })[],
@@ -168,13 +168,13 @@ export function takeTurns(
 ): Step[] {
   const steps: Step[] = [];
   const take = (of: (pool: (typeof pools)[number], round: number) => Step | undefined) => {
-    for (let round = 0, found = true; found && steps.length < room; round++) {
+    for (let round = 0, found = true; found && round < room; round++) {
       found = false;
       for (const pool of pools) {
         const step = of(pool, round);
         if (!step) continue;
         found = true;
-        if (steps.length < room) steps.push(step);
+        steps.push(step);
       }
     }
   };

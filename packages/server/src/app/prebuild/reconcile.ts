@@ -1,5 +1,5 @@
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
+import { AppError, isAppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isUnreachable } from '../../db/connect.ts';
@@ -73,32 +73,52 @@ export async function reconcilePools(ctx: Ctx): Promise<boolean> {
     add(pool.organization_id, { id: pool.id, ...decision });
   }
   for (const one of withoutPool(byPreset)) add(one.organization_id, { ...NO_POOL, id: '', remove: [one.id] });
+  const rooms = new Map<string, Room>();
   const templates = new Map([...pools, ...prebuilds].map((one) => [one.id, one.template_id]));
   const steps: TemplateStep[] = [];
   for (const [organizationId, decisions] of organizations) {
-    const room = jobsAtOnce(await onlineDaemons(ctx.sql, organizationId)) - (active.get(organizationId) ?? 0);
-    for (const step of takeTurns(decisions, Math.max(0, room))) {
+    const left = Math.max(
+      0,
+      jobsAtOnce(await onlineDaemons(ctx.sql, organizationId)) - (active.get(organizationId) ?? 0),
+    );
+    rooms.set(organizationId, { left, delayed: [] });
+    for (const step of takeTurns(decisions, left)) {
       const templateId = templates.get(step.kind === 'create' ? step.presetId : step.workspaceId)!;
       steps.push({ ...step, organization_id: organizationId, template_id: templateId });
     }
   }
-  return begin(ctx, steps);
+  return begin(ctx, steps, rooms);
+}
+
+/** How many jobs an organization may still get, and the steps that wait for one that fails to begin. */
+interface Room {
+  left: number;
+  delayed: TemplateStep[];
 }
 
 type TemplateStep = Step & { organization_id: string; template_id: string };
 
 /**
  * Begins builds, those of each template one after another. So a template whose evaluation is slow does not delay the pools
- * of the others. Returns whether it ran out of time.
+ * of the others. A build that cannot begin takes no room from the others either. Returns whether it ran out of time.
  */
-async function begin(ctx: Ctx, steps: readonly TemplateStep[]): Promise<boolean> {
+async function begin(ctx: Ctx, steps: readonly TemplateStep[], rooms: ReadonlyMap<string, Room>): Promise<boolean> {
   const end = ctx.clock.monotonic() + LONGEST_MS;
   const failed = new Set<string>();
   const errors: unknown[] = [];
   const turns = new TemplateTurns<TemplateStep>({ most: CONCURRENT, mostOfTemplate: 1 }, async (step) => {
     if (step.kind === 'create' && failed.has(step.presetId)) return;
+    const room = rooms.get(step.organization_id)!;
+    if (room.left === 0) {
+      room.delayed.push(step);
+      return;
+    }
+    room.left--;
     try {
-      if (!(await take(ctx, step)) && step.kind === 'create') failed.add(step.presetId);
+      if (await take(ctx, step)) return;
+      if (step.kind === 'create') failed.add(step.presetId);
+      room.left++;
+      turns.add(room.delayed.splice(0));
     } catch (err) {
       errors.push(err);
     }
@@ -128,7 +148,8 @@ async function take(ctx: Ctx, step: TemplateStep): Promise<boolean> {
     if (step.kind === 'create') {
       const error = attemptError(err);
       const retryAt = new Date(ctx.clock.now().getTime() + poolRules(ctx).backoffMs);
-      await storePoolAttempt(ctx.sql, systemTask(ctx), step.presetId, { error, retryAt });
+      const counts = isAppError(err, 'invalid');
+      await storePoolAttempt(ctx.sql, systemTask(ctx), step.presetId, { error, retryAt, counts });
     }
     return false;
   }

@@ -25,7 +25,7 @@ export interface PoolRow {
   ttl_seconds: number | null;
   time_zone: string;
   schedules: { cron: string; instances: number }[];
-  /** Failed creations since the last one that succeeded. */
+  /** Failed creations since the last one that succeeded, with those that could not begin. */
   failures: number;
   /** Those of the lookback period. */
   recent_failures: number;
@@ -65,7 +65,7 @@ export async function pools(db: Db, lookbackFrom: Date, templateId: string | nul
       t.organization_id, o.name AS organization_name, ${IS_CURRENT(db)} AS is_current, coalesce(p.desired_instances, 0) AS instances,
       p.prebuild_ttl_seconds AS ttl_seconds, p.prebuild_time_zone AS time_zone, p.prebuild_schedules AS schedules,
       p.prebuild_error AS error, p.prebuild_retry_at AS retry_at, p.prebuild_limit_reported_at AS limit_reported_at,
-      f.failures, f.recent_failures, f.last_failed_at
+      f.failures + p.prebuild_failed_attempts AS failures, f.recent_failures, f.last_failed_at
     FROM template_version_presets p JOIN template_versions tv ON tv.id = p.template_version_id
     JOIN templates t ON t.id = tv.template_id JOIN organizations o ON o.id = t.organization_id
     CROSS JOIN LATERAL (
@@ -147,15 +147,20 @@ export async function lockPrebuild(tx: Tx, id: string): Promise<BuiltWorkspace |
   return row;
 }
 
-/** Stores why no workspace could be created for a pool, and when to try again. Null: the creation began. */
+/**
+ * Stores why no workspace could be created for a pool, when to try again, and whether it can never succeed. Null: the
+ * creation began.
+ */
 export async function storePoolAttempt(
   db: Db,
   _task: SystemTask,
   presetId: string,
-  failed: { error: string; retryAt: Date } | null,
+  failed: { error: string; retryAt: Date; counts: boolean } | null,
 ): Promise<void> {
   await db`UPDATE template_version_presets SET prebuild_error = ${failed?.error ?? ''},
-      prebuild_retry_at = ${failed?.retryAt ?? null}
+      prebuild_retry_at = ${failed?.retryAt ?? null},
+      prebuild_failed_attempts = CASE WHEN ${failed === null} THEN 0
+        ELSE prebuild_failed_attempts + ${Number(failed?.counts === true)} END
     WHERE id = ${presetId} AND (prebuild_error <> '' OR ${failed !== null})`;
 }
 
