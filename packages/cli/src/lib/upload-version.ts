@@ -31,7 +31,6 @@ export const uploadFlags = {
   var: { type: 'string[]', pairs: true, description: 'Alias of --variable.' },
   'provisioner-tag': {
     type: 'string[]',
-    pairs: true,
     description:
       'Tag that a provisioner daemon needs to take the job, as key=value. May be repeated. With -, no tags. Default: the tags of the previous version.',
   },

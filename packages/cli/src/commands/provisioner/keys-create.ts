@@ -7,7 +7,6 @@ import { namedValues } from '../../lib/values.ts';
 const flags = {
   tag: {
     type: 'string[]',
-    pairs: true,
     short: 't',
     env: 'CODER_PROVISIONERD_TAGS',
     description: 'Tag of the daemons that use this key, as key=value. May be repeated.',

@@ -29,7 +29,6 @@ export const flags = {
   },
   tag: {
     type: 'string[]',
-    pairs: true,
     short: 't',
     env: 'CODER_PROVISIONERD_TAGS',
     description:
