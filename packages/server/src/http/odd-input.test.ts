@@ -51,12 +51,12 @@ test('rejects numbers outside a list with the name of their field', async () => 
   ];
   for (const path of logs) {
     for (const field of ['after', 'before']) {
-      for (const number of ['99999999999999999999', '9223372036854775807', '9007199254740992', '-1', '1.5']) {
+      for (const number of ['99999999999999999999', '9223372036854775807', '9007199254740992', '1.5']) {
         assert.deepEqual(await fields(`${path}?${field}=${number}`), [400, field], `${path} ${field} ${number}`);
       }
       assert.equal((await server.api('GET', `${path}?${field}=9007199254740991`)).status, 200);
     }
-    assert.equal((await server.api('GET', `${path}?after=0`)).status, 200);
+    for (const number of ['0', '-1']) assert.equal((await server.api('GET', `${path}?after=${number}`)).status, 200);
   }
   const lists = ['/workspaces', '/users', `/workspaces/${dev.workspace.id}/builds`];
   lists.push(`/templates/${dev.workspace.template_id}/versions`, '/organizations/default/paginated-members');

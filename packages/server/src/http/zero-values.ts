@@ -89,6 +89,9 @@ function unsetBy(schema: JsonSchema): (value: unknown) => boolean {
   };
 }
 
+/** Formats of texts that can be empty: an icon is removed with an empty address. */
+const EMPTY_FORMATS: ReadonlySet<string | undefined> = new Set([undefined, 'image-address']);
+
 /** Whether a schema allows one of these zero values. The validator rejects one of another type. */
 function allows(schema: JsonSchema, zero: '' | 0 | never[]): boolean {
   if (schema.anyOf) return schema.anyOf.some((one) => allows(one, zero));
@@ -96,5 +99,5 @@ function allows(schema: JsonSchema, zero: '' | 0 | never[]): boolean {
   if (schema.const !== undefined) return schema.const === zero;
   if (Array.isArray(zero)) return schema.type !== 'array' || (schema.minItems ?? 0) === 0;
   if (zero === 0) return (schema.minimum ?? 0) <= 0;
-  return schema.type === 'string' && schema.format === undefined && (schema.minLength ?? 0) === 0;
+  return schema.type === 'string' && EMPTY_FORMATS.has(schema.format) && (schema.minLength ?? 0) === 0;
 }

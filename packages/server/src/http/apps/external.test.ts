@@ -61,6 +61,14 @@ const open = (agent: WorkspaceAgent, slug: string, token = owner.token) =>
 const keys = async () => Number((await server.services.sql`SELECT count(*) AS n FROM api_keys`)[0]!['n']);
 
 test('an editor of the template gets a session token of the owner who opens it', async () => {
+  const recorded = async () =>
+    Number(
+      (
+        await server.services.sql`SELECT count(*) AS n FROM audit_logs
+      WHERE resource_type = 'api_key' AND action = 'create' AND user_id = ${owner.id}`
+      )[0]!['n'],
+    );
+  const before = await recorded();
   for (const slug of EDITORS) {
     const { status, body } = await open(own, slug);
     assert.equal(status, 201, JSON.stringify(body));
@@ -69,6 +77,7 @@ test('an editor of the template gets a session token of the owner who opens it',
     assert.equal((await server.api('GET', '/users/me', { token })).status, 200);
   }
   assert.deepEqual((await open(own, 'docs')).body, { url: LINKS.docs });
+  assert.equal(await recorded(), before + EDITORS.length);
 });
 
 test('nothing else gets one: sites, scripts, other programs, other people, workspaces that their owner never started', async () => {
