@@ -51,15 +51,20 @@ export async function deleteDryRuns(db: Db, _task: SystemTask, ids: readonly str
   return count;
 }
 
-/** Deletes at most `most` rows that belong to jobs. Returns how many. */
+/**
+ * Deletes at most `most` rows that belong to jobs, and returns `most` if there may be more. Otherwise it returns fewer.
+ */
 type Purge = (db: Db, task: SystemTask, jobIds: string[], most: number) => Promise<number>;
+
+/** How many rows that go with a resource count as one: those of its agents, their apps, scripts and metadata. */
+const ROWS_OF_RESOURCE = 20;
 
 const agentsOf = (db: Db, jobIds: string[]) => db`ARRAY(SELECT a.id FROM workspace_agents a
   JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ANY(${jobIds}))`;
 
 /**
  * Each deletes one kind of a job's contents: its log, timings and resources, and what the agents of these resources
- * reported. The rows of an agent that go with its resource are few, in contrast to those that earlier entries delete.
+ * reported. Few rows are left to go with a resource when the other entries have found no more.
  */
 export const CONTENTS: readonly Purge[] = [
   async (db, _task, jobs, most) =>
@@ -93,11 +98,11 @@ export const CONTENTS: readonly Purge[] = [
       await db`DELETE FROM workspace_modules WHERE id = ANY(ARRAY(
         SELECT id FROM workspace_modules WHERE job_id = ANY(${jobs}) LIMIT ${most}))`
     ).count,
-  async (db, _task, jobs, most) =>
-    (
-      await db`DELETE FROM workspace_resources WHERE id = ANY(ARRAY(
-        SELECT id FROM workspace_resources WHERE job_id = ANY(${jobs}) LIMIT ${most}))`
-    ).count,
+  async (db, _task, jobs, most) => {
+    const { count } = await db`DELETE FROM workspace_resources WHERE id = ANY(ARRAY(
+      SELECT id FROM workspace_resources WHERE job_id = ANY(${jobs}) LIMIT ${Math.ceil(most / ROWS_OF_RESOURCE)}))`;
+    return count * ROWS_OF_RESOURCE;
+  },
 ];
 
 /** Notes that the contents of a workspace's builds are purged. */
