@@ -55,6 +55,8 @@ export interface UploadInput {
   name?: string | undefined;
   /** Tags for when the flags name none. */
   tags?: Readonly<Record<string, string>> | undefined;
+  /** Ask no question that has a default. */
+  yes?: boolean;
   /** Ask for every variable, not only for missing ones. */
   askAll?: boolean;
 }
@@ -87,6 +89,11 @@ export async function uploadVersion(ctx: Context, client: Client, input: UploadI
   const variables = await givenVariables(flags);
   const fileId = await client.upload(archive, 'application/x-tar');
   let version = await create(client, input, fileId, variables);
+  const tagged = await offerTags(ctx, client, input, version);
+  if (tagged) {
+    await retire(client, input, version);
+    return uploadVersion(ctx, client, tagged);
+  }
   const failure = await imported(ctx, client, version);
   const missing = failure ? await missingVariables(client, version, failure) : [];
   if (failure && missing.length === 0) throw failure;
@@ -103,6 +110,32 @@ export async function uploadVersion(ctx: Context, client: Client, input: UploadI
   const started = resources.filter((one) => one.workspace_transition === 'start');
   print(ctx.io, `\n${resourcesText(started, { title: 'A workspace of this template will have:' })}\n`);
   return version;
+}
+
+/**
+ * Offers to import a version again with the tags that its template names, if no daemon takes the import without them.
+ * Returns the input with these tags. Undefined without such tags, without a terminal, and if the person declines.
+ */
+async function offerTags(
+  ctx: Context,
+  client: Client,
+  input: UploadInput,
+  version: TemplateVersion,
+): Promise<UploadInput | undefined> {
+  const named = version.job.pending_reason?.template_tags;
+  if (!named || !ctx.interactive || input.yes || input.flags.directory === '-') return undefined;
+  warn(ctx, version.job.pending_reason!.message);
+  const asTexts = (of: Readonly<Record<string, string>>) => Object.entries(of).map(([key, value]) => `${key}=${value}`);
+  const answer = await ask(ctx, {
+    text: `Import it with the tags ${asTexts(named).join(', ')}? (yes/no)`,
+    fallback: 'yes',
+    missing: NO_TERMINAL,
+    check: (text) => (/^(y|yes|n|no)$/i.test(text) ? undefined : 'Answer yes or no.'),
+  });
+  if (!/^y/i.test(answer)) return undefined;
+  await client.call('PATCH /templateversions/{templateversion}/cancel', { params: { templateversion: version.id } });
+  const { owner: _owner, scope: _scope, ...before } = version.job.tags;
+  return { ...input, flags: { ...input.flags, 'provisioner-tag': asTexts({ ...before, ...named }) } };
 }
 
 async function archiveOf(ctx: Context, flags: UploadValues): Promise<Uint8Array<ArrayBuffer>> {

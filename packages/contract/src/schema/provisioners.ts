@@ -55,6 +55,8 @@ export const PendingReason = named(
     queue_size: Type.Integer(),
     /** Estimated from recent durations of similar jobs. Absent without data. */
     estimated_wait_seconds: Type.Optional(Type.Integer()),
+    /** If no daemon has its tags: tags that the imported template names for its workspaces, and the import lacks. */
+    template_tags: Type.Optional(Type.Record(Type.String(), Type.String())),
     /** If no daemon has its tags: the daemon with the closest tags. */
     nearest: Type.Optional(
       Type.Object({

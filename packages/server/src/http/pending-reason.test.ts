@@ -10,6 +10,7 @@ import {
   type TestServer,
   takeJob,
   tarOf,
+  uploadSource,
 } from '@platform/testkit';
 import { eventually } from '@platform/testkit/wait';
 import { enginesOf } from '../app/job/engines.ts';
@@ -336,4 +337,20 @@ test('an import whose fetched module requires another version goes back to the q
       (wanted) => `The job goes back to the queue, for a provisioner daemon with Terraform ${wanted}.`,
     ),
   );
+});
+
+test('says which tags a template names, and which flag adds them', async () => {
+  const source =
+    'variable "zone" {\n  default = "eu"\n}\ndata "coder_parameter" "disk" {\n  name = "disk"\n  default = "ssd"\n}\n' +
+    'data "coder_workspace_tags" "t" {\n  tags = {\n    zone = var.zone\n    disk = data.coder_parameter.disk.value\n' +
+    '    late = random_id.x.hex\n  }\n}\nresource "random_id" "x" {}\n';
+  const file_id = await uploadSource(server, source);
+  const variables = [{ name: 'zone', value: 'us' }];
+  const version = await pendingVersion(server, { file_id, tags: { disk: 'ssd' }, user_variable_values: variables });
+  const reason = version.job.pending_reason!;
+  assert.equal(reason.reason, 'no_matching_provisioners');
+  assert.deepEqual(reason.template_tags, { zone: 'us' });
+  assert.match(reason.message, /names the tags zone=us .*push with --provisioner-tag zone=us\.$/);
+  assert.deepEqual(version.job.tags, tagged({ disk: 'ssd' }), 'they do not apply to the import');
+  await server.api('PATCH', `/templateversions/${version.id}/cancel`);
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -57,6 +57,14 @@ async function importNext(): Promise<void> {
 
 /** Runs `coder templates push` at a terminal where a person gives these answers, each to the question that it matches. */
 async function push(flags: string[], answers: [question: RegExp, answer: string][]) {
+  return pushAt(['-y', ...flags], answers, importNext);
+}
+
+async function pushAt(
+  flags: string[],
+  answers: [question: RegExp, answer: string][],
+  importPending: () => Promise<void>,
+) {
   const stdin = new PassThrough();
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   let said = '';
@@ -75,7 +83,7 @@ async function push(flags: string[], answers: [question: RegExp, answer: string]
   const running = { done: false };
   const home = join(dir, '.home');
   const ended = run({
-    argv: ['templates', 'push', 'asked', '-d', dir, '-y', '--force-tty', '--ignore-lockfile', ...flags],
+    argv: ['templates', 'push', 'asked', '-d', dir, '--force-tty', '--ignore-lockfile', ...flags],
     env: { HOME: home, CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken },
     io: { stdin, stdout, stderr },
     signal: AbortSignal.timeout(60_000),
@@ -83,7 +91,7 @@ async function push(flags: string[], answers: [question: RegExp, answer: string]
     running.done = true;
   });
   while (!running.done) {
-    await importNext();
+    await importPending();
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   assert.equal(await ended, 0, said);
@@ -166,4 +174,29 @@ test('pushes a folder without its symbolic links, with one warning', async (t) =
   });
   const said = await push(['--variable', 'key=k', '--variable', 'region=eu'], []);
   assert.equal(said.match(/^Warning: [^\n]*$/gm)?.join(), 'Warning: leaving out symbolic links: a.tf, b.tf.');
+});
+
+test('offers the tags that a template names if no daemon takes its import without them', async () => {
+  const { sql } = server.services;
+  const tagged = join(dir, 'tagged');
+  mkdirSync(tagged);
+  writeFileSync(
+    join(tagged, 'main.tf'),
+    'variable "where" {\n  default = "eu"\n}\ndata "coder_workspace_tags" "t" {\n  tags = {\n    zone = var.where\n  }\n}\n',
+  );
+  const tags = { scope: 'organization', owner: '', zone: 'eu' };
+  await pushAt(
+    ['-d', tagged, '--name', 'tagged'],
+    [
+      [/Upload .*\?/, 'yes'],
+      [/--provisioner-tag zone=eu[^]*Import it with the tags zone=eu\?/, ''],
+    ],
+    async () => {
+      const [job] = await sql`SELECT 1 FROM provisioner_jobs WHERE completed_at IS NULL AND tags @> '{"zone": "eu"}'`;
+      if (job) await finishImport(server, await takeJob(server, tags));
+    },
+  );
+  assert.equal((await active()).name, 'tagged');
+  const left = await sql`SELECT 1 FROM provisioner_jobs WHERE completed_at IS NULL`;
+  assert.equal(left.length, 0, 'the import without the tags is canceled');
 });

@@ -50,6 +50,7 @@ export default command(
       name: given.name,
       tags,
       askAll: given['always-prompt'],
+      yes: given.yes,
     });
     if (!existing) {
       await client.call('POST /organizations/{organization}/templates', {

@@ -63,7 +63,8 @@ export async function evaluationFor(
   return { source, request: { subject, chosen } };
 }
 
-const toOwner = (
+/** The owner as templates see them. */
+export const toOwner = (
   { roles, organization_roles: own, ...owner }: PreviewOwnerRow,
   organizationId: string,
 ): PreviewOwner => ({

@@ -42,7 +42,15 @@ export function forgetDaemonGroups(services: Services): void {
 
 type WaitingJob = Pick<
   JobRow,
-  'id' | 'organization_id' | 'provisioner' | 'tags' | 'type' | 'created_at' | 'required_version' | 'terraform_range'
+  | 'id'
+  | 'input'
+  | 'organization_id'
+  | 'provisioner'
+  | 'tags'
+  | 'type'
+  | 'created_at'
+  | 'required_version'
+  | 'terraform_range'
 >;
 
 /** Why each of these pending jobs waits, and for which daemons. */
@@ -145,7 +153,7 @@ function explain(
     queue_position: place.position,
     queue_size: place.size,
   };
-  if (count === 0) return { ...base, reason: 'no_matching_provisioners', ...nobody(job, groups) };
+  if (count === 0) return { ...base, reason: 'no_matching_provisioners', ...withNamedTags(job, nobody(job, groups)) };
   if (available === 0) {
     const message = `${count === 1 ? 'The one provisioner daemon' : `All ${count} provisioner daemons`} that can take it ${count === 1 ? 'is' : 'are'} offline${
       seen ? `; the last was seen ${seen.toISOString()}` : ''
@@ -170,6 +178,29 @@ function explain(
       `on other jobs: position ${place.position} of ${place.size}` +
       `${estimate === undefined ? '' : `, about ${estimate} s to wait`}.`,
     ...(estimate === undefined ? {} : { estimated_wait_seconds: estimate }),
+  };
+}
+
+/**
+ * Adds the tags that the template names and the import lacks: they apply to workspaces only, which is often the reason
+ * why an import finds no daemon.
+ */
+function withNamedTags<T extends Pick<PendingReason, 'message'>>(
+  job: WaitingJob,
+  reason: T,
+): T & Pick<PendingReason, 'template_tags'> {
+  const lacking = Object.entries(job.input.named_tags ?? {}).filter(([key, value]) => job.tags[key] !== value);
+  const suggested = lacking.filter(([key]) => key !== 'owner');
+  if (suggested.length === 0) return reason;
+  const tags = Object.fromEntries(suggested);
+  const flags = suggested.map(([key, value]) => `--provisioner-tag ${key}=${value}`).join(' ');
+  const named = suggested.map(([key, value]) => `${key}=${value}`).join(', ');
+  return {
+    ...reason,
+    message:
+      `${reason.message} The template names the tags ${named} for its workspaces. They do not apply to the import: to ` +
+      `import it with them, push with ${flags}.`,
+    template_tags: tags,
   };
 }
 

@@ -15,6 +15,7 @@ import { randomText } from '../token.ts';
 import { toVersions } from './convert.ts';
 import { exampleArchive } from './examples.ts';
 import { findTemplate, findVersion, templateObject } from './find.ts';
+import { namedTags } from './named-tags.ts';
 
 /** Creates a version of a template (or one without a template) from an uploaded archive, and has a daemon import it. */
 export async function createVersion(
@@ -41,6 +42,9 @@ export async function createVersion(
   const jobId = crypto.randomUUID();
   const tags = mutateTags(actorId, input.tags ?? {});
   await noteRequiredVersion(ctx.sql, place, fileId);
+  const given = input.user_variable_values ?? [];
+  const activeVersionId = template?.active_version_id;
+  const named = await namedTags(ctx, { fileId, organizationId, activeVersionId, given });
   try {
     await ctx.sql.begin(async (tx) => {
       const job = await insertJob(tx, place, {
@@ -49,7 +53,11 @@ export async function createVersion(
         type: 'template_version_import',
         file_id: fileId,
         provisioner: input.provisioner,
-        input: { template_version_id: versionId, user_variable_values: input.user_variable_values ?? [] },
+        input: {
+          template_version_id: versionId,
+          user_variable_values: given,
+          ...(Object.keys(named).length > 0 ? { named_tags: named } : {}),
+        },
         tags,
       });
       await insertVersion(tx, place, { id: versionId, name, message, job_id: jobId, created_by: actorId });

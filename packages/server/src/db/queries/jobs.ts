@@ -47,6 +47,8 @@ export interface JobInput {
   template_version_id?: string;
   workspace_build_id?: string;
   user_variable_values?: { name: string; value: string }[];
+  /** The tags that the template names for its workspaces, to explain why its import waits. */
+  named_tags?: Tags;
   workspace_name?: string;
   rich_parameter_values?: { name: string; value: string }[];
   log_level?: string;
