@@ -25,6 +25,7 @@ import { LISTENER } from './listener.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { RequestContext } from './request-context.ts';
 import { kindOfStream, MAX_MESSAGE_BYTES, type StreamHolder, type StreamLimits, staysOpen } from './stream-limits.ts';
+import { checkUnenforced } from './unenforced.ts';
 import { compilersFactory } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
 
@@ -203,6 +204,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
         // upstream's clients send null for an absent field, and a flag as its name alone
         if (def.body && !def.bodyTypes) {
           if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
+          checkUnenforced(key, request.body);
           readBody?.(request.body);
           tidyBody(request.body, checked);
         }
