@@ -189,7 +189,7 @@ test('offers the tags that a template names if no daemon takes its import withou
     ['-d', tagged, '--name', 'tagged'],
     [
       [/Upload .*\?/, 'yes'],
-      [/--provisioner-tag zone=eu[^]*Import it with the tags zone=eu\?/, ''],
+      [/--provisioner-tag zone=eu[\s\S]*Import it with the tags zone=eu\?/, ''],
     ],
     async () => {
       const [job] = await sql`SELECT 1 FROM provisioner_jobs WHERE completed_at IS NULL AND tags @> '{"zone": "eu"}'`;
