@@ -20,9 +20,9 @@ const METHODS: Readonly<Record<string, string>> = { smtp: 'Email', webhook: 'Web
 const DEFAULT = 'default';
 const WATCHES = [{ kind: 'deployment' }] as const;
 
-/** The methods to choose from, and the present one of a template. */
+/** The methods to choose from: those that send messages elsewhere, the inbox alone, and the present one of a template. */
 const offered = (available: readonly string[], method: string): string[] => [
-  ...new Set(method ? [...available, method] : available),
+  ...new Set([...available, 'inbox', ...(method ? [method] : [])]),
 ];
 
 /** How notifications reach people: methods of templates, a pause, a test, and the options in force. */
@@ -113,7 +113,10 @@ export default function DeploymentNotificationsPage() {
                           { value: DEFAULT, label: `Default (${nameOf(methods.data?.default ?? '')})` },
                           ...offered(methods.data?.available ?? [], template.method).map((value) => ({
                             value,
-                            label: configured.includes(value) ? nameOf(value) : `${nameOf(value)} (not configured)`,
+                            label:
+                              value === 'inbox' || configured.includes(value)
+                                ? nameOf(value)
+                                : `${nameOf(value)} (not configured)`,
                           })),
                         ]}
                       />
