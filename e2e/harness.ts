@@ -344,7 +344,10 @@ export function killDaemonsAndSessions(configDir: string, daemonsPid: number): {
       return false;
     }
   });
-  for (const { pid } of mine) {
+  // parents first: one that outlives its child reports how the child ended. Pids start over, so they have no order
+  const rank = ({ text }: { text: string }) =>
+    [/builtin/, /runner/, /terraform apply/].findIndex((part) => part.test(text));
+  for (const { pid } of mine.toSorted((a, b) => rank(a) - rank(b))) {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
