@@ -62,7 +62,14 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'logJson',
   'logStackdriver',
   'maxAdminTokenLifetime',
+  'maxFormsPerUser',
+  'maxPendingJobsPerUser',
+  'maxProvisionerKeysPerOrganization',
+  'maxStreamsPerUser',
   'maxTokenLifetime',
+  'maxTokensPerUser',
+  'maxTunnelsPerUser',
+  'maxWorkspacesPerUser',
   'notificationsDispatchTimeout',
   'notificationsEmailAuthIdentity',
   'notificationsEmailAuthPassword',
@@ -179,6 +186,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'workspacePrebuildsReconciliationBackoffInterval',
   'workspacePrebuildsReconciliationBackoffLookbackPeriod',
   'workspacePrebuildsReconciliationInterval',
+  'workspaceCreationRateLimit',
 ]);
 
 /** The rows, with a note in the description of each option that the server ignores. */

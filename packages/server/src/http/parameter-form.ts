@@ -4,6 +4,7 @@ import type { WebSocketConnection } from '@platform/wire/websocket';
 import { whileAllowed } from '../app/allowed.ts';
 import type { Ctx } from '../app/context.ts';
 import type { ParameterForm } from '../app/dynamic-parameters/form.ts';
+import { inTurn } from '../app/turns.ts';
 import { watchSilence } from './heartbeat.ts';
 import { checkJsonSize, parseLoosely, tidyBody } from './input.ts';
 import { validatorCompiler } from './validate.ts';
@@ -33,27 +34,6 @@ function parse(text: string): DynamicParametersRequest {
   if (validate(request) !== true)
     throw new AppError('invalid', 'A message must be a JSON object with id, inputs and owner_id.');
   return request as DynamicParametersRequest;
-}
-
-/**
- * The messages that are in work or wait for it, by person. A person has at most one in work, however many forms are open,
- * because parsing and answering take the main thread.
- */
-const turns = new Map<string, Promise<void>>();
-
-/** Runs `work` after the earlier work of this person. */
-async function inTurn(person: string, work: () => Promise<void>): Promise<void> {
-  const before = turns.get(person);
-  const mine = (async () => {
-    await before?.catch(() => {});
-    await work();
-  })();
-  turns.set(person, mine);
-  try {
-    await mine;
-  } finally {
-    if (turns.get(person) === mine) turns.delete(person);
-  }
 }
 
 /**
@@ -115,7 +95,8 @@ export async function serveForm(ctx: Ctx, socket: WebSocketConnection, form: Par
         });
         continue;
       }
-      await inTurn(ctx.actor.kind === 'user' ? ctx.actor.id : '', answerNewest);
+      // parsing and answering take the main thread, so a person has one message in work, however many forms are open
+      await inTurn(`form ${ctx.actor.kind === 'user' ? ctx.actor.id : ''}`, answerNewest);
     }
   } catch (err) {
     ctx.log.warn('a parameter form failed', { err: errorText(err) });

@@ -85,8 +85,9 @@ test('shows what each daemon does, and which jobs wait in which place', async ()
   assert.deepEqual(
     waiting.map(({ id, queue_position, queue_size }) => [id, queue_position, queue_size]),
     [
-      [tagged.job.id, 2, 2],
-      [two.job.id, 1, 2],
+      // the first round of its kind, which comes before the second round of the other
+      [tagged.job.id, 1, 2],
+      [two.job.id, 2, 2],
     ],
   );
   assert.deepEqual(
@@ -101,7 +102,7 @@ test('shows what each daemon does, and which jobs wait in which place', async ()
     [tagged.job.id],
   );
   const single = await server.api<ProvisionerJob>('GET', `/organizations/default/provisionerjobs/${two.job.id}`);
-  assert.equal(single.body.queue_position, 1);
+  assert.equal(single.body.queue_position, 2);
   assert.equal(single.body.input.template_version_id, two.id);
 
   await failTaken(

@@ -16,6 +16,12 @@ const MOST_COUNTS = 100_000;
 /** The requests per minute to routes that are expensive or store data, whatever --api-rate-limit says. */
 const OWN_LIMITS: Partial<Record<RouteKey, number>> = { 'POST /files': 12, 'GET /files/{fileID}': 12 };
 
+/** The routes that --workspace-creation-rate-limit limits. */
+const CREATIONS: ReadonlySet<RouteKey> = new Set([
+  'POST /users/{user}/workspaces',
+  'POST /organizations/{organization}/members/{user}/workspaces',
+]);
+
 /** Owners send it with `true` for load tests. */
 const BYPASS_HEADER = 'x-coder-bypass-ratelimit';
 
@@ -28,10 +34,11 @@ export interface RateLimit {
 }
 
 export function createRateLimit(
-  config: Pick<Config, 'apiRateLimit' | 'dangerousDisableRateLimits'>,
+  config: Pick<Config, 'apiRateLimit' | 'dangerousDisableRateLimits' | 'workspaceCreationRateLimit'>,
   clock: Clock,
 ): RateLimit {
   if (config.dangerousDisableRateLimits) return { count: () => {} };
+  const { workspaceCreationRateLimit: creations } = config;
   let minute = 0;
   let current = new Map<string, number>();
   let previous = new Map<string, number>();
@@ -54,7 +61,7 @@ export function createRateLimit(
         if ('roles' in caller && caller.roles.includes('owner')) return;
         throw new AppError('forbidden', 'Only owners can bypass the rate limit. Remove X-Coder-Bypass-Ratelimit.');
       }
-      const limit = OWN_LIMITS[route] ?? config.apiRateLimit;
+      const limit = CREATIONS.has(route) && creations > 0 ? creations : (OWN_LIMITS[route] ?? config.apiRateLimit);
       if (limit <= 0) return;
       const passed = advance();
       const key = `${'id' in caller ? caller.id : caller.network} ${route}`;

@@ -1,10 +1,13 @@
 import { AppError } from '@platform/kit';
 import { allowedVersions } from '@platform/kit/version-constraint';
-import type { Db } from '../../db/connect.ts';
+import type { Db, Tx } from '../../db/connect.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
-import { type Ownership, releaseForEngine, releaseJob } from '../../db/queries/job-ownership.ts';
+import { type Owned, type Ownership, releaseForEngine, releaseJob } from '../../db/queries/job-ownership.ts';
+import { insertJob, type JobOrder, type NewJob } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
-import type { Services } from '../context.ts';
+import { together } from '../../db/together.ts';
+import type { Ctx, Services } from '../context.ts';
+import { requirePendingJobRoom } from '../limits.ts';
 import { announce } from './complete.ts';
 import { rangeText } from './engines.ts';
 import { USUAL_TYPE } from './tags.ts';
@@ -19,6 +22,18 @@ export function announcePending(
   const engine = terraform_range === null ? {} : { terraform_range };
   const type = provisioner === USUAL_TYPE ? {} : { provisioner };
   return events.publish(db, 'job_posted', { job_id: id, organization_id, tags, ...type, ...engine });
+}
+
+/**
+ * Adds a job for which a person waits.
+ * @throws AppError `rate_limited` if too many of the person's jobs are pending
+ */
+export async function postJob(ctx: Ctx, tx: Tx, order: JobOrder, job: NewJob): Promise<Owned<JobRow>> {
+  const [posted] = await together([
+    insertJob(tx, order, job),
+    ctx.actor.kind === 'user' ? requirePendingJobRoom(ctx, tx, job.initiator_id) : undefined,
+  ]);
+  return posted;
 }
 
 /** The most characters of a requirement that a daemon may send. */

@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import type { Template, Workspace } from '@platform/contract';
+import {
+  eventually,
+  finishImport,
+  insertPerson,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@platform/testkit';
 import { loseAnswers } from '@platform/testkit/lost-answers';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask, verifiedDaemon } from '../../authz/proofs.ts';
-import { acquireJob, ageBackgroundJobs, insertJob } from '../../db/queries/job-queue.ts';
+import { acquireJob, ageBackgroundJobs, insertJob, queuePlaces } from '../../db/queries/job-queue.ts';
 import { systemContext } from '../context.ts';
 import { createJobQueue } from './queue.ts';
 import { runnableTagSets, type Tags, UNTAGGED } from './tags.ts';
@@ -115,6 +124,62 @@ test('users take turns, and jobs that a person waits for go first', async () => 
   await post('ada 5', ada!);
   assert.equal(await take(), 'late');
   assert.equal(await take(), 'ada 5');
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+});
+
+test('jobs that a person posts at the same time take turns with those of others, too', async () => {
+  const tags = { ...UNTAGGED, burst: 'yes' };
+  const [ada, ben] = await Promise.all(['ada-burst', 'ben-burst'].map((name) => insertPerson(server, name)));
+  const version = await pendingVersion(server, { tags: { burst: 'yes' } });
+  await finishImport(server, await takeJob(server, tags));
+  const { body: template } = await server.api<Template>('POST', '/organizations/default/templates', {
+    body: { name: 'burst', template_version_id: version.id },
+  });
+  const post = async ({ token }: { token: string }, name: string) => {
+    const { status, body } = await server.api<Workspace>('POST', '/users/me/workspaces', {
+      token,
+      body: { name, template_id: template.id },
+    });
+    assert.equal(status, 201, JSON.stringify(body));
+    return body.latest_build.job.id;
+  };
+  await Promise.all(Array.from({ length: 20 }, (_, n) => post(ada!, `burst-${n}`)));
+  const mine = await post(ben!, 'alone');
+  const [organization] = await server.services.sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const places = await queuePlaces(server.services.sql, [{ organization: organization!.id, queue: 0, tags }], [mine]);
+  assert.deepEqual([...places], [{ id: mine, position: 2, size: 21 }]);
+  const take = () =>
+    acquireJob(server.services.sql, {
+      worker: worker(organization!.id, tags),
+      tagSets: runnableTagSets(tags),
+      leaseMs: 60_000,
+    });
+  const taken = [(await take())!.id, (await take())!.id];
+  assert.equal(taken[1], mine);
+  await server.services.sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+});
+
+test('a round of one kind of daemon does not move newcomers at another', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const organizationId = organization!.id;
+  const place = authorize(systemContext(server.services, 'test'), 'create', { type: 'template', organizationId });
+  const [file] = await sql<{ id: string }[]>`SELECT id FROM files LIMIT 1`;
+  const [ada, ben] = await Promise.all(['ada-kinds', 'ben-kinds'].map((name) => insertPerson(server, name)));
+  const post = (initiator: { id: string }, kind: string) =>
+    insertJob(sql, place, {
+      id: crypto.randomUUID(),
+      initiator_id: initiator.id,
+      type: 'template_version_import',
+      file_id: file!.id,
+      input: {},
+      tags: { ...UNTAGGED, kind },
+    });
+  for (let n = 0; n < 5; n++) await post(ada!, 'x');
+  for (let n = 0; n < 5; n++) await post(ada!, 'y');
+  // the last round of one kind runs
+  await sql`UPDATE provisioner_jobs SET started_at = now() WHERE tags ->> 'kind' = 'x'`;
+  assert.equal(Number((await post(ben!, 'y')).turn), 0);
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 

@@ -27,9 +27,11 @@ import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { NIL_UUID } from '../ids.ts';
 import { mutateTags } from '../job/tags.ts';
+import { requireProvisionerKeyRoom } from '../limits.ts';
 import { findInOrganization } from '../organization/find.ts';
 import { time } from '../time.ts';
 import { randomText, sha256 } from '../token.ts';
+import { beginInTurn } from '../turns.ts';
 import { listDaemons } from './list.ts';
 
 const SECRET_LENGTH = 43;
@@ -88,7 +90,8 @@ export async function createKey(
   mutateTags(NIL_UUID, tags);
   const secret = randomText(SECRET_LENGTH);
   try {
-    await ctx.sql.begin(async (tx) => {
+    await beginInTurn(ctx, async (tx) => {
+      await requireProvisionerKeyRoom(ctx, tx, organizationId);
       const id = await insertProvisionerKey(tx, place, { name, hashed_secret: sha256(secret), tags });
       await audit(ctx, tx, {
         resourceType: 'provisioner_key',

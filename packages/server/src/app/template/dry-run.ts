@@ -9,13 +9,13 @@ import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
-import { insertJob } from '../../db/queries/job-queue.ts';
 import { type JobRow, jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { toApiJob, toMatched } from '../job/convert.ts';
-import { announcePending } from '../job/post.ts';
+import { announcePending, postJob } from '../job/post.ts';
+import { beginInTurn } from '../turns.ts';
 import { withAnswers } from '../work/answers.ts';
 import { resourcesOfJobs } from '../workspace/resources.ts';
 import { buildValues } from '../workspace-build/values.ts';
@@ -53,8 +53,8 @@ export async function createDryRun(
   };
   const parameters = await withAnswers(ctx, (answers) => buildValues(ctx, ctx.sql, answers, choice));
   const id = crypto.randomUUID();
-  await ctx.sql.begin(async (tx) => {
-    const job = await insertJob(tx, place, {
+  await beginInTurn(ctx, async (tx) => {
+    const job = await postJob(ctx, tx, place, {
       id,
       initiator_id: actorId,
       type: 'template_version_dry_run',

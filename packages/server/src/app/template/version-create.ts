@@ -2,16 +2,16 @@ import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/co
 import { AppError, checkVersionName } from '@platform/kit';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import { insertJob } from '../../db/queries/job-queue.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { readableFile } from '../file/files.ts';
 import { noteRequiredVersion } from '../job/engines.ts';
-import { announcePending } from '../job/post.ts';
+import { announcePending, postJob } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
 import { locateOrganization } from '../organization/find.ts';
 import { randomText } from '../token.ts';
+import { beginInTurn } from '../turns.ts';
 import { toVersions } from './convert.ts';
 import { exampleArchive } from './examples.ts';
 import { findTemplate, findVersion, templateObject } from './find.ts';
@@ -46,8 +46,8 @@ export async function createVersion(
   const activeVersionId = template?.active_version_id;
   const named = await namedTags(ctx, { fileId, organizationId, activeVersionId, given });
   try {
-    await ctx.sql.begin(async (tx) => {
-      const job = await insertJob(tx, place, {
+    await beginInTurn(ctx, async (tx) => {
+      const job = await postJob(ctx, tx, place, {
         id: jobId,
         initiator_id: actorId,
         type: 'template_version_import',

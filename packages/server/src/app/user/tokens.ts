@@ -21,9 +21,11 @@ import {
 import { type UserRow, usernames } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { requireTokenRoom } from '../limits.ts';
 import { issueToken, type NewSession, revokeToken } from '../session.ts';
 import { time } from '../time.ts';
 import { randomText } from '../token.ts';
+import { beginInTurn } from '../turns.ts';
 import { findUser, requirePerson } from './find.ts';
 
 type CreatableKey = Allowed<'create', { type: 'api_key'; ownerId: string }>;
@@ -62,7 +64,12 @@ export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyR
   const session = maker
     ? { loginType: 'none' as const, lifetimeMs: KEY_LIFETIME_MS, parent: maker }
     : { loginType: own?.login_type ?? ('password' as const), lifetimeMs: KEY_LIFETIME_MS };
-  return { key: await ctx.sql.begin((tx) => createRecorded(ctx, tx, allowed, session)) };
+  return {
+    key: await beginInTurn(ctx, async (tx) => {
+      await requireTokenRoom(ctx, tx, owner, false);
+      return createRecorded(ctx, tx, allowed, session);
+    }),
+  };
 }
 
 /** Creates a key with its audit entry. */
@@ -122,7 +129,8 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
     throw new AppError('invalid', 'Invalid token name.', { validations: [{ field: 'token_name', detail }] });
   }
   try {
-    return await ctx.sql.begin(async (tx) => {
+    return await beginInTurn(ctx, async (tx) => {
+      await requireTokenRoom(ctx, tx, owner, true);
       const session = {
         loginType: 'token',
         lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest),

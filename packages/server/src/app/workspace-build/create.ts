@@ -16,6 +16,7 @@ import { lockWorkspace, type WorkspaceRow } from '../../db/queries/workspaces.ts
 import type { Ctx } from '../context.ts';
 import { pushedState, type TerraformState } from '../job/state.ts';
 import { templateObject } from '../template/find.ts';
+import { beginInTurn } from '../turns.ts';
 import { withAnswers } from '../work/answers.ts';
 import { deletedWorkspace, findWorkspace } from '../workspace/find.ts';
 import { toBuildAlone } from './convert.ts';
@@ -50,7 +51,7 @@ export async function createBuild(
   const workspace = await findWorkspace(ctx, 'read', workspaceId);
   const order = orderBuild(ctx, input.transition, workspace);
   const row = await withAnswers(ctx, (answers) =>
-    ctx.sql.begin(async (tx) => {
+    beginInTurn(ctx, async (tx) => {
       await lockUnchanged(tx, workspace);
       const last = await latestBuild(tx, workspace.id);
       if (input.orphan && input.transition !== 'delete') {

@@ -14,7 +14,7 @@ import {
 } from '../../db/queries/builds.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
 import { finishAtOnce } from '../../db/queries/job-ownership.ts';
-import { insertJob } from '../../db/queries/job-queue.ts';
+import { insertJob, type NewJob } from '../../db/queries/job-queue.ts';
 import { jobById, type Tags } from '../../db/queries/jobs.ts';
 import { usernames } from '../../db/queries/users.ts';
 import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
@@ -22,7 +22,7 @@ import { together } from '../../db/together.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { announce } from '../job/complete.ts';
-import { announcePending } from '../job/post.ts';
+import { announcePending, postJob } from '../job/post.ts';
 import type { TerraformState } from '../job/state.ts';
 import { mutateTags } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
@@ -128,9 +128,13 @@ export async function insertBuild(
   const buildId = crypto.randomUUID();
   const initiatorId = initiatorOf(ctx, workspace);
   const jobId = crypto.randomUUID();
+  const background = AUTOMATIC_REASONS.has(reason) || initiatorId === PREBUILDS_USER_ID;
+  // a workspace can always be stopped and deleted
+  const limited = transition === 'start' && !background;
+  const add = (job: NewJob) => (limited ? postJob(ctx, tx, order, job) : insertJob(tx, order, job));
   const row = { id: buildId, templateVersionId: version.id, presetId, initiatorId, jobId, reason, state, last };
   const [job, made, names] = await together([
-    insertJob(tx, order, {
+    add({
       id: jobId,
       initiator_id: initiatorId,
       type: 'workspace_build',
@@ -143,7 +147,7 @@ export async function insertBuild(
         ...(unclaimed ? { prebuilt_stage: 'create' as const } : claims ? { prebuilt_stage: 'claim' as const } : {}),
       },
       tags,
-      background: AUTOMATIC_REASONS.has(reason) || initiatorId === PREBUILDS_USER_ID,
+      background,
     }),
     insertBuildRow(tx, order, row).catch((err) => {
       if (isPgError(err, UNIQUE_VIOLATION)) throw alreadyActive();

@@ -25,6 +25,7 @@ import { type WorkspaceRow, workspaceById } from '../../db/queries/workspaces.ts
 import type { Ctx } from '../context.ts';
 import { notifyAttemptFailed } from '../notification/schedules.ts';
 import { actorOf } from '../session.ts';
+import { beginInTurn } from '../turns.ts';
 import { type Answers, withAnswers } from '../work/answers.ts';
 import { findWorkspace, workspaceObject } from '../workspace/find.ts';
 import { attemptError } from './attempt.ts';
@@ -52,7 +53,7 @@ export async function restartWorkspace(
   if (choice.log_level) requireDebug(ctx);
   const rest = { reason: input.reason ?? 'initiator', logLevel: choice.log_level };
   const row = await withAnswers(ctx, (answers) =>
-    ctx.sql.begin(async (tx) => {
+    beginInTurn(ctx, async (tx) => {
       await lockUnchanged(tx, workspace);
       const last = await latestBuild(tx, workspace.id);
       if (last && isActive(last)) {

@@ -9,10 +9,12 @@ import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queri
 import { together } from '../../db/together.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { requireWorkspaceRoom } from '../limits.ts';
 import { getOrganization } from '../organization/read.ts';
 import { claimReady } from '../prebuild/claim.ts';
 import { nextStart } from '../schedule/times.ts';
 import { templateObject } from '../template/find.ts';
+import { beginInTurn } from '../turns.ts';
 import { findUser, requirePerson } from '../user/find.ts';
 import { withAnswers } from '../work/answers.ts';
 import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
@@ -72,7 +74,7 @@ export async function createWorkspace(
   // the same in each run of the transaction, since a template's tags can depend on it
   const id = crypto.randomUUID();
   const row = await withAnswers(ctx, (answers) =>
-    ctx.sql.begin(async (tx) => {
+    beginInTurn(ctx, async (tx) => {
       const chosen = versionId ?? template.active_version_id;
       const [, prepared, pooled] = await together([
         heldTemplate(tx, template.id),
@@ -86,6 +88,7 @@ export async function createWorkspace(
           creates: true,
         }),
         pooledPresets(tx, chosen),
+        requireWorkspaceRoom(ctx, tx, owner),
       ]);
       const workspace = {
         template_id: template.id,

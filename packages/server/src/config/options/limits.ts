@@ -32,4 +32,53 @@ export const limitOptions = {
       'The connections to workspaces that a person may have open at a time, for each server: terminals, SSH, forwarded ports, and WebSockets of apps. 0 or less: no limit.',
     group: 'Limits',
   },
+  maxWorkspacesPerUser: {
+    type: 'int',
+    flag: 'max-workspaces-per-user',
+    env: 'CODER_MAX_WORKSPACES_PER_USER',
+    yaml: 'limits.workspacesPerUser',
+    default: '200',
+    description:
+      'The workspaces that a person may own. Prebuilt workspaces count when they are claimed. 0 or less: no limit.',
+    group: 'Limits',
+  },
+  maxPendingJobsPerUser: {
+    type: 'int',
+    flag: 'max-pending-jobs-per-user',
+    env: 'CODER_MAX_PENDING_JOBS_PER_USER',
+    yaml: 'limits.pendingJobsPerUser',
+    default: '200',
+    description:
+      'The starts, imports and dry runs of a person that may wait for a provisioner daemon at a time. Stops, deletions and automatic builds are not limited. 0 or less: no limit.',
+    group: 'Limits',
+  },
+  workspaceCreationRateLimit: {
+    type: 'int',
+    flag: 'workspace-creation-rate-limit',
+    env: 'CODER_WORKSPACE_CREATION_RATE_LIMIT',
+    yaml: 'limits.workspaceCreationRate',
+    default: '30',
+    description:
+      'The workspaces that a person may create in a minute, for each server. 0 or less: --api-rate-limit applies.',
+    group: 'Limits',
+  },
+  maxTokensPerUser: {
+    type: 'int',
+    flag: 'max-tokens-per-user',
+    env: 'CODER_MAX_TOKENS_PER_USER',
+    yaml: 'limits.tokensPerUser',
+    default: '200',
+    description:
+      'The tokens that a person may have, without expired ones. No further key for a program is created when a person has five times as many keys and sessions. 0 or less: no limit.',
+    group: 'Limits',
+  },
+  maxProvisionerKeysPerOrganization: {
+    type: 'int',
+    flag: 'max-provisioner-keys-per-organization',
+    env: 'CODER_MAX_PROVISIONER_KEYS_PER_ORGANIZATION',
+    yaml: 'limits.provisionerKeysPerOrganization',
+    default: '200',
+    description: 'The provisioner keys that an organization may have. 0 or less: no limit.',
+    group: 'Limits',
+  },
 } as const satisfies Record<string, OptionRow>;

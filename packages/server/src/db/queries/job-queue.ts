@@ -3,6 +3,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import { together } from '../together.ts';
 import type { BuildOrder } from './builds.ts';
 import { requirement } from './files.ts';
 import type { Owned } from './job-ownership.ts';
@@ -32,28 +33,29 @@ function organizationOf(order: JobOrder): string {
   return 'organizationId' in order ? order.organizationId : order.organization_id;
 }
 
+export type NewJob = Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'> &
+  Partial<Pick<JobRow, 'background'>> & {
+    /** The imported version that the job uses. It decides the type of provisioner. */
+    template_version_id?: string;
+    /** Of an import. Default: terraform. */
+    provisioner?: string;
+  };
+
 /**
  * Adds a job to the queue. Users take turns. Each further job of a user for the same daemons goes a round later than
  * the one before, so that a person with one job does not wait for another person's hundred. A newcomer joins the
- * current round, or the first pending one for these daemons. The transaction that adds a job owns it until it commits.
+ * current round, or the first pending one for these daemons. Concurrent transactions of one person add their jobs one
+ * after the other, since each must see the turns of the others. The transaction that adds a job owns it until it commits.
  */
-export async function insertJob(
-  db: Db,
-  order: JobOrder,
-  job: Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | 'input' | 'tags'> &
-    Partial<Pick<JobRow, 'background'>> & {
-      /** The imported version that the job uses. It decides the type of provisioner. */
-      template_version_id?: string;
-      /** Of an import. Default: terraform. */
-      provisioner?: string;
-    },
-): Promise<Owned<JobRow>> {
+export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<Owned<JobRow>> {
   const organizationId = organizationOf(order);
   const tags = db.json(job.tags);
-  const alike = db`organization_id = ${organizationId} AND tags_hash = jsonb_hash_extended(${tags}, 0)
-    AND background = ${job.background ?? false} AND ${db.unsafe(PENDING)}`;
+  const kind = db`organization_id = ${organizationId} AND tags_hash = jsonb_hash_extended(${tags}, 0)
+    AND background = ${job.background ?? false}`;
+  const alike = db`${kind} AND ${db.unsafe(PENDING)}`;
   const required = requirement(db, { fileId: job.file_id, versionId: job.template_version_id });
-  const [row] = await db<Owned<JobRow>[]>`
+  const lock = db`SELECT pg_advisory_xact_lock(hashtextextended(${`turn:${job.initiator_id}`}, 0))`;
+  const insert = db<Owned<JobRow>[]>`
     INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, provisioner,
       required_version, terraform_range, background, turn)
     VALUES (${job.id}, ${organizationId}, ${job.initiator_id}, ${job.type}, ${job.file_id},
@@ -63,9 +65,9 @@ export async function insertJob(
       (SELECT required_version FROM ${required}), (SELECT terraform_range FROM ${required}), ${job.background ?? false}, greatest(0,
         (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
         (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
-        (SELECT max(turn) FROM provisioner_jobs WHERE organization_id = ${organizationId}
-          AND started_at IS NOT NULL AND completed_at IS NULL)))
+        (SELECT max(turn) FROM provisioner_jobs WHERE ${kind} AND started_at IS NOT NULL AND completed_at IS NULL)))
     RETURNING *`;
+  const [, [row]] = await together([lock, insert]);
   return row!;
 }
 

@@ -2,6 +2,7 @@
 
 import type { Db } from '../connect.ts';
 import type { ListFilter } from './daemons.ts';
+import { QUEUE_ORDER } from './job-queue.ts';
 import type { JobStatus } from './jobs.ts';
 
 /** Ids of an organization's jobs, newest first. */
@@ -26,10 +27,14 @@ export interface QueuePlace {
   size: number;
 }
 
-/** The position of each of these pending jobs among all pending jobs, whatever daemons may take them. */
+/**
+ * The position of each of these pending jobs among those of its organization, in the order of the queue, whatever daemons
+ * may take them.
+ */
 export async function queuePlaces(db: Db, ids: string[]): Promise<QueuePlace[]> {
   return db<QueuePlace[]>`
-    SELECT * FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS place, count(*) OVER () AS size
+    SELECT * FROM (SELECT id, row_number() OVER (PARTITION BY organization_id ORDER BY ${db.unsafe(QUEUE_ORDER)}) AS place,
+        count(*) OVER (PARTITION BY organization_id) AS size
       FROM provisioner_jobs WHERE started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL) waiting
     WHERE id = ANY(${ids})`;
 }

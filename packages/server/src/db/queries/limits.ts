@@ -1,0 +1,35 @@
+// How much a person or an organization holds of what has a limit. The rules are in app/limits.ts.
+
+import type { Tx } from '../connect.ts';
+
+/** Makes other decisions about the same limit of the same holder wait until the transaction ends. */
+export async function lockLimit(tx: Tx, limit: string, holderId: string): Promise<void> {
+  await tx`SELECT pg_advisory_xact_lock(hashtextextended(${`limit:${limit}:${holderId}`}, 0))`;
+}
+
+/** The person's tokens that have not expired, or with `named: false` the other keys and sessions. */
+export async function countKeys(tx: Tx, userId: string, { named, at }: { named: boolean; at: Date }): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`SELECT count(*)::integer AS count FROM api_keys
+    WHERE user_id = ${userId} AND (login_type = 'token') = ${named} AND expires_at > ${at}`;
+  return row!.count;
+}
+
+export async function countProvisionerKeys(tx: Tx, organizationId: string): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`SELECT count(*)::integer AS count FROM provisioner_keys
+    WHERE organization_id = ${organizationId}`;
+  return row!.count;
+}
+
+export async function countWorkspaces(tx: Tx, ownerId: string): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`SELECT count(*)::integer AS count FROM workspaces
+    WHERE owner_id = ${ownerId} AND NOT deleted`;
+  return row!.count;
+}
+
+/** The jobs that a person posted and no daemon has taken, without those that the server posted by itself. */
+export async function countPendingJobs(tx: Tx, initiatorId: string): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`SELECT count(*)::integer AS count FROM provisioner_jobs
+    WHERE initiator_id = ${initiatorId} AND NOT background
+      AND started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL`;
+  return row!.count;
+}
