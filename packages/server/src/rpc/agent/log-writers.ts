@@ -66,7 +66,11 @@ export function callsAfter(enter: () => Promise<void>, api: AgentCalls, logs: Ag
   const calls = Object.entries<any>(api).map(([name, handler]) => [
     name,
     async (...args: unknown[]) => {
-      entered ??= enter();
+      entered ??= enter().catch((err) => {
+        // the next call, or the next attempt at this one, tries again
+        entered = undefined;
+        throw err;
+      });
       await entered;
       return handler(...args);
     },
