@@ -7,7 +7,7 @@ import { acquiredJobMessage } from '../../app/job/message.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import { withoutCredential } from '../../app/provisioner/credential.ts';
 import { describeUnexpected } from '../../app/unexpected.ts';
-import { isTransient } from '../../db/connect.ts';
+import { INTERNAL_ERROR, isPgError, isTransient } from '../../db/connect.ts';
 import { frozenIdOf } from '../../db/queries/frozen-versions.ts';
 import type { Owned, Ownership } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
@@ -69,8 +69,8 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
           log.debug('the database is unreachable: an acquired job waits', { job_id: job.id, wait_ms }),
       });
     } catch (err) {
-      // the daemon has left, or the database stays away
-      if (call.aborted || isTransient(err)) {
+      // the daemon has left, or the database stays away. Damaged data would fail at the next daemon, too.
+      if (call.aborted || (isTransient(err) && !isPgError(err, INTERNAL_ERROR))) {
         await jobs.putBack(own);
         if (call.aborted) return undefined;
         throw err;

@@ -80,3 +80,28 @@ test('fails a job at once whose message is too big for its daemon', async () => 
     await session.close();
   }
 });
+
+test('fails a job whose data the database cannot read, instead of handing it over for ever', async () => {
+  const version = await pendingVersion(server);
+  await sql.unsafe(`CREATE FUNCTION damaged() RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN
+      RAISE EXCEPTION 'missing chunk number 0 for toast value' USING ERRCODE = 'XX000';
+    END $$;
+    ALTER TABLE files RENAME TO readable_files;
+    CREATE VIEW files AS SELECT id, hash, mimetype, created_by, created_at, required_version, damaged() AS data
+      FROM readable_files`);
+  const { session, daemon } = await join('reader');
+  try {
+    await assert.rejects(async () => (await daemon.acquireJobWithCancel().receive()) ?? {});
+    const { body } = await server.api<{ job: { status: string; error: string } }>(
+      'GET',
+      `/templateversions/${version.id}`,
+    );
+    assert.equal(body.job.status, 'failed');
+    assert.match(body.job.error, /^The job could not be handed to a daemon: /);
+    assert.doesNotMatch(body.job.error, /toast/);
+  } finally {
+    await session.close();
+    await sql.unsafe('DROP VIEW files; ALTER TABLE readable_files RENAME TO files; DROP FUNCTION damaged');
+    await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+  }
+});
