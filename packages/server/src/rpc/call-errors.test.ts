@@ -5,7 +5,8 @@ import { pendingVersion, startTestServer, type TestServer } from '@platform/test
 import { createDrpcClient, type DrpcError } from '@platform/wire/drpc';
 import { JOB_ERRORS } from '@platform/wire/job-errors';
 import { JobControl } from '@platform/wire/proto/platform_provisioner';
-import { READ_ONLY } from '../db/connect.ts';
+import { INTERNAL_ERROR, READ_ONLY } from '../db/connect.ts';
+import { describeCallError } from './call-errors.ts';
 import { patient } from './patience.ts';
 import { joinDaemon } from './testing/daemons.ts';
 
@@ -122,4 +123,14 @@ test('a call gives up when the database fails for too long, and says so first', 
   const context = { signal: new AbortController().signal, metadata: {}, endWithClose: () => {} };
   await assert.rejects((call.finish as (...args: unknown[]) => Promise<unknown>)({}, context), { code: READ_ONLY });
   assert.equal(gaveUp, 1);
+});
+
+test('a daemon of ours repeats a call that makes PostgreSQL itself fail for a limited time only', async () => {
+  const raise = (code: string) =>
+    server.services.sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'fault' USING ERRCODE = '${code}'; END $$`).then(
+      () => assert.fail('it succeeded'),
+      (err: unknown) => describeCallError(log, { coded: true })(err, 'finish').code,
+    );
+  assert.equal(await raise(INTERNAL_ERROR), JOB_ERRORS.failed);
+  assert.equal(await raise(READ_ONLY), 0);
 });

@@ -4,7 +4,7 @@ import { DrpcError } from '@platform/wire/drpc';
 import { JOB_ERRORS } from '@platform/wire/job-errors';
 import { NotOwned } from '../app/job/complete.ts';
 import { describeUnexpected } from '../app/unexpected.ts';
-import { isRejectedData } from '../db/connect.ts';
+import { INTERNAL_ERROR, isPgError, isRejectedData } from '../db/connect.ts';
 
 interface Described {
   code: number;
@@ -30,6 +30,8 @@ export function describeCallError(log: Logger, { coded = false } = {}): (err: un
 
 function codeOf(err: unknown, code: string): number {
   if (err instanceof NotOwned) return JOB_ERRORS.notOwned;
+  // the result itself may cause it, and the daemon's heartbeats would keep the job for ever
+  if (isPgError(err, INTERNAL_ERROR)) return JOB_ERRORS.failed;
   if (PASSING.has(code)) return 0;
   return code === 'internal' && !isRejectedData(err) ? JOB_ERRORS.failed : JOB_ERRORS.rejected;
 }
