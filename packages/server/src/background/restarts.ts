@@ -3,7 +3,7 @@ import { type Services, systemContext } from '../app/context.ts';
 import { TemplateTurns } from '../app/template-turns.ts';
 import { startAgain } from '../app/workspace-build/restart.ts';
 import { systemTask } from '../authz/proofs.ts';
-import { isUnreachable } from '../db/connect.ts';
+import { isTransient } from '../db/connect.ts';
 import { anyRestarts, type DueRestart, dropRestarts, dueRestarts } from '../db/queries/restarts.ts';
 
 /** How often to look without an event, which may be lost. */
@@ -44,7 +44,7 @@ export function restartsTask(services: Services): BackgroundTask {
       const end = clock.monotonic() + LONGEST_RUN_MS;
       let maybeMore = false;
       try {
-        while (!signal.aborted && !failures.some(isUnreachable)) {
+        while (!signal.aborted && !failures.some(isTransient)) {
           const late = clock.monotonic() > end;
           const without = turns.templates;
           const due = late ? [] : await dueRestarts(sql, AT_ONCE, without);

@@ -4,7 +4,7 @@ import { actOn } from '../app/schedule/act.ts';
 import { decide } from '../app/schedule/decide.ts';
 import { TemplateTurns } from '../app/template-turns.ts';
 import { systemTask } from '../authz/proofs.ts';
-import { isUnreachable } from '../db/connect.ts';
+import { isTransient } from '../db/connect.ts';
 import { type DueWorkspace, dueWorkspaces, type Look, storeLooks } from '../db/queries/schedules.ts';
 
 /**
@@ -67,7 +67,7 @@ export function schedulesTask(services: Services): BackgroundTask {
       const turns = new TemplateTurns<DueWorkspace>({ most: CONCURRENT }, async (row) => {
         await actOn(ctx, row).catch((err) => void failures.push(err));
       });
-      const isOver = () => signal.aborted || clock.monotonic() > end || failures.some(isUnreachable);
+      const isOver = () => signal.aborted || clock.monotonic() > end || failures.some(isTransient);
       let nextLook = clock.monotonic();
       let maybeMore = false;
       try {

@@ -2,7 +2,7 @@ import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { AppError, isAppError } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
-import { isUnreachable } from '../../db/connect.ts';
+import { isTransient } from '../../db/connect.ts';
 import { versionRules } from '../../db/queries/build-sources.ts';
 import { latestBuild } from '../../db/queries/builds.ts';
 import { onlineDaemons } from '../../db/queries/daemons.ts';
@@ -143,7 +143,7 @@ async function take(ctx: Ctx, step: TemplateStep): Promise<boolean> {
     if (step.kind === 'delete') return await removePrebuild(ctx, step.workspaceId, step.template_id);
     return await createPrebuild(ctx, step.presetId, step);
   } catch (err) {
-    if (isUnreachable(err) || ctx.signal.aborted) throw err;
+    if (isTransient(err) || ctx.signal.aborted) throw err;
     ctx.log.warn('could not begin a build of a pool', { ...step, err });
     if (step.kind === 'create') {
       const error = attemptError(err);
