@@ -35,8 +35,17 @@ const opensEditor = (url: string): boolean => URL.canParse(url) && EDITOR_SCHEME
 export function listedUrl(app: { url: string | null; external: boolean }, agent: { parent_id: string | null }): string {
   const url = app.url ?? '';
   if (!app.external || !url.includes(TOKEN_PLACE)) return url;
-  return agent.parent_id === null && opensEditor(url) ? url : url.replaceAll(TOKEN_PLACE, '');
+  return agent.parent_id === null && opensEditor(url) ? url : withoutPlace(url);
 }
+
+/**
+ * A link without the place for a token. Removing the inner one of `$SESSION$SESSION_TOKEN_TOKEN` leaves another. Such a link
+ * has no honest use, and loses its dollar signs.
+ */
+const withoutPlace = (url: string): string => {
+  const shorter = url.replaceAll(TOKEN_PLACE, '');
+  return shorter.includes(TOKEN_PLACE) ? shorter.replaceAll('$', '') : shorter;
+};
 
 /**
  * The address that opens an external app, with a new session token of the caller where the template asks for one.
