@@ -206,6 +206,28 @@ test('a build cannot report the machine or the agent token of another workspace'
   assert.equal((await proof('i-victim')).status, 200);
 });
 
+test('a stopped workspace keeps its machine, although the stop reports no agent', async () => {
+  const { workspace } = await workspaceOn('sleeper', 'i-asleep');
+  const order = async (transition: string) => {
+    const path = `/workspaces/${workspace.id}/builds`;
+    assert.equal((await server.api('POST', path, { body: { transition } })).status, 201);
+  };
+  await order('stop');
+  await finishBuild([]);
+  assert.equal((await builtWith('sneak', [agentOf('i-asleep')])).job.status, 'failed');
+  // the machine may boot before its build ends
+  assert.equal((await proof('i-asleep')).status, 400);
+  await order('start');
+  await finishBuild([agentOf('i-asleep')]);
+  assert.equal((await proof('i-asleep')).status, 200);
+  // a start with a new machine gives up the old one
+  await order('stop');
+  await finishBuild([]);
+  await order('start');
+  await finishBuild([agentOf('i-new')]);
+  assert.equal((await builtWith('later', [agentOf('i-asleep')])).job.status, 'succeeded');
+});
+
 test('of two builds that report one machine at the same time, one fails', async () => {
   const builds: string[] = [];
   const jobs = [];

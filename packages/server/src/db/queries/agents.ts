@@ -128,7 +128,10 @@ export async function lockCredentials(tx: Tx, { tokens, instanceIds }: AgentCred
     ORDER BY k) locks`;
 }
 
-/** The oldest agent of another workspace that has one of these credentials and may report, if there is one. */
+/**
+ * The oldest agent of another workspace that has one of these credentials, if there is one. A stopped workspace keeps
+ * those of its last start, because its machine may stay and a stop often reports no agents.
+ */
 export async function othersWithCredentials(
   tx: Tx,
   job: Owned<JobRow>,
@@ -138,7 +141,10 @@ export async function othersWithCredentials(
     FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
     JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
     WHERE (a.auth_token = ANY(${[...tokens]}::text[]::uuid[]) OR a.auth_instance_id = ANY(${[...instanceIds]}))
-      AND ${MAY_REPORT(tx)} AND w.id <> (SELECT own.workspace_id FROM workspace_builds own WHERE own.job_id = ${job.id})
+      AND NOT w.deleted AND NOT a.deleted AND NOT EXISTS (
+        SELECT FROM workspace_builds n JOIN provisioner_jobs j ON j.id = n.job_id WHERE n.workspace_id = w.id
+          AND n.build_number > b.build_number AND n.transition = 'start' AND j.job_status = 'succeeded')
+      AND w.id <> (SELECT own.workspace_id FROM workspace_builds own WHERE own.job_id = ${job.id})
     ORDER BY a.created_at LIMIT 1`;
 }
 
