@@ -274,11 +274,15 @@ test('the address of an account that it did not make is changed only after the f
   assert.equal(early.status, 403);
   assert.match(early.body.detail!, /^The person of the account "rae" has not signed in yet/);
   assert.equal((await scim('PATCH', `/Users/${id}`, { name: { formatted: 'Rae R' } })).status, 200);
+  // the same address in another case, as directories store it, does not move it
+  const emails = [{ value: 'Rae@example.com', primary: true }];
+  const taken = await scim('POST', '/Users', { userName: 'Rae@example.com', emails, active: true });
+  assert.deepEqual([taken.status, taken.body.id], [200, id], JSON.stringify(taken.body));
   await sql`INSERT INTO user_links (user_id, login_type, linked_id, access_token, refresh_token, claims)
     VALUES (${id}, 'oidc', 'rae', '', '', '{}')`;
   assert.equal((await scim('PATCH', `/Users/${id}`, move)).status, 200);
   assert.equal((await account(id)).email, 'evil@corp.example');
-  await movedMail('rae@example.com');
+  await movedMail('Rae@example.com');
 });
 
 test('the last owner stays, also where the owner signs in with the provider', async () => {

@@ -171,7 +171,9 @@ export async function changeScimUser(ctx: Ctx, id: string, input: ScimChange): P
   const user = await find(ctx, id);
   const before = await getScimUser(ctx, id);
   const email = input.email ?? user.email;
-  await ctx.sql.begin((tx) => checkManaged(tx, user, email !== user.email));
+  // an address in another case is the same one
+  const movesAddress = email.toLowerCase() !== user.email.toLowerCase();
+  await ctx.sql.begin((tx) => checkManaged(tx, user, movesAddress));
   if (email !== user.email) checkEmail(email);
   const name = input.name === undefined ? user.name : fullName(input.name);
   // a person who comes back is dormant until they sign in
@@ -185,9 +187,9 @@ export async function changeScimUser(ctx: Ctx, id: string, input: ScimChange): P
       fields: { scim: true },
       async write(tx, person) {
         // its login type may have changed since
-        await checkManaged(tx, user, email !== user.email);
+        await checkManaged(tx, user, movesAddress);
         await setProvisionedProfile(tx, person, { email, name });
-        if (email !== user.email) {
+        if (movesAddress) {
           await notifyEmailChanged(ctx, tx, user, { after: email, initiator: 'The provisioning client' });
         }
         if (status === user.status) return;
