@@ -146,7 +146,11 @@ test('jobs that a person posts at the same time take turns with those of others,
   await Promise.all(Array.from({ length: 20 }, (_, n) => post(ada!, `burst-${n}`)));
   const mine = await post(ben!, 'alone');
   const [organization] = await server.services.sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  const places = await queuePlaces(server.services.sql, [{ organization: organization!.id, queue: 0, tags, provisioners: ['terraform'] }], [mine]);
+  const places = await queuePlaces(
+    server.services.sql,
+    [{ organization: organization!.id, queue: 0, tags, provisioners: ['terraform'] }],
+    [mine],
+  );
   assert.deepEqual([...places], [{ id: mine, position: 2, size: 21 }]);
   const take = () =>
     acquireJob(server.services.sql, {

@@ -1,4 +1,4 @@
-// How much a person or an organization holds of what has a limit. The rules are in app/limits.ts.
+// The numbers that limits apply to: tokens, keys, workspaces and jobs of a person or an organization. See app/limits.ts.
 
 import type { Tx } from '../connect.ts';
 
