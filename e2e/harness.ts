@@ -191,6 +191,9 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
     CODER_VERBOSE: 'true',
     CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
+    // a test or a benchmark may build hundreds of workspaces as one person
+    CODER_MAX_WORKSPACES_PER_USER: '0',
+    CODER_MAX_PENDING_JOBS_PER_USER: '0',
     // at the end of a test, a stopped server does not wait for builds
     CODER_PROVISIONER_DRAIN_TIMEOUT: '0',
     CODER_SHUTDOWN_DELAY: '0s',

@@ -77,6 +77,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
       CODER_PROVISIONER_DAEMONS: '0',
       CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
+      // a test or a benchmark may build hundreds of workspaces as one person
+      CODER_MAX_WORKSPACES_PER_USER: '0',
+      CODER_MAX_PENDING_JOBS_PER_USER: '0',
       ...options.env,
     },
   });
