@@ -5,6 +5,9 @@ import { type CompletedJob, CompletedJobSchema } from '@platform/wire/proto/prov
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
+/** Parameters, or presets, of a template version. */
+export const MAX_PARAMETERS = 1_000;
+
 /** The bounds of the results of a job. Lists read the rows that store them. */
 const JOB_BOUNDS: MessageBounds = {
   text: 8 * KIB,
@@ -22,7 +25,12 @@ const JOB_BOUNDS: MessageBounds = {
     'Metadata.value': 64 * KIB,
     'App.command': 64 * KIB,
   },
-  lists: { 'WorkspaceBuild.timings': 100_000 },
+  lists: {
+    'WorkspaceBuild.timings': 100_000,
+    // as many as a request can set. Each form and each build evaluates all of them
+    'TemplateImport.rich_parameters': MAX_PARAMETERS,
+    'TemplateImport.presets': MAX_PARAMETERS,
+  },
   // that of the columns
   numbers: { least: -2_147_483_648, most: 2_147_483_647 },
   // times outside of any calendar are left out

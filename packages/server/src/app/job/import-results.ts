@@ -14,6 +14,7 @@ import {
   setHasAiTask,
   versionOfJob,
 } from '../../db/queries/version-contents.ts';
+import { together } from '../../db/together.ts';
 import type { Services } from '../context.ts';
 import { imageAddress } from '../image-address.ts';
 import { storeExternalAuth } from '../template/external-auth.ts';
@@ -55,7 +56,7 @@ export async function storeImport(
   await insertModules(tx, job, 'start', done.startModules);
   // daemons from API 1.15 on report the modules once for both
   await insertModules(tx, job, 'stop', done.stopModules.length > 0 ? done.stopModules : done.startModules);
-  for (const parameter of done.richParameters) await insertParameter(tx, version, toParameter(parameter));
+  await together(done.richParameters.map((parameter) => insertParameter(tx, version, toParameter(parameter))));
   for (const preset of done.presets) {
     await insertPreset(tx, version, {
       name: preset.name,
