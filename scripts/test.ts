@@ -47,7 +47,7 @@ process.env['NODE_COMPILE_CACHE'] = join(cacheDir, 'compiled');
 
 // stays after the run, unlike the folder for files that tests leave behind
 const flakyOutputs = process.env['FLAKY_OUTPUTS'] ?? join(tmpdir(), `flaky-${process.pid}`);
-// imports that run under a uid of their own do not see /tmp
+// imports that run under a separate uid do not see /tmp
 const PLACE = process.getuid?.() === 0 ? '/var/lib' : tmpdir();
 // files that tests leave behind are removed with this folder
 const temporary = mkdtempSync(join(PLACE, 't-'));

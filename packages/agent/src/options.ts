@@ -47,7 +47,7 @@ export interface AgentOptions {
   devcontainerAutostart?: boolean;
   /**
    * The path of the socket for programs in the workspace. Default: upstream's. If another agent uses it, the agent takes
-   * a path of its own. Programs find either in CODER_AGENT_SOCKET_PATH. Empty: no socket.
+   * a private path. Programs find either in CODER_AGENT_SOCKET_PATH. Empty: no socket.
    */
   socketPath?: string;
   /** Rejects SFTP, and commands such as scp and rsync. */

@@ -23,7 +23,7 @@ export interface LocalSocket {
 }
 
 /**
- * Listens at `wanted`, or if another agent of this machine listens there, at a path of its own. Other users cannot
+ * Listens at `wanted`, or if another agent of this machine listens there, at a private path. Other users cannot
  * connect: the socket gets its mode in a private directory before it moves to a shared one.
  */
 export function startLocalSocket({ wanted, log }: { wanted: string; log: Logger }): LocalSocket {

@@ -1,7 +1,7 @@
 import { visible } from '@platform/kit/visible';
 
 /**
- * What this program writes to a terminal is made of its own words and styles, and of texts that come from the server, a
+ * What this program writes to a terminal consists of its words and styles, and of texts that come from the server, a
  * template or a workspace. Those texts may hold escape sequences that set the title, write the clipboard or hide other
  * text. So everything that is printed counts as foreign, with two exceptions that carry a mark: the styles of `styleOf`,
  * and the colors of log lines. The mark is random, so that no text can contain it.

@@ -93,7 +93,7 @@ export interface DaemonOptions {
   link?: ServerLink | undefined;
   /** The socket of the launcher, which starts builds under uids of their own; see isolation/protocol.ts. */
   launcherPath?: string | undefined;
-  /** A folder of the daemon for the sockets that builds with uids of their own connect to. */
+  /** A folder of the daemon for the sockets that builds with separate uids connect to. */
   socketsDir?: string | undefined;
 }
 

@@ -27,7 +27,7 @@ const skip = process.getuid?.() === 0 ? false : 'needs root';
 const OLD = 64_101;
 const block = { first: 1_880_000_000, count: SPARE_UIDS + 20 };
 
-/** The folders of an installation of the release before builds had uids of their own, with homes of workspaces. */
+/** The folders of an installation of the release before builds had separate uids, with homes of workspaces. */
 function installation(t: TestContext, names: string[]) {
   const base = mkdtempSync(join(tmpdir(), 'platform-earlier-'));
   t.after(() => rmSync(base, { recursive: true, force: true }));

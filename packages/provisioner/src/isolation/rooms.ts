@@ -25,7 +25,7 @@ const OPEN = 'while [ $# -gt 1 ]; do mount --bind "$1" "$2" || exit 1; shift 2; 
  * LD_PRELOAD is one. Changes the folder with the rights of the build.
  */
 const ENTER = 'eval "$(cat <&3)"; exec 3<&-; cd -- "$1" && shift && exec "$@"';
-/** Names that a shell can export. It cannot assign to some of its own. */
+/** Names that a shell can export. It cannot assign to some of its variables. */
 const EXPORTABLE = /^(?!(?:_|UID|EUID|PPID|SHELLOPTS|BASHOPTS)$)[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** The folders of this system that everybody can write. */

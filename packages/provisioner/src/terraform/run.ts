@@ -37,7 +37,7 @@ const SOCKETS_NOTE = 'sockets';
 
 /**
  * Creates a directory of mode 0700 for a provider's socket: in the session's directory if the path is short enough,
- * otherwise a temporary one, for builds with uids of their own in `shared`. The session stores the path of a temporary one, because a killed daemon does not remove
+ * otherwise a temporary one, for builds with separate uids in `shared`. The session stores the path of a temporary one, because a killed daemon does not remove
  * it.
  */
 export function socketDir(sessionDir: string, shared?: string): { path: string; remove(): void } {

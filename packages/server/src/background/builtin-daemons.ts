@@ -112,7 +112,7 @@ interface Isolated {
   launcherCommand: readonly string[];
 }
 
-/** @throws NotIsolatedError if the daemons cannot have a user of their own. */
+/** @throws NotIsolatedError if the daemons cannot have a separate user. */
 function isolated({ command, launcherCommand, configDir }: BuiltinDaemonsOptions): Isolated {
   if (!launcherCommand) throw new NotIsolatedError('This server has no program that starts builds under other uids.');
   let uids: UidBlock;

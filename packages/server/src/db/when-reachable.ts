@@ -15,7 +15,7 @@ export interface Patience {
 }
 
 /**
- * Runs it, and again while the database is unreachable or fails for a reason of its own, for up to five minutes. An
+ * Runs it, and again while the database is unreachable or fails for an internal reason, for up to five minutes. An
  * interrupted run may have written, so a run that writes must be able to run twice. Ends immediately when this server has
  * closed its own connections.
  */

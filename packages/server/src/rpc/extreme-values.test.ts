@@ -13,7 +13,7 @@ import { dialAgent, makeAgents } from './testing/agents.ts';
 import { type JoinedDaemon, joinDaemon } from './testing/daemons.ts';
 
 // Daemons and agents send every field with extreme values. The server stores them, corrects them or rejects them with a
-// sentence of its own. No value reaches a column that cannot hold it.
+// sentence of the server. No value reaches a column that cannot hold it.
 
 const PSK = 'extreme test key';
 const lines: string[] = [];

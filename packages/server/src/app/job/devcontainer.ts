@@ -23,7 +23,7 @@ export function devcontainerScript(container: Pick<Devcontainer, 'workspaceFolde
   ].join('\n');
 }
 
-/** Whether the template gives the agent in a dev container parts of its own, so that the build has to create it. */
+/** Whether the template gives the agent in a dev container separate parts, so that the build has to create it. */
 export const hasOwnParts = ({ apps, scripts, envs }: Devcontainer): boolean =>
   apps.length + scripts.length + envs.length > 0;
 
