@@ -6,6 +6,7 @@ import {
   createPerson,
   failTaken,
   finishImport,
+  holdTask,
   pendingVersion,
   startTestServer,
   type TestServer,
@@ -30,6 +31,8 @@ const ALL: Got = { sessionToken: true, sshKey: true, oidcToken: true, account: t
 const NONE: Got = { sessionToken: false, sshKey: false, oidcToken: false, account: false };
 
 let server: TestServer;
+/** Lets the server's own task of schedules run again. The tests begin automatic builds themselves. */
+let letSchedulesAct: () => Promise<void>;
 let owner: { id: string; token: string };
 let admin: { id: string; token: string };
 before(async () => {
@@ -44,6 +47,7 @@ before(async () => {
       CODER_EXTERNAL_AUTH_0_TOKEN_URL: 'http://127.0.0.1:9/login/oauth/token',
     },
   });
+  letSchedulesAct = await holdTask(server, 'schedules');
   owner = await createPerson(server, 'alice');
   admin = await createPerson(server, 'mallory');
   const organization = await server.api<{ id: string }>('GET', '/organizations/default');
@@ -57,7 +61,10 @@ before(async () => {
   await sql`INSERT INTO external_auth_links (provider_id, user_id, access_token, refresh_token)
     VALUES ('git', ${owner.id}, ${storedText(vault.seal('of-the-account'))}, '')`;
 });
-after(() => server.stop());
+after(async () => {
+  await letSchedulesAct();
+  await server.stop();
+});
 
 const READS_ALL = 'output "x" { value = data.coder_workspace_owner.me }';
 const PARAMETERS = [
