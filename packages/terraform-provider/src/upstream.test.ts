@@ -24,7 +24,7 @@ function differences(want: unknown, have: unknown, at: string): string[] {
   });
 }
 
-const TASKS = 'upstream deprecates tasks for a feature of its own, which does not exist here';
+const TASKS = 'upstream deprecates tasks for another feature, which does not exist here';
 /** Where this provider differs on purpose, and why. */
 const DIFFERENT: Record<string, string> = {
   "data_source_schemas.coder_secret: not in upstream's schema": 'templates written for versions 2.16 and 2.17',

@@ -74,7 +74,7 @@ export interface BuiltinDaemons {
 }
 
 /**
- * Runs the built-in daemons in a process of their own, starts it again when it dies, and keeps secrets from it. A server
+ * Runs the built-in daemons in a separate process, starts it again when it dies, and keeps secrets from it. A server
  * that runs as root runs them only under their own uids: without these, templates would run as root, so there are no
  * built-in daemons, and `problem` says why.
  */
