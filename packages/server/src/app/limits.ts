@@ -68,13 +68,21 @@ export const requireWorkspaceRoom = ({ config }: Ctx, tx: Tx, owner: { id: strin
   });
 
 /**
- * Checks the number of a person's pending jobs after one was inserted in this transaction. `insertJob` makes others of the
- * same person wait.
+ * How many jobs below the limit the count becomes exact. Fewer transactions of one person run at a time, so that they
+ * cannot pass it together.
+ */
+const EXACT_FROM = 100;
+
+/**
+ * Checks the number of a person's pending jobs after one was inserted in this transaction. Close to the limit, the check of
+ * a concurrent request waits for this transaction. It must not insert another job afterwards.
  * @throws AppError `rate_limited`
  */
 export async function requirePendingJobRoom({ config }: Ctx, tx: Tx, initiatorId: string): Promise<void> {
   const max = config.maxPendingJobsPerUser;
   if (max <= 0) return;
+  if ((await countPendingJobs(tx, initiatorId)) <= max - EXACT_FROM) return;
+  await lockLimit(tx, 'pending jobs', initiatorId);
   if ((await countPendingJobs(tx, initiatorId)) <= max) return;
   throw new AppError(
     'rate_limited',

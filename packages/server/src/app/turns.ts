@@ -18,9 +18,9 @@ export async function inTurn<T>(key: string, work: () => Promise<T>): Promise<T>
 
 /**
  * Runs a transaction that makes other transactions of the same person wait. On this server they wait without a database
- * connection, so that one person's requests cannot take all connections.
+ * connection, so that one person's requests cannot take all connections. `about`: only those with the same text wait.
  */
-export function beginInTurn<T>({ actor, sql }: Ctx, run: (tx: Tx) => Promise<T>): Promise<T> {
+export function beginInTurn<T>({ actor, sql }: Ctx, run: (tx: Tx) => Promise<T>, about = ''): Promise<T> {
   const begin = async () => (await sql.begin(run)) as T;
-  return actor.kind === 'user' ? inTurn(`transaction ${actor.id}`, begin) : begin();
+  return actor.kind === 'user' ? inTurn(`transaction ${actor.id} ${about}`, begin) : begin();
 }

@@ -5,7 +5,7 @@ import { requiredVersions } from '@platform/hcl';
 import { parseVersion } from '@platform/kit/version';
 import { allowedVersions, type VersionRange, versionNumber } from '@platform/kit/version-constraint';
 import type { Db } from '../../db/connect.ts';
-import { fileData, lacksRequiredVersion, setRequiredVersion } from '../../db/queries/files.ts';
+import { type FileTraits, fileData, namesWorkspaceTags, setFileTraits } from '../../db/queries/files.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { VersionPlace } from '../../db/queries/template-versions.ts';
 import { readTar } from '../file/archive.ts';
@@ -29,19 +29,21 @@ const numbersOf = (engines: readonly string[]): number[] =>
     .map((text) => versionNumber(parseVersion(text.split(' ')[1]!)!.version))
     .filter((number) => number !== undefined);
 
-/** Stores which versions of Terraform the archive of a new version allows, if no import of it has before. Fetched modules come later. */
-export async function noteRequiredVersion(db: Db, place: VersionPlace, fileId: string): Promise<void> {
-  if (!(await lacksRequiredVersion(db, fileId))) return;
+/**
+ * Looks at the archive of a new version, if no import of it has before, and stores which versions of Terraform it allows.
+ * Fetched modules come later. Returns whether the archive may name tags for its workspaces.
+ */
+export async function lookAtFile(db: Db, place: VersionPlace, fileId: string): Promise<{ namesTags: boolean }> {
+  const known = await namesWorkspaceTags(db, fileId);
+  if (known !== undefined) return { namesTags: known };
   const archive = await fileData(db, fileId);
-  await setRequiredVersion(db, place, fileId, await requirementOf(archive ? [archive] : []));
+  const namesTags = archive?.includes('coder_workspace_tags') ?? false;
+  const requirement = await requirementOf(archive ? [archive] : []);
+  await setFileTraits(db, place, fileId, { ...requirement, namesWorkspaceTags: namesTags });
+  return { namesTags };
 }
 
-export interface Requirement {
-  /** For people. Empty: every version. */
-  text: string;
-  /** As PostgreSQL writes it. Null: every version. */
-  range: string | null;
-}
+export type Requirement = Pick<FileTraits, 'text' | 'range'>;
 
 /** Which versions of Terraform a template allows: its archive, and that of its fetched modules if there are any. */
 export async function requirementOf(archives: readonly Buffer[]): Promise<Requirement> {

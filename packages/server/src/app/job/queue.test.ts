@@ -163,6 +163,35 @@ test('jobs that a person posts at the same time take turns with those of others,
   await server.services.sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
+test("a person's posts for other daemons do not wait for an open transaction", async () => {
+  const { sql } = server.services;
+  const { job } = await pendingVersion(server, { tags: { open: 'first' } });
+  const opened = Promise.withResolvers<void>();
+  const close = Promise.withResolvers<void>();
+  const open = sql.begin(async (tx) => {
+    const [given] = await tx<{ initiator_id: string; organization_id: string; file_id: string; tags: Tags }[]>`
+      SELECT initiator_id, organization_id, file_id, tags FROM provisioner_jobs WHERE id = ${job.id}`;
+    const { organization_id: organizationId, ...rest } = given!;
+    const place = authorize(systemContext(server.services, 'test'), 'create', { type: 'template', organizationId });
+    await insertJob(tx, place, { ...rest, id: crypto.randomUUID(), type: 'template_version_import', input: {} });
+    opened.resolve();
+    await close.promise;
+  });
+  await opened.promise;
+  let posted = false;
+  const waits = pendingVersion(server, { tags: { open: 'first' } }).then(() => {
+    posted = true;
+  });
+  try {
+    await pendingVersion(server, { tags: { open: 'second' } });
+    assert.equal(posted, false);
+  } finally {
+    close.resolve();
+    await Promise.all([open, waits]);
+  }
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+});
+
 test('a round of one kind of daemon does not move newcomers at another', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;

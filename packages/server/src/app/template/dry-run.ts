@@ -8,6 +8,7 @@ import { AppError, checkName } from '@platform/kit';
 import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
+import type { Tx } from '../../db/connect.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
 import { type JobRow, jobById } from '../../db/queries/jobs.ts';
 import type { Ctx } from '../context.ts';
@@ -53,7 +54,7 @@ export async function createDryRun(
   };
   const parameters = await withAnswers(ctx, (answers) => buildValues(ctx, ctx.sql, answers, choice));
   const id = crypto.randomUUID();
-  await beginInTurn(ctx, async (tx) => {
+  const post = async (tx: Tx) => {
     const job = await postJob(ctx, tx, place, {
       id,
       initiator_id: actorId,
@@ -68,7 +69,8 @@ export async function createDryRun(
       tags: imported.tags,
     });
     await announcePending(ctx, tx, job);
-  });
+  };
+  await beginInTurn(ctx, post, JSON.stringify(imported.tags));
   return toApiJob(ctx, ctx.sql, id);
 }
 

@@ -25,7 +25,7 @@ export async function namedTags(
   }: { fileId: string; organizationId: string; activeVersionId: string | undefined; given: readonly NameValue[] },
 ): Promise<Tags> {
   const archive = await fileData(ctx.sql, fileId);
-  if (!archive?.includes('coder_workspace_tags')) return {};
+  if (!archive) return {};
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const owner = actorId ? await previewOwner(ctx.sql, actorId, organizationId) : undefined;
   const before = activeVersionId ? await variableValues(ctx.sql, activeVersionId) : [];

@@ -1,12 +1,12 @@
 import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/contract';
 import { AppError, checkVersionName } from '@platform/kit';
 import { allow, authorize } from '../../authz/authorize.ts';
-import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { readableFile } from '../file/files.ts';
-import { noteRequiredVersion } from '../job/engines.ts';
+import { lookAtFile } from '../job/engines.ts';
 import { announcePending, postJob } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
 import { locateOrganization } from '../organization/find.ts';
@@ -41,12 +41,12 @@ export async function createVersion(
   const versionId = crypto.randomUUID();
   const jobId = crypto.randomUUID();
   const tags = mutateTags(actorId, input.tags ?? {});
-  await noteRequiredVersion(ctx.sql, place, fileId);
+  const { namesTags } = await lookAtFile(ctx.sql, place, fileId);
   const given = input.user_variable_values ?? [];
   const activeVersionId = template?.active_version_id;
-  const named = await namedTags(ctx, { fileId, organizationId, activeVersionId, given });
+  const named = namesTags ? await namedTags(ctx, { fileId, organizationId, activeVersionId, given }) : {};
   try {
-    await beginInTurn(ctx, async (tx) => {
+    const post = async (tx: Tx) => {
       const job = await postJob(ctx, tx, place, {
         id: jobId,
         initiator_id: actorId,
@@ -71,7 +71,8 @@ export async function createVersion(
         after: { id: versionId, name, template_id: template?.id, created_by: actorId },
       });
       await announcePending(ctx, tx, job);
-    });
+    };
+    await beginInTurn(ctx, post, JSON.stringify(tags));
   } catch (err) {
     if (!isPgError(err, UNIQUE_VIOLATION)) throw err;
     throw new AppError(

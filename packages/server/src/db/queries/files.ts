@@ -71,20 +71,31 @@ export async function fileData(db: Db, id: string): Promise<Buffer<ArrayBuffer> 
   return data;
 }
 
-/** Whether nobody has looked which version of Terraform the template in a file requires. */
-export async function lacksRequiredVersion(db: Db, id: string): Promise<boolean> {
-  const rows = await db`SELECT FROM files WHERE id = ${id} AND required_version IS NULL`;
-  return rows.length > 0;
+/** What is known of the template in a file since its first import. */
+export interface FileTraits {
+  /** Which versions of Terraform it requires, for people. Empty: every version. */
+  text: string;
+  /** The same, as PostgreSQL writes it. Null: every version. */
+  range: string | null;
+  /** Whether it contains the word `coder_workspace_tags`. */
+  namesWorkspaceTags: boolean;
 }
 
-/** Stores which versions of Terraform the template in a file allows. */
-export async function setRequiredVersion(
+/** Whether the template in a file may name tags for its workspaces. Undefined if nobody has looked at the file. */
+export async function namesWorkspaceTags(db: Db, id: string): Promise<boolean | undefined> {
+  const [row] = await db<{ names: boolean | null }[]>`SELECT names_workspace_tags AS names FROM files WHERE id = ${id}`;
+  return row?.names ?? undefined;
+}
+
+/** Stores what a look at the template in a file found. */
+export async function setFileTraits(
   db: Db,
   _importer: VersionPlace,
   id: string,
-  { text, range }: { text: string; range: string | null },
+  { text, range, namesWorkspaceTags: names }: FileTraits,
 ): Promise<void> {
-  await db`UPDATE files SET required_version = ${text}, terraform_range = ${range}::int8multirange WHERE id = ${id}`;
+  await db`UPDATE files SET required_version = ${text}, terraform_range = ${range}::int8multirange,
+    names_workspace_tags = ${names} WHERE id = ${id}`;
 }
 
 /** In a FROM: the Terraform versions that a template allows. Those of an imported version include its modules. */

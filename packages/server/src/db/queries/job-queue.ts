@@ -44,8 +44,8 @@ export type NewJob = Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | '
 /**
  * Adds a job to the queue. Users take turns. Each further job of a user for the same daemons goes a round later than
  * the one before, so that a person with one job does not wait for another person's hundred. A newcomer joins the
- * current round, or the first pending one for these daemons. Concurrent transactions of one person add their jobs one
- * after the other, since each must see the turns of the others. The transaction that adds a job owns it until it commits.
+ * current round, or the first pending one for these daemons. Concurrent transactions of one person add their jobs for the
+ * same daemons one after the other, since each must see the turns of the others. The transaction that adds a job owns it until it commits.
  */
 export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<Owned<JobRow>> {
   const organizationId = organizationOf(order);
@@ -54,7 +54,8 @@ export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<O
     AND background = ${job.background ?? false}`;
   const alike = db`${kind} AND ${db.unsafe(PENDING)}`;
   const required = requirement(db, { fileId: job.file_id, versionId: job.template_version_id });
-  const lock = db`SELECT pg_advisory_xact_lock(hashtextextended(${`turn:${job.initiator_id}`}, 0))`;
+  const lock = db`SELECT pg_advisory_xact_lock(
+    hashtextextended(${`turn:${organizationId}:${job.initiator_id}`}, jsonb_hash_extended(${tags}, 0)))`;
   const insert = db<Owned<JobRow>[]>`
     INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags, provisioner,
       required_version, terraform_range, background, turn)
