@@ -90,6 +90,31 @@ test('announces and explains an agent that has not connected at its deadline', a
   assert.deepEqual(listed?.latest_build.resources, []);
 });
 
+test('finds the unhealthy workspaces by their status, whatever the reason', async () => {
+  const found = async () => {
+    const { body } = await server.api<WorkspacesResponse>('GET', '/workspaces?q=status:unhealthy');
+    assert.ok(body.workspaces.every(({ health }) => !health.healthy));
+    return body.workspaces.map(({ name }) => name).filter((name) => name.startsWith('sick-'));
+  };
+  await started('sick-waits');
+  const silent = await started('sick-silent', { connectionTimeoutSeconds: 1 });
+  await eventually('its time is over', async () => (await silent.look()).status === 'timeout');
+  const script = await started('sick-script');
+  const { session, rpc } = await connect(script.token);
+  await eventually('connected', async () => (await script.look()).status === 'connected');
+  assert.deepEqual(await found(), ['sick-silent']);
+  const changedAt = timestampFromDate(new Date());
+  await rpc.updateLifecycle({ lifecycle: { state: Lifecycle_State.START_ERROR, changedAt } });
+  await eventually('the script failed', async () => (await script.look()).lifecycle_state === 'start_error');
+  assert.deepEqual(await found(), ['sick-script', 'sick-silent']);
+  session.close();
+
+  const stop = await server.api('POST', `/workspaces/${silent.workspace.id}/builds`, { body: { transition: 'stop' } });
+  assert.equal(stop.status, 201);
+  assert.deepEqual(await found(), ['sick-script'], 'a workspace that stops is not unhealthy');
+  await finish([]);
+});
+
 test('shows since when and why an agent is lost, and accepts its reports while the workspace stops', async () => {
   const { workspace, token, id, look } = await started('lost', { troubleshootingUrl: 'https://own.example.com' });
   const first = await connect(token);

@@ -428,7 +428,7 @@ test('searches the list', async () => {
   };
   const bogus = await rejected('status:bogus');
   assert.equal(bogus.field, 'status');
-  assert.match(bogus.detail, /^"bogus" is not one of pending, starting, running, .*deleted$/);
+  assert.match(bogus.detail, /^"bogus" is not one of pending, starting, running, .*deleted, unhealthy$/);
   for (const [q, field] of [
     ['name: dev', 'q'],
     [':dev', 'q'],

@@ -46,6 +46,9 @@ const HEALTH = { true: ['connected'], false: ['disconnected', 'timeout'] } as co
 
 const valuesOf = (schema: object) => (schema as { enum: readonly string[] }).enum;
 
+/** What `status:` accepts: the status of the latest build, and `unhealthy` for a running workspace with an unhealthy agent. */
+const STATUSES = [...valuesOf(WorkspaceStatus), 'unhealthy'];
+
 interface ListQuery {
   q?: string;
   limit?: number;
@@ -84,7 +87,7 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
     template: term('template') ?? null,
     id: searchUuid(search, 'id') ?? null,
     organization: (await searchedOrganization(ctx, search)) ?? null,
-    status: searchOneOf(search, 'status', valuesOf(WorkspaceStatus)) ?? null,
+    status: searchOneOf(search, 'status', STATUSES) ?? null,
     outdated: searchBool(search, 'outdated') ?? null,
     dormant: searchBool(search, 'dormant') ?? null,
     deleted: searchBool(search, 'deleted') ?? false,

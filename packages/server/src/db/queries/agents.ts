@@ -61,6 +61,12 @@ export const agentStatus = (db: Db) => db`CASE
   WHEN a.disconnected_at >= a.last_connected_at OR a.last_connected_at < now() - interval '30 seconds' THEN 'disconnected'
   ELSE 'connected' END`;
 
+/** Whether an agent `a` is unhealthy, as app/agent/health.ts decides it. */
+export const agentIsUnhealthy = (db: Db) => db`CASE ${agentStatus(db)}
+  WHEN 'connected' THEN a.lifecycle_state IN ('start_error', 'shutting_down', 'shutdown_error', 'shutdown_timeout', 'off')
+  WHEN 'connecting' THEN false
+  ELSE true END`;
+
 const IDENTITY = (db: Db) => db`
   a.*, w.id AS workspace_id, w.name AS workspace_name, w.organization_id, w.owner_id, w.dormant_at, u.username AS owner_name, b.build_number
   FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id

@@ -1,6 +1,6 @@
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
-import { agentStatus } from './agents.ts';
+import { agentIsUnhealthy, agentStatus } from './agents.ts';
 import type { BuiltWorkspace } from './builds.ts';
 import type { Owned } from './job-ownership.ts';
 
@@ -94,6 +94,7 @@ export interface WorkspaceSearch {
   id: string | null;
   /** Id or name. */
   organization: string | null;
+  /** Of the latest build, or `unhealthy`: it runs, and one of its agents is unhealthy. */
   status: string | null;
   outdated: boolean | null;
   dormant: boolean | null;
@@ -114,6 +115,9 @@ export interface WorkspaceSearch {
 /** The order of lists after the favorites. The index workspaces_list has it. */
 const ORDER = (db: Db) => db`w.running DESC, w.owner_sort, w.name_sort`;
 const REVERSE_ORDER = (db: Db) => db`w.running, w.owner_sort DESC, w.name_sort DESC`;
+
+/** The one status of a search that is not a build's. */
+const UNHEALTHY = 'unhealthy';
 
 /** From this offset on, a page can be so much nearer to the end of the list that counting first is worth it. */
 const FAR = 1_000;
@@ -168,8 +172,17 @@ export async function searchWorkspaces(
 }
 
 /** Whether a condition is about the latest build `b`. */
-const buildIsSearched = ({ outdated, agentStatuses, hasTask, parameters }: WorkspaceSearch): boolean =>
-  outdated !== null || agentStatuses !== undefined || hasTask !== undefined || parameters.length > 0;
+const buildIsSearched = ({ status, outdated, agentStatuses, hasTask, parameters }: WorkspaceSearch): boolean =>
+  status === UNHEALTHY ||
+  outdated !== null ||
+  agentStatuses !== undefined ||
+  hasTask !== undefined ||
+  parameters.length > 0;
+
+/** Whether the latest build `b` has an agent `a` for which the condition holds. */
+const hasAgent = (db: Db, condition: ReturnType<Db>) =>
+  db`EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    WHERE r.job_id = b.job_id AND NOT a.deleted AND ${condition})`;
 
 /** The conditions of a search on a workspace `w`. Only the given conditions are part of the statement. */
 function conditions(db: Db, search: WorkspaceSearch) {
@@ -199,6 +212,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
   if (dormant !== null) parts.push(db`(w.dormant_at IS NOT NULL) = ${dormant}`);
   // the column that the list is ordered by
   if (status === 'running') parts.push(db`w.running`);
+  else if (status === UNHEALTHY) parts.push(db`w.running AND ${hasAgent(db, agentIsUnhealthy(db))}`);
   else if (status !== null) parts.push(db`w.status = ${status}`);
   if (search.shared) parts.push(db`false`);
   if (favorite !== undefined) parts.push(db`${isFavorite(db, search.viewerId)} = ${favorite}`);
@@ -213,8 +227,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
         AND lower(p.name) = lower(wanted.name) AND (wanted.value IS NULL OR lower(p.value) = lower(wanted.value))))`);
   }
   if (search.agentStatuses !== undefined) {
-    parts.push(db`EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
-      WHERE r.job_id = b.job_id AND NOT a.deleted AND ${agentStatus(db)} = ANY(${[...search.agentStatuses]}::text[]))`);
+    parts.push(hasAgent(db, db`${agentStatus(db)} = ANY(${[...search.agentStatuses]}::text[])`));
   }
   return parts.reduce((all, part) => db`${all} AND ${part}`);
 }
