@@ -229,7 +229,8 @@ class Daemon implements ProvisionerDaemon {
       };
       const warm = runner.warm();
       warm.catch(() => {}); // the runner logs it, and the first job tries again
-      this.#link.start(engines);
+      this.#link.start(engines.list);
+      engines.onWithdrawn((rest) => this.#link.changeEngines(rest));
       const draining = this.#draining.signal;
       const adopted = await this.#adopt(tools); // before it acquires a new job
       if (options.once && adopted > 0) this.drain();

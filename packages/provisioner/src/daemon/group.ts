@@ -43,7 +43,7 @@ export async function runDaemonGroup({
   const links = members.map(
     ({ name }) => new ServerLink({ ...options, name, log: log.child({ daemon: name }), clock }),
   );
-  for (const link of links) link.start(machine.engines);
+  for (const link of links) link.start(machine.engines.list);
   const startDaemons = async () => {
     const tried = new AbortController();
     await Promise.race([Promise.all(links.map((link) => link.tried)), clock.sleep(CONNECT_MS, tried.signal)]);

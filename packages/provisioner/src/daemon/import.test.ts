@@ -4,12 +4,16 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
+import { AppError, silentLogger } from '@platform/kit';
 import { eventually } from '@platform/testkit';
 import { ParameterFormType } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import { findTerraform } from '../terraform/binary.ts';
+import { inheritedEnv, withReadableConfig } from '../terraform/env.ts';
+import type { TerraformBinary } from '../terraform/version.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
+import { createShared } from './daemon.ts';
+import { Engines } from './engines.ts';
 
 let h: Harness;
 before(async () => {
@@ -407,6 +411,95 @@ test('an import changes to the engine that a fetched module requires', async (t)
     other.server.text,
   );
   assert.deepEqual(other.server.requiredEngines, []);
+});
+
+/** A program like Terraform 1.9.8, whose init rejects a block as if a later version had introduced it. */
+async function engineOfOlderLanguage(dir: string): Promise<string> {
+  const path = join(dir, 'older-language');
+  const error = 'Blocks of type "newer" are not expected here.';
+  const script = `#!/bin/sh
+case "$*" in
+version*) echo 'Terraform v1.9.8' ;;
+init*)
+  printf '\\nError: Unsupported block type\\n\\n  on main.tf line 6:\\n   6: newer {\\n\\n${error}\\n' >&2
+  exit 1
+  ;;
+*) exit 9 ;;
+esac
+`;
+  await writeFile(path, script, { mode: 0o755 });
+  return path;
+}
+
+test('an import whose language the engine rejects starts again with the newest engine', async (t) => {
+  const other = await harness();
+  t.after(() => other.close());
+  const { path: newer, version } = await findTerraform({ env: process.env, log: silentLogger });
+  other.start({ terraformBinaries: [await engineOfOlderLanguage(other.dir), newer] });
+  const { failed } = await other.server.verdict(other.server.post(importJob(await tarOf({ 'main.tf': CODER }))));
+  assert.match(failed?.error ?? '', /Unsupported block type/, 'the server kept the job');
+  assert.deepEqual(other.server.requiredEngines, [`>= ${version}`]);
+  assert.ok(
+    other.server.text.includes(
+      `terraform 1.9.8 rejects the template. A later version may support it. Trying again with terraform ${version}.`,
+    ),
+    other.server.text,
+  );
+});
+
+test('an import that fails for another reason keeps its engine', async (t) => {
+  const other = await harness();
+  t.after(() => other.close());
+  const { path: newer } = await findTerraform({ env: process.env, log: silentLogger });
+  other.start({ terraformBinaries: [await olderEngine(other.dir), newer] });
+  const { failed } = await other.server.verdict(other.server.post(importJob(await tarOf({ 'main.tf': CODER }))));
+  assert.match(failed?.error ?? '', /Unsupported Terraform Core version/);
+  assert.deepEqual(other.server.requiredEngines, []);
+});
+
+test('a daemon downloads the engine that a template requires, and offers it no longer if that fails', async (t) => {
+  const other = await harness();
+  t.after(() => other.close());
+  const first = { ...(await findTerraform({ env: process.env, log: silentLogger })) };
+  const path = join(other.dir, 'cache', 'later');
+  let downloads = 0;
+  let fails = true;
+  const later: TerraformBinary = {
+    ...{ path, version: '9.1.0', engine: 'terraform' },
+    install: async () => {
+      downloads++;
+      if (fails) throw new AppError('unavailable', 'Cannot install terraform 9.1.0: no route');
+      await writeFile(path, '#!/bin/sh\n[ "$1" = version ] && exec echo "Terraform v9.1.0"\nexit 9\n', { mode: 0o755 });
+    },
+  };
+  const { options } = other;
+  const sharedParts = () => {
+    const env = withReadableConfig(inheritedEnv(options.env!, []), options.log);
+    const shared = createShared(options, { engines: new Engines([first, later]), launcher: undefined, env });
+    t.after(() => shared.runner.release());
+    return shared;
+  };
+  const template = await tarOf({ 'main.tf': 'terraform {\n  required_version = ">= 9"\n}\n' });
+  const post = () => other.server.post({ ...importJob(template) });
+
+  fails = false;
+  const works = other.start({ shared: sharedParts() });
+  const { failed } = await other.server.verdict(post());
+  assert.match(failed?.error ?? '', /exit status 9/, 'the downloaded program ran');
+  assert.equal(downloads, 1);
+  assert.ok(
+    other.server.text.includes(`The template excludes terraform ${first.version}. The job uses terraform 9.1.0.`),
+  );
+  const offered = () => other.server.dials.at(-1)?.headers['platform-engines'];
+  assert.equal(offered(), `terraform ${first.version}, terraform 9.1.0`);
+  works.drain();
+  await works.done;
+
+  fails = true;
+  other.start({ name: 'offline', shared: sharedParts() });
+  const offline = await other.server.verdict(post());
+  assert.match(offline.failed?.error ?? '', /Cannot install terraform 9\.1\.0: no route\. Install it on PATH/);
+  await eventually('it offers the rest', () => offered() === `terraform ${first.version}`);
 });
 
 for (const ours of [true, false])

@@ -3,7 +3,7 @@ import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@pla
 import { DrpcError } from '@platform/wire/drpc/frames';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
 import { YamuxError, YamuxSession } from '@platform/wire/yamux';
-import type { TerraformBinary } from '../terraform/version.ts';
+import { engineName, type TerraformBinary } from '../terraform/version.ts';
 import type { Clients } from './clients.ts';
 
 const API_VERSION = '1.8';
@@ -78,8 +78,14 @@ export class ServerLink {
 
   /** Connects as a daemon with these versions of Terraform. */
   start(engines: readonly TerraformBinary[]): void {
-    this.#engines = engines.map(({ engine, version }) => `${engine} ${version}`).join(', ');
+    this.#engines = engines.map(engineName).join(', ');
     this.#loop ??= this.#run();
+  }
+
+  /** Reports other versions of Terraform. The server reads them when a daemon connects, so this connects again. */
+  async changeEngines(engines: readonly TerraformBinary[]): Promise<void> {
+    this.#engines = engines.map(engineName).join(', ');
+    await this.#session?.close('the versions of Terraform changed');
   }
 
   /** Resolves when the first attempt to connect has ended. */

@@ -2,12 +2,12 @@ import { ensureDirectory } from '@platform/kit';
 import type { Launcher } from '../isolation/client.ts';
 import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { findEngines } from '../terraform/find-engines.ts';
-import type { TerraformBinary } from '../terraform/version.ts';
 import type { DaemonOptions } from './daemon.ts';
+import { Engines } from './engines.ts';
 
 /** What daemons find on the machine that they run on. */
 export interface Machine {
-  engines: readonly TerraformBinary[];
+  engines: Engines;
   launcher: Launcher | undefined;
   /** The variables that terraform inherits. */
   env: Env;
@@ -31,5 +31,5 @@ export async function findMachine(
     { paths: options.terraformBinaries ?? [], named: options.namedEngines ?? [] },
     { env, log, install: { cacheDir, log, env, baseUrl: options.terraformBaseUrl, clock, signal } },
   );
-  return { engines, launcher, env };
+  return { engines: new Engines(engines), launcher, env };
 }

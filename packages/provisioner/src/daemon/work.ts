@@ -147,7 +147,7 @@ export class ActiveJob {
       session.write({ deaths });
     }
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
-    const terraform = await engineFor(tools.engines, job.templateSourceArchive, session.entry.requiredVersion);
+    const terraform = await engineFor(tools.engines.list, job.templateSourceArchive, session.entry.requiredVersion);
     return runJob({ ...tools, terraform, job, session, port: jobLink, signal });
   }
 

@@ -1,6 +1,7 @@
 import type { Logger } from '@platform/kit';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { DiskPause } from '../daemon/disk-pause.ts';
+import type { Engines } from '../daemon/engines.ts';
 import type { DaemonMetrics } from '../daemon/metrics.ts';
 import type { Launcher } from '../isolation/client.ts';
 import type { Runner } from '../runner/client.ts';
@@ -13,7 +14,7 @@ import type { JobPort } from './port.ts';
 /** The parts that all jobs of one daemon share. */
 export interface Tools {
   /** The versions of Terraform that jobs can have. The first is that of jobs without a requirement. */
-  engines: readonly TerraformBinary[];
+  engines: Engines;
   versions: VersionCache;
   runner: Runner;
   /** Starts the job's programs under uids of their own. Absent: they run under the uid of this process. */

@@ -13,6 +13,7 @@ import { type PlanFile, readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
 import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
+import { retryWithNewer } from './change-engine.ts';
 import { freezeVersion } from './freeze.ts';
 import { planTransitions } from './import-plans.ts';
 import { prefixed } from './prefixed.ts';
@@ -52,7 +53,9 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   const stopEnv = envFor(WorkspaceTransition.STOP);
   const warn = (text: string) => shipper.say(LogLevel.WARN, text);
 
-  const planned = await planTransitions(stages, variables, { start: startEnv, stop: stopEnv });
+  const planned = await planTransitions(stages, variables, { start: startEnv, stop: stopEnv }).catch((err) =>
+    retryWithNewer(ctx, shipper, err),
+  );
   const prepared = await prefixed('template import provision for start', async () => {
     const { entry, graph } = planned.prepared;
     return { graph, modules: await readModules(entry), files: await moduleFiles(stages, entry) };

@@ -11,6 +11,7 @@ import {
   FailedJobSchema,
 } from '@platform/wire/proto/provisionerd';
 import { runBuild } from './build.ts';
+import { readyEngine } from './change-engine.ts';
 import type { JobContext } from './context.ts';
 import { fullDisk } from './disk.ts';
 import { runDryRun } from './dry-run.ts';
@@ -52,6 +53,8 @@ export async function runJob(ctx: JobContext): Promise<Ending> {
       if (fresh) await ctx.session.unpack(ctx.job.templateSourceArchive);
       await confirmed;
     }
+    if (fresh && ctx.terraform.install) await confirmed;
+    if (fresh) await readyEngine(ctx, shipper);
     verdict = await dispatch(stages).finally(() => terraform.close());
   } catch (err) {
     ctx.log.info('job failed', { job: ctx.job.jobId, reason: errorText(err).split('\n')[0] });

@@ -130,7 +130,7 @@ export class JobTerraform {
    * requires that.
    */
   async prepare(providerEnv: Env, options: PrepareCall = {}): Promise<Prepared> {
-    for (let left = this.#ctx.engines.length; ; left--) {
+    for (let left = this.#ctx.engines.list.length; ; left--) {
       const initialized = { done: false };
       try {
         return await this.#prepare(providerEnv, options, initialized);

@@ -1,7 +1,8 @@
 // A daemon can have several versions of Terraform and OpenTofu: its engines.
 
+import { isAtLeast } from '@platform/kit/version';
 import { type FindOptions, findTerraform } from './binary.ts';
-import type { InstallOptions } from './install.ts';
+import { type InstallOptions, installableTerraform } from './install.ts';
 import { type NamedEngine, namedEngine } from './named-engine.ts';
 import type { TerraformBinary } from './version.ts';
 
@@ -13,14 +14,19 @@ export interface EngineChoice {
 }
 
 /**
- * The chosen engines, or the one that `findTerraform` finds without a choice.
+ * The chosen engines. Without a choice, the one that `findTerraform` finds, and the version to install if that is newer:
+ * jobs whose template excludes the terraform on PATH then download it.
  * @throws AppError `unavailable` if one of them is not usable.
  */
 export async function findEngines(
   { paths, named }: EngineChoice,
   options: Omit<FindOptions, 'path' | 'install'> & { install: InstallOptions },
 ): Promise<TerraformBinary[]> {
-  if (paths.length + named.length === 0) return [await findTerraform(options)];
+  if (paths.length + named.length === 0) {
+    const found = await findTerraform(options);
+    const newer = installableTerraform(options.install);
+    return newer && !isAtLeast(found.version, newer.version) ? [found, newer] : [found];
+  }
   return Promise.all([
     ...paths.map((path) => findTerraform({ ...options, path })),
     ...named.map((one) => namedEngine(one, options.install)),

@@ -29,6 +29,20 @@ export function platformKey(): string {
 }
 
 /**
+ * The engine that `installTerraform` installs. Undefined if the checksum for this machine is unknown. Nothing is
+ * downloaded before a job calls `install`.
+ */
+export function installableTerraform(options: InstallOptions): TerraformBinary | undefined {
+  const version = options.version ?? INSTALLED_VERSION;
+  if (!(options.sums ?? TERRAFORM_SUMS)[version]?.[platformKey()]) return undefined;
+  const install = (signal: AbortSignal) => installTerraform({ ...options, signal });
+  return { path: installedPath(options.cacheDir), version, engine: 'terraform', install };
+}
+
+const installedPath = (cacheDir: string): string =>
+  join(cacheDir, process.platform === 'win32' ? 'terraform.exe' : 'terraform');
+
+/**
  * Installs terraform in the cache and returns its path. It unpacks only archives whose SHA-256 is in the table.
  * Concurrent callers, also those of other processes, install it once.
  * @throws AppError `unavailable` if the download fails or the checksum differs.
@@ -40,7 +54,7 @@ export async function installTerraform(options: InstallOptions): Promise<Terrafo
   if (!sum)
     throw new AppError('unavailable', `Cannot install terraform ${version} for ${platform}: its checksum is unknown.`);
   await ensureDirectory(options.cacheDir, { mode: 0o700 });
-  const target = join(options.cacheDir, process.platform === 'win32' ? 'terraform.exe' : 'terraform');
+  const target = installedPath(options.cacheDir);
   const release = await lockFile(join(options.cacheDir, 'lock'), options.clock ?? systemClock, options.signal);
   try {
     if ((await installedVersion(target, options.env)) === version)

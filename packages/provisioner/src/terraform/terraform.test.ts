@@ -16,6 +16,7 @@ import { tarOf } from '../testing/harness.ts';
 import { unpackArchive } from './archive.ts';
 import { findTerraform } from './binary.ts';
 import { inheritedEnv, withReadableConfig } from './env.ts';
+import { findEngines } from './find-engines.ts';
 import { installTerraform, platformKey } from './install.ts';
 import { hashed, providerEnv } from './provider-env.ts';
 
@@ -146,6 +147,16 @@ test('installs terraform once, and only if its checksum is in our table', async 
     await writeFile(join(shims, 'terraform'), '#!/bin/sh\nexit 126\n', { mode: 0o755 });
     const env = { PATH: `${shims}:${process.env['PATH']}` };
     const elsewhere = { ...options, cacheDir: join(dir, 'instead') };
+    // one on PATH that is older than ours: jobs that need it download ours
+    const later = { ...options, cacheDir: join(dir, 'later') };
+    const [first, second] = await findEngines(
+      { paths: [], named: [] },
+      { env: process.env, log: silentLogger, install: later },
+    );
+    assert.match(first!.version, /^1\./);
+    assert.deepEqual([second?.version, existsSync(second!.path)], ['9.9.9', false]);
+    await second!.install!(AbortSignal.timeout(10_000));
+    assert.equal(await readFile(second!.path, 'utf8'), program);
     assert.equal((await findTerraform({ env, log: silentLogger, install: elsewhere })).version, '9.9.9');
     await assert.rejects(
       findTerraform({ path: join(shims, 'terraform'), env, log: silentLogger, install: elsewhere }),

@@ -11,10 +11,19 @@ export interface TerraformBinary {
   path: string;
   version: string;
   engine: Engine;
+  /**
+   * Downloads the program to `path`, unless it is there. Absent: it is there.
+   * @throws AppError `unavailable` if the download fails, and the reason of `signal` if it fires.
+   */
+  install?: (signal: AbortSignal) => Promise<unknown>;
 }
 
 /** Terraform, and its fork with the same language, whose registry has other addresses. */
 export type Engine = 'terraform' | 'opentofu';
+
+/** As people read it: `terraform 1.11.4`. */
+export const engineName = ({ engine, version }: Pick<TerraformBinary, 'version' | 'engine'>): string =>
+  `${engine} ${version}`;
 
 type Known = Pick<TerraformBinary, 'version' | 'engine'>;
 

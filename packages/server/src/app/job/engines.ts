@@ -45,15 +45,30 @@ export async function lookAtFile(db: Db, place: VersionPlace, fileId: string): P
 
 export type Requirement = Pick<FileTraits, 'text' | 'range'>;
 
-/** Which versions of Terraform a template allows: its archive, and that of its fetched modules if there are any. */
-export async function requirementOf(archives: readonly Buffer[]): Promise<Requirement> {
-  // most templates have none, and the import reports an archive that cannot be read
-  if (!archives.some((archive) => archive.includes('required_version'))) return { text: '', range: null };
-  const entries = await Promise.all(archives.map((archive) => readTar(archive, isRead).catch(() => [])));
-  const constraints = requiredVersions(Object.fromEntries(entries.flat().map(({ path, data }) => [path, data])));
+/**
+ * Which versions of Terraform a template allows: its archive, and that of its fetched modules if there are any. `found`:
+ * the requirement with which its import succeeded, which can be stricter.
+ */
+export async function requirementOf(archives: readonly Buffer[], found = ''): Promise<Requirement> {
+  const constraints = await constraintsIn(archives);
+  const known = new Set(partsOf(constraints.join()));
+  constraints.push(...partsOf(found).filter((part) => !known.has(part)));
   const range = constraints.length > 0 ? rangeText(allowedVersions(constraints)) : null;
   return { text: constraints.join(', '), range };
 }
+
+async function constraintsIn(archives: readonly Buffer[]): Promise<string[]> {
+  // most templates have none, and the import reports an archive that cannot be read
+  if (!archives.some((archive) => archive.includes('required_version'))) return [];
+  const entries = await Promise.all(archives.map((archive) => readTar(archive, isRead).catch(() => [])));
+  return requiredVersions(Object.fromEntries(entries.flat().map(({ path, data }) => [path, data])));
+}
+
+const partsOf = (constraints: string): string[] =>
+  constraints
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
 
 const isRead = (path: string) => /\.tf(\.json)?$/.test(path) || path === '.terraform/modules/modules.json';
 

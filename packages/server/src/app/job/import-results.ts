@@ -84,7 +84,10 @@ async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJ
   const plan = done.plan.length > 0 ? parsePlan(done.plan) : {};
   const apiVersion = await workerApiVersion(tx, job);
   const archive = await fileData(tx, job.file_id);
-  const required = await requirementOf([archive, modules.archive].filter((data) => data !== undefined));
+  const required = await requirementOf(
+    [archive, modules.archive].filter((data) => data !== undefined),
+    job.required_version,
+  );
   await insertTerraformValues(tx, versionOfJob(job), {
     cached_plan: plan,
     module_files_id: modules.fileId ?? null,
