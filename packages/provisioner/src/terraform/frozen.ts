@@ -7,6 +7,7 @@ import { readdirSync } from 'node:fs';
 import { chmod, cp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError, ensureDirectory, errorText, type Logger } from '@platform/kit';
+import { isProviderPackage } from '@platform/kit/provider-package';
 import { unpackArchive } from './archive.ts';
 import { platformKey } from './install.ts';
 import { checksumOf, type PackageStore } from './packages.ts';
@@ -122,6 +123,8 @@ export async function restore(
   for (const one of sameEngine && samePlatform ? frozen.packages : []) {
     const name = `${one.version}/${frozen.platform}`;
     try {
+      if (!isProviderPackage(one, frozen.platform))
+        throw new AppError('invalid', 'Its address or version is not one that Terraform uses.');
       const kept = (await to.store.find(one.checksum, name)) ?? (await download(one, name, to));
       const link = join(folder, 'providers', one.address, name);
       await ensureDirectory(dirname(link), { mode: 0o755 });

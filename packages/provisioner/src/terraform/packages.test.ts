@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
+import { silentLogger } from '@platform/kit';
 import { tarOf } from '../testing/harness.ts';
-import { withoutPlatform } from './frozen.ts';
+import { restore, withoutPlatform } from './frozen.ts';
+import { platformKey } from './install.ts';
 import { checksumOf, PackageStore, packPackage } from './packages.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'packages-'));
@@ -58,6 +60,67 @@ test('rejects a package with another content, and leaves nothing of it', async (
   );
 });
 
+test('stops unpacking a package beyond a number of bytes, also of zeros behind its files', async () => {
+  const files = await tarOf({ 'terraform-provider-x': 'program' });
+  const zeros = zstdCompressSync(Buffer.concat([files, Buffer.alloc(4 << 20)]));
+  const small = new PackageStore(join(root, 'small'), { mostBytes: 1 << 20 });
+  const expected = `h1:${Buffer.alloc(32).toString('base64')}`;
+  await assert.rejects(small.unpack(piecesOf(zeros), expected, NAME), /it has more than 1048576 bytes/);
+  await assert.rejects(small.unpack(piecesOf(zstdCompressSync(files)), expected, NAME), /has the checksum/);
+});
+
+test('restores no package whose names lead out of the folders of the daemon', async () => {
+  const archive = zstdCompressSync(await tarOf({ 'terraform-provider-x': 'program' }));
+  const names = { address: 'registry.terraform.io/acme/x', version: '1.0.0' };
+  const dir = join(root, 'a/b/c/d/session');
+  const session = async (more: { address?: string; version?: string }) => {
+    const own = new PackageStore(join(root, `a/b/c/d/store-${randomBytes(4).toString('hex')}`));
+    await mkdir(dir, { recursive: true });
+    const checksum = await checksumOfArchive(archive, own);
+    const source = {
+      id: 'a'.repeat(64),
+      get: async () => undefined,
+      file: async <T>(_hash: Uint8Array, read: (pieces: AsyncIterable<Uint8Array>) => Promise<T>) =>
+        read(piecesOf(archive)),
+    };
+    const one = { ...names, checksum, fileHash: Buffer.alloc(32), moreHashes: [], ...more };
+    return restore(
+      {
+        id: source.id,
+        platform: platformKey(),
+        engine: 'terraform',
+        attached: false,
+        lockFile: new Uint8Array(),
+        moduleFilesHash: new Uint8Array(),
+        packages: [one],
+      },
+      {
+        dir,
+        source,
+        store: own,
+        modulesStore: join(root, 'modules'),
+        attached: false,
+        engine: 'terraform',
+        log: silentLogger,
+      },
+    );
+  };
+  assert.equal((await session({})).complete, true);
+  const before = (await readdir(root)).sort();
+  for (const more of [
+    { address: '../../../../../../../planted/x' },
+    { address: 'registry.terraform.io/../../../../../../../../planted' },
+    { address: 'registry.terraform.io/acme' },
+    { address: 'registry.terraform.io//x' },
+    { version: '../../../../../../../planted' },
+    { version: '..' },
+    { version: '1.0.0/../../../../../../../planted' },
+    { version: '' },
+  ])
+    assert.equal((await session(more)).complete, false, JSON.stringify(more));
+  assert.deepEqual((await readdir(root)).sort(), before);
+});
+
 test('packs no package whose archive is larger than the limit', { timeout: 20_000 }, async () => {
   const dir = join(root, 'large');
   await mkdir(dir);
@@ -75,3 +138,13 @@ test('keeps the versions and the signed checksums of a lock file for another pla
   assert.equal(withoutPlatform(Buffer.from(lock('h1:abc=', 'zh:123'))), lock('zh:123'));
   assert.equal(withoutPlatform(Buffer.from(lock('h1:abc='))), lock());
 });
+
+/** The checksum of the files of an archive, from the error of a store that expects another. */
+async function checksumOfArchive(archive: Uint8Array, own: PackageStore): Promise<string> {
+  const none = `h1:${Buffer.alloc(32).toString('base64')}`;
+  const err: Error = await own.unpack(piecesOf(archive), none, NAME).then(
+    () => assert.fail('it has the checksum'),
+    (reason) => reason,
+  );
+  return /h1:[^,]+/.exec(err.message)![0];
+}

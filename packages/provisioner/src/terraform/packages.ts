@@ -13,7 +13,7 @@ import tar from 'tar-stream';
 import { copyOwned } from '../isolation/tree.ts';
 import { localPath } from './archive.ts';
 
-/** The most bytes of an unpacked package, and the most files. */
+/** The most bytes of the tar of a package, and the most files. */
 const MOST_UNPACKED = 4 * 2 ** 30;
 const MOST_FILES = 10_000;
 
@@ -87,9 +87,12 @@ export async function packPackage(dir: string, to: string, most: number): Promis
 /** Stores packages below a folder. */
 export class PackageStore {
   readonly dir: string;
+  readonly #mostBytes: number;
 
-  constructor(dir: string) {
+  /** `mostBytes`: of the tar in an archive, whose zeros cost the sender nothing. */
+  constructor(dir: string, { mostBytes = MOST_UNPACKED }: { mostBytes?: number } = {}) {
     this.dir = dir;
+    this.#mostBytes = mostBytes;
   }
 
   #place(checksum: string, name: string): string {
@@ -118,7 +121,7 @@ export class PackageStore {
   /** Stores an archive of `packPackage`. @throws AppError `invalid` if its content does not have the checksum. */
   async unpack(pieces: AsyncIterable<Uint8Array>, checksum: string, name: string): Promise<string> {
     return this.#store(name, async (partial) => {
-      const actual = await unpackInto(partial, pieces);
+      const actual = await unpackInto(partial, pieces, this.#mostBytes);
       if (actual !== checksum)
         throw new AppError('invalid', `The package has the checksum ${actual}, not ${checksum}.`);
       return actual;
@@ -142,17 +145,24 @@ export class PackageStore {
 }
 
 /** Writes the files of an archive into a new folder. Returns their checksum. */
-async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>): Promise<string> {
+async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>, mostBytes: number): Promise<string> {
   await mkdir(dir, { mode: 0o755 });
   const sums = new Map<string, string>();
   const extract = tar.extract();
-  const fed = pipeline(Readable.from(pieces), createZstdDecompress(), extract);
-  fed.catch(() => {}); // the loop gets the error, too
   let total = 0;
+  const limited = async function* (unpacked: AsyncIterable<Buffer>) {
+    for await (const part of unpacked) {
+      total += part.length;
+      if (total > mostBytes)
+        throw new AppError('invalid', `The package cannot be unpacked: it has more than ${mostBytes} bytes.`);
+      yield part;
+    }
+  };
+  const fed = pipeline(Readable.from(pieces), createZstdDecompress(), limited, extract);
+  fed.catch(() => {}); // the loop gets the error, too
   for await (const entry of extract) {
     const path = localPath(entry.header.name);
-    total += entry.header.size ?? 0;
-    if (path === undefined || entry.header.type !== 'file' || total > MOST_UNPACKED || sums.size >= MOST_FILES)
+    if (path === undefined || entry.header.type !== 'file' || sums.size >= MOST_FILES)
       throw new AppError('invalid', `The package cannot be unpacked: ${JSON.stringify(entry.header.name)}.`);
     await ensureDirectory(dirname(join(dir, path)), { mode: 0o755 });
     const hash = createHash('sha256');

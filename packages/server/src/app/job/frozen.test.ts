@@ -62,6 +62,17 @@ test('keeps what an import has fixed, asks for a package once, and gives it to t
   await assert.rejects(keepFrozen(services, next, frozen(hash, { id: 'x' })), /must be a SHA-256 in hex/);
   const wrong = { packages: [{ address: 'a/b/c', version: '1', checksum: 'zh:1' }] };
   await assert.rejects(keepFrozen(services, next, frozen(hash, wrong)), /a\/b\/c has no checksum of the form/);
+  for (const names of [
+    { address: '../../../b/c', version: '1.0.0' },
+    { address: 'host/acme/..', version: '1.0.0' },
+    { address: 'host/acme', version: '1.0.0' },
+    { address: 'host/acme/thing', version: '../../../../1' },
+    { address: 'host/acme/thing', version: '' },
+  ]) {
+    const odd = { packages: [{ ...names, checksum: CHECKSUM }] };
+    await assert.rejects(keepFrozen(services, next, frozen(hash, odd)), /does not have the names of a provider/);
+  }
+  await assert.rejects(keepFrozen(services, next, frozen(hash, { platform: '../..' })), /names of a provider/);
   await finishImport(server, next);
 
   const dryRun = await server.api('POST', `/templateversions/${version.id}/dry-run`, { body: {} });

@@ -1,4 +1,5 @@
 import { AppError } from '@platform/kit';
+import { isProviderPackage } from '@platform/kit/provider-package';
 import type { FrozenVersion, ProviderPackage } from '@platform/wire/proto/platform_provisioner';
 import { filePieces, filesByHash } from '../../db/queries/files.ts';
 import {
@@ -80,7 +81,7 @@ async function uploadedFiles(
   return files.map((file) => file!.id);
 }
 
-function check({ id, lockFile, packages }: FrozenVersion): void {
+function check({ id, lockFile, packages, platform }: FrozenVersion): void {
   if (!/^[0-9a-f]{64}$/.test(id)) throw new AppError('invalid', 'The id of a frozen version must be a SHA-256 in hex.');
   if (lockFile.length > MOST_LOCK_BYTES)
     throw new AppError('too_large', `The lock file has ${lockFile.length} bytes, more than ${MOST_LOCK_BYTES}.`);
@@ -88,6 +89,13 @@ function check({ id, lockFile, packages }: FrozenVersion): void {
     throw new AppError('too_large', `The template has ${packages.length} providers, more than ${MOST_PACKAGES}.`);
   const wrong = packages.find(({ checksum }) => !/^h1:[A-Za-z0-9+/]{43}=$/.test(checksum));
   if (wrong) throw new AppError('invalid', `${wrong.address} has no checksum of the form "h1:…".`);
+  // other daemons build paths from these names
+  const odd = packages.find((one) => !isProviderPackage(one, platform));
+  if (odd)
+    throw new AppError(
+      'invalid',
+      `The package ${JSON.stringify(odd.address)}, version ${JSON.stringify(odd.version)}, for ${JSON.stringify(platform)} does not have the names of a provider: host/namespace/type, a version and a platform.`,
+    );
 }
 
 /** What the import of the version of a running job has fixed. Empty if nothing. */
