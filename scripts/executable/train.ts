@@ -15,6 +15,8 @@ const PREPARE: Record<string, () => Promise<string[]>> = {
 };
 
 const [part, source, cache] = process.argv.slice(2) as [string, string, string];
+// a server builds the executable with its own options, such as the address of its metrics, which a second process cannot take
+for (const name of Object.keys(process.env)) if (name.startsWith('CODER_')) delete process.env[name];
 const words = await PREPARE[part]!();
 process.argv = [process.execPath, process.execPath, ...words];
 const script = new Script(readFileSync(source, 'latin1'), { filename: `${part}.js` });
