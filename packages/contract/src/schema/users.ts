@@ -160,7 +160,8 @@ export const AuthorizationObject = named(
     organization_id: Type.Optional(NotEmpty),
     owner_id: Type.Optional(NotEmpty),
     resource_id: Type.Optional(NotEmpty),
-    resource_type: RBACResource,
+    /** An RBACResource, or a type that only newer clients know. */
+    resource_type: NotEmpty,
   }),
 );
 export type AuthorizationObject = Static<typeof AuthorizationObject>;
@@ -168,7 +169,8 @@ export type AuthorizationObject = Static<typeof AuthorizationObject>;
 export const AuthorizationCheck = named(
   'AuthorizationCheck',
   Type.Object({
-    action: RBACAction,
+    /** An RBACAction, or an action that only newer clients know. */
+    action: Line,
     object: AuthorizationObject,
   }),
 );

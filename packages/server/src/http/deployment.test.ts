@@ -141,6 +141,25 @@ test('answers permission questions for every caller', async () => {
   });
   const bad = { checks: { x: { action: 'read', object: { resource_type: 'workspace', resource_id: "' OR 1=1" } } } };
   assert.equal((await server.api('POST', '/authcheck', { body: bad })).status, 400);
+  const newer = {
+    checks: {
+      // upstream's dashboard asks these with every page since 2.29, and shows nothing without an answer
+      viewAnyAIProvider: { action: 'read', object: { resource_type: 'ai_provider', any_org: true } },
+      shareWorkspace: { action: 'share', object: { resource_type: 'workspace', owner_id: 'me' } },
+      byId: { action: 'read', object: { resource_type: 'chat', resource_id: admin!.id } },
+      inherited: { action: 'read', object: { resource_type: 'constructor' } },
+      readUsers: checks.readUsers,
+    },
+  };
+  assert.deepEqual((await server.api('POST', '/authcheck', { body: newer })).body, {
+    viewAnyAIProvider: false,
+    shareWorkspace: false,
+    byId: false,
+    inherited: false,
+    readUsers: true,
+  });
+  const untyped = { checks: { x: { action: 'read', object: { resource_type: '' } } } };
+  assert.equal((await server.api('POST', '/authcheck', { body: untyped })).status, 400);
 });
 
 test('names this server as the only region and replica, to administrators', async () => {
