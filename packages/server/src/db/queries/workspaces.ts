@@ -180,7 +180,7 @@ const buildIsSearched = ({ status, outdated, agentStatuses, hasTask, parameters 
   parameters.length > 0;
 
 /** Whether the latest build `b` has an agent `a` for which the condition holds. */
-const hasAgent = (db: Db, condition: ReturnType<Db>) =>
+const hasAgent = (db: Db, condition: ReturnType<typeof agentIsUnhealthy>) =>
   db`EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
     WHERE r.job_id = b.job_id AND NOT a.deleted AND ${condition})`;
 
