@@ -115,6 +115,8 @@ export interface ServerOptions {
   daemonCommand: readonly string[];
   /** The program and arguments that start builds under uids of their own, where the server runs as root. */
   launcherCommand?: readonly string[];
+  /** The files and folders that these programs consist of. */
+  programPaths?: readonly string[];
   /** The program and arguments that hash passwords; see app/hashing/process.ts. Default: this process does. */
   hashingCommand?: readonly string[];
   /** Finds the executables that workspaces download. */
@@ -446,6 +448,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
         configDir,
         command: daemonCommand,
         launcherCommand: given.launcherCommand,
+        programPaths: given.programPaths,
         serverUrl: localUrl(host, actual),
         server: app.server,
         installationSecret,

@@ -48,6 +48,8 @@ export interface TestServerOptions {
   dashboard?: string;
   /** Replaces the command of the built-in daemons' process. */
   daemonCommand?: readonly string[];
+  /** The files and folders that `daemonCommand` consists of. */
+  programPaths?: readonly string[];
   clock?: Clock;
 }
 
@@ -91,6 +93,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     log,
     daemonCommand: options.daemonCommand ?? selfCommand('builtin'),
     launcherCommand: [process.execPath, fileURLToPath(import.meta.resolve('@platform/provisioner/isolation/entry'))],
+    ...(options.programPaths ? { programPaths: options.programPaths } : {}),
     findBinary: options.findBinary ?? (async () => undefined),
     ...(options.dashboard ? { dashboard: dashboardFolder(options.dashboard) } : {}),
     env: process.env,

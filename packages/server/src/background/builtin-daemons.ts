@@ -14,6 +14,7 @@ import { createCrashes } from './crashes.ts';
 import { startLauncher } from './launcher.ts';
 import { ownFiles } from './own-files.ts';
 import { type OwnSocket, openOwnSocket } from './own-socket.ts';
+import { programView } from './program-view.ts';
 import { installationUids } from './uids.ts';
 
 /** Where servers that run as root keep what is not theirs alone. */
@@ -51,6 +52,8 @@ export interface BuiltinDaemonsOptions {
   command: readonly string[];
   /** Of the process that starts builds under uids of their own, for a server that runs as root. */
   launcherCommand?: readonly string[] | undefined;
+  /** The files and folders that these programs consist of. */
+  programPaths?: readonly string[] | undefined;
   serverUrl: string;
   /** Serves what comes in over the daemons' own socket. */
   server: Server;
@@ -109,11 +112,12 @@ class NotIsolatedError extends AppError {
 
 interface Isolated {
   uids: UidBlock;
+  command: readonly string[];
   launcherCommand: readonly string[];
 }
 
 /** @throws NotIsolatedError if the daemons cannot have a separate user. */
-function isolated({ command, launcherCommand, configDir }: BuiltinDaemonsOptions): Isolated {
+function isolated({ command, launcherCommand, programPaths = [], configDir, log }: BuiltinDaemonsOptions): Isolated {
   if (!launcherCommand) throw new NotIsolatedError('This server has no program that starts builds under other uids.');
   let uids: UidBlock;
   try {
@@ -123,15 +127,22 @@ function isolated({ command, launcherCommand, configDir }: BuiltinDaemonsOptions
   }
   const [file, ...args] = command as [string, ...string[]];
   const read = [...new Set([file, ...args, ...launcherCommand].filter((arg) => arg.startsWith('/')))];
-  const why = whyUnreachable(daemonUid(uids), { run: file, read });
-  if (why !== undefined) throw new NotIsolatedError(`${why} Or install the program elsewhere.`);
-  return { uids, launcherCommand };
+  const probe = (within?: readonly string[]) => whyUnreachable(daemonUid(uids), { run: file, read, within });
+  const why = probe();
+  if (why === undefined) return { uids, command, launcherCommand };
+  const view = programView(programPaths, [ROOT_HOME]);
+  if (!view || probe(view.command) !== undefined)
+    throw new NotIsolatedError(`${why} Or install the program elsewhere.`);
+  log.info('other users cannot pass a folder above the program, so the built-in daemons see only the program in it', {
+    folder: view.closed,
+  });
+  return { uids, command: [...view.command, ...command], launcherCommand: [...view.command, ...launcherCommand] };
 }
 
 async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | undefined): Promise<BuiltinDaemons> {
-  const { config, command, log } = given;
+  const { config, log } = given;
   const isRoot = isolation !== undefined;
-  const [file, ...args] = command as [string, ...string[]];
+  const [file, ...args] = (isolation?.command ?? given.command) as [string, ...string[]];
   const uids = isolation?.uids;
   const place = folders(given.configDir, config.cacheDirectory, uids);
   const putRight = (thorough: boolean) => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -29,15 +30,18 @@ const MAIN = fileURLToPath(import.meta.resolve('../../../cli/src/main.ts'));
 async function serverBelow(
   t: TestContext,
   mode: number,
+  { knowsPaths = false } = {},
 ): Promise<{ server: TestServer; folder: string; program: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-below-'));
-  mkdirSync(join(folder, 'program'), { mode: 0o755 });
-  const program = join(folder, 'program/coder.mjs');
+  mkdirSync(join(folder, 'above/program'), { recursive: true, mode: 0o755 });
+  writeFileSync(join(folder, 'above/secret'), 'of root', { mode: 0o644 });
+  const program = join(folder, 'above/program/coder.mjs');
   writeFileSync(program, `import ${JSON.stringify(MAIN)};\n`, { mode: 0o644 });
   chmodSync(folder, mode);
   const server = await startTestServer({
     env: { CODER_PROVISIONER_DAEMONS: '1' },
     daemonCommand: [process.execPath, program, 'provisioner', 'builtin'],
+    ...(knowsPaths ? { programPaths: [process.execPath, dirname(program)] } : {}),
   });
   t.after(async () => {
     await server.stop();
@@ -79,6 +83,27 @@ test('as root: daemons whose program lies below a folder of mode 711 have their 
     'none of its ids is root',
   );
   assert.deepEqual((await report(server)).warnings, []);
+});
+
+test('as root: daemons whose program lies below a closed folder see only the program in it', { skip }, async (t) => {
+  const { server, folder, program } = await serverBelow(t, 0o700, { knowsPaths: true });
+  await idle(server);
+  const pid = processOf(program)!;
+  const { uids } = idsOfProcess(pid)!;
+  assert.ok(uids.every((uid) => uid >= 1_000));
+  const read = (path: string) =>
+    spawnSync('nsenter', ['--target', String(pid), '--mount', '--setuid', String(uids[0]), 'cat', path]).status;
+  assert.equal(read(program), 0);
+  assert.equal(read(join(folder, 'above/secret')), 1);
+  assert.equal(statSync(folder).mode & 0o777, 0o700, 'for everybody else the folder stays closed');
+  assert.ok(existsSync(join(folder, 'above/secret')));
+  const { error, warnings } = await report(server);
+  assert.deepEqual([error, warnings], [null, []]);
+  const job = await pendingVersion(server);
+  await eventually('a daemon imports', async () => {
+    const { body } = await server.api<TemplateVersion>('GET', `/templateversions/${job.id}`);
+    return body.job.completed_at != null;
+  });
 });
 
 test('as root: no daemon runs where its user cannot reach the program, and health and waiting jobs say why', {

@@ -47,6 +47,10 @@ export function programCommand(name: keyof typeof PROGRAMS): string[] {
   return [process.execPath, createRequire(import.meta.url).resolve(PROGRAMS[name])];
 }
 
+/** The files and folders that `selfCommand` and `programCommand` run. */
+export const programPaths = (): string[] =>
+  isSea() ? [process.execPath] : [process.execPath, CHECKOUT.replace(/\/$/, '')];
+
 /** One file that is the coder command: the single executable, or a checkout's script. */
 export function selfExecutable(): string | undefined {
   if (isSea()) return process.execPath;

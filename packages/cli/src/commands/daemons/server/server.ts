@@ -4,7 +4,7 @@ import type { OptionName } from '@platform/server';
 import { command, type FlagDef, type FlagDefs } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import { daemonLogger } from '../logging.ts';
-import { createBinaries, programCommand, selfCommand, useAllocator } from '../self.ts';
+import { createBinaries, programCommand, programPaths, selfCommand, useAllocator } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 
 const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -70,6 +70,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     log,
     daemonCommand: selfCommand('provisioner', 'builtin'),
     launcherCommand: programCommand('launcher'),
+    programPaths: programPaths(),
     hashingCommand: programCommand('hasher'),
     findBinary: binaries.find,
     buildsBinaries: binaries.building,
