@@ -4,6 +4,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { PlannedValues, previewTemplate, Template } from '@platform/hcl';
+import { STARTERS } from '@platform/kit/starter-ids';
+import { starterOf } from '@platform/kit/starters';
 import { parse } from 'yaml';
 import { readEmojis, readIcons } from './dashboard/icons.ts';
 
@@ -61,8 +63,15 @@ for (const name of readdirSync(root)) {
   });
 }
 
-test('the starter templates of the documentation exist', () => {
-  const names =
-    'aws-linux aws-windows azure-linux digitalocean docker docker-devcontainer gcp-linux incus kubernetes local nomad scratch';
-  assert.deepEqual(readdirSync(root).sort(), names.split(' '));
+test('every starter template is listed, and ids of earlier releases still work', () => {
+  assert.deepEqual(readdirSync(root).sort(), [...STARTERS].sort());
+  assert.equal(STARTERS[0], 'quickstart');
+  for (const [before, now] of [
+    ['digitalocean', 'digitalocean-linux'],
+    ['nomad', 'nomad-docker'],
+  ] as const) {
+    assert.equal(starterOf(before)?.id, now);
+    assert.ok(starterOf(before)?.files['main.tf']);
+  }
+  for (const none of ['', 'x', '../packages', 'local/main.tf']) assert.equal(starterOf(none), undefined, none);
 });

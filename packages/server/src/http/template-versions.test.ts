@@ -14,6 +14,7 @@ import type {
   TemplateVersionVariable,
   WorkspaceResource,
 } from '@platform/contract';
+import { STARTERS } from '@platform/kit/starter-ids';
 import {
   createTestTemplate,
   failTaken,
@@ -70,7 +71,11 @@ test('creates a version from an upload or a starter template, with a name, tags 
   assert.equal(mine.job.tags['owner'], mine.created_by.id);
   await failTaken(server, await takeJob(server, mine.job.tags), 'enough');
   const { body: examples } = await server.api<TemplateExample[]>('GET', '/templates/examples');
-  assert.ok(examples.length > 0);
+  assert.deepEqual(
+    examples.map(({ id }) => id),
+    STARTERS,
+    'the one that needs the least is first',
+  );
   for (const example of examples) {
     assert.ok(example.name && example.description && example.markdown, example.id);
     assert.ok(!example.markdown.startsWith('---'), example.id);
@@ -80,6 +85,9 @@ test('creates a version from an upload or a starter template, with a name, tags 
     assert.match(archive.body, /main\.tf/);
     await failTaken(server, await takeJob(server), 'enough');
   }
+  const renamed = await createVersion({ example_id: 'nomad' });
+  assert.equal(renamed.status, 201, 'an id of an earlier release works');
+  await failTaken(server, await takeJob(server), 'enough');
   const ofOrganization = await server.api<TemplateExample[]>('GET', '/organizations/default/templates/examples');
   assert.deepEqual(ofOrganization.body, examples);
 });

@@ -1,31 +1,13 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { TemplateExample } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { STARTERS } from '@platform/kit/starter-ids';
+import { starterFiles, starterOf } from '@platform/kit/starters';
 import { parse } from 'yaml';
 import { authorize } from '../../authz/authorize.ts';
 import { insertFile } from '../../db/queries/files.ts';
 import { type Ctx, systemContext } from '../context.ts';
 import { writeTar } from '../file/archive.ts';
 import { sha256 } from '../token.ts';
-
-declare global {
-  /** Set in the single executable: the files of examples/, by their path in it. */
-  var PLATFORM_EXAMPLES: Record<string, string> | undefined;
-}
-
-/** The files of the starter templates, by path. Each template is a folder in examples/. */
-export function exampleFiles(): Record<string, string> {
-  if (globalThis.PLATFORM_EXAMPLES) return globalThis.PLATFORM_EXAMPLES;
-  const root = join(import.meta.dirname, '../../../../../examples');
-  const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  return Object.fromEntries(
-    files.map((entry) => {
-      const path = join(entry.parentPath, entry.name);
-      return [path.slice(root.length + 1).replaceAll('\\', '/'), readFileSync(path, 'utf8')];
-    }),
-  );
-}
 
 interface FrontMatter {
   display_name?: string;
@@ -34,30 +16,26 @@ interface FrontMatter {
   tags?: string[];
 }
 
-/** The starter templates by name, as the front matter of their README.md describes them. */
+/** The starter templates in their order, as the front matter of their README.md describes them. */
 export function listExamples(): TemplateExample[] {
-  return Object.entries(exampleFiles())
-    .flatMap(([path, text]): TemplateExample[] => {
-      const id = path.split('/')[0]!;
-      if (path !== `${id}/README.md`) return [];
-      const [, head = '', markdown = text] = /^---\n(.*?)\n---\n(.*)$/s.exec(text) ?? [];
-      const { display_name = id, description = '', icon = '', tags = [] } = (parse(head) ?? {}) as FrontMatter;
-      return [{ id, url: '', name: display_name, description, icon, tags, markdown: markdown.trim() }];
-    })
-    .sort((a, b) => a.name.localeCompare(b.name));
+  const files = starterFiles();
+  return STARTERS.flatMap((id): TemplateExample[] => {
+    const text = files[`${id}/README.md`];
+    if (text === undefined) return [];
+    const [, head = '', markdown = text] = /^---\n(.*?)\n---\n(.*)$/s.exec(text) ?? [];
+    const { display_name = id, description = '', icon = '', tags = [] } = (parse(head) ?? {}) as FrontMatter;
+    return [{ id, url: '', name: display_name, description, icon, tags, markdown: markdown.trim() }];
+  });
 }
 
 /** Stores the archive of a starter template as an upload of the caller. */
 export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<string> {
-  const entries = Object.entries(exampleFiles()).flatMap(([path, text]) =>
-    path.startsWith(`${exampleId}/`)
-      ? [{ path: path.slice(exampleId.length + 1), data: Buffer.from(text), mode: 0o644 }]
-      : [],
-  );
-  if (entries.length === 0) {
+  const starter = starterOf(exampleId);
+  if (!starter) {
     const detail = 'example not found';
     throw new AppError('not_found', 'Example not found.', { validations: [{ field: 'example_id', detail }] });
   }
+  const entries = Object.entries(starter.files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 }));
   const data = await writeTar(entries);
   // the server stores it, so that creating a version from it does not require the permission to upload
   const ownerId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
