@@ -12,6 +12,7 @@ const Names = createContext<FieldNames | undefined>(undefined);
 export function Field({
   label,
   help,
+  helpAbove = false,
   error,
   required = false,
   hideLabel = false,
@@ -19,6 +20,8 @@ export function Field({
 }: {
   label: ReactNode;
   help?: ReactNode;
+  /** Whether the help is between the label and the control: for groups of options. */
+  helpAbove?: boolean;
   error?: string | undefined;
   required?: boolean;
   hideLabel?: boolean;
@@ -28,24 +31,31 @@ export function Field({
   const helpId = `${id}-help`;
   const errorId = `${id}-error`;
   const describedBy = [help && helpId, error && errorId].filter(Boolean).join(' ') || undefined;
+  const shownHelp = help && (
+    <div id={helpId} className="text-muted text-sm">
+      {help}
+    </div>
+  );
   return (
     <div className="flex min-w-0 flex-col gap-1.5">
       <label htmlFor={id} className={cx('font-medium text-sm text-text', hideLabel && 'sr-only')}>
         {label}
         {required && <span className="text-muted"> (required)</span>}
       </label>
+      {helpAbove && shownHelp}
       <Names.Provider value={{ id, describedBy, invalid: Boolean(error) }}>{children}</Names.Provider>
-      {help && (
-        <div id={helpId} className="text-muted text-sm">
-          {help}
-        </div>
-      )}
+      {!helpAbove && shownHelp}
       {/* always there, so that assistive technology reads what appears in it */}
       <div id={errorId} aria-live="polite" className={cx('text-bad text-sm', !error && 'hidden')}>
         {error}
       </div>
     </div>
   );
+}
+
+/** Around controls that are inside a field but not its own, such as the search of a panel that it opens. */
+export function OutsideField({ children }: { children: ReactNode }) {
+  return <Names.Provider value={undefined}>{children}</Names.Provider>;
 }
 
 /** The attributes that connect a control to its field. */

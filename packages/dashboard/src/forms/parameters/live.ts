@@ -3,7 +3,15 @@
  * classic form. A value that the person has just typed is shown at once. Its problem comes with the server's answer.
  */
 import type { DynamicParametersResponse, PreviewParameter } from '@platform/contract';
-import { type FormType, formTypeOf, type NameValue, type ParameterState, presetValues, type Sources } from './state.ts';
+import {
+  type FormType,
+  formTypeOf,
+  isFromLast,
+  type NameValue,
+  type ParameterState,
+  presetValues,
+  type Sources,
+} from './state.ts';
 
 export interface LiveForm {
   sources: Sources;
@@ -81,6 +89,7 @@ function stateOf({ sources, chosen, touched }: LiveForm, parameter: PreviewParam
     defaultValue,
     value,
     previous,
+    fromLast: chosen.get(name) === value && isFromLast(sources, name, value, defaultValue),
     locked: fixed
       ? 'Cannot be changed after the workspace was created.'
       : inPreset
@@ -107,7 +116,9 @@ export function typed(form: LiveForm, name: string, value: string): LiveForm {
     chosen: new Map([...form.chosen, [name, value]]),
     touched: new Set([...form.touched, name]),
     states: form.states.map((state) =>
-      state.name === name ? { ...state, value, touched: true, later: false, problem: undefined } : state,
+      state.name === name
+        ? { ...state, value, touched: true, fromLast: false, later: false, problem: undefined }
+        : state,
     ),
   };
 }
@@ -123,6 +134,7 @@ export function withPreset(form: LiveForm, preset: Sources['preset']): LiveForm 
     states: form.states.map((state) => ({
       ...state,
       value: values.get(state.name) ?? state.value,
+      fromLast: state.fromLast && !values.has(state.name),
       locked: values.has(state.name) ? `Set by the preset ${preset!.Name}.` : undefined,
     })),
   };

@@ -108,7 +108,14 @@ const ParameterField = memo(function ParameterField({
           </div>
         </div>
       ) : (
-        <Field label={<FieldLabel parameter={parameter} />} help={help} error={error} required={parameter.required}>
+        <Field
+          label={<FieldLabel parameter={parameter} />}
+          help={help}
+          // below them, it would read as the help of the last option
+          helpAbove={formType === 'radio' || formType === 'multi-select'}
+          error={error}
+          required={parameter.required}
+        >
           <ParameterControl parameter={parameter} onChange={change} />
         </Field>
       )}
@@ -121,6 +128,7 @@ function FieldLabel({ parameter }: { parameter: ParameterState }) {
     <span className="inline-flex flex-wrap items-center gap-2 font-medium text-sm">
       <TemplateIcon src={parameter.icon} />
       <span className="break-words">{parameter.label}</span>
+      {parameter.fromLast && <Badge tone="accent">From your last workspace</Badge>}
       {parameter.immutable && !parameter.locked && <Badge>Fixed after creation</Badge>}
     </span>
   );

@@ -131,3 +131,21 @@ test('chooses a control by type, and reads the values of a link', () => {
   );
   assert.deepEqual(linkValues({ 'param.region': 'eu', name: 'x', 'param.': 'y' }), [{ name: 'region', value: 'eu' }]);
 });
+
+test('says which values come from the last workspace, until they change', () => {
+  const definitions = ['a', 'b', 'c', 'd'].map((name) => parameter(name, { default_value: 'x' }));
+  const list = startParameters(definitions, {
+    autofill: [
+      { name: 'a', value: 'last' },
+      { name: 'b', value: 'last' },
+      { name: 'c', value: 'last' },
+      { name: 'd', value: 'x' },
+    ],
+    link: [{ name: 'b', value: 'last' }],
+    preset: preset('Large', { c: 'last' }),
+  });
+  const marked = (of: typeof list) => states(of).flatMap(({ name, fromLast }) => (fromLast ? [name] : []));
+  assert.deepEqual(marked(list), ['a'], 'not those of the link, of the preset, and of the template');
+  assert.deepEqual(marked(changeParameter(list, 'a', 'other')), []);
+  assert.deepEqual(marked(applyPreset(list, undefined, preset('Small', { a: 'last' }))), []);
+});

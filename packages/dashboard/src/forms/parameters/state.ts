@@ -27,6 +27,8 @@ export interface ParameterState {
   value: string;
   /** The value of the previous build. */
   previous: string | undefined;
+  /** Whether the form took the value from another workspace of the person, and it is not the template's default. */
+  fromLast: boolean;
   /** Why the value cannot be changed here. */
   locked: string | undefined;
   /** What is wrong with the value. */
@@ -83,6 +85,7 @@ export function startParameters(definitions: readonly TemplateVersionParameter[]
     const kept = definition.ephemeral ? undefined : old;
     const fixed = previous !== undefined && old !== undefined && !definition.mutable;
     const chosen = fixed ? old : (preset.get(name) ?? link.get(name) ?? kept ?? autofill.get(name));
+    const value = chosen ?? definition.default_value;
     const state: ParameterState = {
       name,
       label: definition.display_name || name,
@@ -97,8 +100,9 @@ export function startParameters(definitions: readonly TemplateVersionParameter[]
       min: definition.validation_min,
       max: definition.validation_max,
       defaultValue: definition.default_value,
-      value: chosen ?? definition.default_value,
+      value,
       previous: old,
+      fromLast: isFromLast(sources, name, value, definition.default_value),
       locked: fixed
         ? 'Cannot be changed after the workspace was created.'
         : preset.has(name)
@@ -111,6 +115,17 @@ export function startParameters(definitions: readonly TemplateVersionParameter[]
   });
 }
 
+/** Whether a value is one that the person gave in another workspace, which nothing closer to this form replaced. */
+export function isFromLast(sources: Sources, name: string, value: string, defaultValue: string): boolean {
+  const closer = [...(sources.previous ?? []), ...(sources.link ?? [])];
+  return (
+    value !== defaultValue &&
+    (sources.autofill ?? []).some((last) => last.name === name && last.value === value) &&
+    !presetValues(sources.preset).has(name) &&
+    !closer.some((other) => other.name === name)
+  );
+}
+
 export const presetValues = (preset: Preset | undefined) =>
   new Map((preset?.Parameters ?? []).map(({ Name, Value }) => [Name, Value]));
 
@@ -118,7 +133,7 @@ export const presetValues = (preset: Preset | undefined) =>
 export function changeParameter(list: readonly Evaluated[], name: string, value: string): Evaluated[] {
   return list.map((one) => {
     if (one.state.name !== name || one.state.locked) return one;
-    const state = { ...one.state, value, touched: true };
+    const state = { ...one.state, value, touched: true, fromLast: false };
     return { ...one, state: { ...state, problem: problemOf(one.definition, state) } };
   });
 }
@@ -136,6 +151,7 @@ export function applyPreset(list: readonly Evaluated[], from: Preset | undefined
       value: value ?? one.state.value,
       locked: value === undefined ? undefined : `Set by the preset ${to!.Name}.`,
       touched: true,
+      fromLast: false,
     };
     return { ...one, state: { ...state, problem: problemOf(one.definition, state) } };
   });
