@@ -6,6 +6,12 @@ interface Icon {
   title: string;
 }
 
+/** The icons whose name or title contains a text. */
+export function iconsMatching(icons: readonly Icon[], text: string): readonly Icon[] {
+  const wanted = text.trim().toLowerCase();
+  return icons.filter(({ name, title }) => `${name} ${title}`.toLowerCase().includes(wanted));
+}
+
 /** The icons that the server has. */
 export const iconsQuery = queryOptions({
   queryKey: ['icons'],

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Image } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';
-import { iconsQuery } from '../../api/icons.ts';
+import { iconsMatching, iconsQuery } from '../../api/icons.ts';
 import { copyText } from '../../ui/copy.tsx';
 import { ExternalLink } from '../../ui/link.tsx';
 import { Page } from '../../ui/page.tsx';
@@ -13,7 +13,7 @@ import { toast } from '../../ui/toast.tsx';
 export default function IconsPage() {
   const icons = useQuery(iconsQuery);
   const [search, setSearch] = useState('');
-  const wanted = useDeferredValue(search.trim().toLowerCase());
+  const wanted = useDeferredValue(search);
   return (
     <Page
       title="Icons"
@@ -24,7 +24,7 @@ export default function IconsPage() {
       </div>
       <QueryView query={icons}>
         {(all) => {
-          const shown = all.filter(({ name, title }) => `${name} ${title}`.toLowerCase().includes(wanted));
+          const shown = iconsMatching(all, wanted);
           if (shown.length === 0) {
             return (
               <EmptyState icon={Image} title="No icon matches">

@@ -1,8 +1,6 @@
 import { fieldError } from '../../api/errors.ts';
-import { Avatar } from '../../ui/avatar.tsx';
+import { IconField } from '../../forms/icon-field.tsx';
 import { Field, Input, TextArea } from '../../ui/field.tsx';
-import { Link } from '../../ui/link.tsx';
-import { paths } from '../../util/paths.ts';
 
 export interface OrganizationValues {
   name: string;
@@ -40,20 +38,12 @@ export function OrganizationFields({
       <Field label="Description" error={fieldError(error, 'description')}>
         <TextArea rows={2} maxLength={128} value={values.description} onChange={set('description')} />
       </Field>
-      <Field
-        label="Icon"
-        help={
-          <>
-            A path such as /icon/k8s.svg, or a URL. <Link to={paths.icons()}>All icons</Link>
-          </>
-        }
+      <IconField
+        name={values.display_name || values.name}
+        value={values.icon}
+        onChange={(icon) => onChange({ ...values, icon })}
         error={fieldError(error, 'icon')}
-      >
-        <div className="flex items-center gap-2">
-          <Avatar square size={32} name={values.display_name || values.name || '?'} src={values.icon} />
-          <Input value={values.icon} onChange={set('icon')} />
-        </div>
-      </Field>
+      />
     </>
   );
 }

@@ -1,8 +1,6 @@
 import { fieldError } from '../../api/errors.ts';
-import { Avatar } from '../../ui/avatar.tsx';
+import { IconField } from '../../forms/icon-field.tsx';
 import { Field, Input } from '../../ui/field.tsx';
-import { Link } from '../../ui/link.tsx';
-import { paths } from '../../util/paths.ts';
 
 export interface GroupValues {
   name: string;
@@ -54,20 +52,13 @@ export function GroupFields({
           </Field>
         </>
       )}
-      <Field
+      <IconField
         label="Picture"
-        help={
-          <>
-            A path such as /emojis/1f525.png, or a URL. <Link to={paths.icons()}>All icons</Link>
-          </>
-        }
+        name={values.display_name || values.name}
+        value={values.avatar_url}
+        onChange={(avatar_url) => onChange({ ...values, avatar_url })}
         error={fieldError(error, 'avatar_url')}
-      >
-        <div className="flex items-center gap-2">
-          <Avatar square size={32} name={values.display_name || values.name || '?'} src={values.avatar_url} />
-          <Input value={values.avatar_url} onChange={set('avatar_url')} />
-        </div>
-      </Field>
+      />
       <Field
         label="Quota allowance"
         help="What each member may spend on workspaces in a day. A person’s budget is the sum of the allowances of their groups. While no group of the organization has one, there is no limit."

@@ -1,8 +1,5 @@
-import { useQuery } from '@tanstack/react-query';
-import { useId } from 'react';
 import { fieldError } from '../../api/errors.ts';
-import { iconsQuery } from '../../api/icons.ts';
-import { Avatar } from '../../ui/avatar.tsx';
+import { IconField } from '../../forms/icon-field.tsx';
 import { Field, Input, TextArea } from '../../ui/field.tsx';
 
 export interface TemplateValues {
@@ -49,33 +46,12 @@ export function TemplateFields({
       >
         <TextArea rows={2} maxLength={LONGEST_DESCRIPTION} value={values.description} onChange={set('description')} />
       </Field>
-      <IconField values={values} onChange={(icon) => onChange({ ...values, icon })} error={fieldError(error, 'icon')} />
+      <IconField
+        name={values.display_name || values.name}
+        value={values.icon}
+        onChange={(icon) => onChange({ ...values, icon })}
+        error={fieldError(error, 'icon')}
+      />
     </>
-  );
-}
-
-function IconField({
-  values: { name, display_name, icon },
-  onChange,
-  error,
-}: {
-  values: TemplateValues;
-  onChange: (icon: string) => void;
-  error: string | undefined;
-}) {
-  const id = useId();
-  const icons = useQuery(iconsQuery).data ?? [];
-  return (
-    <Field label="Icon" help="A path such as /icon/docker.svg or /emojis/1f680.png, or a URL." error={error}>
-      <div className="flex items-center gap-2">
-        <Avatar square size={32} name={display_name || name || '?'} src={icon} />
-        <Input list={id} value={icon} onChange={(event) => onChange(event.target.value)} />
-        <datalist id={id}>
-          {icons.map(({ url, title }) => (
-            <option key={url} value={url} label={title} />
-          ))}
-        </datalist>
-      </div>
-    </Field>
   );
 }
