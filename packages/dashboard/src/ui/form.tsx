@@ -25,12 +25,14 @@ export function Form({
       className="flex flex-col gap-4"
       onSubmit={(event) => {
         event.preventDefault();
+        // Enter submits a form with one field even while its buttons are away, because there is nothing to save
+        if (!event.currentTarget.querySelector('[type=submit]')) return;
         onSubmit(new FormData(event.currentTarget));
       }}
     >
       {children}
       {isBeyondFields(error, fields) && <Notice tone="bad" {...errorText(error)} />}
-      <div className="flex flex-wrap gap-2">{actions}</div>
+      <div className="flex flex-wrap gap-2 empty:hidden">{actions}</div>
     </form>
   );
 }

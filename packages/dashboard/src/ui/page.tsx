@@ -86,7 +86,12 @@ export function Section({
       )}
     >
       {(title || actions) && (
-        <header className={cx('flex flex-wrap items-center gap-3 px-4', flush ? 'border-line border-b py-3' : 'pt-4')}>
+        <header
+          className={cx(
+            'flex flex-wrap items-center gap-3 px-4',
+            flush ? 'border-line border-b py-3' : children === undefined ? 'py-4' : 'pt-4',
+          )}
+        >
           <div className="min-w-48 flex-1">
             {title && <h2 className="font-semibold text-base">{title}</h2>}
             {description && <div className="mt-0.5 text-muted text-sm">{description}</div>}

@@ -3,11 +3,14 @@ import { Tabs as Radix } from 'radix-ui';
 import type { ReactNode } from 'react';
 import { cx } from './classes.ts';
 import { Link } from './link.tsx';
+import { ScrollRow } from './scroll-row.tsx';
 
-const BAR = 'flex gap-1 overflow-x-auto border-line border-b';
+const BAR = 'border-line border-b';
+// over the bar's own line
+const ROW = '-mb-px gap-1';
 const tabClass = (active: boolean) =>
   cx(
-    '-mb-px flex h-9 shrink-0 items-center gap-2 whitespace-nowrap border-b-2 px-3 font-medium transition-colors',
+    'flex h-9 shrink-0 items-center gap-2 whitespace-nowrap border-b-2 px-3 font-medium transition-colors',
     active ? 'border-accent text-text' : 'border-transparent text-muted hover:text-text',
   );
 
@@ -26,16 +29,18 @@ export function LinkTabs({
   const { pathname } = useLocation();
   return (
     <nav aria-label={label} className={BAR}>
-      {tabs.map(({ to, name, exact, below = to, ...given }) => {
-        const path = decodeURIComponent(below.split('?')[0]!);
-        const here = decodeURIComponent(pathname);
-        const active = given.active ?? (here === path || (!exact && here.startsWith(`${path}/`)));
-        return (
-          <Link key={to} to={to} plain aria-current={active ? 'page' : undefined} className={tabClass(active)}>
-            {name}
-          </Link>
-        );
-      })}
+      <ScrollRow active={`${pathname} ${tabs.length}`} className={ROW}>
+        {tabs.map(({ to, name, exact, below = to, ...given }) => {
+          const path = decodeURIComponent(below.split('?')[0]!);
+          const here = decodeURIComponent(pathname);
+          const active = given.active ?? (here === path || (!exact && here.startsWith(`${path}/`)));
+          return (
+            <Link key={to} to={to} plain aria-current={active ? 'page' : undefined} className={tabClass(active)}>
+              {name}
+            </Link>
+          );
+        })}
+      </ScrollRow>
     </nav>
   );
 }
@@ -54,13 +59,17 @@ export function Tabs({
 }) {
   return (
     <Radix.Root value={value} onValueChange={onChange} className="flex min-h-0 flex-col">
-      <Radix.List aria-label={label} className={BAR}>
-        {tabs.map((tab) => (
-          <Radix.Trigger key={tab.value} value={tab.value} className={tabClass(tab.value === value)}>
-            {tab.name}
-          </Radix.Trigger>
-        ))}
-      </Radix.List>
+      <div className={BAR}>
+        <ScrollRow active={`${value} ${tabs.length}`} className={ROW}>
+          <Radix.List aria-label={label} className="flex gap-1">
+            {tabs.map((tab) => (
+              <Radix.Trigger key={tab.value} value={tab.value} className={tabClass(tab.value === value)}>
+                {tab.name}
+              </Radix.Trigger>
+            ))}
+          </Radix.List>
+        </ScrollRow>
+      </div>
       {tabs.map((tab) => (
         <Radix.Content key={tab.value} value={tab.value} className="min-h-0 flex-1 pt-4">
           {tab.content}

@@ -7,12 +7,14 @@ import { fieldError } from '../../api/errors.ts';
 import { appearanceQuery } from '../../api/me.ts';
 import { useSitePermissions } from '../../api/permissions.ts';
 import { useChange } from '../../api/query.ts';
+import { IconPicker } from '../../forms/icon-field.tsx';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { Checkbox } from '../../ui/checkbox.tsx';
 import { Field, Input, TextArea } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Section } from '../../ui/page.tsx';
+import { SaveButtons } from '../../ui/save.tsx';
 import { QueryView, SkeletonLines } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
 
@@ -59,9 +61,20 @@ function AppearanceForm({ saved }: { saved: AppearanceConfig }) {
       error={save.error}
       fields={['application_name', 'logo_url', ...fields]}
       actions={
-        <Button type="submit" look="primary" pending={save.isPending} disabled={!may.updateDeploymentConfig}>
-          Save
-        </Button>
+        <SaveButtons
+          changed={
+            may.updateDeploymentConfig === true &&
+            (name !== saved.application_name ||
+              logo !== saved.logo_url ||
+              JSON.stringify(banners) !== JSON.stringify(saved.announcement_banners))
+          }
+          pending={save.isPending}
+          onDiscard={() => {
+            setName(saved.application_name);
+            setLogo(saved.logo_url);
+            setBanners(saved.announcement_banners);
+          }}
+        />
       }
     >
       <Section title="Name and logo">
@@ -77,9 +90,10 @@ function AppearanceForm({ saved }: { saved: AppearanceConfig }) {
           help="An address that starts with https://, or a path such as /icon/coder.svg."
           error={fieldError(save.error, 'logo_url')}
         >
-          <div className="flex items-center gap-3">
+          <div className="flex flex-wrap items-center gap-2">
             {logo && <img src={logo} alt="" className="h-8 max-w-32 rounded-sm object-contain" />}
-            <Input value={logo} onChange={(event) => setLogo(event.target.value)} />
+            <Input className="flex-1 basis-40" value={logo} onChange={(event) => setLogo(event.target.value)} />
+            <IconPicker value={logo} onChoose={setLogo} />
           </div>
         </Field>
       </Section>

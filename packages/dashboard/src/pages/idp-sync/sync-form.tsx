@@ -10,6 +10,7 @@ import { Switch } from '../../ui/choice.tsx';
 import { Field, Input } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Section } from '../../ui/page.tsx';
+import { SaveButtons } from '../../ui/save.tsx';
 import { Select } from '../../ui/select.tsx';
 import { EmptyState } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
@@ -169,11 +170,15 @@ export function SyncForm({
         />
       </Section>
       {isBeyondFields(save.error, ['field', 'regex_filter']) && <Notice tone="bad" {...errorText(save.error)} />}
-      <div>
-        <Button look="primary" pending={save.isPending} disabled={!changed} onClick={() => save.mutate()}>
-          Save
-        </Button>
-      </div>
+      <form
+        className="flex flex-wrap gap-2 empty:hidden"
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
+        <SaveButtons changed={changed} pending={save.isPending} onDiscard={() => setDraft(saved)} />
+      </form>
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Section } from '../../ui/page.tsx';
+import { SaveButtons } from '../../ui/save.tsx';
 import { QueryView } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
@@ -28,7 +29,8 @@ export default function GroupSettingsPage() {
 function GroupSettings({ group }: { group: Group }) {
   const organization = useOrganization();
   const may = useOrganizationPermissions(organization.id);
-  const [values, setValues] = useState({ ...group, quota_allowance: String(group.quota_allowance) });
+  const saved = { ...group, quota_allowance: String(group.quota_allowance) };
+  const [values, setValues] = useState(saved);
   const [deleting, setDeleting] = useState(false);
   const go = useGo();
   const everyone = isEveryone(group);
@@ -48,7 +50,6 @@ function GroupSettings({ group }: { group: Group }) {
       go(paths.group(organization.name, answer.name));
     },
   });
-  const changed = body && GROUP_FIELDS.some((field) => body[field] !== group[field]);
   return (
     <SidebarPage
       title={`Settings of ${groupTitle(group)}`}
@@ -58,13 +59,16 @@ function GroupSettings({ group }: { group: Group }) {
     >
       <Section>
         <Form
-          onSubmit={() => changed && save.mutate()}
+          onSubmit={() => body && save.mutate()}
           error={save.error}
           fields={GROUP_FIELDS}
           actions={
-            <Button type="submit" look="primary" pending={save.isPending} disabled={!changed || !values.name}>
-              Save
-            </Button>
+            <SaveButtons
+              changed={GROUP_FIELDS.some((field) => values[field] !== saved[field])}
+              problem={values.name ? (body ? undefined : 'The allowance is not valid.') : 'Enter a name.'}
+              pending={save.isPending}
+              onDiscard={() => setValues(saved)}
+            />
           }
         >
           <GroupFields

@@ -13,6 +13,7 @@ import { Field, Input } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Section } from '../../ui/page.tsx';
+import { SaveButtons } from '../../ui/save.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
@@ -113,19 +114,24 @@ function RoleEditor({ role }: { role?: AssignableRoles }) {
         error={save.error}
         fields={FIELDS}
         actions={
-          editable && (
+          editable &&
+          (role ? (
+            <SaveButtons
+              changed={!same}
+              pending={save.isPending}
+              onDiscard={() => {
+                setValues(saved);
+                setGrants(before);
+              }}
+            />
+          ) : (
             <>
-              <Button
-                type="submit"
-                look="primary"
-                pending={save.isPending}
-                disabled={!values.name || (role !== undefined && same)}
-              >
-                {role ? 'Save' : 'Create role'}
+              <Button type="submit" look="primary" pending={save.isPending} disabled={!values.name}>
+                Create role
               </Button>
               <LinkButton to={paths.roles(organization.name)}>Cancel</LinkButton>
             </>
-          )
+          ))
         }
       >
         {editable && (

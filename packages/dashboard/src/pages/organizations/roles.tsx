@@ -36,6 +36,7 @@ export function RolesDialog({
   onClose: () => void;
 }) {
   const [chosen, setChosen] = useState(() => new Set(current.map(({ name }) => name)));
+  const same = chosen.size === current.length && current.every(({ name }) => chosen.has(name));
   const save = useMutation({
     mutationFn: () => onSave([...chosen]),
     onSuccess: onClose,
@@ -50,7 +51,7 @@ export function RolesDialog({
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" pending={save.isPending} disabled={!roles.data} onClick={() => save.mutate()}>
+          <Button look="primary" pending={save.isPending} disabled={!roles.data || same} onClick={() => save.mutate()}>
             Save
           </Button>
         </>

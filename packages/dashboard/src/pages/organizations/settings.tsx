@@ -7,6 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Section } from '../../ui/page.tsx';
+import { SaveButtons } from '../../ui/save.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
 import { useGo } from '../../util/route.ts';
@@ -45,14 +46,12 @@ export default function OrganizationSettingsPage() {
           error={save.error}
           fields={ORGANIZATION_FIELDS}
           actions={
-            <Button
-              type="submit"
-              look="primary"
+            <SaveButtons
+              changed={ORGANIZATION_FIELDS.some((field) => values[field] !== saved[field])}
+              problem={values.name ? undefined : 'Enter a name.'}
               pending={save.isPending}
-              disabled={!values.name || ORGANIZATION_FIELDS.every((field) => values[field] === saved[field])}
-            >
-              Save
-            </Button>
+              onDiscard={() => setValues(saved)}
+            />
           }
         >
           <OrganizationFields values={values} onChange={setValues} error={save.error} />

@@ -5,10 +5,10 @@ import { useMe } from '../../api/me.ts';
 import { useChange } from '../../api/query.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Badge } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
 import { Field, Input } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
+import { SaveButtons } from '../../ui/save.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { formatDate } from '../../util/time.ts';
 
@@ -24,7 +24,6 @@ export default function AccountPage() {
       onSuccess: () => toast({ title: 'Your account was changed.' }),
     },
   );
-  const changed = name.trim() !== (me.name ?? '') || username !== me.username;
   return (
     <SidebarPage title="Account" area="Settings" narrow>
       <Section title="Profile">
@@ -33,9 +32,15 @@ export default function AccountPage() {
           error={save.error}
           fields={['name', 'username']}
           actions={
-            <Button type="submit" look="primary" disabled={!changed || !username} pending={save.isPending}>
-              Save
-            </Button>
+            <SaveButtons
+              changed={name.trim() !== (me.name ?? '') || username !== me.username}
+              problem={username ? undefined : 'Enter a username.'}
+              pending={save.isPending}
+              onDiscard={() => {
+                setName(me.name ?? '');
+                setUsername(me.username);
+              }}
+            />
           }
         >
           <Field label="Full name" error={fieldError(save.error, 'name')}>

@@ -22,7 +22,6 @@ export function BrowserPush() {
   return (
     <Section
       title="This browser"
-      className="pb-4"
       description={
         canPush()
           ? 'Shows new notifications also while no page is open.'

@@ -10,6 +10,7 @@ import { Field, Input, NativeSelect } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
+import { SaveButtons } from '../../ui/save.tsx';
 import { QueryView } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { formatDateTime } from '../../util/time.ts';
@@ -61,9 +62,15 @@ function QuietHours({ schedule }: { schedule: UserQuietHoursScheduleResponse }) 
           fields={['schedule']}
           actions={
             <>
-              <Button type="submit" look="primary" pending={save.isPending} disabled={!/^\d\d:\d\d$/.test(time)}>
-                Save
-              </Button>
+              <SaveButtons
+                changed={time !== schedule.time || zone !== schedule.timezone}
+                problem={/^\d\d:\d\d$/.test(time) ? undefined : 'Enter a time.'}
+                pending={save.isPending && save.variables !== ''}
+                onDiscard={() => {
+                  setTime(schedule.time);
+                  setZone(schedule.timezone);
+                }}
+              />
               {schedule.user_set && (
                 <Button disabled={save.isPending} onClick={() => save.mutate('')}>
                   Use the default

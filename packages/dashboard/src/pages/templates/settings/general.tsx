@@ -8,36 +8,37 @@ import { Checkbox } from '../../../ui/checkbox.tsx';
 import { Field, NativeSelect, TextArea } from '../../../ui/field.tsx';
 import { Form } from '../../../ui/form.tsx';
 import { Section } from '../../../ui/page.tsx';
+import { SaveButtons } from '../../../ui/save.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo } from '../../../util/route.ts';
 import { useTemplate } from '../data.ts';
 import { TEMPLATE_FIELDS, TemplateFields } from '../fields.tsx';
 import { DeleteTemplate } from '../template/layout.tsx';
-import { SettingsLayout } from './settings-layout.tsx';
+import { SettingsPage } from './settings-page.tsx';
 import { useSave } from './use-save.ts';
 
 export default function GeneralSettings() {
   const template = useTemplate();
   const mayDelete = useQuery(templatePermissions(template.id)).data?.delete ?? false;
   return (
-    <SettingsLayout template={template} title="General">
+    <SettingsPage template={template} title="General">
       <About key={template.id} template={template} />
       <Workspaces template={template} />
       <Deprecation template={template} />
       {mayDelete && <Delete template={template} />}
-    </SettingsLayout>
+    </SettingsPage>
   );
 }
 
 function About({ template }: { template: Template }) {
-  const [values, setValues] = useState({
+  const saved = {
     name: template.name,
     display_name: template.display_name,
     description: template.description,
     icon: template.icon,
-  });
+  };
+  const [values, setValues] = useState(saved);
   const save = useSave(template);
-  const changed = TEMPLATE_FIELDS.some((field) => values[field] !== template[field]);
   return (
     <Section title="General">
       <Form
@@ -45,9 +46,12 @@ function About({ template }: { template: Template }) {
         error={save.error}
         fields={TEMPLATE_FIELDS}
         actions={
-          <Button type="submit" look="primary" pending={save.isPending} disabled={!changed || values.name === ''}>
-            Save
-          </Button>
+          <SaveButtons
+            changed={TEMPLATE_FIELDS.some((field) => values[field] !== saved[field])}
+            problem={values.name === '' ? 'Enter a name.' : undefined}
+            pending={save.isPending}
+            onDiscard={() => setValues(saved)}
+          />
         }
       >
         <TemplateFields values={values} onChange={setValues} error={save.error} />
@@ -87,9 +91,16 @@ function Workspaces({ template }: { template: Template }) {
         }
         error={save.error}
         actions={
-          <Button type="submit" look="primary" pending={save.isPending} disabled={!changed}>
-            Save
-          </Button>
+          <SaveButtons
+            changed={changed}
+            pending={save.isPending}
+            onDiscard={() => {
+              setCancel(template.allow_user_cancel_workspace_jobs);
+              setActive(template.require_active_version);
+              setShare(template.max_port_share_level);
+              setClassic(template.use_classic_parameter_flow);
+            }}
+          />
         }
       >
         <Checkbox
@@ -125,7 +136,8 @@ function Workspaces({ template }: { template: Template }) {
 }
 
 function Deprecation({ template }: { template: Template }) {
-  const [message, setMessage] = useState(template.deprecation_message ?? '');
+  const saved = template.deprecation_message ?? '';
+  const [message, setMessage] = useState(saved);
   const save = useSave(template);
   return (
     <Section title="Deprecation">
@@ -135,13 +147,13 @@ function Deprecation({ template }: { template: Template }) {
         fields={['deprecation_message']}
         actions={
           <>
-            <Button
-              type="submit"
-              pending={save.isPending}
-              disabled={message.trim() === '' || message === template.deprecation_message}
-            >
-              {template.deprecated ? 'Save' : 'Deprecate'}
-            </Button>
+            <SaveButtons
+              name={template.deprecated ? 'Save' : 'Deprecate'}
+              changed={message !== saved}
+              problem={message.trim() === '' ? 'Enter a message, or end the deprecation.' : undefined}
+              pending={save.isPending && save.variables.deprecation_message !== ''}
+              onDiscard={() => setMessage(saved)}
+            />
             {template.deprecated && (
               <Button
                 disabled={save.isPending}

@@ -21,7 +21,7 @@ import { Select } from '../../../ui/select.tsx';
 import { EmptyState, QueryView } from '../../../ui/states.tsx';
 import { type Column, Table } from '../../../ui/table.tsx';
 import { useTemplate } from '../data.ts';
-import { SettingsLayout } from './settings-layout.tsx';
+import { SettingsPage } from './settings-page.tsx';
 
 /** A person or a group, with or without a permission on the template. */
 type Holder =
@@ -70,9 +70,9 @@ const aclQuery = (template: string) =>
 export default function PermissionSettings() {
   const template = useTemplate();
   return (
-    <SettingsLayout template={template} title="Permissions">
+    <SettingsPage template={template} title="Permissions">
       <Permissions key={template.id} template={template} />
-    </SettingsLayout>
+    </SettingsPage>
   );
 }
 

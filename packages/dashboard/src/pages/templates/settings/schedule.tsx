@@ -1,17 +1,17 @@
 import type { Template } from '@platform/contract';
 import { useState } from 'react';
 import { fieldError } from '../../../api/errors.ts';
-import { Button } from '../../../ui/button.tsx';
 import { Checkbox } from '../../../ui/checkbox.tsx';
 import { DayPicker } from '../../../ui/day-picker.tsx';
 import { Field, Input } from '../../../ui/field.tsx';
 import { Form } from '../../../ui/form.tsx';
 import { Section } from '../../../ui/page.tsx';
+import { SaveButtons } from '../../../ui/save.tsx';
 import { paths } from '../../../util/paths.ts';
 import { formatDuration } from '../../../util/time.ts';
 import { dayNumbers, dayWords } from '../../../util/weekdays.ts';
 import { useTemplate } from '../data.ts';
-import { SettingsLayout } from './settings-layout.tsx';
+import { SettingsPage } from './settings-page.tsx';
 import { useSave } from './use-save.ts';
 
 const HOUR_MS = 3_600_000;
@@ -29,14 +29,15 @@ const FIELDS = [
 
 export default function ScheduleSettings() {
   const template = useTemplate();
+  const [discarded, setDiscarded] = useState(0);
   return (
-    <SettingsLayout template={template} title="Schedule">
-      <Schedule key={template.id} template={template} />
-    </SettingsLayout>
+    <SettingsPage template={template} title="Schedule">
+      <Schedule key={`${template.id} ${discarded}`} template={template} onDiscard={() => setDiscarded(discarded + 1)} />
+    </SettingsPage>
   );
 }
 
-function Schedule({ template }: { template: Template }) {
+function Schedule({ template, onDiscard }: { template: Template; onDiscard: () => void }) {
   const amount = (ms: number, unit: number) => String(ms / unit);
   const [ttl, setTtl] = useState(amount(template.default_ttl_ms, HOUR_MS));
   const [bump, setBump] = useState(amount(template.activity_bump_ms, HOUR_MS));
@@ -97,9 +98,12 @@ function Schedule({ template }: { template: Template }) {
       error={save.error}
       fields={FIELDS}
       actions={
-        <Button type="submit" look="primary" pending={save.isPending} disabled={changed.length === 0 || !isValid}>
-          Save
-        </Button>
+        <SaveButtons
+          changed={changed.length > 0}
+          problem={isValid ? undefined : 'A value is not valid.'}
+          pending={save.isPending}
+          onDiscard={onDiscard}
+        />
       }
     >
       <Section title="Autostop" description="When a running workspace stops by itself.">

@@ -4,16 +4,16 @@ import { Variable } from 'lucide-react';
 import { useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { useChange } from '../../../api/query.ts';
-import { Button } from '../../../ui/button.tsx';
 import { Form } from '../../../ui/form.tsx';
 import { Section } from '../../../ui/page.tsx';
+import { SaveButtons } from '../../../ui/save.tsx';
 import { EmptyState, QueryView, SkeletonLines } from '../../../ui/states.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { ImportPanel } from '../build/import-panel.tsx';
 import { useTemplate, variablesQuery, versionQuery } from '../data.ts';
 import { usePromote } from '../template/versions.tsx';
 import { missingVariables, VariableFields, valuesOf, valuesToSend } from '../variable-fields.tsx';
-import { SettingsLayout } from './settings-layout.tsx';
+import { SettingsPage } from './settings-page.tsx';
 
 /** The values of the active version's Terraform variables. Other values are another version with the same source. */
 export default function VariableSettings() {
@@ -21,7 +21,7 @@ export default function VariableSettings() {
   const version = useQuery(versionQuery(template.active_version_id));
   const variables = useQuery(variablesQuery(template.active_version_id));
   return (
-    <SettingsLayout template={template} title="Variables">
+    <SettingsPage template={template} title="Variables">
       <QueryView query={variables} loading={<SkeletonLines lines={6} />}>
         {(found) => (
           <QueryView query={version} loading={<SkeletonLines lines={6} />}>
@@ -39,7 +39,7 @@ export default function VariableSettings() {
           </QueryView>
         )}
       </QueryView>
-    </SettingsLayout>
+    </SettingsPage>
   );
 }
 
@@ -52,7 +52,8 @@ function Variables({
   active: TemplateVersion;
   variables: readonly TemplateVersionVariable[];
 }) {
-  const [values, setValues] = useState(() => valuesOf(variables));
+  const saved = valuesOf(variables);
+  const [values, setValues] = useState(saved);
   const [tried, setTried] = useState(false);
   const [importing, setImporting] = useState<{ id: string; ended: boolean }>();
   const promote = usePromote(template);
@@ -85,13 +86,14 @@ function Variables({
           }}
           error={save.error ?? promote.error}
           actions={
-            <Button
-              type="submit"
-              look="primary"
+            <SaveButtons
+              changed={variables.some(({ name }) => values[name] !== saved[name])}
               pending={save.isPending || promote.isPending || importing?.ended === false}
-            >
-              Save
-            </Button>
+              onDiscard={() => {
+                setTried(false);
+                setValues(saved);
+              }}
+            />
           }
         >
           <VariableFields variables={variables} values={values} onChange={setValues} showMissing={tried} />

@@ -284,7 +284,12 @@ function DescribeDialog({
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" pending={save.isPending} disabled={name === ''} onClick={() => save.mutate()}>
+          <Button
+            look="primary"
+            pending={save.isPending}
+            disabled={name === '' || (name === version.name && message === version.message)}
+            onClick={() => save.mutate()}
+          >
             Save
           </Button>
         </>

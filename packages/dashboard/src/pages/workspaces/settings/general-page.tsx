@@ -2,13 +2,14 @@ import { useQuery } from '@tanstack/react-query';
 import { Trash2 } from 'lucide-react';
 import { useState } from 'react';
 import { call } from '../../../api/client.ts';
-import { ApiError, errorText } from '../../../api/errors.ts';
+import { fieldError } from '../../../api/errors.ts';
 import { workspacePermissions } from '../../../api/permissions.ts';
 import { useChange } from '../../../api/query.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Field, Input } from '../../../ui/field.tsx';
-import { Notice } from '../../../ui/notice.tsx';
+import { Form } from '../../../ui/form.tsx';
 import { Section } from '../../../ui/page.tsx';
+import { SaveButtons } from '../../../ui/save.tsx';
 import { Select } from '../../../ui/select.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { paths } from '../../../util/paths.ts';
@@ -38,21 +39,26 @@ export default function GeneralSettingsPage() {
     },
     { onSettled: () => void refreshWorkspace(workspace.id) },
   );
-  const rejected =
-    rename.error instanceof ApiError ? rename.error.validations.find(({ field }) => field === 'name') : undefined;
   return (
     <>
       <Section title="Name">
-        <form
-          className="flex flex-col gap-4"
-          onSubmit={(event) => {
-            event.preventDefault();
-            rename.mutate();
-          }}
+        <Form
+          onSubmit={() => rename.mutate()}
+          error={rename.error}
+          fields={['name']}
+          actions={
+            <SaveButtons
+              name="Rename"
+              changed={name !== workspace.name}
+              problem={name === '' ? 'Enter a name.' : undefined}
+              pending={rename.isPending}
+              onDiscard={() => setName(workspace.name)}
+            />
+          }
         >
           <Field
             label="Workspace name"
-            error={rejected?.detail}
+            error={fieldError(rename.error, 'name')}
             help={
               workspace.allow_renames
                 ? 'Templates that use the name may create new resources and destroy the old ones at the next build.'
@@ -66,20 +72,7 @@ export default function GeneralSettingsPage() {
               onChange={(event) => setName(event.target.value)}
             />
           </Field>
-          {rename.error != null && !rejected && <Notice tone="bad" {...errorText(rename.error)} />}
-          {workspace.allow_renames && (
-            <div>
-              <Button
-                type="submit"
-                look="primary"
-                pending={rename.isPending}
-                disabled={name === workspace.name || name === '' || !may?.update}
-              >
-                Rename
-              </Button>
-            </div>
-          )}
-        </form>
+        </Form>
       </Section>
       <Section title="Updates" description="When a new version of the template applies to this workspace.">
         {workspace.template_require_active_version ? (

@@ -1,7 +1,7 @@
 import { Outlet } from '@tanstack/react-router';
 import { Suspense } from 'react';
+import { SettingsLayout } from '../../../layouts/sidebar.tsx';
 import { SkeletonLines } from '../../../ui/states.tsx';
-import { LinkTabs } from '../../../ui/tabs.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useCurrentWorkspace } from '../detail/current.ts';
 
@@ -10,18 +10,16 @@ export default function WorkspaceSettingsLayout() {
   const workspace = useCurrentWorkspace();
   if (workspace.latest_build.status === 'deleted') return null;
   return (
-    <div className="flex max-w-3xl flex-col gap-5">
-      <LinkTabs
-        label="Settings"
-        tabs={[
-          { to: paths.workspaceSettings(workspace), name: 'General', exact: true },
-          { to: paths.workspaceParameters(workspace), name: 'Parameters' },
-          { to: paths.workspaceSchedule(workspace), name: 'Schedule' },
-        ]}
-      />
+    <SettingsLayout
+      entries={[
+        { to: paths.workspaceSettings(workspace), name: 'General', exact: true },
+        { to: paths.workspaceParameters(workspace), name: 'Parameters' },
+        { to: paths.workspaceSchedule(workspace), name: 'Schedule' },
+      ]}
+    >
       <Suspense fallback={<SkeletonLines lines={5} />}>
         <Outlet />
       </Suspense>
-    </div>
+    </SettingsLayout>
   );
 }

@@ -10,9 +10,9 @@ import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
 import type { NameValue } from '../../../forms/parameters/state.ts';
 import { useLiveParameters } from '../../../forms/parameters/use-live-parameters.ts';
 import { rejectedParameters, showFirstProblem, useParameters } from '../../../forms/parameters/use-parameters.ts';
-import { Button } from '../../../ui/button.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { Section } from '../../../ui/page.tsx';
+import { SaveButtons } from '../../../ui/save.tsx';
 import { EmptyState, ErrorView, SkeletonLines } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo } from '../../../util/route.ts';
@@ -30,6 +30,7 @@ export default function ParametersPage() {
     }),
   );
   const previous = useQuery(buildParametersQuery(build.id));
+  const [discarded, setDiscarded] = useState(0);
   const error = definitions.error ?? previous.error;
   return (
     <Section
@@ -42,7 +43,8 @@ export default function ParametersPage() {
         ) : (
           <ChangeForm
             // a later build has other values
-            key={build.id}
+            key={`${build.id} ${discarded}`}
+            onDiscard={() => setDiscarded(discarded + 1)}
             workspace={workspace}
             definitions={definitions.data}
             previous={previous.data}
@@ -63,10 +65,12 @@ function ChangeForm({
   workspace,
   definitions,
   previous,
+  onDiscard,
 }: {
   workspace: Workspace;
   definitions: readonly TemplateVersionParameter[];
   previous: readonly NameValue[];
+  onDiscard: () => void;
 }) {
   const go = useGo();
   const may = useQuery(workspacePermissions(workspace)).data;
@@ -99,6 +103,7 @@ function ChangeForm({
       className="flex flex-col gap-5"
       onSubmit={(event) => {
         event.preventDefault();
+        if (!changed) return;
         setTried(true);
         if (parameters.valid) save.mutate();
         else showFirstProblem(parameters.states);
@@ -112,16 +117,14 @@ function ChangeForm({
         showProblems={tried}
       />
       {save.error != null && <Notice tone="bad" {...errorText(save.error)} />}
-      {busy && <p className="text-muted">Wait for the build that is under way, or cancel it.</p>}
-      <div className="flex items-center gap-3">
-        <Button
-          type="submit"
-          look="primary"
+      <div className="flex flex-wrap gap-2 empty:hidden">
+        <SaveButtons
+          name={build.status === 'running' ? 'Apply and restart what changes' : 'Save and start'}
+          changed={changed && may?.start === true}
+          problem={busy ? 'Wait for the build that is under way, or cancel it.' : undefined}
           pending={save.isPending}
-          disabled={busy || !may?.start || (!changed && build.status === 'running')}
-        >
-          {build.status === 'running' ? 'Apply and restart what changes' : 'Save and start'}
-        </Button>
+          onDiscard={onDiscard}
+        />
       </div>
     </form>
   );

@@ -12,6 +12,7 @@ import { Field, Input, NativeSelect } from '../../../ui/field.tsx';
 import { Link } from '../../../ui/link.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { Section } from '../../../ui/page.tsx';
+import { SaveButtons } from '../../../ui/save.tsx';
 import { QueryView } from '../../../ui/states.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { paths } from '../../../util/paths.ts';
@@ -58,7 +59,8 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
   ).data?.parameter_mismatch;
   const saved = parseSchedule(workspace.autostart_schedule);
   const [schedule, setSchedule] = useState(saved);
-  const [hours, setHours] = useState(workspace.ttl_ms ? String(workspace.ttl_ms / HOUR_MS) : '');
+  const savedHours = workspace.ttl_ms ? String(workspace.ttl_ms / HOUR_MS) : '';
+  const [hours, setHours] = useState(savedHours);
   const number = Number(hours.replace(',', '.'));
   const hoursProblem =
     hours === '' || (number >= 1 / 60 && number <= MOST_HOURS)
@@ -86,12 +88,13 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
   );
   const foreign = workspace.autostart_schedule && !saved;
   const readOnly = !may?.update;
+  const changed = !readOnly && (startChanged || stopChanged || hoursProblem !== undefined);
   return (
     <form
       className="flex flex-col gap-5"
       onSubmit={(event) => {
         event.preventDefault();
-        save.mutate();
+        if (changed) save.mutate();
       }}
     >
       {mismatch && (
@@ -155,17 +158,16 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
         )}
       </Section>
       {save.error != null && <Notice tone="bad" {...errorText(save.error)} />}
-      <div>
-        <Button
-          type="submit"
-          look="primary"
+      <div className="flex flex-wrap gap-2 empty:hidden">
+        <SaveButtons
+          changed={changed}
+          problem={hoursProblem ?? daysProblem}
           pending={save.isPending}
-          disabled={
-            readOnly || (!startChanged && !stopChanged) || hoursProblem !== undefined || daysProblem !== undefined
-          }
-        >
-          Save
-        </Button>
+          onDiscard={() => {
+            setSchedule(saved);
+            setHours(savedHours);
+          }}
+        />
       </div>
     </form>
   );
