@@ -204,6 +204,58 @@ test('an import returns parameters, presets, resources of both transitions, modu
   );
 });
 
+test('an import says which presets cannot be used, and why', async () => {
+  const template = `${CODER}
+data "coder_parameter" "kind" {
+  name    = "kind"
+  default = "small"
+}
+data "coder_parameter" "size" {
+  count = data.coder_parameter.kind.value == "large" ? 1 : 0
+  name  = "size"
+  type  = "number"
+  validation {
+    min = 1
+    max = 8
+  }
+}
+data "coder_workspace_preset" "fits" {
+  name       = "Fits"
+  parameters = { kind = "large", size = "4" }
+  prebuilds { instances = 1 }
+}
+data "coder_workspace_preset" "beyond" {
+  name       = "Beyond"
+  parameters = { kind = "large", size = "9" }
+}
+data "coder_workspace_preset" "lacks" {
+  name       = "Lacks"
+  parameters = { kind = "large" }
+  prebuilds { instances = 1 }
+}
+data "coder_workspace_preset" "asks" {
+  name       = "Asks"
+  parameters = { kind = "large" }
+}
+data "coder_workspace_preset" "other" {
+  name       = "Other"
+  parameters = { color = "red" }
+}
+`;
+  const before = h.server.logs.length;
+  const { completed, failed } = await h.server.verdict(h.server.post(importJob(await tarOf({ 'main.tf': template }))));
+  assert.ok(completed, failed?.error ?? '');
+  const lines = h.server.logs.slice(before).map(({ output }) => output);
+  const said = lines.filter((line) => line.startsWith('Preset ')).sort();
+  assert.match(said[0] ?? '', /^Preset "Beyond" cannot be used: .*\b8\b/);
+  assert.match(
+    said[1] ?? '',
+    /^Preset "Lacks" cannot be used: .*Parameter "size": .* Its pool of prebuilt workspaces stays empty\.$/,
+  );
+  assert.match(said[2] ?? '', /^Preset "Other" cannot be used: .*"color"/);
+  assert.equal(said.length, 3, said.join('\n'));
+});
+
 test('a dry run plans with the given parameters and changes nothing', async () => {
   const archive = await tarOf(FILES);
   const id = h.server.post({

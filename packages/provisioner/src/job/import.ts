@@ -16,6 +16,7 @@ import { providerEnv } from '../terraform/provider-env.ts';
 import { retryWithNewer } from './change-engine.ts';
 import { freezeVersion } from './freeze.ts';
 import { planTransitions } from './import-plans.ts';
+import { presetWarnings } from './judge-presets.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
 
@@ -51,6 +52,7 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
     });
   const startEnv = envFor(WorkspaceTransition.START);
   const stopEnv = envFor(WorkspaceTransition.STOP);
+  const accessUrl = request.metadata?.coderUrl ?? '';
   const warn = (text: string) => shipper.say(LogLevel.WARN, text);
 
   const planned = await planTransitions(stages, variables, { start: startEnv, stop: stopEnv }).catch((err) =>
@@ -67,6 +69,17 @@ export async function runImport(stages: Stages, request: AcquiredJob_TemplateImp
   const stop = await prefixed('template import provision for stop', async () =>
     describe(readPlan(planned.stop.plan), prepared.graph, () => {}),
   );
+
+  const archives = [job.templateSourceArchive, prepared.files?.archive].filter((archive) => archive !== undefined);
+  const imported = {
+    archives,
+    plan: planned.start.plan,
+    presets: start.presets,
+    variables,
+    declared: parsed.variables,
+    accessUrl,
+  };
+  for (const text of await presetWarnings(imported)) warn(text);
 
   const completed = create(CompletedJobSchema, {
     jobId: job.jobId,

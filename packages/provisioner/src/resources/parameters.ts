@@ -92,22 +92,13 @@ function toParameter(name: string, v: Values): RichParameter {
 }
 
 /**
- * Finds the template's presets. Warns about unknown parameter names.
+ * Finds the template's presets.
  * @throws AppError `invalid` for a repeated name and for more than one default.
  */
-export function findPresets(
-  instances: readonly Instance[],
-  parameters: readonly RichParameter[],
-  warn: (message: string) => void,
-): Preset[] {
+export function findPresets(instances: readonly Instance[]): Preset[] {
   const out: Preset[] = [];
   for (const { values: v } of named(data(instances, 'coder_workspace_preset'), 'preset')) {
     const values = strings(v['parameters']);
-    for (const name of Object.keys(values))
-      if (!parameters.some((parameter) => parameter.name === name))
-        warn(
-          `preset ${JSON.stringify(str(v['name']))} sets parameter ${JSON.stringify(name)}, which the template does not define`,
-        );
     const prebuilds = blocks(v['prebuilds'])[0];
     const expiration = blocks(prebuilds?.['expiration_policy'])[0];
     const scheduling = blocks(prebuilds?.['scheduling'])[0];

@@ -107,7 +107,7 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
   return {
     resources,
     parameters,
-    presets: findPresets(instances, parameters, warn),
+    presets: findPresets(instances),
     externalAuth: findExternalAuth(instances),
     aiTasks: managed.filter(({ type }) => type === 'coder_ai_task').map(toAiTask),
     hasAiTasks,

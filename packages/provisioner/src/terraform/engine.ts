@@ -1,6 +1,5 @@
-import { Readable } from 'node:stream';
 import { requiredVersions } from '@platform/hcl';
-import tar from 'tar-stream';
+import { archiveFiles } from './archive-files.ts';
 import { firstAllowed } from './requirements.ts';
 import type { TerraformBinary } from './version.ts';
 
@@ -21,23 +20,5 @@ export async function engineFor(
 
 async function constraintsIn(archive: Uint8Array): Promise<string[]> {
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength);
-  return bytes.includes('required_version') ? requiredVersions(await sourceFiles(archive)) : [];
-}
-
-/** The Terraform files of an archive. Empty for an archive that cannot be read. */
-async function sourceFiles(archive: Uint8Array): Promise<Record<string, Uint8Array>> {
-  const files: Record<string, Uint8Array> = {};
-  const extract = tar.extract();
-  Readable.from([Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)]).pipe(extract);
-  try {
-    for await (const entry of extract) {
-      const name = entry.header.name.replace(/^\.\//, '');
-      const parts: Buffer[] = [];
-      for await (const part of entry as AsyncIterable<Buffer>) if (/\.tf(\.json)?$/.test(name)) parts.push(part);
-      if (parts.length > 0) files[name] = Buffer.concat(parts);
-    }
-  } catch {
-    return {}; // the job reports it when it unpacks the archive
-  }
-  return files;
+  return bytes.includes('required_version') ? requiredVersions(await archiveFiles(archive, /\.tf(\.json)?$/)) : [];
 }
