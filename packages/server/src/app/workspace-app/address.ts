@@ -50,6 +50,15 @@ export function climbs(target: string): boolean {
     .some((part) => /^\.\.(?:;|%3b|$)/i.test(part));
 }
 
+/**
+ * The path that an app receives, always below the path of its url. On a host of its own, an app's absolute links begin
+ * with that path already.
+ */
+export function targetPath({ kind }: Pick<AppAddress, 'kind'>, { path }: { path: string }, rest: string): string {
+  const isWithin = rest.startsWith(path) && /^(?:[/?]|$)/.test(rest.slice(path.length));
+  return kind === 'subdomain' && isWithin ? rest : path + rest;
+}
+
 /** The host pattern of `--wildcard-access-url`. */
 export interface Wildcard {
   scheme: string | undefined;

@@ -87,6 +87,17 @@ test('serves a subdomain app with and without the agent in its name, a port, and
     headers: auth(),
   });
   assert.equal((JSON.parse(inner.body) as Echo).url, '/base/?folder=1');
+  for (const [path, received] of [
+    ['/base/assets/a.css?v=1', '/base/assets/a.css?v=1'],
+    ['/base?x=1', '/base?x=1'],
+    ['/based', '/base/based'],
+    ['/base/base/', '/base/base/'],
+  ] as const) {
+    const own = await ask(server.url, { host: 'base--main--dev--admin.apps.test', path, headers: auth() });
+    assert.equal((JSON.parse(own.body) as Echo).url, received, 'its own links have its path already');
+  }
+  const byPath = await ask(server.url, { path: '/@admin/dev/apps/base/base/x', headers: auth() });
+  assert.equal((JSON.parse(byPath.body) as Echo).url, '/base/base/x');
   const out = await ask(server.url, {
     host: 'base--main--dev--admin.apps.test',
     path: '/../beside',

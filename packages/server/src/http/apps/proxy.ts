@@ -17,6 +17,7 @@ import {
   parsePort,
   parseWildcard,
   subdomainOrigin,
+  targetPath,
   type Wildcard,
   wildcardLabel,
 } from '../../app/workspace-app/address.ts';
@@ -174,7 +175,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
     return {
       target: grant,
       kind: address.kind,
-      path: grant.path + withoutTokens(rest),
+      path: targetPath(address, grant, withoutTokens(rest)),
       forwardedFor: [...new Set([clientAddress(request), request.socket.remoteAddress ?? ''])].join(', '),
       host,
       hostName: hostName(host),
