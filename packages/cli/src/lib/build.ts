@@ -67,6 +67,8 @@ async function chooseStart(
 ): Promise<Pick<Extra, 'template_version_id' | 'rich_parameter_values'>> {
   const previous = await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
     params: { workspacebuild: workspace.latest_build.id },
+    // upstream's server ignores it
+    query: { earlier: true },
   });
   const values = await resolveParameters(ctx, client, {
     versionId,

@@ -72,6 +72,14 @@ export const buildsRoutes = {
     tag: 'Builds',
     auth: 'session',
     params: Type.Object({ workspacebuild: Type.String() }),
+    query: Type.Object({
+      earlier: Type.Optional(
+        Type.Boolean({
+          description:
+            'Add the values of earlier builds for parameters that this build does not have: a start keeps them.',
+        }),
+      ),
+    }),
     responses: { 200: Type.Array(WorkspaceBuildParameter) },
   }),
   'GET /workspacebuilds/{workspacebuild}/resources': route({

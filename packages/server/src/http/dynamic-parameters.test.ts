@@ -285,6 +285,25 @@ describe('a build', () => {
     assert.deepEqual(await usedBy(shrunk.body.id), { note: 'none', region: 'eu-huge', size: 'small' });
   });
 
+  test('keeps the value of a parameter that a condition hid and shows again', async () => {
+    const { body: workspace } = await create('hiding', { size: 'huge', disk: '20' });
+    await ended();
+    const small = await build(workspace.id, 'start', { size: 'small' });
+    await ended();
+    assert.equal((await usedBy(small.body.id))['disk'], undefined);
+    const { body: before } = await server.api<WorkspaceBuildParameter[]>(
+      'GET',
+      `/workspacebuilds/${small.body.id}/parameters?earlier=true`,
+    );
+    assert.equal(before.find(({ name }) => name === 'disk')?.value, '20', 'a form starts with it');
+    const smaller = await build(workspace.id, 'start', { size: 'huge', disk: '10' });
+    assert.deepEqual([smaller.status, smaller.body.validations?.[0]?.field], [400, 'disk']);
+    const huge = await build(workspace.id, 'start', { size: 'huge' });
+    assert.equal(huge.status, 201, JSON.stringify(huge.body));
+    await ended();
+    assert.equal((await usedBy(huge.body.id))['disk'], '20');
+  });
+
   test('stops a workspace whose template can no longer be evaluated', async () => {
     const { body: workspace } = await create('stuck', {});
     await ended();

@@ -51,6 +51,15 @@ export const buildParametersQuery = (buildId: string) => ({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
+/** The values with which a form about the next build starts: also those of parameters that a condition hides now. */
+export const valuesBeforeQuery = (buildId: string) => ({
+  ...apiQuery('GET /workspacebuilds/{workspacebuild}/parameters', [], {
+    params: { workspacebuild: buildId },
+    query: { earlier: true },
+  }),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
 export const timingsQuery = (build: Pick<WorkspaceBuild, 'id' | 'workspace_id'>) =>
   apiQuery('GET /workspacebuilds/{workspacebuild}/timings', [{ kind: 'workspace', id: build.workspace_id }], {
     params: { workspacebuild: build.id },

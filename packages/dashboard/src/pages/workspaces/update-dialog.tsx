@@ -15,7 +15,7 @@ import { Markdown } from '../../ui/markdown.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { ErrorView, SkeletonLines } from '../../ui/states.tsx';
 import { formatRelative } from '../../util/time.ts';
-import { buildParametersQuery, orderBuild } from './queries.ts';
+import { orderBuild, valuesBeforeQuery } from './queries.ts';
 
 type Definitions = Parameters<typeof useParameters>[0];
 
@@ -24,7 +24,7 @@ export default function UpdateDialog({ workspace, onClose }: { workspace: Worksp
   const params = { templateversion: workspace.template_active_version_id };
   const version = useQuery(apiQuery('GET /templateversions/{templateversion}', [], { params }));
   const definitions = useQuery(apiQuery('GET /templateversions/{templateversion}/rich-parameters', [], { params }));
-  const previous = useQuery(buildParametersQuery(workspace.latest_build.id));
+  const previous = useQuery(valuesBeforeQuery(workspace.latest_build.id));
   const error = version.error ?? definitions.error ?? previous.error;
   if (!version.data || !definitions.data || !previous.data)
     return (

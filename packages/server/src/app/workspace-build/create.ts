@@ -7,6 +7,7 @@ import {
   type BuildRow,
   buildById,
   buildParameters,
+  earlierParameters,
   lastGoodParameters,
   latestBuild,
   type Transition,
@@ -133,11 +134,13 @@ export function usualVersion(
 
 /**
  * The parameters of the last build. A stop or delete after a failed build takes those of the last successful build, if
- * there is one: the newer values may be why the build failed, and the running workspace uses the older ones.
+ * there is one: the newer values may be why the build failed, and the running workspace uses the older ones. A start also
+ * gets the earlier values of parameters that the last build did not have: one that a condition hid keeps its value.
  */
 export async function valuesBefore(tx: Tx, last: BuildRow, transition: Transition): Promise<NameValue[]> {
   const values = await buildParameters(tx, last.id);
-  if (transition === 'start' || last.job_status === 'succeeded') return values;
+  if (transition === 'start') return [...values, ...(await earlierParameters(tx, last))];
+  if (last.job_status === 'succeeded') return values;
   const good = await lastGoodParameters(tx, last.workspace_id);
   return values.map(({ name, value }) => ({ name, value: good.find((one) => one.name === name)?.value ?? value }));
 }

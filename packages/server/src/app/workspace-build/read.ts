@@ -16,6 +16,7 @@ import {
   buildByNumber,
   buildNumberOf,
   buildParameters,
+  earlierParameters,
   latestBuild,
   listBuilds,
   parameterOfBuilds,
@@ -81,9 +82,14 @@ async function numberOf({ sql }: Ctx, workspaceId: string, id: string): Promise<
   throw badQuery('after_id', 'must be the ID of a build of this workspace');
 }
 
-export async function getBuildParameters(ctx: Ctx, id: string): Promise<NameValue[]> {
+/** `earlier`: whether to add the values of earlier builds for parameters that this build does not have. */
+export async function getBuildParameters(ctx: Ctx, id: string, earlier = false): Promise<NameValue[]> {
   const build = await findBuild(ctx, id);
-  return (await buildParameters(ctx.sql, build.id)).map(({ name, value }) => ({ name, value }));
+  const values = [
+    ...(await buildParameters(ctx.sql, build.id)),
+    ...(earlier ? await earlierParameters(ctx.sql, build) : []),
+  ];
+  return values.map(({ name, value }) => ({ name, value }));
 }
 
 const MOST_PROMPTS = 100;

@@ -25,8 +25,8 @@ export const buildHandlers = defineHandlers({
     void followAsTexts(ctx, http.upgrade(), jobLogSource(ctx, build.job_id, { permission, after: query.after }));
     return [];
   },
-  'GET /workspacebuilds/{workspacebuild}/parameters': (ctx, { params }) =>
-    getBuildParameters(ctx, params.workspacebuild),
+  'GET /workspacebuilds/{workspacebuild}/parameters': (ctx, { params, query }) =>
+    getBuildParameters(ctx, params.workspacebuild, query.earlier),
   'GET /workspacebuilds/{workspacebuild}/resources': (ctx, { params }) => getBuildResources(ctx, params.workspacebuild),
   'GET /workspacebuilds/{workspacebuild}/timings': (ctx, { params }) => getBuildTimings(ctx, params.workspacebuild),
   'GET /workspacebuilds/{workspacebuild}/state': async (ctx, { params, http }) => {

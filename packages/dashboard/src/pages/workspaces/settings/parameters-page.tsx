@@ -17,7 +17,7 @@ import { EmptyState, ErrorView, SkeletonLines } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo } from '../../../util/route.ts';
 import { useCurrentWorkspace } from '../detail/current.ts';
-import { buildParametersQuery, orderBuild } from '../queries.ts';
+import { orderBuild, valuesBeforeQuery } from '../queries.ts';
 import { isActive } from '../status.ts';
 
 /** The values of a workspace. Changing them starts a build. */
@@ -29,7 +29,7 @@ export default function ParametersPage() {
       params: { templateversion: build.template_version_id },
     }),
   );
-  const previous = useQuery(buildParametersQuery(build.id));
+  const previous = useQuery(valuesBeforeQuery(build.id));
   const [discarded, setDiscarded] = useState(0);
   const error = definitions.error ?? previous.error;
   return (
