@@ -1,8 +1,10 @@
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import { ignoreNotFound } from './kube/client.ts';
 import type { Role, RoleBinding } from './kube/objects.ts';
+import { isGranted } from './kube/reference-grants.ts';
 import { type KubeObject, ROLE_BINDINGS, ROLES } from './kube/types.ts';
 import { applyChanges } from './machinery/apply.ts';
+import { NotPermitted } from './machinery/conditions.ts';
 import { keyOf } from './machinery/informer.ts';
 import type { Ownership } from './machinery/owned.ts';
 import type { World } from './world.ts';
@@ -49,19 +51,35 @@ function permissions<Owner extends KubeObject>(
   };
 }
 
-/** Applies the roles in their namespaces, and deletes those in others. */
+/**
+ * Applies the roles in their namespaces, and deletes those in others. The operator may do more than the person who wrote
+ * the owner, so another namespace has to consent: with a ReferenceGrant for Roles.
+ * @throws NotPermitted that names the namespaces without one, when the others have their roles
+ */
 export async function applyPermissions<Owner extends KubeObject>(
   world: World,
   access: WorkspaceAccess<Owner>,
 ): Promise<void> {
-  const { client, caches } = world;
-  for (const place of access.namespaces) {
+  const { client, caches, lookup } = world;
+  const { ownership, owner, namespaces } = access;
+  const from = { kind: ownership.resource, namespace: owner.metadata.namespace! };
+  const permitted: string[] = [];
+  for (const namespace of namespaces)
+    if (namespace === from.namespace || (await isGranted(lookup, from, { kind: ROLES, namespace })))
+      permitted.push(namespace);
+  for (const place of permitted) {
     const { role, binding } = permissions(access, place);
     const { name } = role.metadata;
     caches.roles.store(await applyChanges(client, ROLES, role, caches.roles.get(place, name)));
     caches.bindings.store(await applyChanges(client, ROLE_BINDINGS, binding, caches.bindings.get(place, name)));
   }
-  await removePermissions(world, access.ownership, access.owner, access.namespaces);
+  await removePermissions(world, ownership, owner, permitted);
+  const others = namespaces.filter((namespace) => !permitted.includes(namespace));
+  if (others.length === 0) return;
+  const names = others.map((name) => JSON.stringify(name)).join(', ');
+  throw new NotPermitted(
+    `No ReferenceGrant lets ${from.kind.kind}s of ${JSON.stringify(from.namespace)} have Roles in ${names}. Create one there, from ${from.kind.group}/${from.kind.kind} to ${ROLES.group}/${ROLES.kind}.`,
+  );
 }
 
 /** Deletes the permissions in namespaces that are not in `kept`. */

@@ -33,6 +33,7 @@ import {
   installGatewayApi,
   installOperator,
   needsKubernetes,
+  permitRoles,
   startCluster,
   storeSecret,
 } from '../testing/cluster.ts';
@@ -233,26 +234,6 @@ test('the image of the operator is the default, and several servers need a datab
   assert.equal(spec.template.spec!.containers[0]!.image, 'registry.example.com/coder:default');
 });
 
-test('permissions in other namespaces go with the control plane', needsKubernetes, async () => {
-  const other = await cluster.namespace();
-  const namespace = await create({ image: 'one', rbac: { workspaceNamespaces: [other], enableDeployments: false } });
-  const name = `${namespace}-coder-workspace-perms`;
-  const { rules } = await eventually('the Role', () => find<Role>(ROLES, other, name));
-  assert.deepEqual(
-    rules.map(({ resources }) => resources),
-    [['pods', 'persistentvolumeclaims']],
-  );
-  await eventually('the binding at home', () => find(ROLE_BINDINGS, namespace, 'coder-workspace-perms'));
-  await change(namespace, { rbac: { workspacePerms: false } });
-  await eventually('no binding at home', async () => !(await find(ROLE_BINDINGS, namespace, 'coder-workspace-perms')));
-  await change(namespace, { rbac: { workspacePerms: true } });
-  await eventually('the Role', () => find<Role>(ROLES, other, name));
-  await cluster.client.delete(CONTROL_PLANES, namespace, 'coder');
-  await eventually('it is gone', async () => !(await find(CONTROL_PLANES, namespace)));
-  assert.equal(await find(ROLES, other, name), undefined);
-  assert.equal(await find(ROLE_BINDINGS, other, name), undefined);
-});
-
 test('exposes the servers by an Ingress, then by a route of the Gateway API', needsKubernetes, async () => {
   const ingress = {
     host: 'coder.example.com',
@@ -333,6 +314,32 @@ const parent = (status: 'True' | 'False', message: string) => ({
 
 /** The operator can grant only what it may do itself. */
 const HELD = [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }];
+
+test('permissions in other namespaces go with the control plane', needsKubernetes, async () => {
+  await installGatewayApi(cluster);
+  const other = await cluster.namespace();
+  const namespace = await create({ image: 'one', rbac: { workspaceNamespaces: [other], enableDeployments: false } });
+  await reaches(namespace, { Ready: 'RefNotPermitted' });
+  await eventually('the binding at home', () => find(ROLE_BINDINGS, namespace, 'coder-workspace-perms'));
+  assert.deepEqual((await cluster.client.list(ROLES, { namespace: other })).items, []);
+  await permitRoles(cluster, { kind: 'CoderControlPlane', from: namespace, to: other });
+  await change(namespace, { replicas: 1 });
+  const name = `${namespace}-coder-workspace-perms`;
+  const { rules } = await eventually('the Role', () => find<Role>(ROLES, other, name));
+  assert.deepEqual(
+    rules.map(({ resources }) => resources),
+    [['pods', 'persistentvolumeclaims']],
+  );
+  await eventually('the binding at home', () => find(ROLE_BINDINGS, namespace, 'coder-workspace-perms'));
+  await change(namespace, { rbac: { workspacePerms: false } });
+  await eventually('no binding at home', async () => !(await find(ROLE_BINDINGS, namespace, 'coder-workspace-perms')));
+  await change(namespace, { rbac: { workspacePerms: true } });
+  await eventually('the Role', () => find<Role>(ROLES, other, name));
+  await cluster.client.delete(CONTROL_PLANES, namespace, 'coder');
+  await eventually('it is gone', async () => !(await find(CONTROL_PLANES, namespace)));
+  assert.equal(await find(ROLES, other, name), undefined);
+  assert.equal(await find(ROLE_BINDINGS, other, name), undefined);
+});
 
 test('a release of the chart with the same name stays as it is', needsKubernetes, async () => {
   const namespace = await cluster.namespace();

@@ -155,7 +155,11 @@ const spec = object(
           ),
           extraRules: optional(podFields<V1PolicyRule>('More rules for the Role.')),
           workspaceNamespaces: optional(
-            list('More namespaces of workspaces.', text('Name of a namespace.'), { maxItems: 50 }),
+            list(
+              'More namespaces of workspaces. Each has a ReferenceGrant from CoderControlPlane to Role.',
+              text('Name of a namespace.'),
+              { maxItems: 50 },
+            ),
           ),
         },
       ),

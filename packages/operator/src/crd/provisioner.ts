@@ -63,9 +63,13 @@ const workspacePermissions = object(
     enabled: flag('Whether to create a Role and a RoleBinding.', { default: true }),
     enableDeployments: flag('Whether they may manage Deployments, beside pods and volume claims.', { default: true }),
     namespaces: optional(
-      list('Namespaces of workspaces. Default: the namespace of this object.', text('Name of a namespace.'), {
-        maxItems: 50,
-      }),
+      list(
+        'Namespaces of workspaces. Default: the namespace of this object. Others have a ReferenceGrant from CoderProvisioner to Role.',
+        text('Name of a namespace.'),
+        {
+          maxItems: 50,
+        },
+      ),
     ),
     extraRules: optional(podFields<V1PolicyRule>('More rules for the Role.')),
   },

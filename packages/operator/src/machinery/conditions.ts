@@ -24,12 +24,17 @@ export function mergeConditions(
   return [...merged, ...others].sort((a, b) => a.type.localeCompare(b.type));
 }
 
+/** What another namespace would have to permit. */
+export class NotPermitted extends Error {
+  readonly reason = 'RefNotPermitted';
+}
+
 /**
  * What the API server rejects and a person has to solve: a field of a pod is wrong, the operator may not grant what the spec asks
- * for, or a name is taken. Undefined for an error that a retry may solve.
+ * for, a name is taken, or another namespace does not permit it. Undefined for an error that a retry may solve.
  */
 export function rejectionOf(err: unknown): { reason: string; message: string } | undefined {
-  if (err instanceof NameTaken) return err;
+  if (err instanceof NameTaken || err instanceof NotPermitted) return err;
   if (!(err instanceof KubeError) || (err.status !== 403 && err.status !== 422)) return undefined;
   return { reason: 'Rejected', message: err.message };
 }

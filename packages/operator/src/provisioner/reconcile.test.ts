@@ -20,7 +20,15 @@ import {
   SERVICE_ACCOUNTS,
 } from '../kube/types.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { type Cluster, installOperator, needsKubernetes, startCluster, storeSecret } from '../testing/cluster.ts';
+import {
+  type Cluster,
+  installGatewayApi,
+  installOperator,
+  needsKubernetes,
+  permitRoles,
+  startCluster,
+  storeSecret,
+} from '../testing/cluster.ts';
 
 let cluster: Cluster;
 let server: TestServer;
@@ -30,6 +38,7 @@ before(async () => {
   cluster = await startCluster();
   server = await startTestServer();
   await installOperator(cluster);
+  await installGatewayApi(cluster);
   operator = startOperator({
     connection: cluster.connection,
     pollMs: 50,
@@ -99,6 +108,7 @@ test('creates the key, its Secret, the permissions and the Deployment', needsKub
   const { client } = cluster;
   const namespace = await place();
   const other = await cluster.namespace();
+  await permitRoles(cluster, { kind: 'CoderProvisioner', from: namespace, to: other });
   await create(namespace, 'full', {
     tags: { zone: 'eu' },
     replicas: 3,
@@ -357,9 +367,33 @@ for (const [what, spec, message] of MISTAKES) {
   });
 }
 
+test('gives no rights in a namespace that does not permit it', needsKubernetes, async () => {
+  const namespace = await place();
+  const [victim, other] = await Promise.all([cluster.namespace(), cluster.namespace()]);
+  await permitRoles(cluster, { kind: 'CoderProvisioner', from: other, to: victim });
+  await permitRoles(cluster, { kind: 'CoderControlPlane', from: namespace, to: victim });
+  await create(namespace, 'hostile', {
+    workspacePermissions: {
+      namespaces: [namespace, victim],
+      extraRules: [{ apiGroups: [''], resources: ['secrets'], verbs: ['get', 'list'] }],
+    },
+  });
+  const { status } = await reaches(namespace, 'hostile', { Ready: 'RefNotPermitted' });
+  const { message } = status!.conditions!.find(({ type }) => type === 'Ready')!;
+  assert.ok(message.includes(JSON.stringify(victim)), message);
+  assert.ok(await exists(ROLES, namespace, 'hostile-workspaces'), 'it may have rights at home');
+  for (const resource of [ROLES, ROLE_BINDINGS])
+    assert.deepEqual((await cluster.client.list(resource, { namespace: victim })).items, []);
+  await permitRoles(cluster, { kind: 'CoderProvisioner', from: namespace, to: victim });
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'hostile' }, { spec: { replicas: 0 } });
+  await reaches(namespace, 'hostile', { Ready: 'ScaledToZero' });
+  assert.ok(await exists(ROLES, victim, `${namespace}-hostile-workspaces`));
+});
+
 test('a deletion removes the key and the permissions elsewhere', needsKubernetes, async () => {
   const namespace = await place();
   const other = await cluster.namespace();
+  await permitRoles(cluster, { kind: 'CoderProvisioner', from: namespace, to: other });
   await create(namespace, 'going', { workspacePermissions: { namespaces: [other] } });
   await reaches(namespace, 'going', { ProvisionerKeyReady: 'KeyExists' });
   assert.ok(await exists(ROLES, other, `${namespace}-going-workspaces`));

@@ -3,7 +3,8 @@ import { PROVISIONERS, type Provisioner, type ProvisionerSpec } from '../crd/pro
 import { isNotFound } from '../kube/client.ts';
 import type { Lookup } from '../kube/lookup.ts';
 import type { Secret } from '../kube/objects.ts';
-import { type KubeObject, type ObjectMeta, REFERENCE_GRANTS, SECRETS, type SecretKeySelector } from '../kube/types.ts';
+import { isGranted } from '../kube/reference-grants.ts';
+import { type ObjectMeta, SECRETS, type SecretKeySelector } from '../kube/types.ts';
 import type { World } from '../world.ts';
 import { organizationOf } from './names.ts';
 import { ServerProblem, type Target } from './server.ts';
@@ -86,7 +87,10 @@ async function controlPlaneOf(provisioner: Joining, finding: Finding): Promise<C
   if (!wanted) return undefined;
   const { namespace, name } = wanted;
   const from = provisioner.metadata.namespace!;
-  if (namespace !== from && !(await isGranted(finding.lookup, from, wanted))) {
+  if (
+    namespace !== from &&
+    !(await isGranted(finding.lookup, { kind: PROVISIONERS, namespace: from }, { kind: CONTROL_PLANES, ...wanted }))
+  ) {
     const message = `No ReferenceGrant in the namespace "${namespace}" lets CoderProvisioners of "${from}" use the CoderControlPlane "${name}".`;
     throw new ServerProblem('ControlPlaneReady', 'RefNotPermitted', message);
   }
@@ -94,36 +98,6 @@ async function controlPlaneOf(provisioner: Joining, finding: Finding): Promise<C
   if (plane) return plane;
   const message = `There is no CoderControlPlane "${name}" in the namespace "${namespace}".`;
   throw new ServerProblem('ControlPlaneReady', 'NotFound', message);
-}
-
-interface ReferenceGrant extends KubeObject {
-  spec: {
-    from: { group: string; kind: string; namespace: string }[];
-    to: { group: string; kind: string; name?: string }[];
-  };
-}
-
-/** Whether the other namespace lets provisioners of this one refer to its control plane, as the Gateway API defines. */
-async function isGranted(lookup: Lookup, from: string, to: { namespace: string; name: string }): Promise<boolean> {
-  const grants = await lookup.list<ReferenceGrant>(REFERENCE_GRANTS, to.namespace).catch((err) => {
-    // a cluster without the Gateway API has no grants
-    if (!isNotFound(err)) throw err;
-    return [];
-  });
-  const granted = grants.some(
-    ({ spec }) =>
-      spec.from.some(
-        ({ group, kind, namespace }) =>
-          group === PROVISIONERS.group && kind === PROVISIONERS.kind && namespace === from,
-      ) &&
-      spec.to.some(
-        ({ group, kind, name = to.name }) =>
-          group === CONTROL_PLANES.group && kind === CONTROL_PLANES.kind && name === to.name,
-      ),
-  );
-  // someone may create one now
-  if (!granted) lookup.forget(REFERENCE_GRANTS, to.namespace);
-  return granted;
 }
 
 /** A token from a Secret. `what` names it to a person. @throws ServerProblem without it. */

@@ -389,6 +389,20 @@ export async function installGatewayApi({ client }: Cluster): Promise<void> {
   }
 }
 
+/** Lets resources of one namespace have Roles in another. Needs the Gateway API. */
+export async function permitRoles(
+  { client }: Cluster,
+  { kind, from, to }: { kind: string; from: string; to: string },
+): Promise<void> {
+  await client.apply(REFERENCE_GRANTS, {
+    metadata: { namespace: to, name: `roles-of-${from}` },
+    spec: {
+      from: [{ group: 'coder.com', kind, namespace: from }],
+      to: [{ group: 'rbac.authorization.k8s.io', kind: 'Role' }],
+    },
+  } as KubeObject);
+}
+
 const isServed = (client: KubeClient, resource: Resource) =>
   eventually(`the API server has ${resource.plural}`, () =>
     client.list(resource, {}).then(
