@@ -2,7 +2,7 @@
 const PART = /^[^./\\\0][^/\\\0]{0,254}$/;
 
 /**
- * Whether the names of a provider's package are safe as parts of a path. Whoever sends them may be a stranger.
+ * Whether the names of a provider's package are safe as parts of a path. Anyone with a key of a daemon sends them.
  * `address`: `host/namespace/type`. `platform`: such as `linux_amd64`.
  */
 export function isProviderPackage(

@@ -2,6 +2,7 @@ import type { WorkspaceAgent, WorkspaceApp } from '@platform/contract';
 import type { Clock } from '@platform/kit';
 import type { AppRow, LogSourceRow, ScriptRow } from '../../db/queries/agent-parts.ts';
 import type { AgentRow } from '../../db/queries/agents.ts';
+import type { Ctx } from '../context.ts';
 import { optionalTime, time } from '../time.ts';
 import { subdomainName } from '../workspace-app/address.ts';
 import { listedUrl } from '../workspace-app/external.ts';
@@ -13,8 +14,10 @@ export interface AgentParts {
   /** The troubleshooting URL of agents whose template sets none. */
   fallbackTroubleshootingUrl: string;
   apps: AppRow[];
-  /** The workspace and its owner, for the host names of apps. Agents of a template have none. */
-  workspace: { name: string; owner: string } | undefined;
+  /** The workspace and its owner, for the links of apps. Agents of a template have none, and others without need. */
+  workspace: { name: string; owner: string; owner_id: string; of_sub_agent: boolean } | undefined;
+  /** Who sees the agent, and at which server. */
+  viewer: Pick<Ctx, 'actor' | 'accessUrl'>;
   scripts: ScriptRow[];
   logSources: LogSourceRow[];
 }
@@ -48,7 +51,7 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
     api_version: agent.api_version,
     apps: parts.apps
       .sort((a, b) => a.display_order - b.display_order || (a.slug < b.slug ? -1 : 1))
-      .map((app) => toApp(app, agent, parts.workspace)),
+      .map((app) => toApp(app, agent, parts)),
     connection_timeout_seconds: agent.connection_timeout_seconds,
     troubleshooting_url: agent.troubleshooting_url || parts.fallbackTroubleshootingUrl,
     subsystems: agent.subsystems as WorkspaceAgent['subsystems'],
@@ -72,10 +75,10 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
   };
 }
 
-function toApp(app: AppRow, agent: AgentRow, workspace: AgentParts['workspace']): WorkspaceApp {
+function toApp(app: AppRow, agent: AgentRow, { workspace, viewer }: AgentParts): WorkspaceApp {
   return {
     id: app.id,
-    url: listedUrl(app, agent),
+    url: listedUrl(app, workspace, viewer),
     external: app.external,
     slug: app.slug,
     display_name: app.display_name,

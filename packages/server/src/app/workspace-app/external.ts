@@ -10,32 +10,33 @@ import { findReadableAgent } from '../agent/find.ts';
 import type { Ctx } from '../context.ts';
 import { requireOwnerData } from '../job/owner-consent.ts';
 import { createKey } from '../user/tokens.ts';
+import { EDITOR_LINKS, isEditorLink } from './editor-link.ts';
 
 /** The place for a session token in the link of an external app. */
 const TOKEN_PLACE = '$SESSION_TOKEN';
 
-/** The schemes of editors that sign in with a token from a link: upstream's list, and Zed. */
-const EDITOR_SCHEMES: ReadonlySet<string> = new Set([
-  'antigravity:',
-  'cursor:',
-  'jetbrains-gateway:',
-  'jetbrains:',
-  'kiro:',
-  'positron:',
-  'vscode-insiders:',
-  'vscode:',
-  'windsurf:',
-  'zed:',
-]);
+/** An app as its link is judged. */
+interface ListedApp {
+  url: string | null;
+  external: boolean;
+}
 
-/** Whether a link may contain a token: it opens an editor. */
-const opensEditor = (url: string): boolean => URL.canParse(url) && EDITOR_SCHEMES.has(new URL(url).protocol);
+/** Whether the link of an app has a place for a token, so that it matters who sees it. */
+export const asksForToken = ({ url, external }: ListedApp): boolean => external && (url ?? '').includes(TOKEN_PLACE);
 
-/** The address of an app as people see it. It has a place for a token only if the app may get one. */
-export function listedUrl(app: { url: string | null; external: boolean }, agent: { parent_id: string | null }): string {
+/**
+ * The address of an app as the viewer sees it. It has a place for a token only if the viewer gets one for it: programs
+ * of upstream fill the place themselves. `workspace`: undefined for agents of a template.
+ */
+export function listedUrl(
+  app: ListedApp,
+  workspace: { owner_id: string; of_sub_agent: boolean } | undefined,
+  { actor, accessUrl }: Pick<Ctx, 'actor' | 'accessUrl'>,
+): string {
   const url = app.url ?? '';
-  if (!app.external || !url.includes(TOKEN_PLACE)) return url;
-  return agent.parent_id === null && opensEditor(url) ? url : withoutPlace(url);
+  if (!asksForToken(app)) return url;
+  const isOwn = workspace !== undefined && actor.kind === 'user' && actor.id === workspace.owner_id;
+  return isOwn && !workspace.of_sub_agent && isEditorLink(url, accessUrl) ? url : withoutPlace(url);
 }
 
 /**
@@ -63,9 +64,10 @@ export async function openExternalApp(ctx: Ctx, agentId: string, { slug }: AppLi
       detail: why,
     });
   if (app.of_sub_agent) throw refuse('The workspace has added the app. Only apps of the template get a token.');
-  if (!opensEditor(app.url)) {
-    const schemes = [...EDITOR_SCHEMES].map((scheme) => `${scheme}//`).join(', ');
-    throw refuse(`Only links that open an editor get a token: ${schemes}.`);
+  if (!isEditorLink(app.url, ctx.accessUrl)) {
+    throw refuse(
+      `Only links that open an editor with this server, ${ctx.accessUrl}, get a token: ${EDITOR_LINKS.join(', ')}.`,
+    );
   }
   if (ctx.actor.kind !== 'user' || ctx.actor.id !== agent.owner_id) {
     throw refuse(`Only ${agent.owner_name}, who owns the workspace, can open it.`);

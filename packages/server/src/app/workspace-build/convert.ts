@@ -2,7 +2,7 @@ import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@platfor
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import type { BuildRow } from '../../db/queries/builds.ts';
-import type { Services } from '../context.ts';
+import type { Ctx } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
 import { convertRows } from '../rows.ts';
 import { optionalTime, time } from '../time.ts';
@@ -39,16 +39,16 @@ export function workspaceStatus(
  * the jobs' ids need not wait for the rows, and one that shows no resources need not have them read.
  */
 export async function toBuilds(
-  services: Services,
+  ctx: Ctx,
   db: Db,
   reading: BuildRow[] | Promise<BuildRow[]>,
   { jobIds: known, withResources = true }: { jobIds?: string[]; withResources?: boolean } = {},
 ): Promise<WorkspaceBuild[]> {
   const jobIds = known ?? (await reading).map((row) => row.job_id);
-  const [rows, jobs] = await Promise.all([reading, jobsById(services, db, jobIds)]);
+  const [rows, jobs] = await Promise.all([reading, jobsById(ctx, db, jobIds)]);
   // read after the jobs: a job that is seen as succeeded then has all its resources
-  const resources = await resourcesOfJobs(services, db, withResources ? jobIds : []);
-  return convertRows(services.log, rows, (row) => {
+  const resources = await resourcesOfJobs(ctx, db, withResources ? jobIds : []);
+  return convertRows(ctx.log, rows, (row) => {
     const job = jobs.get(row.job_id);
     if (!job) throw new Error('its job cannot be read');
     const build = toBuild(row, job, resources.get(row.job_id) ?? []);
@@ -56,8 +56,8 @@ export async function toBuilds(
   });
 }
 
-export async function toBuildAlone(services: Services, db: Db, row: BuildRow): Promise<WorkspaceBuild> {
-  const [build] = await toBuilds(services, db, [row]);
+export async function toBuildAlone(ctx: Ctx, db: Db, row: BuildRow): Promise<WorkspaceBuild> {
+  const [build] = await toBuilds(ctx, db, [row]);
   if (!build) throw new AppError('internal', 'The build cannot be read. The server log says why.');
   return build;
 }

@@ -6,8 +6,12 @@ import { type ResourceRow, resourcesMade } from '../../db/queries/resources.ts';
 import { workspacesOfAgents } from '../../db/queries/workspaces.ts';
 import { toAgent } from '../agent/convert.ts';
 import { evidenceFor } from '../agent/health.ts';
-import type { Services } from '../context.ts';
+import type { Ctx } from '../context.ts';
 import { time } from '../time.ts';
+import { asksForToken } from '../workspace-app/external.ts';
+
+/** What the agents of a job depend on beside their rows: who sees them, where and when. */
+type Viewing = Pick<Ctx, 'actor' | 'accessUrl' | 'clock' | 'config'>;
 
 function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]> {
   return Map.groupBy(rows, (row) => row[key]);
@@ -15,7 +19,7 @@ function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]>
 
 /** The agents of these jobs, or agents by id, with apps, scripts and log sources, in a few queries for any number. */
 export async function readAgents(
-  services: Pick<Services, 'clock' | 'config'>,
+  ctx: Viewing,
   db: Db,
   where: { jobIds: string[] } | { agentIds: string[] },
 ): Promise<WorkspaceAgent[]> {
@@ -26,12 +30,12 @@ export async function readAgents(
     appsOfAgents(db, ids),
     scriptsOfAgents(db, ids),
     logSourcesOfAgents(db, ids),
-    evidenceFor(db, agents, services.clock.now()),
+    evidenceFor(db, agents, ctx.clock.now()),
   ]);
   const appsOf = byKey(apps, 'agent_id');
-  // only for apps with their own hosts
-  const withHosts = new Set(apps.filter((app) => app.subdomain).map((app) => app.agent_id));
-  const workspaces = await workspacesOfAgents(db, [...withHosts]);
+  // only for apps with their own hosts, and for links that ask for a token
+  const concerned = new Set(apps.filter((app) => app.subdomain || asksForToken(app)).map((app) => app.agent_id));
+  const workspaces = await workspacesOfAgents(db, [...concerned]);
   const scriptsOf = byKey(scripts, 'workspace_agent_id');
   const sourcesOf = byKey(sources, 'workspace_agent_id');
   return agents.map((agent) =>
@@ -40,25 +44,26 @@ export async function readAgents(
       {
         apps: appsOf.get(agent.id) ?? [],
         workspace: workspaces.get(agent.id),
+        viewer: ctx,
         scripts: scriptsOf.get(agent.id) ?? [],
         logSources: sourcesOf.get(agent.id) ?? [],
         evidence: evidence.get(agent.id),
-        fallbackTroubleshootingUrl: services.config.agentFallbackTroubleshootingUrl,
+        fallbackTroubleshootingUrl: ctx.config.agentFallbackTroubleshootingUrl,
       },
-      services.clock,
+      ctx.clock,
     ),
   );
 }
 
 /** The resources of jobs, by job. Resources with agents come first. */
 export async function resourcesOfJobs(
-  services: Pick<Services, 'clock' | 'config'>,
+  ctx: Viewing,
   db: Db,
   jobIds: string[],
   transition?: 'start' | 'stop',
 ): Promise<Map<string, WorkspaceResource[]>> {
   if (jobIds.length === 0) return new Map();
-  const [rows, made] = await Promise.all([resourcesMade(db, jobIds, transition), readAgents(services, db, { jobIds })]);
+  const [rows, made] = await Promise.all([resourcesMade(db, jobIds, transition), readAgents(ctx, db, { jobIds })]);
   const agents = byKey(made, 'resource_id');
   const resources = rows.map((row) => ({ job: row.job_id, resource: toResource(row, agents.get(row.id) ?? []) }));
   resources.sort((a, b) => Number(Boolean(b.resource.agents?.length)) - Number(Boolean(a.resource.agents?.length)));

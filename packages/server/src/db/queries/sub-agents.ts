@@ -13,6 +13,10 @@ export interface SubAgent {
   token: string;
 }
 
+/** Whether the agent `a` is a sub-agent that the workspace created itself, and not the template. */
+export const ofSubAgent = (db: Db) => db`(a.parent_id IS NOT NULL AND NOT EXISTS (
+  SELECT FROM workspace_agent_devcontainers d WHERE d.workspace_agent_id = a.parent_id AND d.subagent_id = a.id))`;
+
 /** Locks the job of an agent's build, so that its sub-agents are added one after the other, and lists all its agents. */
 export async function lockAgentsOfBuild(
   tx: Tx,

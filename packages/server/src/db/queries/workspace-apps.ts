@@ -4,6 +4,7 @@ import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import { bump } from './deadlines.ts';
 import type { ShareLevel } from './port-shares.ts';
+import { ofSubAgent } from './sub-agents.ts';
 
 /** The workspace in an app's URL, with the facts that access to the app depends on. */
 export interface AppWorkspace {
@@ -58,8 +59,7 @@ export async function buildAgents(db: Db, jobId: string): Promise<AppAgent[]> {
 
 export async function appsBySlug(db: Db, agentIds: string[], slug: string): Promise<FoundApp[]> {
   return db<FoundApp[]>`SELECT p.agent_id, a.name AS agent_name, p.slug, p.url, p.command, p.external, p.sharing_level,
-      a.parent_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workspace_agent_devcontainers d
-        WHERE d.workspace_agent_id = a.parent_id AND d.subagent_id = a.id) AS of_sub_agent
+      ${ofSubAgent(db)} AS of_sub_agent
     FROM workspace_apps p JOIN workspace_agents a ON a.id = p.agent_id
     WHERE p.agent_id = ANY(${agentIds}) AND lower(p.slug) = lower(${slug})`;
 }

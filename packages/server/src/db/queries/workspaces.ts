@@ -3,6 +3,7 @@ import type { Db, Sql, Tx } from '../connect.ts';
 import { agentIsUnhealthy, agentStatus } from './agents.ts';
 import type { BuiltWorkspace } from './builds.ts';
 import type { Owned } from './job-ownership.ts';
+import { ofSubAgent } from './sub-agents.ts';
 
 /** A workspace with the columns of its template, owner and organization that the API shows. */
 export interface WorkspaceRow {
@@ -236,13 +237,14 @@ function conditions(db: Db, search: WorkspaceSearch) {
 export async function workspacesOfAgents(
   db: Db,
   agentIds: readonly string[],
-): Promise<Map<string, { name: string; owner: string }>> {
+): Promise<Map<string, { name: string; owner: string; owner_id: string; of_sub_agent: boolean }>> {
   if (agentIds.length === 0) return new Map();
-  const rows = await db<{ id: string; name: string; owner: string }[]>`
-    SELECT a.id, w.name, u.username AS owner FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+  const rows = await db<{ id: string; name: string; owner: string; owner_id: string; of_sub_agent: boolean }[]>`
+    SELECT a.id, w.name, u.username AS owner, w.owner_id, ${ofSubAgent(db)} AS of_sub_agent
+    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
     JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
     JOIN users u ON u.id = w.owner_id WHERE a.id = ANY(${[...agentIds]})`;
-  return new Map(rows.map(({ id, name, owner }) => [id, { name, owner }]));
+  return new Map(rows.map(({ id, ...rest }) => [id, rest]));
 }
 
 /** Locks a workspace, so that its builds are added one after the other. Says what changed since it was read. */
