@@ -23,7 +23,7 @@ export interface AuditEntry {
    */
   before?: object | undefined;
   after?: object | undefined;
-  /** The person of an action without a session, such as a sign-in. Ignored if the context has a person. */
+  /** The account of an action without a session: of a sign-in, or of the pools. Ignored if the context has a person. */
   userId?: string | undefined;
 }
 

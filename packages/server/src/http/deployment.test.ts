@@ -169,6 +169,9 @@ test('names this server as the only region and replica, to administrators', asyn
     proxies.map(({ id, name, path_app_url, status }) => [id, name, path_app_url, status?.status]),
     [[regions[0]!.id, 'primary', server.accessUrl, 'ok']],
   );
+  // upstream's dashboard has it in the bar of every page
+  const icon = await fetch(server.url + regions[0]!.icon_url);
+  assert.match(icon.headers.get('content-type') ?? '', /^image\//);
   const replicas = (await server.api<Replica[]>('GET', '/replicas')).body;
   assert.deepEqual(
     replicas.map(({ hostname: name, error }) => [name, error]),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, TemplatePrebuilds, Workspace, WorkspacesResponse } from '@platform/contract';
+import type { AuditLogResponse, Template, TemplatePrebuilds, Workspace, WorkspacesResponse } from '@platform/contract';
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { systemClock } from '@platform/kit';
 import {
@@ -106,6 +106,17 @@ test('fills a pool, gives its workspaces to people and fills it again', async ()
   assert.deepEqual([first!.is_prebuild, first!.owner_name], [true, 'prebuilds']);
   const own = await takeJob(server);
   assert.equal(own.job.background, true, "people's jobs go first");
+  const { audit_logs: entries } = (await server.api<AuditLogResponse>('GET', '/audit?q=username:prebuilds')).body;
+  assert.deepEqual(
+    entries
+      .filter((entry) => entry.resource_target === first!.name)
+      .map((entry) => [entry.resource_type, entry.action]),
+    [
+      ['workspace_build', 'start'],
+      ['workspace', 'create'],
+    ],
+  );
+  assert.ok(entries.every(({ user }) => user?.username === 'prebuilds'));
   const message = await acquiredJobMessage(server.services, own.job);
   assert.equal(message.type.case === 'workspaceBuild' && message.type.value.metadata?.prebuiltWorkspaceBuildStage, 1);
   await finish(own);

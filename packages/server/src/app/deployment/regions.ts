@@ -13,7 +13,8 @@ const primaryRegion = (ctx: Ctx) => ({
   id: ctx.deploymentId,
   name: 'primary',
   display_name: 'Default',
-  icon_url: '',
+  // upstream's picture of the server itself: a house
+  icon_url: '/emojis/1f3e1.png',
   healthy: true,
   path_app_url: ctx.accessUrl,
   wildcard_hostname: appHost(ctx),

@@ -195,6 +195,7 @@ async function createPrebuild(
         action: 'create',
         organizationId,
         status: 201,
+        userId: PREBUILDS_USER_ID,
         fields: { automatic_actor: 'coder', automatic_subsystem: 'prebuilds' },
         after: await auditedWorkspace(tx, made.id),
       });

@@ -165,6 +165,8 @@ export async function insertBuild(
       action: transition,
       organizationId: workspace.organization_id,
       status: 201,
+      // a pool's account acts without a session. What the clock starts for a person is not recorded as that person's
+      userId: initiatorId === PREBUILDS_USER_ID ? initiatorId : undefined,
       fields: {
         workspace_id: workspace.id,
         workspace_name: workspace.name,
