@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TemplateVersion, Workspace, WorkspaceBuild } from '@platform/contract';
 import { createTestTemplate, pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import { connect } from '../db/connect.ts';
 import { touchJob } from '../db/queries/job-ownership.ts';
 import { lostJobsTask } from './lost-jobs.ts';
 
@@ -101,4 +102,42 @@ test('an error that persists keeps no lost job alive', async () => {
   >`SELECT worker_id FROM provisioner_jobs WHERE id = ${taken.jobId}`;
   assert.equal(job!.worker_id, null, 'the lost job is back in the queue');
   assert.equal(first.job.id, taken.jobId);
+});
+
+test('a jump of the clock of the database costs no job its lease, and the lease of a silent daemon still ends', async () => {
+  const { sql } = server.services;
+  // A function before PostgreSQL's own in the path. Connections look for it when they prepare a statement.
+  const name = new URL(server.services.config.postgresUrl).pathname.slice(1);
+  await sql.unsafe(`CREATE TABLE jump AS SELECT interval '0' AS length;
+    CREATE FUNCTION now() RETURNS timestamptz LANGUAGE sql STABLE AS
+      'SELECT pg_catalog.now() + (SELECT length FROM public.jump)';
+    ALTER DATABASE ${name} SET search_path = public, pg_catalog`);
+  const services = { ...server.services, sql: connect(server.services.config.postgresUrl, { max: 2 }) };
+  try {
+    await pendingVersion(server);
+    const { jobId } = await takeJob(server);
+    await services.sql`UPDATE provisioner_jobs SET lease_expires_at = now() + interval '90 seconds' WHERE id = ${jobId}`;
+    const task = lostJobsTask(services);
+    const sweep = () => task.run(AbortSignal.timeout(10_000));
+    const job = async () => {
+      const [row] = await services.sql<{ worker_id: string | null; seconds: number }[]>`
+        SELECT worker_id, extract(epoch FROM lease_expires_at - now())::float8 AS seconds
+        FROM provisioner_jobs WHERE id = ${jobId}`;
+      return row!;
+    };
+    await sweep();
+    await services.sql`UPDATE jump SET length = interval '1 hour'`;
+    await sweep();
+    const { worker_id, seconds } = await job();
+    assert.ok(worker_id, 'it belongs to its daemon');
+    assert.ok(seconds > 60 && seconds <= 90, `its lease runs for ${seconds} s`);
+    for (let runs = 1; runs <= 20; runs++) {
+      await services.sql`UPDATE jump SET length = length + interval '1 minute'`;
+      await sweep();
+    }
+    assert.equal((await job()).worker_id, null, 'back in the queue');
+  } finally {
+    await services.sql.end();
+    await sql.unsafe(`ALTER DATABASE ${name} RESET search_path; DROP FUNCTION public.now(); DROP TABLE jump`);
+  }
 });

@@ -47,7 +47,7 @@ async function ofJobs(tx: Tx, job: JobRow, owned: Owned<JobRow>, worker: Worker,
   // @ts-expect-error the build of a job without proof that the writer owns it
   void setBuildWarning(tx, buildOfJob(job), '');
   // @ts-expect-error a system context instead of a system task
-  void sweepLostJobs(tx as never, system);
+  void sweepLostJobs(tx as never, system, new Date());
   // @ts-expect-error a job of another owner
   void finishAtOnce(tx, job);
 }

@@ -158,10 +158,30 @@ export async function restartLeases(db: Db, _task: SystemTask, leaseMs: number):
 }
 
 /**
- * Ends or puts back jobs whose lease ran out, in one statement without a limit. A build that its daemon may have begun
- * fails with the reason and is never run again. Other jobs go back to the queue, and fail the third time.
+ * Lets the leases of running jobs stand still for the time that went by on the database's clock since `since`, except for
+ * `countedMs` of it. Returns the time of this clock. No lease becomes longer than a new one.
  */
-export async function sweepLostJobs(sql: Sql, _task: SystemTask): Promise<JobRow[]> {
+export async function holdLeases(
+  db: Db,
+  _task: SystemTask,
+  { since, countedMs, leaseMs }: { since: Date; countedMs: number; leaseMs: number },
+): Promise<Date> {
+  const [row] = await db<{ at: Date }[]>`
+    WITH pause AS (SELECT now() - ${since}::timestamptz - ${countedMs} * interval '1 millisecond' AS length),
+      held AS (
+        UPDATE provisioner_jobs SET lease_expires_at =
+          greatest(lease_expires_at, least(lease_expires_at + length, now() + ${leaseMs} * interval '1 millisecond'))
+        FROM pause WHERE length > interval '0' AND started_at IS NOT NULL AND completed_at IS NULL)
+    SELECT now() AS at`;
+  return row!.at;
+}
+
+/**
+ * Ends or puts back jobs whose lease ran out, in one statement without a limit. A build that its daemon may have begun
+ * fails with the reason and is never run again. Other jobs go back to the queue, and fail the third time. Does nothing if
+ * the database runs it later than `until`, because it stood still meanwhile.
+ */
+export async function sweepLostJobs(sql: Sql, _task: SystemTask, until: Date): Promise<JobRow[]> {
   return sql<JobRow[]>`
     UPDATE provisioner_jobs SET updated_at = now(), lease_expires_at = NULL,
       started_at = CASE WHEN retry THEN NULL ELSE started_at END,
@@ -175,6 +195,7 @@ export async function sweepLostJobs(sql: Sql, _task: SystemTask): Promise<JobRow
         AND canceled_at IS NULL AS retry
       FROM provisioner_jobs
       WHERE started_at IS NOT NULL AND completed_at IS NULL AND lease_expires_at < now()
+        AND now() < ${until}::timestamptz
       FOR UPDATE SKIP LOCKED) lost
     WHERE id = lost_id RETURNING provisioner_jobs.*`;
 }
