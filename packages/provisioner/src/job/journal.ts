@@ -1,17 +1,9 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmdirSync,
-  rmSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { AppError, ensureDirectorySync, errorText } from '@platform/kit';
+import { createFile, replaceFile } from '@platform/kit/files';
 import { formatLogNumbers, parseLogNumbers } from '@platform/wire/log-sequence';
 import { FinishRequestSchema } from '@platform/wire/proto/platform_provisioner';
 import {
@@ -21,9 +13,8 @@ import {
   FailedJobSchema,
 } from '@platform/wire/proto/provisionerd';
 import type { BuildUser } from '../isolation/protocol.ts';
-import { isAlive, processRef } from '../runner/process-ref.ts';
+import { isAlive, processRef, readRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
-import { replaceFile } from '../runner/replace-file.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
 import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraform/state-file.ts';
@@ -259,9 +250,15 @@ export class Session {
         if (entry.version !== 1) throw new AppError('invalid', `journal of version ${entry.version}`);
         const me = self();
         const mine = entry.owner.pid === me.pid && entry.owner.startTime === me.startTime;
-        if (mine ? !isLeft(entry.jobId) : isAlive(entry.owner) || !(await claim(dir, entry.owner))) continue;
+        if (mine ? !isLeft(entry.jobId) : isAlive(entry.owner) || !claim(dir, entry.owner)) continue;
         const session = new Session(dir, { ...entry, owner: me });
-        session.write({});
+        try {
+          session.write({});
+        } catch (err) {
+          // for example, the disk is full. The claim would keep every process from it as long as this one lives.
+          if (!mine) rmSync(claimPath(dir, entry.owner), { force: true });
+          throw err;
+        }
         adopted.push(session);
       } catch (err) {
         // Nobody can continue a session without a readable journal. An old one is removed.
@@ -295,18 +292,16 @@ function self(): ProcessRef {
   return processRef(process.pid) ?? { pid: process.pid, startTime: '' };
 }
 
+const claimPath = (dir: string, dead: ProcessRef) =>
+  join(dir, `claim-${dead.pid}-${dead.startTime.replace(/\W/g, '')}`);
+
 /** Claims a session of a dead owner. The process that creates the file gets the session. */
-async function claim(dir: string, dead: ProcessRef): Promise<boolean> {
-  const path = join(dir, `claim-${dead.pid}-${dead.startTime.replace(/\W/g, '')}`);
-  try {
-    await writeFile(path, JSON.stringify(self()), { flag: 'wx', mode: 0o600 });
-    return true;
-  } catch (err) {
-    if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err;
-  }
+function claim(dir: string, dead: ProcessRef): boolean {
+  const path = claimPath(dir, dead);
+  if (createFile(path, JSON.stringify(self()))) return true;
   // The claimant may have died before it wrote the journal.
-  const claimant = JSON.parse(readFileSync(path, 'utf8')) as ProcessRef;
-  if (isAlive(claimant)) return false;
-  await rm(path, { force: true });
-  return readdirSync(dir).length > 0 && claim(dir, dead);
+  const claimant = readRef(path);
+  if (!claimant || isAlive(claimant)) return false;
+  rmSync(path, { force: true });
+  return claim(dir, dead);
 }

@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
 import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
 import { forgetAllocator } from '@platform/kit/allocator';
+import { replaceFile } from '@platform/kit/files';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { startProvider } from '@platform/terraform-provider';
 import { Launcher, type Outputs } from '../isolation/client.ts';
@@ -12,7 +13,6 @@ import { watchMemory } from './memory.ts';
 import { processRef } from './process-ref.ts';
 import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 import { Recorder } from './recorder.ts';
-import { replaceFile } from './replace-file.ts';
 
 /** The shortest time between two reports of new output, in ms. */
 const WAKE_MS = 20;

@@ -22,8 +22,33 @@ export function processRef(pid: number): ProcessRef | undefined {
   }
 }
 
+/** A reference to no process. */
+const DEAD: ProcessRef = { pid: 0, startTime: '' };
+
 /** Whether this process still runs. False for another process with the same pid. */
 export function isAlive(ref: ProcessRef): boolean {
+  if (ref.pid === DEAD.pid) return false;
   const now = processRef(ref.pid);
   return now !== undefined && now.startTime === ref.startTime;
+}
+
+/**
+ * Reads the process that a file names. The writers create such files together with their content, so only a loss of power
+ * leaves a damaged one. It counts as that of a dead process. Undefined if the file is gone.
+ */
+export function readRef(path: string): ProcessRef | undefined {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw err;
+  }
+  try {
+    const { pid, startTime } = JSON.parse(text) as ProcessRef;
+    if (Number.isInteger(pid) && typeof startTime === 'string') return { pid, startTime };
+  } catch {
+    // damaged
+  }
+  return DEAD;
 }

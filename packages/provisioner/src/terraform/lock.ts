@@ -1,7 +1,6 @@
-import { link, readFile, rm, writeFile } from 'node:fs/promises';
+import { link, rm, writeFile } from 'node:fs/promises';
 import type { Clock } from '@platform/kit';
-import { isAlive, processRef } from '../runner/process-ref.ts';
-import type { ProcessRef } from '../runner/protocol.ts';
+import { isAlive, processRef, readRef } from '../runner/process-ref.ts';
 
 const POLL_MS = 100;
 
@@ -22,8 +21,8 @@ export async function lockFile(path: string, clock: Clock, signal?: AbortSignal)
       } catch (err) {
         if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err;
       }
-      const owner = await readFile(path, 'utf8').catch(() => undefined);
-      if (owner !== undefined && !isAlive(JSON.parse(owner) as ProcessRef)) await rm(path, { force: true });
+      const owner = readRef(path);
+      if (owner && !isAlive(owner)) await rm(path, { force: true });
       else await clock.sleep(POLL_MS, signal);
     }
   } finally {

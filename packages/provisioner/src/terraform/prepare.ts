@@ -3,13 +3,13 @@ import { constants, createReadStream, existsSync, readFileSync, utimesSync } fro
 import { copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Clock, ensureDirectory, type Logger, systemClock } from '@platform/kit';
+import { replaceFile } from '@platform/kit/files';
 import { ADDRESSES } from '@platform/terraform-provider';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import type { Launcher } from '../isolation/client.ts';
 import type { BuildUser } from '../isolation/protocol.ts';
 import { copyOwned, openOwned, readOwned, shareTree } from '../isolation/tree.ts';
 import { Graph } from '../resources/graph.ts';
-import { replaceFile } from '../runner/replace-file.ts';
 import { checkBackend } from './backend.ts';
 import { begin, drained, eachLine } from './command.ts';
 import { type Env, TERRAFORM_ENV } from './env.ts';

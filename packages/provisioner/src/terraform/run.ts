@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError } from '@platform/kit';
 import { LogLevel } from '@platform/wire/proto/provisioner';
-import { isAlive } from '../runner/process-ref.ts';
+import { isAlive, readRef } from '../runner/process-ref.ts';
 import type { ProcessRef, RunExit } from '../runner/protocol.ts';
 import { parseRecord, RecordReader } from '../runner/tail.ts';
 import { convertRecord, errorSummary, type LogLine, PrintedErrors, parseTerraformLine } from './logs.ts';
@@ -233,20 +233,15 @@ async function exitFromFile(path: string, runner: ProcessRef, terraform: Process
 
 /** The process of terraform. Undefined if it has not started. */
 export async function readStarted(path: string): Promise<ProcessRef | undefined> {
-  try {
-    return JSON.parse(await readFile(path, 'utf8')) as ProcessRef;
-  } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw err;
-  }
+  return readRef(path);
 }
 
-/** The outcome of a run. Undefined while the run continues. */
+/** The outcome of a run. Undefined while the run continues, and if a loss of power has damaged the file. */
 export async function readExit(path: string): Promise<RunExit | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as RunExit;
   } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (err instanceof SyntaxError || (err as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw err;
   }
 }
