@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { starterOf } from '@platform/kit/starters';
 import { platformKey } from '@platform/provisioner/terraform/install';
 import { PROVIDER_VERSION } from '@platform/terraform-provider';
 import {
@@ -42,8 +43,6 @@ after(async () => {
   if (dir) rmSync(dir, { recursive: true, force: true });
 });
 
-const example = (name: string) => readFileSync(join(dirname(import.meta.dirname), 'examples', name, 'main.tf'), 'utf8');
-
 const PARAMETERS = `
 terraform {
   required_providers {
@@ -76,9 +75,11 @@ test("templates import and build with upstream's provider", {
   timeout: 120_000,
   skip: upstream ? false : 'UPSTREAM_PROVIDER is not set: see scripts/build-upstream-provider.sh',
 }, async (t) => {
-  for (const [name, source] of Object.entries({ scratch: example('scratch'), parameters: PARAMETERS })) {
+  // the starter templates that need no other provider
+  const starters = ['quickstart', 'local', 'scratch'].map((id) => [id, starterOf(id)!.files] as const);
+  for (const [name, files] of [...starters, ['parameters', { 'main.tf': PARAMETERS }] as const]) {
     await t.test(name, async () => {
-      const templateId = await makeTemplate(server, name, { 'main.tf': source });
+      const templateId = await makeTemplate(server, name, files);
       const template = await server.api<{ active_version_id: string }>('GET', `/templates/${templateId}`);
       const versionId = template.body.active_version_id;
       const logs = await server.api<{ output: string }[]>('GET', `/templateversions/${versionId}/logs`);

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { PlannedValues, previewTemplate, Template } from '@platform/hcl';
+import { type Body, PlannedValues, parseHcl, previewTemplate, Template } from '@platform/hcl';
 import { STARTERS } from '@platform/kit/starter-ids';
 import { starterOf } from '@platform/kit/starters';
 import { parse } from 'yaml';
@@ -62,6 +62,69 @@ for (const name of readdirSync(root)) {
     }
   });
 }
+
+/** What a resource or a block may contain. */
+interface Schema {
+  [name: string]: { required?: boolean; block?: Schema };
+}
+const schemas: Record<string, Schema> = JSON.parse(
+  readFileSync(join(import.meta.dirname, 'starter-schemas.json'), 'utf8'),
+).resources;
+/** Terraform's own words in resources. */
+const META = ['count', 'for_each', 'depends_on', 'provider', 'lifecycle', 'provisioner', 'connection'];
+/** Providers whose schemas are not recorded: coder and terraform_data have other tests, and the others cannot be had. */
+const UNKNOWN = ['coder', 'terraform', 'incus', 'random', 'tls'];
+
+/** The arguments that a body has too much or lacks. */
+function wrong(body: Body, schema: Schema, place: string): string[] {
+  const blocks = body.blocks.map(({ type, labels, body: inner }) =>
+    type === 'dynamic'
+      ? { name: labels[0]!, inner: inner.blocks.find((block) => block.type === 'content')!.body }
+      : { name: type, inner },
+  );
+  const names = [...body.attributes.keys(), ...blocks.map(({ name }) => name)].filter((name) => !META.includes(name));
+  return [
+    ...names.filter((name) => !schema[name]).map((name) => `${place} has no ${name}`),
+    ...Object.keys(schema)
+      .filter((name) => schema[name]!.required && !names.includes(name))
+      .map((name) => `${place} needs ${name}`),
+    ...blocks.flatMap(({ name, inner }) =>
+      schema[name]?.block ? wrong(inner, schema[name].block, `${place}.${name}`) : [],
+    ),
+  ];
+}
+
+for (const name of STARTERS) {
+  test(`the resources of the starter template ${name} have the arguments that their providers know`, () => {
+    for (const [path, text] of Object.entries(starterOf(name)!.files)) {
+      if (!path.endsWith('.tf')) continue;
+      const { body, diagnostics } = parseHcl(text, path);
+      assert.deepEqual(diagnostics, []);
+      for (const { type, labels, body: inner } of body.blocks) {
+        if ((type !== 'resource' && type !== 'data') || UNKNOWN.includes(labels[0]!.split('_')[0]!)) continue;
+        const schema = schemas[labels[0]!];
+        assert.ok(schema, `scripts/starter-schemas.json lacks ${labels[0]}`);
+        assert.deepEqual(wrong(inner, schema, `${path}: ${labels.join('.')}`), []);
+      }
+    }
+  });
+}
+
+test('starter templates say whose their resources are, and have an editor in the browser', () => {
+  for (const name of STARTERS) {
+    const files = starterOf(name)!.files;
+    // they have no resource but a process, or none
+    if (['quickstart', 'local', 'scratch'].includes(name)) continue;
+    for (const value of ['coder_workspace_owner.me.name', 'coder_workspace.me.name', 'coder_workspace.me.id'])
+      assert.ok(files['main.tf']!.includes(`data.${value}`), `${name} has a label with ${value}`);
+    const editor = Object.keys(files).filter((path) => /^(code-server|vscode-web)\.tf$/.test(path));
+    assert.equal(editor.length, 1, `${name} has one editor`);
+    // each template stands by itself, so the file is in each, and is the same in each
+    const first = STARTERS.find((other) => starterOf(other)!.files[editor[0]!])!;
+    assert.equal(files[editor[0]!], starterOf(first)!.files[editor[0]!], `${editor[0]} of ${name} and ${first}`);
+    assert.doesNotMatch(files['main.tf']!, /"kubernetes_pod/, 'nothing starts a bare pod again');
+  }
+});
 
 test('every starter template is listed, and ids of earlier releases still work', () => {
   assert.deepEqual(readdirSync(root).sort(), [...STARTERS].sort());

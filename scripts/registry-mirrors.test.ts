@@ -104,7 +104,7 @@ function imageOf(template: string, path: string[], image_registry: string): unkn
 test('starter templates take the image from the registry of a variable', () => {
   for (const [template, path] of [
     ['docker', ['docker_container']],
-    ['kubernetes', ['kubernetes_pod_v1', 'spec', 'container']],
+    ['kubernetes', ['kubernetes_deployment_v1', 'spec', 'template', 'spec', 'container']],
   ] as const) {
     assert.equal(imageOf(template, [...path], ''), 'codercom/enterprise-base:ubuntu');
     const [, registry] = /--variable image_registry=(\S+)/.exec(guide)!;

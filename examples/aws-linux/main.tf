@@ -65,6 +65,15 @@ data "aws_ami" "ubuntu" {
   }
 }
 
+locals {
+  tags = {
+    Name               = "workspace-${data.coder_workspace_owner.me.name}-${data.coder_workspace.me.name}"
+    coder-owner        = data.coder_workspace_owner.me.name
+    coder-workspace    = data.coder_workspace.me.name
+    coder-workspace-id = data.coder_workspace.me.id
+  }
+}
+
 resource "coder_agent" "main" {
   os   = "linux"
   arch = "amd64"
@@ -96,9 +105,8 @@ resource "aws_instance" "workspace" {
     --//--
   EOT
 
-  tags = {
-    Name = "workspace-${data.coder_workspace_owner.me.name}-${data.coder_workspace.me.name}"
-  }
+  tags        = local.tags
+  volume_tags = local.tags
   # a newer image must not replace the instance and its disk
   lifecycle {
     ignore_changes = [ami]

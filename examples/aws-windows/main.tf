@@ -61,6 +61,15 @@ data "aws_ami" "windows" {
   }
 }
 
+locals {
+  tags = {
+    Name               = "workspace-${data.coder_workspace_owner.me.name}-${data.coder_workspace.me.name}"
+    coder-owner        = data.coder_workspace_owner.me.name
+    coder-workspace    = data.coder_workspace.me.name
+    coder-workspace-id = data.coder_workspace.me.id
+  }
+}
+
 resource "coder_agent" "main" {
   os   = "windows"
   arch = "amd64"
@@ -82,9 +91,9 @@ resource "aws_instance" "workspace" {
   root_block_device {
     volume_size = 60
   }
-  tags = {
-    Name = "workspace-${data.coder_workspace_owner.me.name}-${data.coder_workspace.me.name}"
-  }
+
+  tags        = local.tags
+  volume_tags = local.tags
   # a newer image must not replace the instance and its disk
   lifecycle {
     ignore_changes = [ami]

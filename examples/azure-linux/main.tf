@@ -74,6 +74,11 @@ data "coder_workspace_owner" "me" {}
 
 locals {
   name = "workspace-${substr(data.coder_workspace.me.id, 0, 8)}"
+  tags = {
+    coder-owner        = data.coder_workspace_owner.me.name
+    coder-workspace    = data.coder_workspace.me.name
+    coder-workspace-id = data.coder_workspace.me.id
+  }
 }
 
 resource "coder_agent" "main" {
@@ -84,6 +89,7 @@ resource "coder_agent" "main" {
 resource "azurerm_resource_group" "workspace" {
   name     = local.name
   location = data.coder_parameter.location.value
+  tags     = local.tags
 }
 
 resource "azurerm_virtual_network" "workspace" {
@@ -91,6 +97,7 @@ resource "azurerm_virtual_network" "workspace" {
   address_space       = ["10.0.0.0/24"]
   location            = azurerm_resource_group.workspace.location
   resource_group_name = azurerm_resource_group.workspace.name
+  tags                = local.tags
 }
 
 resource "azurerm_subnet" "workspace" {
@@ -104,6 +111,7 @@ resource "azurerm_network_interface" "workspace" {
   name                = "interface"
   location            = azurerm_resource_group.workspace.location
   resource_group_name = azurerm_resource_group.workspace.name
+  tags                = local.tags
   ip_configuration {
     name                          = "internal"
     subnet_id                     = azurerm_subnet.workspace.id
@@ -115,6 +123,7 @@ resource "azurerm_managed_disk" "home" {
   name                 = "home"
   location             = azurerm_resource_group.workspace.location
   resource_group_name  = azurerm_resource_group.workspace.name
+  tags                 = local.tags
   storage_account_type = "StandardSSD_LRS"
   create_option        = "Empty"
   disk_size_gb         = data.coder_parameter.home_size.value
@@ -131,6 +140,7 @@ resource "azurerm_linux_virtual_machine" "workspace" {
   name                  = local.name
   location              = azurerm_resource_group.workspace.location
   resource_group_name   = azurerm_resource_group.workspace.name
+  tags                  = local.tags
   size                  = data.coder_parameter.size.value
   network_interface_ids = [azurerm_network_interface.workspace.id]
   admin_username        = "azureuser"

@@ -76,6 +76,11 @@ data "coder_workspace_owner" "me" {}
 
 locals {
   name = "workspace-${substr(data.coder_workspace.me.id, 0, 8)}"
+  tags = [
+    "coder-owner:${data.coder_workspace_owner.me.name}",
+    "coder-workspace:${data.coder_workspace.me.name}",
+    "coder-workspace-id:${data.coder_workspace.me.id}",
+  ]
 }
 
 resource "coder_agent" "main" {
@@ -89,6 +94,7 @@ resource "digitalocean_volume" "home" {
   size                     = data.coder_parameter.home_size.value
   initial_filesystem_type  = "ext4"
   initial_filesystem_label = "home"
+  tags                     = local.tags
   # nothing may replace the volume with the user's files
   lifecycle {
     ignore_changes = all
@@ -102,6 +108,7 @@ resource "digitalocean_droplet" "workspace" {
   size       = data.coder_parameter.size.value
   image      = "ubuntu-24-04-x64"
   volume_ids = [digitalocean_volume.home.id]
+  tags       = local.tags
 
   # the droplet is new at every start, so cloud-init runs this with the token of this start
   user_data = <<-EOT

@@ -40,6 +40,12 @@ data "coder_parameter" "image" {
 locals {
   name   = "workspace-${data.coder_workspace.me.id}"
   folder = "/home/coder/${trimsuffix(basename(data.coder_parameter.repository.value), ".git")}"
+  labels = {
+    "coder.owner"          = data.coder_workspace_owner.me.name
+    "coder.owner_id"       = data.coder_workspace_owner.me.id
+    "coder.workspace_id"   = data.coder_workspace.me.id
+    "coder.workspace_name" = data.coder_workspace.me.name
+  }
 }
 
 resource "coder_agent" "main" {
@@ -101,6 +107,13 @@ resource "coder_devcontainer" "repository" {
 
 resource "docker_volume" "home" {
   name = "${local.name}-home"
+  dynamic "labels" {
+    for_each = local.labels
+    content {
+      label = labels.key
+      value = labels.value
+    }
+  }
   # a changed name or label must never replace the volume with the user's files
   lifecycle {
     ignore_changes = all
@@ -109,6 +122,13 @@ resource "docker_volume" "home" {
 
 resource "docker_volume" "docker" {
   name = "${local.name}-docker"
+  dynamic "labels" {
+    for_each = local.labels
+    content {
+      label = labels.key
+      value = labels.value
+    }
+  }
   lifecycle {
     ignore_changes = all
   }
@@ -131,5 +151,14 @@ resource "docker_container" "workspace" {
   volumes {
     container_path = "/var/lib/docker"
     volume_name    = docker_volume.docker.name
+  }
+
+  # docker ps --filter label=coder.owner=<name> lists the containers of a person
+  dynamic "labels" {
+    for_each = local.labels
+    content {
+      label = labels.key
+      value = labels.value
+    }
   }
 }

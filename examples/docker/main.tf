@@ -31,6 +31,12 @@ data "coder_parameter" "image" {
 
 locals {
   name = "workspace-${data.coder_workspace.me.id}"
+  labels = {
+    "coder.owner"          = data.coder_workspace_owner.me.name
+    "coder.owner_id"       = data.coder_workspace_owner.me.id
+    "coder.workspace_id"   = data.coder_workspace.me.id
+    "coder.workspace_name" = data.coder_workspace.me.name
+  }
 }
 
 resource "coder_agent" "main" {
@@ -48,6 +54,13 @@ resource "coder_agent" "main" {
 
 resource "docker_volume" "home" {
   name = "${local.name}-home"
+  dynamic "labels" {
+    for_each = local.labels
+    content {
+      label = labels.key
+      value = labels.value
+    }
+  }
   # a changed name or label must never replace the volume with the user's files
   lifecycle {
     ignore_changes = all
@@ -74,5 +87,14 @@ resource "docker_container" "workspace" {
   volumes {
     container_path = "/home/coder"
     volume_name    = docker_volume.home.name
+  }
+
+  # docker ps --filter label=coder.owner=<name> lists the containers of a person
+  dynamic "labels" {
+    for_each = local.labels
+    content {
+      label = labels.key
+      value = labels.value
+    }
   }
 }

@@ -65,6 +65,11 @@ data "coder_workspace_owner" "me" {}
 locals {
   name = "workspace-${substr(data.coder_workspace.me.id, 0, 8)}"
   user = lower(data.coder_workspace_owner.me.name)
+  labels = {
+    coder-owner        = lower(data.coder_workspace_owner.me.name)
+    coder-workspace    = lower(data.coder_workspace.me.name)
+    coder-workspace-id = data.coder_workspace.me.id
+  }
 }
 
 # the instance proves its identity, so that no token is in its metadata
@@ -75,10 +80,11 @@ resource "coder_agent" "main" {
 }
 
 resource "google_compute_disk" "root" {
-  name  = "${local.name}-root"
-  type  = "pd-balanced"
-  size  = 30
-  image = "debian-cloud/debian-12"
+  name   = "${local.name}-root"
+  type   = "pd-balanced"
+  size   = 30
+  image  = "debian-cloud/debian-12"
+  labels = local.labels
   # a newer image must not replace the disk with the user's files
   lifecycle {
     ignore_changes = [name, image]
@@ -89,6 +95,7 @@ resource "google_compute_instance" "workspace" {
   count        = data.coder_workspace.me.start_count
   name         = local.name
   machine_type = data.coder_parameter.machine_type.value
+  labels       = local.labels
 
   boot_disk {
     auto_delete = false

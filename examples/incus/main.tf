@@ -66,6 +66,11 @@ data "coder_workspace_owner" "me" {}
 
 locals {
   name = "workspace-${substr(data.coder_workspace.me.id, 0, 8)}"
+  labels = {
+    "user.coder-owner"        = data.coder_workspace_owner.me.name
+    "user.coder-workspace"    = data.coder_workspace.me.name
+    "user.coder-workspace-id" = data.coder_workspace.me.id
+  }
 }
 
 resource "coder_agent" "main" {
@@ -74,8 +79,9 @@ resource "coder_agent" "main" {
 }
 
 resource "incus_storage_volume" "home" {
-  name = "${local.name}-home"
-  pool = var.storage_pool
+  name   = "${local.name}-home"
+  pool   = var.storage_pool
+  config = local.labels
   # nothing may replace the volume with the user's files
   lifecycle {
     ignore_changes = all
@@ -87,7 +93,7 @@ resource "incus_instance" "workspace" {
   name  = local.name
   image = data.coder_parameter.image.value
 
-  config = {
+  config = merge(local.labels, {
     "limits.cpu"    = data.coder_parameter.cpu.value
     "limits.memory" = "${data.coder_parameter.memory.value}GiB"
     # the container is new at every start, so cloud-init runs this with the token of this start
@@ -106,7 +112,7 @@ resource "incus_instance" "workspace" {
         - [chown, "coder:coder", /home/coder]
         - [sudo, -u, coder, env, "CODER_AGENT_TOKEN=${coder_agent.main.token}", sh, /run/agent-init.sh]
     EOT
-  }
+  })
 
   device {
     name = "home"

@@ -74,6 +74,18 @@ data "coder_parameter" "disk" {
 
 locals {
   name = "workspace-${data.coder_workspace.me.id}"
+  # a Deployment finds its pods by labels that never change
+  selector = {
+    "app.kubernetes.io/name"     = "coder-workspace"
+    "app.kubernetes.io/instance" = local.name
+  }
+  labels = merge(local.selector, {
+    "app.kubernetes.io/part-of" = "coder"
+    "com.coder.workspace.id"    = data.coder_workspace.me.id
+    "com.coder.workspace.name"  = data.coder_workspace.me.name
+    "com.coder.user.id"         = data.coder_workspace_owner.me.id
+    "com.coder.user.username"   = data.coder_workspace_owner.me.name
+  })
 }
 
 resource "coder_agent" "main" {
@@ -86,6 +98,7 @@ resource "kubernetes_persistent_volume_claim_v1" "home" {
   metadata {
     name      = "${local.name}-home"
     namespace = var.namespace
+    labels    = local.labels
   }
   spec {
     access_modes = ["ReadWriteOnce"]
@@ -97,44 +110,62 @@ resource "kubernetes_persistent_volume_claim_v1" "home" {
   }
 }
 
-resource "kubernetes_pod_v1" "workspace" {
+resource "kubernetes_deployment_v1" "workspace" {
   count = data.coder_workspace.me.start_count
+  # the agent says when the workspace is ready
+  wait_for_rollout = false
   metadata {
     name      = local.name
     namespace = var.namespace
+    labels    = local.labels
   }
   spec {
-    security_context {
-      run_as_user = 1000
-      fs_group    = 1000
+    replicas = 1
+    selector {
+      match_labels = local.selector
     }
-    container {
-      name    = "workspace"
-      image   = join("/", compact([var.image_registry, "codercom/enterprise-base:ubuntu"]))
-      command = ["sh", "-c", coder_agent.main.init_script]
-      env {
-        name  = "CODER_AGENT_TOKEN"
-        value = coder_agent.main.token
-      }
-      resources {
-        requests = {
-          cpu    = "250m"
-          memory = "512Mi"
-        }
-        limits = {
-          cpu    = data.coder_parameter.cpu.value
-          memory = "${data.coder_parameter.memory.value}Gi"
-        }
-      }
-      volume_mount {
-        name       = "home"
-        mount_path = "/home/coder"
-      }
+    # the volume fits one pod at a time
+    strategy {
+      type = "Recreate"
     }
-    volume {
-      name = "home"
-      persistent_volume_claim {
-        claim_name = kubernetes_persistent_volume_claim_v1.home.metadata[0].name
+    template {
+      metadata {
+        labels = local.labels
+      }
+      spec {
+        security_context {
+          run_as_user = 1000
+          fs_group    = 1000
+        }
+        container {
+          name    = "workspace"
+          image   = join("/", compact([var.image_registry, "codercom/enterprise-base:ubuntu"]))
+          command = ["sh", "-c", coder_agent.main.init_script]
+          env {
+            name  = "CODER_AGENT_TOKEN"
+            value = coder_agent.main.token
+          }
+          resources {
+            requests = {
+              cpu    = "250m"
+              memory = "512Mi"
+            }
+            limits = {
+              cpu    = data.coder_parameter.cpu.value
+              memory = "${data.coder_parameter.memory.value}Gi"
+            }
+          }
+          volume_mount {
+            name       = "home"
+            mount_path = "/home/coder"
+          }
+        }
+        volume {
+          name = "home"
+          persistent_volume_claim {
+            claim_name = kubernetes_persistent_volume_claim_v1.home.metadata[0].name
+          }
+        }
       }
     }
   }

@@ -100,6 +100,11 @@ resource "nomad_job" "workspace" {
     memory      = data.coder_parameter.memory.value
     volume      = nomad_csi_volume.home.volume_id
     agent_token = coder_agent.main.token
+    labels = {
+      coder_owner        = data.coder_workspace_owner.me.name
+      coder_workspace    = data.coder_workspace.me.name
+      coder_workspace_id = data.coder_workspace.me.id
+    }
     init_script = base64encode(coder_agent.main.init_script)
   })
 }

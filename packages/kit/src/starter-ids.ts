@@ -8,16 +8,25 @@ export const STARTERS: readonly string[] = [
   // a Docker host
   'docker',
   'docker-devcontainer',
+  'docker-envbuilder',
+  'tasks-docker',
   // a cluster, or a host of containers
   'kubernetes',
+  'kubernetes-devcontainer',
+  'kubernetes-envbox',
   'incus',
   'nomad-docker',
   // an account at a cloud provider
   'digitalocean-linux',
   'aws-linux',
+  'aws-devcontainer',
   'aws-windows',
   'gcp-linux',
+  'gcp-devcontainer',
+  'gcp-vm-container',
+  'gcp-windows',
   'azure-linux',
+  'azure-windows',
   // the author's own work
   'scratch',
 ];
