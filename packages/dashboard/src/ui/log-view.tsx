@@ -21,6 +21,11 @@ const STATES: Partial<Record<LogState, string>> = {
   rejected: 'You may not read this log any more.',
 };
 
+/** The index of a line in the log. */
+export interface LogTarget {
+  index: number;
+}
+
 /** A log with search, sections, download, and following of new lines. Only visible lines are rendered. */
 export function LogView({
   store,
@@ -28,6 +33,7 @@ export function LogView({
   label,
   empty = 'The log is empty.',
   height = 'h-112',
+  target,
 }: {
   store: LogStore;
   /** The name of the downloaded file, without its ending. */
@@ -35,6 +41,8 @@ export function LogView({
   label: string;
   empty?: string;
   height?: string;
+  /** A line to show: the log scrolls to it, marks it and takes the focus. A new object shows its line again. */
+  target?: LogTarget | undefined;
 }) {
   const { lines, count, state } = useSyncExternalStore(store.subscribe, store.snapshot);
   const [section, setSection] = useState('');
@@ -65,6 +73,17 @@ export function LogView({
   useEffect(() => {
     if (follow && shown.length > 0 && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [follow, shown.length]);
+  const reached = useRef<LogTarget>(undefined);
+  useEffect(() => {
+    if (!target || reached.current === target) return;
+    // the index counts all lines
+    if (section !== '') return setSection('');
+    reached.current = target;
+    setFollow(false);
+    virtualizer.scrollToIndex(target.index, { align: 'center' });
+    box.current?.focus({ preventScroll: true });
+    box.current?.scrollIntoView({ block: 'nearest' });
+  }, [target, section, virtualizer]);
   const go = (to: number) => {
     if (matches.length === 0) return;
     const next = (to + matches.length) % matches.length;
@@ -150,7 +169,7 @@ export function LogView({
                   line={line}
                   newSection={line.section !== shown[index - 1]?.section}
                   search={wanted}
-                  current={index === current}
+                  current={index === current || line === lines[target?.index ?? -1]}
                 />
               );
             })}
@@ -187,6 +206,7 @@ const Line = memo(function Line({
   const text = long ? line.text.slice(0, LONGEST_LINE) : line.text;
   return (
     <div
+      aria-current={current || undefined}
       className={cx(
         'flex h-5 items-center whitespace-pre pr-4',
         current ? 'bg-warn-soft' : 'hover:bg-hover',

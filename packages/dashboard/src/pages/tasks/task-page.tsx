@@ -15,7 +15,7 @@ import { ACTIONS, isPermitted, useWorkspaceActions } from '../workspaces/actions
 import { AppLink, appName, useAppServer } from '../workspaces/app-link.tsx';
 import { appAddress } from '../workspaces/connect.ts';
 import { BuildProblems } from '../workspaces/detail/build-problems.tsx';
-import { BuildLog } from '../workspaces/detail/logs.tsx';
+import { BuildLog, type BuildLogHandle, useBuildLog } from '../workspaces/detail/logs.tsx';
 import { buildParametersQuery, useWorkspace } from '../workspaces/queries.ts';
 import { actionsOf, isActive, isReachable } from '../workspaces/status.ts';
 import { statusLook, type TaskApp, taskApps, taskLook, taskStatuses } from './task.ts';
@@ -43,6 +43,7 @@ function Task({ workspace }: { workspace: Workspace }) {
   const prompt = useQuery(buildParametersQuery(workspace.latest_build.id)).data?.find(
     ({ name }) => name === PROMPT_PARAMETER,
   )?.value;
+  const log = useBuildLog(workspace.latest_build);
   const look = taskLook(workspace);
   const [shown, ...others] = taskApps(workspace);
   const statuses = taskStatuses(workspace);
@@ -73,9 +74,9 @@ function Task({ workspace }: { workspace: Workspace }) {
         </>
       }
     >
-      <BuildProblems workspace={workspace} build={workspace.latest_build} />
+      <BuildProblems workspace={workspace} build={workspace.latest_build} log={log} />
       <div className="grid grid-cols-[minmax(0,1fr)] gap-5 lg:grid-cols-[minmax(0,1fr)_22rem]">
-        <Main workspace={workspace} shown={shown} />
+        <Main workspace={workspace} shown={shown} log={log} />
         <aside aria-label="About this task" className="flex min-w-0 flex-col gap-5">
           {prompt && (
             <Section title="Prompt">
@@ -137,13 +138,13 @@ function Progress({ status }: { status: WorkspaceAppStatus }) {
 }
 
 /** The build until the workspace runs, then the app that the template shows. */
-function Main({ workspace, shown }: { workspace: Workspace; shown: TaskApp | undefined }) {
+function Main({ workspace, shown, log }: { workspace: Workspace; shown: TaskApp | undefined; log: BuildLogHandle }) {
   const server = useAppServer();
   const { latest_build: build } = workspace;
   if (isActive(build.status) || build.job.status === 'failed')
     return (
       <Section title={`Build ${build.build_number}`}>
-        <BuildLog build={build} />
+        <BuildLog build={build} log={log} />
       </Section>
     );
   if (build.status !== 'running')

@@ -18,7 +18,7 @@ import { type ParameterChange, parameterChanges } from './build-changes.ts';
 import { BuildProblems } from './build-problems.tsx';
 import { useCurrentWorkspace } from './current.ts';
 import { BuildHistory, buildTitle } from './history.tsx';
-import { BuildLog } from './logs.tsx';
+import { BuildLog, useBuildLog } from './logs.tsx';
 import { Resources } from './resources.tsx';
 import { Timeline } from './timeline-view.tsx';
 
@@ -47,6 +47,7 @@ export default function BuildPage() {
 
 function Build({ workspace, build }: { workspace: Workspace; build: WorkspaceBuild }) {
   const look = buildLook(build);
+  const log = useBuildLog(build);
   const { job } = build;
   const cancel = useChange(async () => {
     await call('PATCH /workspacebuilds/{workspacebuild}/cancel', { params: { workspacebuild: build.id } });
@@ -56,6 +57,7 @@ function Build({ workspace, build }: { workspace: Workspace; build: WorkspaceBui
   const template = { organization_name: workspace.organization_name, name: workspace.template_name };
   return (
     <>
+      <BuildProblems workspace={workspace} build={build} log={log} />
       <Section
         title={`Build ${build.build_number}: ${buildTitle(build)}`}
         actions={
@@ -93,12 +95,11 @@ function Build({ workspace, build }: { workspace: Workspace; build: WorkspaceBui
           ]}
         />
       </Section>
-      <BuildProblems workspace={workspace} build={build} />
+      <Section title="Log">
+        <BuildLog build={build} log={log} height={job.status === 'failed' ? 'h-80' : undefined} />
+      </Section>
       <Section title="Timeline">
         <Timeline build={build} />
-      </Section>
-      <Section title="Log">
-        <BuildLog build={build} />
       </Section>
       <ParametersOf workspace={workspace} build={build} />
       <Resources resources={build.resources} dailyCost={build.daily_cost} />

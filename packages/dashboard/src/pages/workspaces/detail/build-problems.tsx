@@ -1,11 +1,15 @@
 import type { Workspace, WorkspaceBuild } from '@platform/contract';
-import type { ReactNode } from 'react';
+import { type ReactNode, useMemo, useSyncExternalStore } from 'react';
 import { useOrganizationPermissions } from '../../../api/permissions.ts';
 import { LinkButton } from '../../../ui/button.tsx';
 import { CodeLine } from '../../../ui/copy.tsx';
+import { lastError } from '../../../ui/log-errors.ts';
+import { LogExcerpt } from '../../../ui/log-excerpt.tsx';
 import { Notice } from '../../../ui/notice.tsx';
+import { SkeletonLines } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { formatDuration, formatRelative } from '../../../util/time.ts';
+import type { BuildLogHandle } from './logs.tsx';
 
 type Pending = NonNullable<WorkspaceBuild['job']['pending_reason']>;
 
@@ -16,14 +20,22 @@ const tagWords = (tags: Readonly<Record<string, string>>): string[] =>
     .map(([name, value]) => `${name}=${value}`);
 
 /** Why a build waits or has failed, who can change that, and how. */
-export function BuildProblems({ workspace, build }: { workspace: Workspace; build: WorkspaceBuild }) {
+export function BuildProblems({
+  workspace,
+  build,
+  log,
+}: {
+  workspace: Workspace;
+  build: WorkspaceBuild;
+  log: BuildLogHandle;
+}) {
   const { job } = build;
   return (
     <>
       {build.status === 'pending' && job.pending_reason && (
         <PendingProblem workspace={workspace} build={build} reason={job.pending_reason} />
       )}
-      {job.status === 'failed' && <FailedProblem workspace={workspace} build={build} />}
+      {job.status === 'failed' && <FailedProblem workspace={workspace} build={build} log={log} />}
       {job.status === 'canceled' && (
         <Notice
           tone="warn"
@@ -126,9 +138,29 @@ const inFlightText = (inFlight: readonly string[] | undefined): string =>
     ? `These resources may exist although Terraform did not finish them: ${inFlight.join(', ')}`
     : '';
 
-function FailedProblem({ workspace, build }: { workspace: Workspace; build: WorkspaceBuild }) {
+/** The last error in the log of a failed build. Undefined while the log is loading. */
+function useLastError({ store }: BuildLogHandle) {
+  const { lines, count, state } = useSyncExternalStore(store.subscribe, store.snapshot);
+  return useMemo(() => {
+    const found = lastError(lines.slice(0, count));
+    return found.length > 0 || state === 'complete' || state === 'rejected' ? found : undefined;
+  }, [lines, count, state]);
+}
+
+function FailedProblem({
+  workspace,
+  build,
+  log,
+}: {
+  workspace: Workspace;
+  build: WorkspaceBuild;
+  log: BuildLogHandle;
+}) {
   const may = useOrganizationPermissions(workspace.organization_id);
   const { job } = build;
+  const error = useLastError(log);
+  // the message of the job sums up what Terraform printed, and everything else is only there
+  const isInLog = error?.[0] !== undefined && job.error?.includes(error[0].text.replace(/^Error: /, ''));
   const template = { organization_name: workspace.organization_name, name: workspace.template_name };
   const overBudget = job.error?.startsWith('insufficient quota');
   let help: ReactNode;
@@ -141,15 +173,14 @@ function FailedProblem({ workspace, build }: { workspace: Workspace; build: Work
   // the error itself says what to do
   else if (overBudget) help = may.updateGroups && 'You can raise the allowance of a group of the owner.';
   else if (may.updateTemplates)
-    help =
-      'Read the first error in the log. If it comes from a value, change the parameters. Otherwise, change the template.';
+    help = 'If the error comes from a value, change the parameters. Otherwise, change the template.';
   else
-    help = `Read the first error in the log. If it comes from a value that you chose, change the parameters. Otherwise, show it to those who maintain the template ${workspace.template_display_name || workspace.template_name}.`;
+    help = `If the error comes from a value that you chose, change the parameters. Otherwise, show it to those who maintain the template ${workspace.template_display_name || workspace.template_name}.`;
   return (
     <Notice
       tone="bad"
       title={TITLES[build.transition]}
-      detail={job.error}
+      detail={error !== undefined && !isInLog && job.error}
       actions={
         <>
           {job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES' && build.transition === 'start' && (
@@ -177,6 +208,8 @@ function FailedProblem({ workspace, build }: { workspace: Workspace; build: Work
         </>
       }
     >
+      {error === undefined && <SkeletonLines lines={3} />}
+      {error !== undefined && error.length > 0 && <LogExcerpt lines={error} onOpen={log.show} />}
       {inFlightText(job.in_flight) && <p className="text-text">{inFlightText(job.in_flight)}</p>}
       {help && <p className="text-text">{help}</p>}
     </Notice>

@@ -1,19 +1,42 @@
 import type { WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
-import { useMemo } from 'react';
-import { createJobLogStore, createLogStore } from '../../../ui/log-store.ts';
-import { LogView } from '../../../ui/log-view.tsx';
+import { useCallback, useMemo, useState } from 'react';
+import { createJobLogStore, createLogStore, type LogStore } from '../../../ui/log-store.ts';
+import { type LogTarget, LogView } from '../../../ui/log-view.tsx';
+
+/** A build's log, which its view and the links to its lines share. */
+export interface BuildLogHandle {
+  store: LogStore;
+  target: LogTarget | undefined;
+  /** Shows the line with this index. */
+  show: (index: number) => void;
+}
+
+export function useBuildLog({ id }: Pick<WorkspaceBuild, 'id'>): BuildLogHandle {
+  const store = useMemo(() => createJobLogStore(`/workspacebuilds/${id}/logs`), [id]);
+  const [target, setTarget] = useState<LogTarget & { id: string }>();
+  const show = useCallback((index: number) => setTarget({ id, index }), [id]);
+  return { store, target: target?.id === id ? target : undefined, show };
+}
 
 /** The log of a build, by stage. */
-export function BuildLog({ build }: { build: WorkspaceBuild }) {
-  const { id } = build;
-  const store = useMemo(() => createJobLogStore(`/workspacebuilds/${id}/logs`), [id]);
+export function BuildLog({
+  build,
+  log,
+  height,
+}: {
+  build: WorkspaceBuild;
+  log: BuildLogHandle;
+  height?: string | undefined;
+}) {
   return (
     <LogView
-      key={id}
-      store={store}
+      key={build.id}
+      store={log.store}
+      target={log.target}
       label="Build log"
       name={`${build.workspace_name}-build-${build.build_number}`}
       empty="The build wrote nothing."
+      {...(height ? { height } : {})}
     />
   );
 }

@@ -14,7 +14,7 @@ import { BuildProblems } from './build-problems.tsx';
 import { useCurrentWorkspace } from './current.ts';
 import { Deadline } from './deadline.tsx';
 import { BuildHistory } from './history.tsx';
-import { BuildLog } from './logs.tsx';
+import { BuildLog, useBuildLog } from './logs.tsx';
 import { Resources } from './resources.tsx';
 import { Timeline } from './timeline-view.tsx';
 
@@ -23,6 +23,7 @@ export default function OverviewPage() {
   const workspace = useCurrentWorkspace();
   const { latest_build: build } = workspace;
   const may = useQuery(workspacePermissions(workspace)).data;
+  const log = useBuildLog(build);
   const agents = agentsOf(build);
   const active = isActive(build.status);
   // a build that ended well has nothing to say here
@@ -42,7 +43,7 @@ export default function OverviewPage() {
             }
           />
         )}
-        <BuildProblems workspace={workspace} build={build} />
+        <BuildProblems workspace={workspace} build={build} log={log} />
         {workspace.automatic_build_error && !deleted && (
           <Notice
             tone="bad"
@@ -67,8 +68,8 @@ export default function OverviewPage() {
           ))}
         {showsBuild && (
           <Section title={`Build ${build.build_number}`}>
+            <BuildLog build={build} log={log} height={build.job.status === 'failed' ? 'h-80' : undefined} />
             <Timeline build={build} />
-            <BuildLog build={build} />
           </Section>
         )}
         {build.status === 'stopped' && !workspace.dormant_at && (

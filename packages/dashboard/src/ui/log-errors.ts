@@ -1,0 +1,40 @@
+import { plainText } from './ansi.ts';
+import type { LogLine } from './log-store.ts';
+
+/** A line of an excerpt, with its place in the log. */
+export interface ExcerptLine {
+  /** The index in the log. */
+  index: number;
+  text: string;
+  /** Whether the excerpt leaves out lines before this one. */
+  afterGap: boolean;
+}
+
+/** More lines than these would push the log out of the window. */
+export const MAX_EXCERPT_LINES = 6;
+/** Of a longer message: what failed and where. */
+const FIRST_LINES = 2;
+/** Frames that Terraform draws around messages in a terminal. */
+const FRAME = /^[│╷╵]\s?/;
+/** The quoted source: `  12:   input = var.missing`. */
+const QUOTED = /^\s*\d+: /;
+
+/**
+ * The last error of a log: its last lines of the level `error`, without blank ones and quoted source. Terraform says first
+ * what failed and where, and last the reason that a provider or a program gave, so a long error loses its middle.
+ */
+export function lastError(lines: readonly LogLine[]): ExcerptLine[] {
+  let end = lines.length;
+  while (end > 0 && lines[end - 1]!.level !== 'error') end--;
+  let start = end;
+  while (start > 0 && lines[start - 1]!.level === 'error') start--;
+  const texts = lines.slice(start, end).map(({ text }) => plainText(text).replace(FRAME, '').trimEnd());
+  // several errors follow each other: the last one counts
+  const heading = texts.findLastIndex((text) => text.startsWith('Error: '));
+  const useful = texts.flatMap((text, at) =>
+    at < heading || text.trim() === '' || QUOTED.test(text) ? [] : [{ index: start + at, text }],
+  );
+  const last = useful.length > MAX_EXCERPT_LINES ? MAX_EXCERPT_LINES - FIRST_LINES : useful.length;
+  const shown = last < useful.length ? [...useful.slice(0, FIRST_LINES), ...useful.slice(-last)] : useful;
+  return shown.map((line, at) => ({ ...line, afterGap: last < useful.length && at === FIRST_LINES }));
+}

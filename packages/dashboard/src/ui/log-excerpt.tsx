@@ -1,0 +1,33 @@
+import { cx } from './classes.ts';
+import type { ExcerptLine } from './log-errors.ts';
+
+/** Lines of a log that say why something failed, the last of them the most. Each opens its place in the log. */
+export function LogExcerpt({ lines, onOpen }: { lines: readonly ExcerptLine[]; onOpen: (index: number) => void }) {
+  return (
+    <ol aria-label="The last error of the log" className="my-1 overflow-hidden rounded-md bg-surface py-1">
+      {lines.map(({ index, text, afterGap }, at) => (
+        <li key={index} className={cx(afterGap && 'mt-1 border-line border-t border-dashed pt-1')}>
+          <button
+            type="button"
+            title="Show in the log"
+            className="flex w-full gap-3 px-3 py-0.5 text-left font-mono text-text text-xs leading-5 hover:bg-hover"
+            onClick={() => onOpen(index)}
+          >
+            <span aria-hidden="true" className="w-8 shrink-0 select-none text-right text-faint tabular-nums">
+              {index + 1}
+            </span>
+            <span
+              className={cx(
+                'min-w-0 whitespace-pre-wrap break-words',
+                // all of the others is in the log
+                at === lines.length - 1 ? 'line-clamp-6 font-semibold' : 'line-clamp-1 sm:line-clamp-2',
+              )}
+            >
+              {text}
+            </span>
+          </button>
+        </li>
+      ))}
+    </ol>
+  );
+}
