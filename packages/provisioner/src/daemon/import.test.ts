@@ -3,11 +3,13 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { AppError, silentLogger } from '@platform/kit';
 import { eventually } from '@platform/testkit';
 import { ParameterFormType } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import tar from 'tar-stream';
 import { findTerraform } from '../terraform/binary.ts';
 import { inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import type { TerraformBinary } from '../terraform/version.ts';
@@ -201,6 +203,20 @@ test('an import returns parameters, presets, resources of both transitions, modu
       'Detecting ephemeral resources',
       'Cleaning Up',
     ].filter((stage) => stages.includes(stage)),
+  );
+});
+
+test('an import names the links that it leaves out', async () => {
+  const pack = tar.pack();
+  pack.entry({ name: 'main.tf' }, CODER);
+  pack.entry({ name: 'shared.tf', type: 'symlink', linkname: '../shared.tf' });
+  pack.entry({ name: 'setup.sh', type: 'link', linkname: 'main.tf' });
+  pack.finalize();
+  const { completed, failed } = await h.server.verdict(h.server.post(importJob(await buffer(pack))));
+  assert.ok(completed, failed?.error ?? '');
+  assert.ok(
+    h.server.text.includes('The template is imported without its links: "shared.tf" and "setup.sh".'),
+    h.server.text,
   );
 });
 

@@ -23,12 +23,24 @@ import type { Stages } from './stages.ts';
 /** The most bytes of a message. A larger one closes the stream. */
 const MAX_MESSAGE = 4 << 20;
 
+/** The most names of left out links in the log. */
+const MAX_NAMED = 20;
+
 /** Reads a template, plans its start and its stop, and returns everything that the server stores about the version. */
 export async function runImport(stages: Stages, request: AcquiredJob_TemplateImport): Promise<CompletedJob> {
   const { ctx, shipper } = stages;
   const { session, job } = ctx;
-  await session.unpack(job.templateSourceArchive);
+  const skipped = await session.unpack(job.templateSourceArchive);
   shipper.stage('Parsing template parameters');
+  if (skipped.length > 0) {
+    const shown = skipped.slice(0, MAX_NAMED).map((name) => JSON.stringify(name));
+    const rest = skipped.length > MAX_NAMED ? [`${skipped.length - MAX_NAMED} more`] : [];
+    const names = new Intl.ListFormat('en').format([...shown, ...rest]);
+    shipper.say(
+      LogLevel.WARN,
+      `The template is imported without its links: ${names}. Replace them by copies of the files.`,
+    );
+  }
   const parsed = await prefixed('run parse', () => parse(stages));
   const variables = await prefixed('update job', async () => {
     await shipper.flush();

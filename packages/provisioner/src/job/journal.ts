@@ -73,7 +73,7 @@ export class Session {
   /** Ends the processes that a job with a spare uid left behind. Set if there is a launcher. */
   release: (() => Promise<void>) | undefined;
   #entry: JournalEntry;
-  #unpacked: Promise<void> | undefined;
+  #unpacked: Promise<string[]> | undefined;
   /** Absent in a session of a dead daemon. */
   #job: AcquiredJob | undefined;
 
@@ -151,21 +151,22 @@ export class Session {
 
   /**
    * Unpacks the template into an empty directory, once, because a dead daemon may have left a partly prepared one. Later
-   * calls wait for the first.
+   * calls wait for the first. Returns the names of links and devices, which are left out.
    */
-  unpack(archive: Uint8Array): Promise<void> {
+  unpack(archive: Uint8Array): Promise<string[]> {
     this.#unpacked ??= this.#unpack(archive);
     return this.#unpacked;
   }
 
-  async #unpack(archive: Uint8Array): Promise<void> {
+  async #unpack(archive: Uint8Array): Promise<string[]> {
     await this.#clear();
     if (existsSync(this.templateDir))
       await rm(this.templateDir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
     ensureDirectorySync(this.outDir, { mode: 0o700 });
-    await unpackArchive(archive, this.templateDir);
+    const skipped = await unpackArchive(archive, this.templateDir);
     // a state in the archive is not the state of this workspace
     for (const name of STATE_FILES) rmSync(join(this.templateDir, name), { recursive: true, force: true });
+    return skipped;
   }
 
   async job(): Promise<AcquiredJob> {

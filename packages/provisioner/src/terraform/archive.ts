@@ -20,10 +20,11 @@ export function localPath(name: string): string | undefined {
 
 /**
  * Unpacks a template's tar into `dir`, which it creates with mode 0700. It writes only directories and regular files
- * and skips links and devices. The limits are 10 MiB per file, 100 MiB and 20 000 entries in total.
+ * and skips links and devices, whose names it returns. The limits are 10 MiB per file, 100 MiB and 20 000 entries in
+ * total.
  * @throws AppError `invalid` for a damaged archive, a path that leaves the directory, or an archive over a limit.
  */
-export async function unpackArchive(archive: Uint8Array, dir: string): Promise<void> {
+export async function unpackArchive(archive: Uint8Array, dir: string): Promise<string[]> {
   ensureDirectorySync(dir, { mode: 0o700 });
   chmodSync(dir, 0o700);
   const extract = tar.extract();
@@ -31,6 +32,7 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
   source.pipe(extract);
   let total = 0;
   let entries = 0;
+  const skipped: string[] = [];
   try {
     for await (const entry of extract) {
       const { name, type, mode } = entry.header;
@@ -45,6 +47,7 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
         continue;
       }
       if (type !== 'file') {
+        skipped.push(name);
         entry.resume();
         continue;
       }
@@ -61,6 +64,7 @@ export async function unpackArchive(archive: Uint8Array, dir: string): Promise<v
       // Always with the owner's bits, so that the daemon can read and write the file.
       writeFileSync(target, Buffer.concat(parts), { mode: ((mode ?? 0) & 0o777) | 0o600 });
     }
+    return skipped;
   } catch (err) {
     if (err instanceof AppError) throw err;
     throw cannotUnpack(errorText(err), err);

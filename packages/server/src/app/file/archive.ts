@@ -62,19 +62,27 @@ export async function readTar(data: Uint8Array, wanted: (path: string) => boolea
   return entries;
 }
 
-export async function writeTar(entries: Entry[]): Promise<Buffer<ArrayBuffer>> {
+/** A symbolic link. Nothing follows it, but the log of an import names it. */
+export interface Link {
+  path: string;
+  target: string;
+}
+
+export async function writeTar(entries: Entry[], links: readonly Link[] = []): Promise<Buffer<ArrayBuffer>> {
   const pack = tar.pack();
   for (const { path, data, mode } of entries) {
     pack.entry({ name: path, mode, mtime: new Date(0) }, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
   }
+  for (const { path, target } of links)
+    pack.entry({ name: path, type: 'symlink', linkname: target, mtime: new Date(0) });
   pack.finalize();
   const parts: Buffer[] = [];
   for await (const part of pack) parts.push(part as Buffer);
   return Buffer.concat(parts);
 }
 
-/** The regular files of a zip, with limited sizes. Unpacks on the calling thread. */
-export function readZip(zip: Uint8Array): Entry[] {
+/** The regular files of a zip, with limited sizes. Adds its links to `links`. Unpacks on the calling thread. */
+export function readZip(zip: Uint8Array, links: Link[] = []): Entry[] {
   const files = new Map<string, Entry>();
   let bytes = 0;
   let count = 0;
@@ -84,7 +92,8 @@ export function readZip(zip: Uint8Array): Entry[] {
       checkEntryPath(path.replace(/\/$/, ''));
       bytes += size;
       if (bytes > MOST_BYTES || ++count > MOST_FILES) throw tooLarge();
-      if (!path.endsWith('/') && !isLink(entry)) files.set(path, { path, data: entry.read(), mode: 0o644 });
+      if (isLink(entry)) links.push({ path, target: size <= MOST_PATH ? entry.read().toString() : '' });
+      else if (!path.endsWith('/')) files.set(path, { path, data: entry.read(), mode: 0o644 });
     });
   } catch (err) {
     if (err instanceof AppError) throw err;
@@ -101,7 +110,8 @@ export interface StoredUpload {
 
 export async function unpackUpload({ data, zip }: { data: Uint8Array; zip: boolean }): Promise<StoredUpload> {
   if (!zip) await readTar(data, () => false);
-  const archive = zip ? await writeTar(readZip(data)) : data;
+  const links: Link[] = [];
+  const archive = zip ? await writeTar(readZip(data, links), links) : data;
   return { tar: archive, hash: createHash('sha256').update(archive).digest('hex') };
 }
 

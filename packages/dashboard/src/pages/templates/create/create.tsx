@@ -322,6 +322,18 @@ function NoOrganization() {
   );
 }
 
+const MAX_SHOWN_LINKS = 5;
+
+function LeftOutLinks({ links }: { links: readonly string[] }) {
+  const more = links.length - MAX_SHOWN_LINKS;
+  const names = [...links.slice(0, MAX_SHOWN_LINKS), ...(more > 0 ? [`${more} more`] : [])];
+  return (
+    <p className="break-all text-sm text-warn">
+      Links are left out: {new Intl.ListFormat('en').format(names)}. Replace them by copies of the files.
+    </p>
+  );
+}
+
 /** Takes an archive or a folder, chosen or dropped. */
 function UploadField({
   archive,
@@ -374,6 +386,7 @@ function UploadField({
             <FileArchive size={22} aria-hidden="true" className="text-muted" />
             <div className="break-all font-medium">{archive.name}</div>
             <div className="text-muted text-sm">{sizeOf(archive.data.length)}</div>
+            {archive.links.length > 0 && <LeftOutLinks links={archive.links} />}
           </>
         ) : (
           <>

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readTar as readOnServer, writeTar as writeOnServer } from '@platform/server/app/file/archive';
+import { makeZip } from '@platform/server/app/file/zip';
+import { linksInTar, linksInZip } from './links.ts';
 import { readTar, type TarFile, writeTar } from './tar.ts';
 
 const file = (path: string, text: string, mode = 0o644): TarFile => ({
@@ -47,4 +49,26 @@ test('drops a leading ./ and rejects what is not a tar or ends early', () => {
   assert.throws(() => readTar(new TextEncoder().encode('PK'.repeat(600))), /not a readable tar/);
   assert.throws(() => readTar(writeTar([file('a', 'x'.repeat(2000))]).subarray(0, 1024)), /too early/);
   assert.deepEqual(readTar(new Uint8Array(1024)), []);
+});
+
+test('names the links of an archive', async () => {
+  const tar = await writeOnServer(
+    [{ path: 'main.tf', data: new TextEncoder().encode('x'), mode: 0o644 }],
+    [
+      { path: 'shared.tf', target: '../shared.tf' },
+      { path: LONG, target: 'main.tf' },
+    ],
+  );
+  assert.deepEqual(linksInTar(tar), ['shared.tf', LONG]);
+  assert.deepEqual(linksInTar(writeTar(FILES)), []);
+  assert.deepEqual(linksInTar(new TextEncoder().encode('PK'.repeat(600))), []);
+  const zip = makeZip([
+    { path: 'main.tf', data: new TextEncoder().encode('x'), mode: 0o644 },
+    { path: 'größe.tf', data: new TextEncoder().encode('main.tf'), mode: 0o644 },
+  ]);
+  assert.deepEqual(linksInZip(zip), []);
+  // the attributes of the second entry of the zip's directory
+  zip.writeUInt16LE(0o120777, zip.lastIndexOf(Buffer.from('PK\x01\x02', 'latin1')) + 40);
+  assert.deepEqual(linksInZip(zip), ['größe.tf']);
+  assert.deepEqual(linksInZip(zip.subarray(0, 60)), []);
 });

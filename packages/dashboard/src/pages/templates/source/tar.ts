@@ -35,9 +35,13 @@ function paxValues(data: Uint8Array): Record<string, string> {
   return values;
 }
 
-/** The regular files of a tar, by path. Links, devices and empty folders are left out. @throws if it is not a tar */
-export function readTar(archive: Uint8Array): TarFile[] {
-  const files = new Map<string, TarFile>();
+interface TarEntry extends TarFile {
+  /** The character of the header: `0` for a regular file, `1` for a hard and `2` for a symbolic link. */
+  type: string;
+}
+
+/** Calls `entry` for each file, link, device and folder of a tar. @throws if it is not a tar */
+export function eachTarEntry(archive: Uint8Array, entry: (entry: TarEntry) => void): void {
   let next: { path?: string; size?: number } = {};
   for (let at = 0; at + BLOCK <= archive.length; ) {
     const header = archive.subarray(at, at + BLOCK);
@@ -56,12 +60,19 @@ export function readTar(archive: Uint8Array): TarFile[] {
     } else if (type !== 'g') {
       const prefix = textAt(header, 257, 5) === 'ustar' ? textAt(header, 345, 155) : '';
       const name = next.path ?? (prefix ? `${prefix}/${textAt(header, 0, 100)}` : textAt(header, 0, 100));
-      const path = name.replace(/^(\.\/)+/, '');
-      if ((type === '0' || type === '7') && path !== '' && !path.endsWith('/'))
-        files.set(path, { path, data, mode: numberAt(header, 100, 8) });
+      entry({ path: name.replace(/^(\.\/)+/, ''), data, mode: numberAt(header, 100, 8), type });
       next = {};
     }
   }
+}
+
+/** The regular files of a tar, by path. Links, devices and empty folders are left out. @throws if it is not a tar */
+export function readTar(archive: Uint8Array): TarFile[] {
+  const files = new Map<string, TarFile>();
+  eachTarEntry(archive, ({ type, ...file }) => {
+    const { path } = file;
+    if ((type === '0' || type === '7') && path !== '' && !path.endsWith('/')) files.set(path, file);
+  });
   return [...files.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 

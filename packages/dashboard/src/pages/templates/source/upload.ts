@@ -1,5 +1,6 @@
 /** Uploads of template sources: archives, or a folder that the browser packs. */
 import { client } from '../../../api/client.ts';
+import { linksInTar, linksInZip } from './links.ts';
 import { type TarFile, writeTar } from './tar.ts';
 
 const TAR = 'application/x-tar';
@@ -12,22 +13,26 @@ export interface Archive {
   name: string;
   type: typeof TAR | typeof ZIP;
   data: Uint8Array<ArrayBuffer>;
+  /** The paths of links in it, which the server leaves out. */
+  links: readonly string[];
 }
 
 /** Reads a chosen .tar, .tar.gz or .zip. @throws Error with a text for people */
 export async function readArchive(file: File): Promise<Archive> {
   const data = new Uint8Array(await file.arrayBuffer());
   const name = file.name;
-  if (data[0] === 0x50 && data[1] === 0x4b) return { name, type: ZIP, data };
+  if (data[0] === 0x50 && data[1] === 0x4b) return { name, type: ZIP, data, links: linksInZip(data) };
   if (data[0] === 0x1f && data[1] === 0x8b) {
     try {
       const plain = new Blob([data]).stream().pipeThrough(new DecompressionStream('gzip'));
-      return { name, type: TAR, data: new Uint8Array(await new Response(plain).arrayBuffer()) };
+      const unpacked = new Uint8Array(await new Response(plain).arrayBuffer());
+      return { name, type: TAR, data: unpacked, links: linksInTar(unpacked) };
     } catch {
       throw new Error(`"${name}" cannot be unpacked. Pack the template again.`);
     }
   }
-  if (new TextDecoder().decode(data.subarray(257, 262)) === 'ustar') return { name, type: TAR, data };
+  if (new TextDecoder().decode(data.subarray(257, 262)) === 'ustar')
+    return { name, type: TAR, data, links: linksInTar(data) };
   throw new Error(`"${name}" is neither a tar nor a zip archive. Choose a .tar, .tar.gz or .zip file.`);
 }
 
@@ -44,7 +49,7 @@ export async function packFolder(files: Iterable<File>): Promise<Archive> {
   }
   if (!all.some(({ path }) => /^[^/]+\.tf(\.json)?$/.test(path)))
     throw new Error(`"${name}" contains no Terraform files. Choose the folder with main.tf.`);
-  return { name, type: TAR, data: writeTar(all) };
+  return { name, type: TAR, data: writeTar(all), links: [] };
 }
 
 /** Stores an archive on the server and returns its id. */
