@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readlink, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readlink, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -22,7 +22,7 @@ after(() => rm(dir, { recursive: true, force: true }));
 const DAY = 24 * 3600;
 
 test('initializes a version once, links it into each session, and removes it when nobody uses it', async () => {
-  const versions = new VersionCache({ cacheDir: join(dir, 'cache'), log: silentLogger });
+  let versions = new VersionCache({ cacheDir: join(dir, 'cache'), log: silentLogger });
   const env = { ...inheritedEnv(process.env), TF_CLI_CONFIG_FILE: join(dir, 'rc') };
   const terraform = await findTerraform({ env, log: silentLogger });
   let graphs = 0;
@@ -55,6 +55,14 @@ test('initializes a version once, links it into each session, and removes it whe
       (await readModules(join(dir, name))).map((module) => module.source),
       ['./inner'],
     );
+  }
+  for (const name of ['meta.json', 'graph.dot']) {
+    // as after a loss of power, and a restart of the daemon
+    await truncate(join(dir, 'cache/versions', key!, name));
+    versions = new VersionCache({ cacheDir: join(dir, 'cache'), log: silentLogger });
+    assert.equal((await prepare(`${name}-damaged`)).fresh, true);
+    assert.equal((await prepare(`${name}-again`)).fresh, false);
+    assert.ok(existsSync(join(dir, `${name}-again`, '.terraform/modules/modules.json')));
   }
   await versions.sweep();
   assert.equal((await readdir(join(dir, 'cache/versions'))).length, 1);

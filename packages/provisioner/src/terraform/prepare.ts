@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { constants, createReadStream, existsSync, readFileSync, utimesSync } from 'node:fs';
 import { copyFile, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type Clock, ensureDirectory, type Logger, systemClock } from '@platform/kit';
+import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@platform/kit';
 import { replaceFile } from '@platform/kit/files';
 import { ADDRESSES } from '@platform/terraform-provider';
 import { LogLevel } from '@platform/wire/proto/provisioner';
@@ -158,16 +158,22 @@ export class VersionCache {
 
   async #use(key: string, { dir, linked, as, frozen }: PrepareOptions): Promise<Prepared | undefined> {
     const entry = join(this.#dir, key);
+    if (!existsSync(entry)) return undefined;
     let meta: Meta;
+    let known = this.#graphs.get(key);
     try {
       meta = JSON.parse(readFileSync(join(entry, 'meta.json'), 'utf8')) as Meta;
       // another import of the same archive may have found other versions
       if (frozen && meta.frozen !== frozen.id) return undefined;
-      if (!providersPresent(entry)) {
-        await removeTree(entry);
-        return undefined;
-      }
-    } catch {
+      if (!providersPresent(entry)) throw new Error('a provider is missing');
+      known ??= { graph: Graph.parse(readGraph(entry)), costs: meta.costs, fresh: false, entry };
+    } catch (err) {
+      const { code } = err as NodeJS.ErrnoException;
+      if (code !== undefined && code !== 'ENOENT') return undefined; // too many open files, for example
+      // A loss of power leaves empty files. Nobody could store the version again as long as its entry exists.
+      this.#log.warn('removing a damaged entry from the cache of template versions', { entry, reason: errorText(err) });
+      this.#graphs.delete(key);
+      await removeTree(entry);
       return undefined;
     }
     for (const name of linked ? [] : meta.links) {
@@ -180,17 +186,8 @@ export class VersionCache {
     }
     const now = this.#clock.now();
     utimesSync(join(entry, 'meta.json'), now, now);
-    let known = this.#graphs.get(key);
-    if (!known) {
-      known = {
-        graph: Graph.parse(await readFile(join(entry, 'graph.dot'), 'utf8')),
-        costs: meta.costs,
-        fresh: false,
-        entry,
-      };
-      this.#graphs.set(key, known);
-      if (this.#graphs.size > 50) this.#graphs.delete(this.#graphs.keys().next().value!);
-    }
+    this.#graphs.set(key, known);
+    if (this.#graphs.size > 50) this.#graphs.delete(this.#graphs.keys().next().value!);
     return known;
   }
 
@@ -372,6 +369,13 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+/** @throws if the graph is not whole */
+function readGraph(entry: string): string {
+  const dot = readFileSync(join(entry, 'graph.dot'), 'utf8');
+  if (!dot.trimEnd().endsWith('}')) throw new Error('graph.dot is incomplete');
+  return dot;
 }
 
 const providersPresent = (dir: string): boolean => installedPackages(dir).every(({ path }) => existsSync(path));
