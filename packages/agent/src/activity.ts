@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { Connection_Action, Connection_Type, type StatsSchema } from '@platform/wire/proto/agent';
+import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
 import { durationMs, type Routine, uuidBytes } from './wire-types.ts';
 
@@ -59,7 +60,7 @@ export interface Activity {
   reportStats: Routine;
 }
 
-export function createActivity(): Activity {
+export function createActivity(metrics: AgentMetrics): Activity {
   const sessions: Record<SessionKind, number> = { ssh: 0, vscode: 0, jetbrains: 0, reconnecting_pty: 0 };
   const total = { received: 0, sent: 0 };
   const reported = { received: 0, sent: 0 };
@@ -162,6 +163,7 @@ export function createActivity(): Activity {
           sessionCountVscode: BigInt(sessions.vscode),
           sessionCountJetbrains: BigInt(sessions.jetbrains),
           sessionCountReconnectingPty: BigInt(sessions.reconnecting_pty),
+          metrics: metrics.list(),
         };
         ({ reportInterval } = await report(stats));
         Object.assign(reported, now);

@@ -169,6 +169,13 @@ describe('the agent', () => {
       [3, Timing_Status.EXIT_FAILURE],
       [255, Timing_Status.TIMED_OUT],
     ]);
+    const measured = () =>
+      (server.received.stats.at(-1)?.metrics ?? []).map(({ name, value, labels }) => [name, labels[0]?.value, value]);
+    await server.until('the metrics', () => measured().length === 2);
+    const [scripts, startUp] = measured() as [unknown[], [string, string, number]];
+    assert.deepEqual(scripts, ['agent_scripts_executed_total', 'false', 2]);
+    assert.deepEqual(startUp.slice(0, 2), ['coderd_agentstats_startup_script_seconds', 'false']);
+    assert.ok(startUp[2] >= 4 && startUp[2] < 60, String(startUp[2]));
     const pid = await reportedPid();
     await server.until('its child is gone', () => !alive(pid));
   });

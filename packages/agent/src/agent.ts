@@ -19,6 +19,7 @@ import { createLifecycle } from './lifecycle.ts';
 import { startLocalSocket } from './local-socket/server.ts';
 import { createLogSender } from './logs.ts';
 import { createMetadataReporter } from './metadata.ts';
+import { createAgentMetrics } from './metrics.ts';
 import type { AgentOptions } from './options.ts';
 import { awaitReinit, reinitService } from './reinit.ts';
 import { reportResources } from './resources.ts';
@@ -126,8 +127,11 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
   const lifecycle = createLifecycle();
   const logs = createLogSender(options.logPatienceMs);
   const devcontainers = createDevcontainers({ options, logs, log });
-  const scripts = createScripts(logs, log, ({ id, logSourceId }) => devcontainers.start(uuidText(id), logSourceId));
-  const activity = createActivity();
+  const metrics = createAgentMetrics();
+  const scripts = createScripts({ logs, log, metrics }, ({ id, logSourceId }) =>
+    devcontainers.start(uuidText(id), logSourceId),
+  );
+  const activity = createActivity(metrics);
   const metadata = createMetadataReporter(options.metadataPaceMs);
   const ssh = createSshServer({ log, options, activity });
   const pty = ptyService(activity, lifecycle);
@@ -159,7 +163,9 @@ function startLife(options: AgentOptions, startOver: (reason: string) => void): 
 
   async function start(first: Workspace): Promise<void> {
     lifecycle.set(Lifecycle_State.STARTING);
+    const from = performance.now();
     const outcome = await scripts.runStage(first, Timing_Stage.START);
+    metrics.started(outcome === 'ok', performance.now() - from);
     if (stopping.signal.aborted) return;
     devcontainers.settled();
     reportMissingDirectory(first);

@@ -11,6 +11,7 @@ import { scriptCommand } from './command.ts';
 import { defaultLogDir, SCRIPT_DATA } from './data-dir.ts';
 import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
+import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
 import { type PipedChild, spawnPiped } from './pipes.ts';
 import { stopGroup, trySignalGroup } from './signals.ts';
@@ -57,7 +58,10 @@ export interface Scripts {
 /** Starts the dev container whose script this is, and returns an exit status. */
 export type ContainerStart = (script: WorkspaceAgentScript) => Promise<number>;
 
-export function createScripts(logs: LogSender, log: Logger, startContainer: ContainerStart): Scripts {
+export function createScripts(
+  { logs, log, metrics }: { logs: LogSender; log: Logger; metrics: AgentMetrics },
+  startContainer: ContainerStart,
+): Scripts {
   const completed: Completed[] = [];
   const added = new Notifier();
   const running = new Set<GroupChild>();
@@ -89,8 +93,9 @@ export function createScripts(logs: LogSender, log: Logger, startContainer: Cont
     added.notify();
     log.info('a script ended', { script: name, exit_code: exitCode, ms: end.getTime() - start.getTime() });
     void logs.flush();
-    if (status === Timing_Status.TIMED_OUT) return 'timed_out';
-    return exitCode === 0 && !unlogged ? 'ok' : 'failed';
+    const outcome = status === Timing_Status.TIMED_OUT ? 'timed_out' : exitCode === 0 && !unlogged ? 'ok' : 'failed';
+    metrics.scriptEnded(outcome === 'ok');
+    return outcome;
   }
 
   async function execute(workspace: Workspace, script: WorkspaceAgentScript): Promise<Ended> {

@@ -12,6 +12,7 @@ import type { Client } from 'ssh2';
 import { createActivity } from '../activity.ts';
 import { type RunningAgent, runAgent } from '../agent.ts';
 import { deriveHostKey } from '../host-key.ts';
+import { createAgentMetrics } from '../metrics.ts';
 import { startTestServer, type TestServer, TOKEN } from '../testing/server.ts';
 import { exec, outcome, run, sshClient } from '../testing/ssh-client.ts';
 import { createWorkspace } from '../workspace.ts';
@@ -126,7 +127,7 @@ describe('SSH through the tunnel', () => {
     await once(listener, 'listening');
     const near = connect((listener.address() as AddressInfo).port, '127.0.0.1');
     const options = { url: server.url, version: 'v0.1.0', log: silentLogger };
-    const ssh = createSshServer({ log: silentLogger, options, activity: createActivity() });
+    const ssh = createSshServer({ log: silentLogger, options, activity: createActivity(createAgentMetrics()) });
     ssh.setHostKey(deriveHostKey(TOKEN));
     ssh.setWorkspace(createWorkspace(options, TOKEN, create(ManifestSchema, {})));
     const far100 = await sshClient(near);
