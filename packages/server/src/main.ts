@@ -274,7 +274,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const queue = createJobQueue(services);
     closer.add('job queue', () => queue.close());
     const daemons = createDaemonConnections(services, queue, metrics);
-    const agents = createAgentConnections(services);
+    const agents = createAgentConnections(services, { metrics });
     closer.add('sessions', () => sessions.close());
     const feed = createChangeFeed(services);
     closer.add('changes', async () => feed.close());

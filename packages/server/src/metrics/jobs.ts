@@ -18,7 +18,10 @@ const STATUS: Partial<Record<JobStatus, string>> = { succeeded: 'success', faile
 /**
  * Counters and histograms of jobs. The server that ends a job counts it.
  */
-export function createJobMetrics(services: Services, registry: Registry): Metrics & { close(): void } {
+export function createJobMetrics(
+  services: Services,
+  registry: Registry,
+): Omit<Metrics, 'agentReported'> & { close(): void } {
   const { sql, log } = services;
   const registers = [registry];
   const wait = new Histogram({

@@ -1,4 +1,6 @@
+import type { Stats_Metric } from '@platform/wire/proto/agent';
 import type { StateObserver } from '../app/job/state.ts';
+import type { AgentIdentity } from '../db/queries/agents.ts';
 import type { JobRow } from '../db/queries/jobs.ts';
 
 /**
@@ -8,7 +10,9 @@ import type { JobRow } from '../db/queries/jobs.ts';
 export interface Metrics extends StateObserver {
   /** A daemon that is connected to this server got this job. The row is the one at that moment. */
   jobAcquired(job: Pick<JobRow, 'organization_id' | 'type' | 'created_at' | 'started_at'>): void;
+  /** An agent that is connected to this server sent these metrics of itself. They are not checked. */
+  agentReported(agent: Pick<AgentIdentity, 'id' | 'owner_id'>, metrics: readonly Stats_Metric[]): void;
 }
 
 /** For a server without metrics. */
-export const noMetrics: Metrics = { jobAcquired() {}, stateRejected() {} };
+export const noMetrics: Metrics = { jobAcquired() {}, stateRejected() {}, agentReported() {} };

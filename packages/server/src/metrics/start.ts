@@ -5,6 +5,7 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
 import type { OnDispatch } from '../app/notification/deliver.ts';
 import { type Address, listen } from '../config/listen.ts';
+import { createAgentMetrics } from './agent-metrics.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
@@ -67,6 +68,10 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   if (config.prometheusCollectAgentStats) {
     gauges.push(createAgentStats(registry, statsLabels(config.prometheusAggregateAgentStatsBy)));
   }
+  const agentMetrics = config.prometheusCollectAgentStats
+    ? createAgentMetrics(registry, services.clock, statsLabels(config.prometheusAggregateAgentStatsBy))
+    : undefined;
+  if (agentMetrics) gauges.push(agentMetrics);
   const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
   const stopCounting = createProviderMetrics(registry);
   const dispatched = createNotificationMetrics(registry);
@@ -106,7 +111,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       return;
     }
     read()
-      .then(() => registry.metrics())
+      .then(async () => (await registry.metrics()) + ((await agentMetrics?.text()) ?? ''))
       .then(
         (text) => {
           // the library writes "Nan", which strict parsers reject
@@ -128,6 +133,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       cspReported: () => cspReports.inc(),
       dispatched,
       jobAcquired: jobs.jobAcquired,
+      agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
       stateRejected: jobs.stateRejected,
       async close() {
         jobs.close();

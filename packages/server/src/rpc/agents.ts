@@ -19,6 +19,7 @@ import type { Services } from '../app/context.ts';
 import { type RevokedHolders, revokedHolders } from '../app/revoked.ts';
 import type { ConnectedAgent } from '../authz/proofs.ts';
 import type { AgentIdentity } from '../db/queries/agents.ts';
+import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
 import { callsAfter, createLogWriters, logWriterCalls } from './agent/log-writers.ts';
@@ -65,7 +66,10 @@ export function agentUpgradeHeaders(offered: string | string[] | undefined): Rec
 }
 
 /** The agents that are connected to this server. Serves their calls, stores their liveness, and opens tunnels to them. */
-export function createAgentConnections(services: Services, options: { aliveEveryMs?: number } = {}): AgentConnections {
+export function createAgentConnections(
+  services: Services,
+  { aliveEveryMs, metrics = noMetrics }: { aliveEveryMs?: number; metrics?: Metrics | undefined } = {},
+): AgentConnections {
   const { sql, events, log } = services;
   const live = new Map<
     string,
@@ -73,7 +77,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
   >();
   const all = new Set<YamuxSession>();
   const logWriters = createLogWriters(services);
-  const liveness = startAgentLiveness(services, options.aliveEveryMs);
+  const liveness = startAgentLiveness(services, aliveEveryMs);
   const reports = createAgentReports(services);
   const reportConnection = createConnectionReports(services);
   // the newest connection wins, on whichever server it is
@@ -137,7 +141,7 @@ export function createAgentConnections(services: Services, options: { aliveEvery
         void liveness.arrived(living);
         log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
       };
-      const api = agentApi(services, { reports, reportConnection }, agent);
+      const api = agentApi(services, { reports, reportConnection, metrics }, agent);
       let calls = api;
       let offLogWriter = () => {};
       if (admitted.is === 'agent') enter(admitted.number);

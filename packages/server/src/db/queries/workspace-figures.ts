@@ -116,3 +116,17 @@ export async function readAgentStats(
       GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4 LIMIT ${most}`;
   }) as unknown as Promise<AgentStatsFigure[]>;
 }
+
+/** The names that statistics of these agents are labelled with, by id. Agents of deleted workspaces are left out. */
+export async function readAgentNames(sql: Sql, ids: string[]): Promise<Map<string, Record<StatsLabel, string>>> {
+  return sql.begin('READ ONLY', async (tx) => {
+    await tx`SELECT set_config('statement_timeout', ${STATEMENT_TIMEOUT}, true)`;
+    const rows = await tx<({ id: string } & Record<StatsLabel, string>)[]>`
+      SELECT a.id, a.name AS agent_name, t.name AS template_name, u.username, w.name AS workspace_name
+      FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+      JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
+      JOIN users u ON u.id = w.owner_id JOIN templates t ON t.id = w.template_id
+      WHERE a.id = ANY (${ids}::text[]::uuid[]) AND NOT w.deleted`;
+    return new Map(rows.map(({ id, ...names }) => [id, names]));
+  });
+}

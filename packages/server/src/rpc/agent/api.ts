@@ -16,6 +16,7 @@ import { setAppHealths } from '../../db/queries/agent-parts.ts';
 import { insertScriptTiming } from '../../db/queries/agent-reports.ts';
 import { type AgentIdentity, setAgentLifecycle, setAgentStartup } from '../../db/queries/agents.ts';
 import { endConnectionsOfAgent } from '../../db/queries/connections.ts';
+import type { Metrics } from '../../metrics/metrics.ts';
 import { uuidText } from './ids.ts';
 import { manifest } from './manifest.ts';
 import {
@@ -61,7 +62,11 @@ function reportedTime(timestamp: Timestamp | undefined): Date {
  */
 export function agentApi(
   services: Services,
-  { reports, reportConnection }: { reports: AgentReports; reportConnection: ConnectionReports },
+  {
+    reports,
+    reportConnection,
+    metrics,
+  }: { reports: AgentReports; reportConnection: ConnectionReports; metrics: Metrics },
   agent: ConnectedAgent<AgentIdentity>,
 ): DrpcHandlers<typeof Agent> {
   const { sql, events, clock } = services;
@@ -119,6 +124,7 @@ export function agentApi(
 
     updateStats({ stats }) {
       if (stats) {
+        metrics.agentReported(agent, stats.metrics);
         reports.stats(agent, {
           rxBytes: count(stats.rxBytes),
           txBytes: count(stats.txBytes),
