@@ -289,6 +289,19 @@ test('measures pools', async () => {
   assert.equal(body.paused, false);
   for (const name of ['desired', 'running', 'eligible'])
     assert.ok(now.includes(`coderd_prebuilt_workspaces_${name}${labels.replace('crowd', 'measured')} 1\n`), name);
+  const of = 'organization_name="coder",template_name="measured",preset_name="One"';
+  const creation = `coderd_workspace_creation_duration_seconds_count{${of},type="prebuild"} 1\n`;
+  await eventually('the creation is counted', async () => (await text()).includes(creation));
+  const [{ ID: presetId } = { ID: '' }] = (
+    await server.api<{ ID: string }[]>('GET', `/templateversions/${template.active_version_id}/presets`)
+  ).body;
+  const claim = { name: 'measured', template_id: template.id, template_version_preset_id: presetId };
+  assert.equal((await server.api('POST', '/users/me/workspaces', { body: claim })).status, 201);
+  await finish(await takeJob(server));
+  const claimed = `coderd_prebuilt_workspace_claim_duration_seconds_count{${of}} 1\n`;
+  await eventually('the claim is counted', async () => (await text()).includes(claimed));
+  assert.ok(!(await text()).includes(`coderd_workspace_creation_total{${of}}`), 'no prebuilt workspace is a creation');
+  await fill(template, 1);
   await end(template);
 });
 

@@ -6,6 +6,7 @@ import { OTHER, tagsLabel } from './labels.ts';
 /** The most tag sets with their own series. */
 const MOST_SETS = 100;
 const JOB_STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed'];
+const USER_STATUSES = ['active', 'dormant', 'suspended'];
 const BOUNDED =
   `The ${MOST_SETS} largest tag sets have their own series. The others are summed for each organization under ` +
   `tags="${OTHER}".`;
@@ -42,12 +43,13 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
   const online = gauge('coderd_provisionerd_num_daemons', 'The number of online provisioner daemons.');
   const jobs = gauge('coderd_provisionerd_jobs_current', 'The number of running jobs.', ['provisioner']);
   const users = gauge('coderd_api_active_users_duration_hour', 'The number of people active in the last hour.');
+  const accounts = gauge('coderd_api_total_user_count', 'The number of accounts by status.', ['status']);
   const builds = gauge(
     'coderd_api_workspace_latest_build',
     'The number of workspaces by the status of their latest build.',
     ['status'],
   );
-  const all = [depth, oldest, matching, daemons, online, jobs, users, builds];
+  const all = [depth, oldest, matching, daemons, online, jobs, users, accounts, builds];
   const forget = () => {
     for (const one of all) one.reset();
     // without labels a reset means 0, which would be reported while the database is unavailable
@@ -58,7 +60,7 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
   return {
     forget,
     async read(sql) {
-      const { waiting, present, running, activeUsers, latest } = await readFigures(sql, MOST_SETS);
+      const { waiting, present, running, activeUsers, users: statuses, latest } = await readFigures(sql, MOST_SETS);
       forget();
       for (const { organization, tags, waits, seconds, idle } of waiting) {
         const labels = { organization, tags: tags ? tagsLabel(tags) : OTHER };
@@ -76,6 +78,8 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
       jobs.set({ provisioner: 'terraform' }, 0);
       for (const { provisioner, count } of running) jobs.set({ provisioner }, count);
       users.set(activeUsers);
+      for (const status of USER_STATUSES) accounts.set({ status }, 0);
+      for (const { status, count } of statuses) accounts.set({ status }, count);
       for (const status of JOB_STATUSES) builds.set({ status }, 0);
       for (const { status, count } of latest) builds.set({ status }, count);
     },

@@ -3,6 +3,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
 import { endedJobs, organizationNameById, stageTimes } from '../db/queries/figures.ts';
 import type { JobStatus, JobType } from '../db/queries/jobs.ts';
+import { createCreationMetrics } from './creations.ts';
 import { watchEndedJobs } from './ended-jobs.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -70,6 +71,8 @@ export function createJobMetrics(
     registers,
   });
 
+  const countCreation = createCreationMetrics(registry);
+
   const names = new Map<string, { name: Promise<string>; since: number }>();
   function organizationName(id: string): Promise<string> {
     const known = names.get(id);
@@ -89,6 +92,7 @@ export function createJobMetrics(
     for (const job of jobs) {
       const status = STATUS[job.job_status] ?? job.job_status;
       statusOf.set(job.id, status);
+      countCreation(job);
       if (job.seconds !== null) timings.observe({ provisioner: job.provisioner, status }, job.seconds);
       if (job.transition === null) continue;
       const template = { template_name: job.template_name ?? '', template_version: job.version_name ?? '' };

@@ -316,6 +316,16 @@ test('an ended job is counted once, by the server that ended it', async () => {
     const stage = (name: string) =>
       sampleOf(there, 'coderd_provisioner_stage_seconds_sum', { stage: name, status: 'success' });
     assert.deepEqual([stage('apply'), stage('plan'), stage('init')], [4, 1, undefined]);
+    const created = { organization_name: 'coder', template_name: 'counted', preset_name: '' };
+    assert.equal(sampleOf(there, 'coderd_workspace_creation_total', created), 1);
+    const creation = 'coderd_workspace_creation_duration_seconds_sum';
+    assert.equal(sampleOf(there, creation, { ...created, type: 'regular' }), seconds);
+    const waited = { provisioner_type: 'terraform', job_type: 'workspace_build', transition: 'start' };
+    const waits = 'coderd_provisioner_job_queue_wait_seconds_count';
+    assert.equal(sampleOf(there, waits, { ...waited, build_reason: 'initiator' }), 1);
+    for (const [status, count] of Object.entries({ active: 1, dormant: 0, suspended: 0 })) {
+      assert.equal(sampleOf(there, 'coderd_api_total_user_count', { status }), count, status);
+    }
     assert.equal(sampleOf(there, 'coderd_api_workspace_latest_build', { status: 'succeeded' }), 1);
     assert.equal(sampleOf(there, 'coderd_api_workspace_latest_build', { status: 'failed' }), 0);
 

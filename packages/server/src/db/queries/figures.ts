@@ -12,6 +12,8 @@ export interface Figures {
   present: DaemonSet[];
   running: { provisioner: string; count: number }[];
   activeUsers: number;
+  /** By status. */
+  users: { status: string; count: number }[];
   latest: { status: string; count: number }[];
 }
 
@@ -27,6 +29,7 @@ export async function readFigures(sql: Sql, most: number): Promise<Figures> {
       present: await readDaemons(tx, most),
       running: await readRunning(tx),
       activeUsers: await readUsers(tx),
+      users: await readUserStatuses(tx),
       latest: await readBuilds(tx),
     };
   }) as Promise<Figures>;
@@ -103,6 +106,11 @@ async function readUsers(tx: Tx): Promise<number> {
   return row!.count;
 }
 
+function readUserStatuses(tx: Tx): Promise<{ status: string; count: number }[]> {
+  return tx<{ status: string; count: number }[]>`
+    SELECT status, count(*) FROM users WHERE NOT deleted AND NOT is_system GROUP BY status`;
+}
+
 function readBuilds(tx: Tx): Promise<{ status: string; count: number }[]> {
   return tx<{ status: string; count: number }[]>`
     SELECT j.job_status AS status, count(*) FROM workspaces w
@@ -120,7 +128,14 @@ export interface EndedJob {
   started_at: Date | null;
   completed_at: Date;
   seconds: number | null;
+  initiator_id: string;
+  organization_name: string;
+  /** Whether the build gives a prebuilt workspace to a person. */
+  is_claim: boolean;
   transition: string | null;
+  build_number: number | null;
+  build_reason: string | null;
+  preset_name: string | null;
   workspace_name: string | null;
   owner_name: string | null;
   template_name: string | null;
@@ -131,11 +146,13 @@ export interface EndedJob {
 export async function endedJobs(db: Db, ids: string[]): Promise<EndedJob[]> {
   return db<EndedJob[]>`
     SELECT j.id, j.type, j.provisioner, j.job_status, j.created_at, j.started_at, j.completed_at, b.transition, w.name AS workspace_name, u.username AS owner_name,
-      t.name AS template_name, v.name AS version_name,
+      t.name AS template_name, v.name AS version_name, j.initiator_id, o.name AS organization_name, b.build_number,
+      b.reason AS build_reason, p.name AS preset_name, j.input ->> 'prebuilt_stage' IS NOT DISTINCT FROM 'claim' AS is_claim,
       extract(epoch FROM j.completed_at - j.started_at)::float8 AS seconds
-    FROM provisioner_jobs j LEFT JOIN workspace_builds b ON b.job_id = j.id
+    FROM provisioner_jobs j JOIN organizations o ON o.id = j.organization_id LEFT JOIN workspace_builds b ON b.job_id = j.id
     LEFT JOIN workspaces w ON w.id = b.workspace_id LEFT JOIN users u ON u.id = w.owner_id
     LEFT JOIN templates t ON t.id = w.template_id LEFT JOIN template_versions v ON v.id = b.template_version_id
+    LEFT JOIN template_version_presets p ON p.id = b.template_version_preset_id
     WHERE j.id = ANY(${ids}::uuid[]) AND j.completed_at IS NOT NULL`;
 }
 
