@@ -20,6 +20,9 @@ export const provisionersRoutes = {
       ids: Type.Optional(Type.String()),
       status: Type.Optional(Type.String()),
       tags: Type.Optional(Type.String()),
+      // of upstream's newer clients
+      offline: Type.Optional(Type.Boolean()),
+      max_age: Type.Optional(Type.String()),
     }),
     responses: { 200: Type.Array(ProvisionerDaemon) },
   }),

@@ -77,6 +77,15 @@ test('shows what each daemon does, and which jobs wait in which place', async ()
   assert.equal(busy.current_job!.template_name, 'worked');
   assert.equal(busy.previous_job, null);
   assert.deepEqual(names(await daemons('?status=offline')), ['gpu']);
+  // upstream's newer dashboard always says whether it shows them
+  const off = 'ids=&tags=&limit=100&offline';
+  assert.deepEqual(names(await daemons(`?${off}=false`)), ['plain']);
+  assert.deepEqual(names(await daemons(`?${off}=false&status=offline`)), ['gpu']);
+  assert.deepEqual(names(await daemons(`?${off}=true`)), ['gpu', 'plain']);
+  assert.deepEqual(names(await daemons(`?${off}=true&status=busy`)), ['gpu', 'plain']);
+  await sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '2 hours' WHERE id = ${gpu.id}`;
+  assert.deepEqual(names(await daemons('?max_age=1h0m0s')), ['plain']);
+  assert.deepEqual(names(await daemons('?max_age=3h')), ['gpu', 'plain']);
   assert.deepEqual(names(await daemons(`?ids=${plain.id}`)), ['plain']);
   assert.deepEqual(names(await daemons(`?tags=${encodeURIComponent('{"gpu":"yes"}')}`)), ['gpu']);
   assert.equal((await daemons('?limit=1')).length, 1);
@@ -122,6 +131,10 @@ test('rejects wrong filters, and shows members no queue', async () => {
       const { status } = await server.api('GET', `/organizations/default/${list}?${query}`);
       assert.equal(status, 400, `${list} ${query}`);
     }
+  }
+  for (const query of ['offline=perhaps', 'max_age=soon', 'max_age=-1s']) {
+    const { status } = await server.api('GET', `/organizations/default/provisionerdaemons?${query}`);
+    assert.equal(status, 400, query);
   }
   const member = await insertPerson(server, 'member');
   const author = await insertPerson(server, 'author', ['template-admin']);

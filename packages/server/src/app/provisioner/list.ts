@@ -1,8 +1,15 @@
 import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import { AppError, parseDuration } from '@platform/kit';
 import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
-import { BUILT_IN_KEY_ID, daemonsOf, type ListFilter, PSK_KEY_ID, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
+import {
+  BUILT_IN_KEY_ID,
+  type DaemonFilter,
+  daemonsOf,
+  type ListFilter,
+  PSK_KEY_ID,
+  USER_AUTH_KEY_ID,
+} from '../../db/queries/daemons.ts';
 import {
   daemonsForJobs,
   isJobOf,
@@ -20,9 +27,10 @@ import { optionalTime, time } from '../time.ts';
 
 const DEFAULT_LIMIT = 50;
 const MOST = 1_000;
+const MAX_AGE_MS = 100 * 365 * 86_400_000;
 const JOB_STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed', 'unknown'];
 const DAEMON_STATUSES = ['offline', 'idle', 'busy'];
-const PARAMETERS = new Set(['limit', 'ids', 'status', 'tags']);
+const PARAMETERS = ['limit', 'ids', 'status', 'tags'];
 
 /** The query parameters: comma-separated lists, tags as a JSON object. */
 export interface ListQuery {
@@ -32,8 +40,15 @@ export interface ListQuery {
   tags?: string;
 }
 
-function filterOf(query: ListQuery, statuses: string[]): ListFilter {
-  const unknown = Object.keys(query).find((key) => !PARAMETERS.has(key));
+export interface DaemonQuery extends ListQuery {
+  /** False leaves offline daemons out, unless `status` names them. True adds them to those of `status`. */
+  offline?: boolean;
+  /** The longest time since the daemon was seen, such as `1h`. */
+  max_age?: string;
+}
+
+function filterOf(query: ListQuery, statuses: string[], parameters = PARAMETERS): ListFilter {
+  const unknown = Object.keys(query).find((key) => !parameters.includes(key));
   if (unknown) throw badQuery(unknown, 'is not a valid query param');
   const list = (text: string | undefined) => (text ? text.split(',').map((part) => part.trim()) : null);
   const limit = query.limit ?? DEFAULT_LIMIT;
@@ -63,11 +78,34 @@ function tagsOf(text: string): Record<string, string> | null {
   return entries.length === 0 ? null : (tags as Record<string, string>);
 }
 
+function daemonFilterOf(query: DaemonQuery): DaemonFilter {
+  const filter = filterOf(query, DAEMON_STATUSES, [...PARAMETERS, 'offline', 'max_age']);
+  const { offline, max_age: age } = query;
+  const online = DAEMON_STATUSES.filter((status) => status !== 'offline');
+  const statuses =
+    offline === undefined
+      ? filter.statuses
+      : offline
+        ? filter.statuses && [...filter.statuses, 'offline']
+        : (filter.statuses ?? online);
+  return { ...filter, statuses, maxAgeMs: age ? ageOf(age) : null };
+}
+
+function ageOf(text: string): number {
+  try {
+    const ms = parseDuration(text);
+    if (ms >= 0 && ms <= MAX_AGE_MS) return ms;
+  } catch {
+    // rejected below
+  }
+  throw badQuery('max_age', 'must be a duration such as 1h, of at most 100 years');
+}
+
 /** Lists an organization's daemons, newest first, each with its current and its last job. */
-export async function listDaemons(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerDaemon[]> {
+export async function listDaemons(ctx: Ctx, organization: string, query: DaemonQuery): Promise<ProvisionerDaemon[]> {
   const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const { lists: sql } = ctx;
-  const rows = await daemonsOf(sql, organizationId, filterOf(query, DAEMON_STATUSES));
+  const rows = await daemonsOf(sql, organizationId, daemonFilterOf(query));
   const jobs = await jobsOfDaemons(
     sql,
     rows.map((row) => row.id),

@@ -191,10 +191,15 @@ export interface ListFilter {
   limit: number;
 }
 
+export interface DaemonFilter extends ListFilter {
+  /** The longest time since the daemon was seen, in ms. */
+  maxAgeMs: number | null;
+}
+
 export type ListedDaemon = DaemonRow & { status: DaemonStatus; key_name: string | null };
 
 /** An organization's daemons, newest first. */
-export async function daemonsOf(db: Db, organizationId: string, filter: ListFilter): Promise<ListedDaemon[]> {
+export async function daemonsOf(db: Db, organizationId: string, filter: DaemonFilter): Promise<ListedDaemon[]> {
   const tags = filter.tags === null ? null : db.json(filter.tags);
   return db<ListedDaemon[]>`
     SELECT * FROM (
@@ -204,6 +209,8 @@ export async function daemonsOf(db: Db, organizationId: string, filter: ListFilt
     WHERE (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))
       AND (${filter.statuses}::text[] IS NULL OR status = ANY(${filter.statuses}::text[]))
       AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
+      AND (${filter.maxAgeMs}::float8 IS NULL
+        OR last_seen_at >= now() - ${filter.maxAgeMs}::float8 * interval '1 millisecond')
     ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
 }
 
