@@ -36,6 +36,8 @@ export const notificationsRoutes = {
     responses: { 200: NotificationsSettings },
   }),
   'GET /notifications/templates/system': route({ ...TAG, responses: { 200: Type.Array(NotificationTemplate) } }),
+  // of upstream's newer dashboard, whose pages of notifications wait for it
+  'GET /notifications/templates/custom': route({ ...TAG, responses: { 200: Type.Array(NotificationTemplate) } }),
   'PUT /notifications/templates/{notification_template}/method': route({
     tag: 'Enterprise',
     auth: 'session',

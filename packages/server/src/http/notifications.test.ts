@@ -204,6 +204,7 @@ test('streams new notifications over a WebSocket', async () => {
 
 test('keeps preferences, and methods of templates', async () => {
   const { body: templates } = await server.api<NotificationTemplate[]>('GET', '/notifications/templates/system');
+  assert.deepEqual((await server.api('GET', '/notifications/templates/custom')).body, []);
   assert.equal(templates.length, 21);
   const ofDefault = templates.filter((each) => !each.enabled_by_default).map(({ name }) => name);
   assert.deepEqual(ofDefault, ['Workspace Created', 'Workspace Manually Updated']);

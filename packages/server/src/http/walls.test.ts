@@ -151,6 +151,7 @@ const EVERYBODY: RouteKey[] = [
   'GET /workspaceagents/connection',
   'GET /templates/examples',
   'GET /users/roles',
+  'GET /notifications/templates/custom',
   'GET /notifications/templates/system',
   'GET /notifications/dispatch-methods',
   // one's own

@@ -81,6 +81,9 @@ export async function listTemplates(ctx: Ctx): Promise<NotificationTemplate[]> {
     .map((template) => toTemplate(template, methods.get(template.id)));
 }
 
+/** Templates of messages that people write. This server sends none. */
+export const listCustomTemplates = (): NotificationTemplate[] => [];
+
 export function dispatchMethods(ctx: Ctx): NotificationMethodsResponse {
   return {
     // the inbox receives every notification anyway

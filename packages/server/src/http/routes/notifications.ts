@@ -3,6 +3,7 @@ import {
   dispatchMethods,
   getPreferences,
   getSettings,
+  listCustomTemplates,
   listTemplates,
   sendTest,
   updatePreferences,
@@ -17,6 +18,7 @@ export const notificationHandlers = defineHandlers({
   'GET /notifications/settings': (ctx) => getSettings(ctx),
   'PUT /notifications/settings': (ctx, { body }) => updateSettings(ctx, body),
   'GET /notifications/templates/system': (ctx) => listTemplates(ctx),
+  'GET /notifications/templates/custom': () => listCustomTemplates(),
   'PUT /notifications/templates/{notification_template}/method': (ctx, { params, body }) =>
     updateTemplateMethod(ctx, params.notification_template, body),
   'GET /notifications/dispatch-methods': (ctx) => dispatchMethods(ctx),
