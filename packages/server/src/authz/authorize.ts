@@ -81,6 +81,17 @@ export type Allowed<A extends Action, Subject> = A extends Action
   ? Subject & { readonly [allowed]: { readonly [K in A]: true } }
   : never;
 
+/** How a sentence says an action that is not a verb, before "this workspace". The others are verbs. */
+const SPOKEN: Partial<Record<Action, string>> = {
+  application_connect: 'connect to apps of',
+  create_agent: 'add agents to',
+  delete_agent: 'delete agents of',
+  read_personal: 'read personal settings of',
+  ssh: 'connect by SSH to',
+  update_personal: 'change personal settings of',
+  view_insights: 'view insights of',
+};
+
 /**
  * Throws if the policy does not allow the action: `not_found` if the actor may not even read the object, so that its
  * existence stays unknown, otherwise `forbidden`. Returns the object as a proof, for writes that need no row, such as
@@ -96,7 +107,7 @@ export function authorize<A extends Action, const O extends AuthzObject>(
   if (action !== 'create' && !may(actor, 'read', object)) {
     throw notFound();
   }
-  throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${action.replaceAll('_', ' ')} this ${what}.` });
+  throw new AppError('forbidden', 'Forbidden.', { detail: `You may not ${SPOKEN[action] ?? action} this ${what}.` });
 }
 
 /** Throws like `authorize`, and returns the row that `object` describes as a proof. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { PERMISSIONS } from '@platform/contract/permissions';
 import { type Actor, heldRoles, type UserActor } from './actor.ts';
-import { type AuthzObject, may, mayAssign } from './authorize.ts';
+import { type AuthzObject, authorize, may, mayAssign } from './authorize.ts';
 import { type Action, organizationRoles, type Resource, type Role, siteRoles } from './policy.ts';
 
 const RESOURCES = Object.keys(PERMISSIONS) as Resource[];
@@ -99,6 +99,26 @@ test('an actor without a session may do nothing, and a banned member may not cre
   const banned = person([], ['organization-workspace-creation-ban']);
   assert.equal(may(banned, 'create', mine), false);
   assert.equal(may(banned, 'start', mine), true);
+});
+
+test('says in a sentence what a person may not do', () => {
+  const acl = { users: {}, groups: { [HOME]: 'use' } } as const;
+  const template = { type: 'template', organizationId: HOME, acl } as const;
+  const refused = (action: Action) => {
+    try {
+      authorize({ actor: person([]) }, action, template);
+    } catch (err) {
+      return (err as { detail?: string }).detail;
+    }
+    return undefined;
+  };
+  assert.equal(refused('update'), 'You may not update this template.');
+  assert.equal(refused('view_insights'), 'You may not view insights of this template.');
+  const actions = Object.values(PERMISSIONS).flat();
+  assert.deepEqual(
+    actions.filter((action) => refused(action)?.includes('_')),
+    [],
+  );
 });
 
 test('the people on a list of a template may use it while they are members of its organization', () => {
