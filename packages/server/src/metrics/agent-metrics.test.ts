@@ -117,8 +117,8 @@ test('keeps a limited number of metrics of an agent, an owner and in total', asy
   assert.equal(await size(), 300);
   for (let n = 0; n < 20; n++) store.report({ id: crypto.randomUUID(), owner_id: workspace.owner_id }, many(300));
   assert.equal(await size(), 3_000);
-  for (let n = 0; n < 100; n++) store.report({ id: crypto.randomUUID(), owner_id: `owner ${n}` }, many(300));
-  assert.equal(await size(), 20_000);
+  for (let n = 0; n < 200; n++) store.report({ id: crypto.randomUUID(), owner_id: `owner ${n}` }, many(300));
+  assert.equal(await size(), 50_000);
   store.report(sender(0), [metric({ name: 'm1', type: GAUGE, value: 7 })]);
   await store.read(server.services.sql);
   assert.equal(sampleOf(parseMetrics(await store.text()), 'm1', { username: 'admin' }), 7);
