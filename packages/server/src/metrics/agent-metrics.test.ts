@@ -115,6 +115,8 @@ test('keeps a limited number of metrics of an agent, an owner and in total', asy
   const size = async () => sampleOf(parseMetrics(await registry.metrics()), SIZE);
   store.report(sender(0), many(1_000));
   assert.equal(await size(), 300);
+  const found = parseMetrics(await registry.metrics());
+  assert.equal(sampleOf(found, 'coderd_agent_metrics_dropped_total', { reason: 'limit' }), 700);
   for (let n = 0; n < 20; n++) store.report({ id: crypto.randomUUID(), owner_id: workspace.owner_id }, many(300));
   assert.equal(await size(), 3_000);
   for (let n = 0; n < 200; n++) store.report({ id: crypto.randomUUID(), owner_id: `owner ${n}` }, many(300));

@@ -47,6 +47,7 @@ export interface AgentMetrics extends DatabaseGauges {
 }
 
 function labelsOf({ labels }: Stats_Metric): Record<string, string> | undefined {
+  if (labels.length > MAX_LABELS) return undefined;
   const given = labels.filter(({ value }) => value !== '');
   const isValid = ({ name, value }: (typeof given)[number]) =>
     NAME.test(name) &&
@@ -54,7 +55,7 @@ function labelsOf({ labels }: Stats_Metric): Record<string, string> | undefined 
     name.length <= MAX_NAME &&
     value.length <= MAX_VALUE &&
     !(STATS_LABELS as readonly string[]).includes(name);
-  if (given.length > MAX_LABELS || !given.every(isValid)) return undefined;
+  if (!given.every(isValid)) return undefined;
   const sorted = given.map(({ name, value }) => [name, value] as const).sort(([a], [b]) => (a < b ? -1 : 1));
   const result = Object.fromEntries(sorted);
   return Object.keys(result).length === given.length ? result : undefined;
@@ -107,7 +108,8 @@ export function createAgentMetrics(registry: Registry, clock: Clock, by: readonl
   return {
     report(agent, metrics) {
       const expiresAt = clock.now().getTime() + EXPIRES_AFTER_MS;
-      for (const metric of metrics) {
+      if (metrics.length > MAX_SERIES_OF_AGENT) dropped.inc({ reason: 'limit' }, metrics.length - MAX_SERIES_OF_AGENT);
+      for (const metric of metrics.slice(0, MAX_SERIES_OF_AGENT)) {
         const labels = isValid(metric) ? labelsOf(metric) : undefined;
         if (!labels) {
           dropped.inc({ reason: 'invalid' });
