@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { directoryHash } from '@platform/server/postgres/place';
 import { coder, eventually, firstUser, freePort, type ServerProcess, startCoderServer } from './harness.ts';
 
 const base = () => ({ PATH: process.env['PATH'], HOME: tmpdir(), CODER_PROVISIONER_DAEMONS: '0' });
@@ -80,6 +82,47 @@ test('the bundled database rejects a second server, and a new server takes over 
     assert.equal(me.body.username, 'admin', 'the session and its user still exist');
   } finally {
     await server.stop();
+  }
+});
+
+test('a server starts with files that a full disk or a loss of power left empty, and keeps its uids', async () => {
+  const isRoot = process.getuid?.() === 0;
+  const server = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: isRoot ? '1' : '0' } });
+  const base = isRoot ? join('/var/lib/coder', directoryHash(server.configDir)) : join(server.configDir, 'postgres');
+  const [password, copy] = [join(base, 'password'), join(server.configDir, 'postgres/password')];
+  const record = join(server.configDir, 'uids.json');
+  const restart = async (change: () => void) => {
+    const ended = once(server.child, 'exit');
+    server.child.kill('SIGTERM');
+    await ended;
+    change();
+    await server.restart();
+  };
+  let user: string | undefined;
+  try {
+    await firstUser(server);
+    if (isRoot) {
+      const before = readFileSync(record, 'utf8');
+      const { first } = JSON.parse(before) as { first: number };
+      // as for a template that runs programs on the machine
+      user = `coder-${randomBytes(4).toString('hex')}`;
+      const made = spawnSync('useradd', ['--system', '--no-create-home', '--uid', String(first + 100), user]);
+      assert.equal(made.status, 0, `${made.stderr}`);
+      await restart(() => {
+        truncateSync(record);
+        truncateSync(password);
+      });
+      assert.equal(readFileSync(record, 'utf8'), before);
+      assert.equal((await server.api('GET', '/users/me')).status, 200);
+    }
+    await restart(() => {
+      rmSync(join(base, 'data'), { recursive: true });
+      for (const file of [password, copy]) truncateSync(file);
+    });
+    assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+  } finally {
+    await server.stop();
+    if (user) spawnSync('userdel', [user]);
   }
 });
 

@@ -9,10 +9,10 @@ import {
   rmdirSync,
   rmSync,
   statSync,
-  writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, ensureDirectorySync, errorText, processesWith, type UidBlock } from '@platform/kit';
+import { createFile, replaceFile } from '@platform/kit/files';
 import { type BuildUser, type OwnKey, SPARE_UIDS } from './protocol.ts';
 import { publicFolders, type Rooms } from './rooms.ts';
 import { emptyFolder, endProcesses, inRoom, onMachine, type RunAs, removeFrom, setuidFile } from './vacate.ts';
@@ -215,17 +215,11 @@ export class Users {
 
   /** False if another launcher has created the record first. */
   #create(uid: number, record: Record_): boolean {
-    try {
-      writeFileSync(join(this.#dir, String(uid)), JSON.stringify(record), { flag: 'wx', mode: 0o600 });
-      return true;
-    } catch (err) {
-      if ((err as NodeJS.ErrnoException).code === 'EEXIST') return false;
-      throw err;
-    }
+    return createFile(join(this.#dir, String(uid)), JSON.stringify(record));
   }
 
   #write(uid: number, record: Record_): void {
-    writeFileSync(join(this.#dir, String(uid)), JSON.stringify(record), { mode: 0o600 });
+    replaceFile(join(this.#dir, String(uid)), JSON.stringify(record));
   }
 
   #home(uid: number): string {

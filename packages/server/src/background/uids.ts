@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, ensureDirectorySync, processesWith, type UidBlock } from '@platform/kit';
+import { createFile, replaceFile } from '@platform/kit/files';
 import { directoryHash } from '../postgres/place.ts';
 
 /** Every installation of a host has a file here, by its first uid. */
@@ -21,10 +22,12 @@ const REGIONS: (UidBlock & { size: number })[] = [
 export function installationUids(configDir: string): UidBlock {
   ensureDirectorySync(REGISTRY, { mode: 0o755 });
   const record = join(configDir, RECORD);
-  const known = readBlock(record);
+  const recorded = readBlock(record);
   // a copy of a config directory has uids of its own
-  if (known && (ownerOf(known.first) ?? configDir) === configDir && mapped(known)) {
+  const known = recorded && (ownerOf(recorded.first) || configDir) === configDir ? recorded : blockOf(configDir);
+  if (known && mapped(known)) {
     claim(known.first, configDir);
+    if (known !== recorded) replaceFile(record, `${JSON.stringify(known)}\n`);
     return known;
   }
   const taken = takenIds();
@@ -36,7 +39,7 @@ export function installationUids(configDir: string): UidBlock {
       const block = { first: first + ((start + tries) % blocks) * size, count: size };
       if (taken.some(({ from, to }) => from < block.first + size && to > block.first)) continue;
       if (!claim(block.first, configDir)) continue;
-      writeFileSync(record, `${JSON.stringify(block)}\n`, { mode: 0o600 });
+      replaceFile(record, `${JSON.stringify(block)}\n`);
       return block;
     }
   }
@@ -52,6 +55,18 @@ function readBlock(path: string): UidBlock | undefined {
   }
 }
 
+/**
+ * The block that the registry has for a config directory whose record is lost or damaged. Homes belong to its uids, so the
+ * installation must not get another one.
+ */
+function blockOf(configDir: string): UidBlock | undefined {
+  const first = readdirSync(REGISTRY)
+    .map(Number)
+    .find((each) => ownerOf(each) === configDir);
+  const region = REGIONS.find((one) => first !== undefined && first >= one.first);
+  return first === undefined || !region ? undefined : { first, count: region.size };
+}
+
 function ownerOf(first: number): string | undefined {
   try {
     return readFileSync(join(REGISTRY, String(first)), 'utf8').trim();
@@ -64,12 +79,7 @@ function ownerOf(first: number): string | undefined {
 function claim(first: number, configDir: string): boolean {
   const path = join(REGISTRY, String(first));
   for (;;) {
-    try {
-      writeFileSync(path, `${configDir}\n`, { flag: 'wx', mode: 0o644 });
-      return true;
-    } catch (err) {
-      if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err;
-    }
+    if (createFile(path, `${configDir}\n`, { mode: 0o644 })) return true;
     const owner = ownerOf(first);
     if (owner === configDir) return true;
     if (owner === undefined || readBlock(join(owner, RECORD))?.first === first || inUse(first)) return false;

@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, backoff, ensureDirectorySync, errorText, isAlive, type Logger } from '@platform/kit';
+import { replaceFile } from '@platform/kit/files';
 import { connect, isPgError, type Sql } from '../db/connect.ts';
 import { type PostgresBinaries, postgresBinaries } from './binaries.ts';
 import { directoryHash } from './place.ts';
@@ -139,13 +140,22 @@ function passwordOf(configDir: string, place: Place): string {
   const copy = join(configDir, 'postgres', 'password');
   const file = place.uid === undefined ? copy : join(place.base, 'password');
   ensureDirectorySync(join(configDir, 'postgres'), { mode: 0o700 });
-  if (!existsSync(file)) {
-    const known = existsSync(copy) ? readFileSync(copy, 'utf8') : randomBytes(24).toString('base64url');
-    writeFileSync(file, known, { mode: 0o600 });
+  const stored = textOf(file);
+  const password = stored || textOf(copy) || randomBytes(24).toString('base64url');
+  if (password !== stored) {
+    if (stored === '' && !textOf(copy) && existsSync(join(place.data, 'PG_VERSION'))) {
+      const why = `The file ${file}, which has the password of the bundled database, is empty. Restore it from a backup.`;
+      throw new AppError('unavailable', why);
+    }
+    replaceFile(file, password);
   }
-  const password = readFileSync(file, 'utf8').trim();
-  if (file !== copy) writeFileSync(copy, password, { mode: 0o600 });
+  if (file !== copy && textOf(copy) !== password) replaceFile(copy, password);
   return password;
+}
+
+/** The text of a file that a full disk or a loss of power may have left empty. Undefined if it does not exist. */
+function textOf(file: string): string | undefined {
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;
 }
 
 function urlOf(place: Place, password: string): string {
