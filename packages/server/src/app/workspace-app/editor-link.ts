@@ -1,7 +1,7 @@
 /**
- * The links that may contain a session token. Each has the beginning by which an editor passes it to its client for this
- * platform: other links of the same editors clone and run what the link says, or open other extensions. Such a client
- * sends the token to the server in the link's `url`, so that must be this one.
+ * The links that may contain a session token. An editor knows from the beginning of such a link that it belongs to its
+ * client for this platform. Other links of the same editors clone and run what the link says, or open other extensions.
+ * The client sends the token to the server in the link's `url`, so that must be this one.
  */
 
 /** Editors with the extension of the published VS Code client: those of upstream's modules. */
