@@ -28,6 +28,13 @@ test('a cell of a table is one line with the width that it shows', () => {
   assert.equal(text, 'NAME    X\n\\u202e  y');
 });
 
+test('a log line cannot hide its text, and keeps gray', () => {
+  for (const codes of ['8', '08', '0;8', '1;8;31', '38;5;1;8', '38;2;1;2;3;8', '38:8', '48;8', '38;5;8;8'])
+    assert.equal(terminalText(logText(`\u001b[${codes}msecret`)), `\\u001b[${codes}msecret`, codes);
+  for (const codes of ['38;5;8', '48;5;8', '38;2;8;8;8', '1;38;5;8;4', '28', '80'])
+    assert.equal(terminalText(logText(`\u001b[${codes}mtext`)), `\u001b[${codes}mtext\u001b[0m`, codes);
+});
+
 /** What writes to an output of a command without `write` of io.ts: bytes that another program or a file gets. */
 const EXACT: Record<string, string> = {
   'framework/io.ts': 'write itself, and printExact',

@@ -22,10 +22,27 @@ export function markOwn(text: string): string {
   return text.replaceAll(ESCAPE, `${ESCAPE}${ownMark()}`);
 }
 
-/** A line of a log for `terminalText`: keeps its colors, which end with the line. */
+/**
+ * Whether a style hides its text: "concealed" (8) is one of its codes, and not a part of a color such as `38;5;8`, gray.
+ */
+const conceals = (codes: string): boolean =>
+  codes.split(/[;:]/).some((code, at, all) => Number(code) === 8 && !isColor(all, at));
+
+/** Whether the code at a place is a part of an extended color: `38;5;n` and `38;2;r;g;b`, with 38, 48 or 58. */
+function isColor(codes: readonly string[], at: number): boolean {
+  for (let i = 0; i < at; i++) {
+    if (!/^(?:38|48|58)$/.test(codes[i]!)) continue;
+    const length = codes[i + 1] === '5' ? 2 : codes[i + 1] === '2' ? 4 : 0;
+    if (at <= i + length) return at > i + 1;
+    i += length;
+  }
+  return false;
+}
+
+/** A line of a log for `terminalText`: keeps its colors, which end with the line. A style that hides text becomes visible. */
 export function logText(line: string): string {
   if (!line.includes(ESCAPE)) return line;
-  const own = line.replaceAll(SGR, (_, codes: string) => markOwn(`${ESCAPE}[${codes}m`));
+  const own = line.replaceAll(SGR, (found, codes: string) => (conceals(codes) ? found : markOwn(found)));
   return own === line ? line : own + markOwn(`${ESCAPE}[0m`);
 }
 
