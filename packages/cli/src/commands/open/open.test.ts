@@ -15,7 +15,7 @@ before(async () => {
         { slug: 'web', url: 'http://localhost:1' },
         { slug: 'top', command: 'top' },
         { slug: 'out', url: 'https://example.com/?t=$SESSION_TOKEN', external: true },
-        { slug: 'editor', url: 'cursor://example/open?t=$SESSION_TOKEN', external: true },
+        { slug: 'editor', url: 'cursor://coder.coder-remote/open?t=$SESSION_TOKEN', external: true },
       ],
     },
   });
@@ -83,9 +83,9 @@ test('opens the link with a token, and revokes an unused token', async () => {
 test('prints the address of each kind of app', async () => {
   assert.equal((await run(['app', 'dev', 'web'])).stdout, `${server.url}/@admin/dev.main/apps/web/\n`);
   assert.equal((await run(['app', 'dev', 'top'])).stdout, `${server.url}/@admin/dev.main/terminal?app=top\n`);
-  assert.equal((await run(['app', 'dev', 'editor'])).stdout, 'cursor://example/open?t=$SESSION_TOKEN\n');
+  assert.equal((await run(['app', 'dev', 'editor'])).stdout, 'cursor://coder.coder-remote/open?t=$SESSION_TOKEN\n');
   await run(['app', 'dev', 'editor'], browser('editor', 0));
-  const [, token] = /^cursor:\/\/example\/open\?t=(\w{10}-\w{22})\n$/.exec(
+  const [, token] = /^cursor:\/\/coder\.coder-remote\/open\?t=(\w{10}-\w{22})\n$/.exec(
     readFileSync(join(dev.home, 'editor.opened'), 'utf8'),
   )!;
   assert.equal((await server.api('GET', '/users/me', { token: token! })).status, 200);
