@@ -264,6 +264,27 @@ test('an account that has a password now can be suspended by the client that mad
   );
 });
 
+test('the address of an account that got roles is changed only after the first sign-in', async () => {
+  const { sql } = server.services;
+  const move = (name: string) => ({ emails: [{ value: `evil-${name}@corp.example`, primary: true }] });
+  const give: [name: string, path: (id: string) => string, role: string][] = [
+    ['owen', (id) => `/users/${id}/roles`, 'owner'],
+    ['orla', (id) => `/organizations/default/members/${id}/roles`, 'organization-admin'],
+  ];
+  for (const [name, path, role] of give) {
+    const { body: made } = await scim('POST', '/Users', { userName: `${name}@corp.example`, active: true });
+    assert.equal((await server.api('PUT', path(made.id), { body: { roles: [role] } })).status, 200);
+    const refused = await scim('PATCH', `/Users/${made.id}`, move(name));
+    assert.equal(refused.status, 403);
+    assert.match(refused.body.detail!, /has roles, and its person has not signed in yet/);
+    assert.equal((await account(made.id)).email, `${name}@corp.example`);
+    await sql`INSERT INTO user_links (user_id, login_type, linked_id, access_token, refresh_token, claims)
+      VALUES (${made.id}, 'oidc', ${name}, '', '', '{}')`;
+    assert.equal((await scim('PATCH', `/Users/${made.id}`, move(name))).status, 200);
+    assert.equal((await scim('PATCH', `/Users/${made.id}`, { active: false })).status, 200);
+  }
+});
+
 test('the address of an account that it did not make is changed only after the first sign-in', async () => {
   const { sql } = server.services;
   const { id } = await insertPerson(server, 'rae');

@@ -103,7 +103,7 @@ const isManaged = ({ created, login_type: type }: ScimStanding): boolean => crea
  */
 async function checkManaged(tx: Tx, { id, username }: UserWithAccess, movesAddress: boolean): Promise<void> {
   const standing = await scimStanding(tx, id);
-  const { created, linked, login_type: type } = standing;
+  const { created, linked, has_roles: hasRoles, login_type: type } = standing;
   if (!isManaged(standing)) {
     throw new AppError(
       'forbidden',
@@ -119,7 +119,14 @@ async function checkManaged(tx: Tx, { id, username }: UserWithAccess, movesAddre
       { detail: 'Ask an administrator to change its login type to OpenID Connect.' },
     );
   }
-  if (created || linked) return;
+  if (linked || (created && !hasRoles)) return;
+  if (created) {
+    throw new AppError(
+      'forbidden',
+      `The account "${username}" has roles, and its person has not signed in yet, so its email address cannot be changed here.`,
+      { detail: 'Until the first sign-in, the address decides who gets the account and its roles.' },
+    );
+  }
   throw new AppError(
     'forbidden',
     `The person of the account "${username}" has not signed in yet, so its email address cannot be changed here.`,

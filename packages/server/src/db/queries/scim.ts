@@ -41,6 +41,8 @@ export interface ScimStanding {
   created: boolean;
   /** Whether its person has signed in with the identity provider. Before, the address decides who may. */
   linked: boolean;
+  /** Whether somebody gave it roles, in the deployment or in an organization. */
+  has_roles: boolean;
   login_type: UserRow['login_type'];
 }
 
@@ -48,7 +50,8 @@ export interface ScimStanding {
 export async function scimStanding(tx: Tx, userId: string): Promise<ScimStanding> {
   const [row] = await tx<ScimStanding[]>`SELECT u.login_type,
       EXISTS (SELECT FROM scim_names n WHERE n.user_id = u.id AND n.created) AS created,
-      EXISTS (SELECT FROM user_links l WHERE l.user_id = u.id AND l.login_type = 'oidc') AS linked
+      EXISTS (SELECT FROM user_links l WHERE l.user_id = u.id AND l.login_type = 'oidc') AS linked,
+      u.rbac_roles <> '{}' OR EXISTS (SELECT FROM organization_members m WHERE m.user_id = u.id AND m.roles <> '{}') AS has_roles
     FROM users u WHERE u.id = ${userId} FOR UPDATE OF u`;
   return row!;
 }
