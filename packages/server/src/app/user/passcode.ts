@@ -15,6 +15,11 @@ import { sameBytes, sha256 } from '../token.ts';
 import type { SignInLimit } from './sign-in-limit.ts';
 
 const MINUTES = 20;
+/**
+ * How long a code keeps the next one from being made, in minutes. Anyone can ask for codes for any address: more would
+ * fill the mailbox of its person, and each would end the code before it.
+ */
+const MINUTES_BETWEEN = 2;
 
 /** Whether people can set a forgotten password: passwords are allowed, and mail is configured. */
 export function canResetPassword({ config }: Pick<Ctx, 'config'>): boolean {
@@ -32,7 +37,7 @@ function checkAvailable(ctx: Ctx): void {
 const count = (ctx: Ctx, limit: SignInLimit, email: string, check: () => Promise<boolean>): Promise<boolean> =>
   limit.attempt({ address: ctx.ip, account: email.toLowerCase(), device: undefined }, check);
 
-/** Sends a code to an address if it has an account with a password. */
+/** Sends a code to an address if it has an account with a password, and no code of the last two minutes. */
 export async function requestPasscode(
   ctx: Ctx,
   { email }: RequestOneTimePasscodeRequest,
@@ -48,8 +53,10 @@ async function sendPasscode(ctx: Ctx, email: string): Promise<void> {
   if (user?.login_type !== 'password' || user.status === 'suspended') return;
   const passcode = crypto.randomUUID();
   const expires = new Date(ctx.clock.now().getTime() + MINUTES * 60_000);
+  const replaceable = new Date(expires.getTime() - MINUTES_BETWEEN * 60_000);
   await ctx.sql.begin(async (tx) => {
-    await setPasscode(tx, systemTask(systemContext(ctx, 'passcodes')), user.id, { hash: sha256(passcode), expires });
+    const by = systemTask(systemContext(ctx, 'passcodes'));
+    if (!(await setPasscode(tx, by, user.id, { hash: sha256(passcode), expires, replaceable }))) return;
     await audit(ctx, tx, {
       resourceType: 'user',
       resourceId: user.id,

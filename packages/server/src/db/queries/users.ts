@@ -286,13 +286,17 @@ export async function setLoginType(
 }
 
 /** Stores the hash of a code that sets a new password. It replaces an earlier one. */
+/** Stores a code, unless the account has one that expires later than `replaceable`. Returns whether it did. */
 export async function setPasscode(
   tx: Tx,
   _by: SystemTask,
   userId: string,
-  { hash, expires }: { hash: Buffer; expires: Date },
-): Promise<void> {
-  await tx`UPDATE users SET one_time_passcode_hash = ${hash}, one_time_passcode_expires_at = ${expires} WHERE id = ${userId}`;
+  { hash, expires, replaceable }: { hash: Buffer; expires: Date; replaceable: Date },
+): Promise<boolean> {
+  const { count } = await tx`UPDATE users
+    SET one_time_passcode_hash = ${hash}, one_time_passcode_expires_at = ${expires}
+    WHERE id = ${userId} AND coalesce(one_time_passcode_expires_at <= ${replaceable}, true)`;
+  return count > 0;
 }
 
 /** Sets a password in exchange for the code, and deletes all keys of the person. False if the code is not there any more. */
