@@ -216,6 +216,48 @@ test('a round of one kind of daemon does not move newcomers at another', async (
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
+test('jobs of one person in many tag sets take turns with those of others at the same daemon', async () => {
+  const { sql } = server.services;
+  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
+  const organizationId = organization!.id;
+  const place = authorize(systemContext(server.services, 'test'), 'create', { type: 'template', organizationId });
+  const [file] = await sql<{ id: string }[]>`SELECT id FROM files LIMIT 1`;
+  const [ada, ben] = await Promise.all(['ada-sets', 'ben-sets'].map((name) => insertPerson(server, name)));
+  const daemon = { ...UNTAGGED, a: '1', b: '1', c: '1' };
+  const post = (initiator: { id: string }, more: Record<string, string>) =>
+    insertJob(sql, place, {
+      id: crypto.randomUUID(),
+      initiator_id: initiator.id,
+      type: 'template_version_import',
+      file_id: file!.id,
+      input: {},
+      tags: { ...UNTAGGED, ...more },
+    });
+  const take = () =>
+    acquireJob(sql, { worker: worker(organizationId, daemon), tagSets: runnableTagSets(daemon), leaseMs: 60_000 });
+  const sets: Record<string, string>[] = [
+    { a: '1' },
+    { b: '1' },
+    { c: '1' },
+    { a: '1', b: '1' },
+    { a: '1', c: '1' },
+    { b: '1', c: '1' },
+  ];
+  for (const set of sets) await post(ada!, set);
+  const { id: alone } = await post(ben!, daemon);
+  assert.deepEqual([(await take())!.initiator_id, (await take())!.id], [ada!.id, alone]);
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+
+  // a late round of one set runs: the first round of another does not come before its newcomers
+  for (let n = 0; n < 5; n++) await post(ada!, { a: '1' });
+  await sql`UPDATE provisioner_jobs SET started_at = now() WHERE completed_at IS NULL`;
+  for (let n = 0; n < 5; n++) await post(ada!, { b: '1' });
+  const { id: newcomer } = await post(ben!, { a: '1' });
+  const taken = [(await take())!.id, (await take())!.id];
+  assert.ok(taken.includes(newcomer));
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+});
+
 test('a posted job wakes one group of daemons with equal tags, the one with the fewest tags', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;

@@ -42,10 +42,11 @@ export type NewJob = Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | '
   };
 
 /**
- * Adds a job to the queue. Users take turns. Each further job of a user for the same daemons goes a round later than
- * the one before, so that a person with one job does not wait for another person's hundred. A newcomer joins the
- * current round, or the first pending one for these daemons. Concurrent transactions of one person add their jobs for the
- * same daemons one after the other, since each must see the turns of the others. The transaction that adds a job owns it until it commits.
+ * Adds a job to the queue. Users take turns. Each further job of a user that the same daemon may take goes a round later
+ * than the one before, so that a person with one job does not wait for another person's hundred, in however many tag
+ * sets. A newcomer joins the current round, or the first pending one with the same tags. Concurrent transactions of one
+ * person add their jobs with the same tags one after the other, since each must see the turns of the others. Those with
+ * other tags run beside each other, so a few may get the same turn. The transaction that adds a job owns it until it commits.
  */
 export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<Owned<JobRow>> {
   const organizationId = organizationOf(order);
@@ -53,6 +54,9 @@ export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<O
   const kind = db`organization_id = ${organizationId} AND tags_hash = jsonb_hash_extended(${tags}, 0)
     AND background = ${job.background ?? false}`;
   const alike = db`${kind} AND ${db.unsafe(PENDING)}`;
+  // one daemon may take both: one with the tags of both
+  const shared = db`organization_id = ${organizationId} AND background = ${job.background ?? false}
+    AND provisioner_tags_match(tags || ${tags}, tags) AND provisioner_tags_match(tags || ${tags}, ${tags})`;
   const required = requirement(db, { fileId: job.file_id, versionId: job.template_version_id });
   const lock = db`SELECT pg_advisory_xact_lock(
     hashtextextended(${`turn:${organizationId}:${job.initiator_id}`}, jsonb_hash_extended(${tags}, 0)))`;
@@ -64,9 +68,10 @@ export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<O
         JOIN provisioner_jobs imported ON imported.id = v.job_id WHERE v.id = ${job.template_version_id ?? null}),
         ${job.provisioner ?? 'terraform'}),
       (SELECT required_version FROM ${required}), (SELECT terraform_range FROM ${required}), ${job.background ?? false}, greatest(0,
-        (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
+        (SELECT max(turn) + 1 FROM provisioner_jobs
+          WHERE ${shared} AND ${db.unsafe(PENDING)} AND initiator_id = ${job.initiator_id}),
         (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
-        (SELECT max(turn) FROM provisioner_jobs WHERE ${kind} AND started_at IS NOT NULL AND completed_at IS NULL)))
+        (SELECT max(turn) FROM provisioner_jobs WHERE ${shared} AND started_at IS NOT NULL AND completed_at IS NULL)))
     RETURNING *`;
   const [, [row]] = await together([lock, insert]);
   return row!;
