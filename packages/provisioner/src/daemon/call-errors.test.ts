@@ -61,6 +61,14 @@ test('repeats a failure while the server cannot answer, after it rejected the re
   assert.equal(h.server.refused, 3);
 });
 
+test('gives a job up whose failure the server rejects, too, and offers the state', async () => {
+  h.server.verdictErrors = times(2, JOB_ERRORS.rejected, 'no');
+  h.start();
+  const jobId = await build();
+  await eventually('the state is offered', () => h.server.delivered.some((offer) => offer.jobId === jobId));
+  await noSessions();
+});
+
 test('gives a job up only when the server names its ownership, and offers the state', async () => {
   h.server.verdictErrors = [...times(2, 0), ...times(1, JOB_ERRORS.notOwned, "you don't own this job")];
   h.start();

@@ -1,6 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import { type Clock, errorText, type Logger } from '@platform/kit';
 import { DrpcError } from '@platform/wire';
+import { JOB_ERRORS } from '@platform/wire/job-errors';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
@@ -112,7 +113,13 @@ export class ActiveJob {
       const { case: type, value } = verdict.job.type;
       // the server must still get the state of the build
       const failed = failure(job, error, type === 'workspaceBuild' ? { state: value.state } : {});
-      await jobLink.deliver({ verdict: { kind: 'fail', job: failed }, rest });
+      try {
+        await jobLink.deliver({ verdict: { kind: 'fail', job: failed }, rest });
+      } catch (again) {
+        if (!(again instanceof DrpcError) || again.code !== JOB_ERRORS.rejected) throw again;
+        // No other attempt can succeed, of a later daemon neither. The server ends the job when its lease has run out.
+        throw new LostJobError(`the server does not accept how it ended: ${again.message}`);
+      }
       return 'fail';
     }
   }

@@ -18,13 +18,15 @@ import { countedCost } from '../quota/cost.ts';
 import { quietHoursOf } from '../schedule/quiet-hours.ts';
 import { stopTimes } from '../schedule/times.ts';
 import { appOfJob, insertModules, insertResources } from './resources.ts';
-import { offerState, readState, rejectionReason, rejectionText, type StateObserver } from './state.ts';
+import { offerState, readState, rejectionReason, rejectionText, type StateRejection } from './state.ts';
 
 /** The state of a completed build must not replace the stored one. */
 export class RejectedState extends AppError {
-  constructor(message: string) {
-    super('invalid', message);
+  readonly rejection: StateRejection;
+  constructor(rejection: StateRejection) {
+    super('invalid', rejectionText(rejection));
     this.name = 'RejectedState';
+    this.rejection = rejection;
   }
 }
 
@@ -42,19 +44,14 @@ export async function storeBuild(
   tx: Tx,
   job: Owned<JobRow>,
   done: CompletedJob_WorkspaceBuild,
-  observer: StateObserver | undefined,
 ): Promise<void> {
   const [rejected, rules] = await together([
     // an orphaned workspace keeps its state: nothing else names its resources
     job.input.orphan ? undefined : offerState(tx, buildOfJob(job), done.state, 'complete'),
     stopRulesOfBuild(tx, buildOfJob(job)),
   ]);
-  if (rejected) {
-    // The server does not know what the build created or destroyed, so the build must not succeed. A deletion least of
-    // all.
-    observer?.stateRejected('complete', rejected);
-    throw new RejectedState(rejectionText(rejected));
-  }
+  // The server does not know what the build created or destroyed, so the build must not succeed. A deletion least of all.
+  if (rejected) throw new RejectedState(rejected);
   const [build] = await together([
     completeBuild(tx, buildOfJob(job), {
       ...stopTimes(rules, quietHoursOf(services.config, rules).schedule, services.clock.now()),
@@ -95,18 +92,18 @@ export async function storeTimings(tx: Tx, job: Owned<JobRow>, timings: Timing[]
   await insertJobTimings(tx, job, rows);
 }
 
-/** Stores the state of a failed build. A state that must not replace the stored one is kept beside it. */
+/**
+ * Stores the state of a failed build. A state that must not replace the stored one is kept beside it. Returns why, if so.
+ */
 export async function keepState(
   services: Services,
   tx: Tx,
   job: Owned<JobRow>,
   bytes: Uint8Array,
-  observer: StateObserver | undefined,
-): Promise<void> {
+): Promise<StateRejection | undefined> {
   const build = buildOfJob(job);
   const rejected = await offerState(tx, build, bytes, 'fail');
-  if (!rejected) return;
-  observer?.stateRejected('fail', rejected);
+  if (!rejected) return undefined;
   services.log.warn('ignored the state of a failed build: it must not replace the stored one', {
     job_id: job.id,
     reason: rejected,
@@ -114,4 +111,5 @@ export async function keepState(
   const state = readState(bytes);
   if (state) await insertOrphanState(tx, build, state, rejectionReason(rejected));
   else await setBuildWarning(tx, build, rejectionText(rejected));
+  return rejected;
 }

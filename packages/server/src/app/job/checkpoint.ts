@@ -2,7 +2,14 @@ import type { VerifiedDaemon } from '../../authz/proofs.ts';
 import { insertOrphanState, lockDeliveredBuild } from '../../db/queries/build-states.ts';
 import type { Ownership } from '../../db/queries/job-ownership.ts';
 import type { Services } from '../context.ts';
-import { offerCheckpoint, offerState, readState, rejectionReason, type StateObserver } from './state.ts';
+import {
+  offerCheckpoint,
+  offerState,
+  readState,
+  rejectionReason,
+  type StateObserver,
+  type StateRejection,
+} from './state.ts';
 
 /**
  * Stores the state of a run in progress, so that all completed resources are known if the run is killed. A state that
@@ -34,25 +41,30 @@ export async function deliverState(
   report: { state: Uint8Array },
   observer?: StateObserver,
 ): Promise<'kept' | 'orphaned' | 'refused'> {
-  return services.sql.begin(async (tx) => {
+  const { outcome, rejected } = await services.sql.begin(async (tx): Promise<Delivered> => {
     const build = await lockDeliveredBuild(tx, own);
-    if (!build || report.state.length === 0) return 'refused';
+    if (!build || report.state.length === 0) return { outcome: 'refused' };
     const state = readState(report.state);
     if (!state) {
-      observer?.stateRejected('delivery', 'unparseable');
       services.log.warn('ignored the state of a lost job', { job_id: own.jobId, reason: 'unparseable' });
-      return 'refused';
+      return { outcome: 'refused', rejected: 'unparseable' };
     }
     if (build.state_lineage === state.lineage && build.state_serial >= state.serial) {
       // usually this repeats the last checkpoint
-      if (build.state_serial > state.serial) observer?.stateRejected('delivery', 'older');
-      return 'refused';
+      return build.state_serial > state.serial ? { outcome: 'refused', rejected: 'older' } : { outcome: 'refused' };
     }
     const rejected = build.is_latest ? await offerState(tx, build, report.state, 'delivery') : undefined;
-    if (build.is_latest && !rejected) return 'kept';
-    if (rejected) observer?.stateRejected('delivery', rejected);
+    if (build.is_latest && !rejected) return { outcome: 'kept' };
     const reason = rejected ? rejectionReason(rejected) : 'a newer build had begun';
     await insertOrphanState(tx, build, state, reason);
-    return 'orphaned';
+    return { outcome: 'orphaned', ...(rejected ? { rejected } : {}) };
   });
+  // after the commit, because a transaction can run again
+  if (rejected) observer?.stateRejected('delivery', rejected);
+  return outcome;
+}
+
+interface Delivered {
+  outcome: 'kept' | 'orphaned' | 'refused';
+  rejected?: StateRejection;
 }

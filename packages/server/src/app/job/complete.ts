@@ -14,7 +14,7 @@ import { keepState, RejectedState, storeBuild, storeTimings } from './build-resu
 import { storeImport } from './import-results.ts';
 import { unstored } from './log-lines.ts';
 import { insertModules, insertResources } from './resources.ts';
-import type { StateObserver } from './state.ts';
+import type { StateObserver, StateRejection } from './state.ts';
 
 /** The last lines of a job's log, with their numbers. */
 export interface EndOfLog {
@@ -55,34 +55,25 @@ export async function completeJob(
       if (!job) throw await notOwned(tx, own);
       checkType(job, done.type);
       checkJobBounds(done);
-      const [build] = await together([
-        buildOf(tx, job),
-        storeEnd(tx, job, log),
-        store(services, tx, job, done, observer),
-      ]);
+      const [build] = await together([buildOf(tx, job), storeEnd(tx, job, log), store(services, tx, job, done)]);
       await announce(services, tx, job, build);
     });
   } catch (err) {
     if (!(err instanceof AppError) || err.code !== 'invalid') throw err;
-    // counted already
-    const rest = err instanceof RejectedState ? undefined : observer;
     const verdict = { error: errorText(err), errorCode: '', part: partOf(err, done) };
-    await failOwned(services, own, verdict, rest, log);
+    const rejected = await failOwned(services, own, verdict, log);
+    // after the commit, because a transaction can run again
+    if (err instanceof RejectedState) observer?.stateRejected('complete', err.rejection);
+    else if (rejected) observer?.stateRejected('fail', rejected);
   }
 }
 
-async function store(
-  services: Services,
-  tx: Tx,
-  job: Owned<JobRow>,
-  done: CompletedJob,
-  observer: StateObserver | undefined,
-): Promise<void> {
+async function store(services: Services, tx: Tx, job: Owned<JobRow>, done: CompletedJob): Promise<void> {
   switch (done.type.case) {
     case 'templateImport':
       return storeImport(services, tx, job, done.type.value);
     case 'workspaceBuild':
-      return storeBuild(services, tx, job, done.type.value, observer);
+      return storeBuild(services, tx, job, done.type.value);
     case 'templateDryRun':
       await insertResources(tx, job, 'start', done.type.value.resources);
       await insertModules(tx, job, 'start', done.type.value.modules);
@@ -143,21 +134,23 @@ export async function failJob(
   const code = failed.errorCode === 'REQUIRED_TEMPLATE_VARIABLES' ? failed.errorCode : '';
   const error = failed.error.slice(0, LONGEST_ERROR) || 'The job failed without a reason.';
   try {
-    await failOwned(services, own, { error, errorCode: code, part: failed.type }, observer, log);
+    const rejected = await failOwned(services, own, { error, errorCode: code, part: failed.type }, log);
+    if (rejected) observer?.stateRejected('fail', rejected);
   } catch (err) {
     if (!(err instanceof WrongType)) throw err;
-    await failOwned(services, own, { error: `${err.message} ${error}`, errorCode: code, part: NO_PART }, observer, log);
+    await failOwned(services, own, { error: `${err.message} ${error}`, errorCode: code, part: NO_PART }, log);
   }
 }
 
+/** Ends a job as failed. Returns why the sent state must not replace the stored one, if so. */
 async function failOwned(
   services: Services,
   own: Ownership,
   { error, errorCode, part }: { error: string; errorCode: string; part: Part },
-  observer: StateObserver | undefined,
   log: EndOfLog | undefined,
-): Promise<void> {
-  await services.sql.begin(async (tx) => {
+): Promise<StateRejection | undefined> {
+  return services.sql.begin(async (tx) => {
+    let rejected: StateRejection | undefined;
     const job = await finishJob(tx, own, { error, errorCode });
     if (!job) throw await notOwned(tx, own);
     // upstream's daemons send none for most failures
@@ -165,10 +158,11 @@ async function failOwned(
     await storeEnd(tx, job, log);
     if (part.case === 'workspaceBuild') {
       const { state, timings } = part.value;
-      if (state.length > 0) await keepState(services, tx, job, state, observer);
+      if (state.length > 0) rejected = await keepState(services, tx, job, state);
       await storeTimings(tx, job, timings);
     }
     await announce(services, tx, job);
+    return rejected;
   });
 }
 

@@ -350,3 +350,39 @@ test('fuzz: the stored state stays complete and only grows under partial writes 
   }
   assert.ok(known > 50);
 });
+
+test('a rejected state counts once if its transaction runs again', async () => {
+  const { sql } = server.services;
+  const workspace = await make('again');
+  const first = await takeJob(server);
+  await completeJob(server.services, first, done(first, state(5, ['a'])));
+  const foreign = state(9, ['a'], 'another');
+  // no rollback resets the sequence
+  await sql.unsafe(`CREATE SEQUENCE attempts;
+    CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF nextval('attempts') % 2 = 1 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '40001'; END IF;
+      RETURN NEW;
+    END $$;
+    CREATE TRIGGER fault BEFORE INSERT ON orphan_states FOR EACH ROW EXECUTE FUNCTION fault()`);
+  const again = async (send: (own: Ownership, counted: StateObserver) => Promise<unknown>) => {
+    await build(workspace, { transition: 'start' });
+    const own = await takeJob(server);
+    const counted = observer();
+    await send(own, counted);
+    return { own, seen: counted.seen };
+  };
+  try {
+    const complete = await again((own, counted) => completeJob(server.services, own, done(own, foreign), counted));
+    assert.deepEqual(complete.seen, ['complete foreign_lineage']);
+    const fail = await again((own, counted) => failJob(server.services, own, failed(own, foreign), counted));
+    assert.deepEqual(fail.seen, ['fail foreign_lineage']);
+    const delivery = { state: state(10, ['a'], 'third') };
+    const delivered = observer();
+    assert.equal(await deliverState(server.services, fail.own, delivery, delivered), 'orphaned');
+    assert.deepEqual(delivered.seen, ['delivery foreign_lineage']);
+    const [row] = await sql<{ last_value: number }[]>`SELECT last_value FROM attempts`;
+    assert.equal(Number(row!.last_value), 6, 'each ran twice');
+  } finally {
+    await sql.unsafe('DROP TRIGGER fault ON orphan_states; DROP FUNCTION fault; DROP SEQUENCE attempts');
+  }
+});
