@@ -192,37 +192,47 @@ for (const [first, constraint, second] of [
     assert.equal(job.status, 'succeeded', job.error ?? '');
   });
 
-test('an import whose language the older engine does not have uses the newer one, and so do its builds', {
-  timeout: 120_000,
-  skip: folder ? false : 'TERRAFORMS is not set: see scripts/build-terraforms.sh',
-}, async (t) => {
-  const tags = { language: 'both' };
-  const key = await makeKey(server, 'language', tags);
-  const args = ['terraform-1.1.9', 'terraform-1.15.0'].flatMap((file) => ['--terraform-binary', join(folder!, file)]);
-  const both = await startDaemon(server, { name: 'language', args, env: { CODER_PROVISIONER_DAEMON_KEY: key } });
-  t.after(() => both.kill());
-  const later = `terraform {
+const LATER = {
+  'a later function': 'strcontains("workspace", "work")',
+  'a condition that only 1.12 stops early': 'var.proxy != null && length(var.proxy) > 0',
+};
+for (const [what, use] of Object.entries(LATER))
+  test(`an import with ${what} uses the newer engine, and so do its builds`, {
+    timeout: 120_000,
+    skip: folder ? false : 'TERRAFORMS is not set: see scripts/build-terraforms.sh',
+  }, async (t) => {
+    const name = `language-${Object.keys(LATER).indexOf(what)}`;
+    const tags = { language: name };
+    const key = await makeKey(server, name, tags);
+    const args = ['terraform-1.1.9', 'terraform-1.15.0'].flatMap((file) => ['--terraform-binary', join(folder!, file)]);
+    const both = await startDaemon(server, { name, args, env: { CODER_PROVISIONER_DAEMON_KEY: key } });
+    t.after(() => both.kill());
+    const later = `terraform {
   required_providers {
     coder = { source = "coder/coder" }
   }
 }
+variable "proxy" {
+  type    = string
+  default = null
+}
 resource "coder_agent" "main" {
   os   = "linux"
   arch = "amd64"
-  env  = { HAS = strcontains("workspace", "work") }
+  env  = { HAS = ${use} }
 }
 resource "terraform_data" "machine" { input = coder_agent.main.id }
 `;
-  const templateId = await makeTemplate(server, 'language', { 'main.tf': later }, { tags });
-  const { body: template } = await server.api<{ active_version_id: string }>('GET', `/templates/${templateId}`);
-  const { body: lines } = await server.api<{ output: string }[]>(
-    'GET',
-    `/templateversions/${template.active_version_id}/logs`,
-  );
-  const log = lines.map(({ output }) => output).join('\n');
-  assert.match(log, /terraform 1\.1\.9 rejects the template\. .* Trying again with terraform 1\.15\.0\./);
-  assert.match(log, /The template excludes terraform 1\.1\.9\. The job uses terraform 1\.15\.0\./);
-  const { latest_build } = await createWorkspace(server, templateId, 'language');
-  const build = await buildEnds(server, latest_build.id);
-  assert.equal(build.job.status, 'succeeded', `${build.job.error}\n${both.log()}`);
-});
+    const templateId = await makeTemplate(server, name, { 'main.tf': later }, { tags });
+    const { body: template } = await server.api<{ active_version_id: string }>('GET', `/templates/${templateId}`);
+    const { body: lines } = await server.api<{ output: string }[]>(
+      'GET',
+      `/templateversions/${template.active_version_id}/logs`,
+    );
+    const log = lines.map(({ output }) => output).join('\n');
+    assert.match(log, /terraform 1\.1\.9 rejects the template\. .* Trying again with terraform 1\.15\.0\./);
+    assert.match(log, /The template excludes terraform 1\.1\.9\. The job uses terraform 1\.15\.0\./);
+    const { latest_build } = await createWorkspace(server, templateId, name);
+    const build = await buildEnds(server, latest_build.id);
+    assert.equal(build.job.status, 'succeeded', `${build.job.error}\n${both.log()}`);
+  });

@@ -12,9 +12,12 @@ import { engineName, type TerraformBinary } from '../terraform/version.ts';
 import type { JobContext } from './context.ts';
 import type { LogShipper } from './log-shipper.ts';
 
-/** What Terraform reports where the language of a later version begins. */
+/**
+ * What Terraform reports where the language of a later version begins. Since 1.12, `||` and `&&` do not evaluate what
+ * they do not need, so conditions of many modules fail before with the argument of a function.
+ */
 const LANGUAGE =
-  /\bUnsupported (block type|argument)\b|\bCall to unknown function\b|\bInvalid (reference|character|expression|block definition)\b|\bArgument or block definition required\b|terraform\.io\/builtin\/terraform/;
+  /\bInvalid (?:function argument|index|operand)\b|\bAttempt to (?:get attribute from|index) null value\b|\bUnsupported (block type|argument)\b|\bCall to unknown function\b|\bInvalid (reference|character|expression|block definition)\b|\bArgument or block definition required\b|terraform\.io\/builtin\/terraform/;
 
 /**
  * Makes sure that the job's engine is on this machine, and says in the log if it is not the daemon's first.
