@@ -3,6 +3,7 @@ import { Response, ServerSentEvent } from '../schema/common.ts';
 import { Whole } from '../schema/kit.ts';
 import {
   CreateWorkspaceRequest,
+  ExternalAgentCredentials,
   PostWorkspaceUsageRequest,
   PutExtendWorkspaceRequest,
   ResolveAutostartResponse,
@@ -124,6 +125,12 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     responses: { 204: Nothing },
+  }),
+  'GET /workspaces/{workspace}/external-agent/{agent}/credentials': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    params: Type.Object({ workspace: Type.String(), agent: Type.String() }),
+    responses: { 200: ExternalAgentCredentials },
   }),
   'GET /workspaces/{workspace}/resolve-autostart': route({
     tag: 'Workspaces',

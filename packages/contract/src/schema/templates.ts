@@ -267,6 +267,7 @@ export const TemplateVersion = named(
     created_by: MinimalUser,
     id: Uuid,
     job: ProvisionerJob,
+    has_external_agent: Type.Boolean(),
     matched_provisioners: Type.Optional(MatchedProvisioners),
     message: Type.String(),
     name: Type.String(),

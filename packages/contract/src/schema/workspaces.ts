@@ -542,6 +542,16 @@ export const WorkspaceResource = named(
 );
 export type WorkspaceResource = Static<typeof WorkspaceResource>;
 
+/** How to start an agent outside the machines that the template creates. */
+export const ExternalAgentCredentials = named(
+  'ExternalAgentCredentials',
+  Type.Object({
+    agent_token: Type.String(),
+    command: Type.String({ description: 'A shell command that downloads and starts the agent.' }),
+  }),
+);
+export type ExternalAgentCredentials = Static<typeof ExternalAgentCredentials>;
+
 export const WorkspaceBuild = named(
   'WorkspaceBuild',
   Type.Object({
@@ -551,6 +561,7 @@ export const WorkspaceBuild = named(
     daily_cost: Type.Integer(),
     deadline: Type.Optional(Timestamp),
     has_ai_task: Type.Optional(Type.Boolean()),
+    has_external_agent: Type.Optional(Type.Boolean()),
     id: Uuid,
     initiator_id: Uuid,
     initiator_name: Type.String(),

@@ -67,7 +67,7 @@ async function insertWorkspace(owner: string, organization: string, of: Things):
     await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, build_number, transition, initiator_id, job_id)
       VALUES (${build!}, ${id!}, ${of['templateversion']!}, 1, 'start', ${owner}, ${job!})`;
     await tx`INSERT INTO workspace_resources (id, job_id, transition, type, name)
-      VALUES (${resource!}, ${job!}, 'start', 'vm', 'machine')`;
+      VALUES (${resource!}, ${job!}, 'start', 'coder_external_agent', 'machine')`;
     await tx`INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system,
         lifecycle_state, first_connected_at, last_connected_at)
       VALUES (${agent!}, ${resource!}, 'main', gen_random_uuid(), 'amd64', 'linux', 'ready', now(), now())`;
@@ -78,6 +78,7 @@ async function insertWorkspace(owner: string, organization: string, of: Things):
     buildnumber: '1',
     workspacebuild: build!,
     workspaceagent: agent!,
+    agent: 'main',
     jobID: dryRun!,
   };
 }

@@ -24,6 +24,7 @@ before(async () => {
     buildnumber: '1',
     workspacebuild: dev.workspace.latest_build.id,
     workspaceagent: dev.agentId,
+    agent: 'main',
     template: dev.workspace.template_id,
     templatename: dev.workspace.template_name,
     templateversion: version,

@@ -53,6 +53,7 @@ before(async () => {
   things = {
     workspace: dev.workspace.id,
     workspaceagent: dev.agentId,
+    agent: 'main',
     user: 'member',
     workspacename: 'dev',
     workspacebuild: made.body.latest_build.id,

@@ -94,6 +94,7 @@ before(async () => {
     id: crypto.randomUUID(),
     devcontainer: crypto.randomUUID(),
     workspaceagent: build.resources[0]!.agents![0]!.id,
+    agent: 'main',
   };
 });
 after(() => server.stop());

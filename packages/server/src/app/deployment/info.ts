@@ -122,7 +122,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   user_role_management: true,
   // upstream's dashboard starts, stops and deletes the workspaces one by one
   workspace_batch_actions: true,
-  workspace_external_agent: false,
+  workspace_external_agent: true,
   workspace_prebuilds: true,
   workspace_proxy: false,
 };

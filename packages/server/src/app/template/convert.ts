@@ -85,6 +85,7 @@ export async function toVersions(ctx: Ctx, db: Db, rows: VersionRow[]): Promise<
       readme: row.readme,
       created_by: { id: row.created_by, username: row.created_by_name, avatar_url: row.created_by_avatar_url },
       archived: row.archived,
+      has_external_agent: row.has_external_agent,
       ...(job.pending_reason ? { matched_provisioners: job.pending_reason.matched_provisioners } : {}),
     };
   });

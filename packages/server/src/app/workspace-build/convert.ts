@@ -2,6 +2,7 @@ import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@platfor
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import type { BuildRow } from '../../db/queries/builds.ts';
+import { EXTERNAL_AGENT } from '../agent/external.ts';
 import type { Ctx } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
 import { convertRows } from '../rows.ts';
@@ -87,6 +88,7 @@ function toBuild(row: BuildRow, job: ProvisionerJob, resources: WorkspaceResourc
     daily_cost: row.daily_cost,
     template_version_preset_id: row.template_version_preset_id,
     ...(row.has_ai_task === null ? {} : { has_ai_task: row.has_ai_task }),
+    ...(resources.some(({ type }) => type === EXTERNAL_AGENT) ? { has_external_agent: true } : {}),
     ...(row.warning ? { warning: row.warning } : {}),
     ...(row.restarts && RESTARTS.has(job.status) ? { restart_pending: true } : {}),
     ...(row.ai_task_sidebar_app_id ? { ai_task_sidebar_app_id: row.ai_task_sidebar_app_id } : {}),

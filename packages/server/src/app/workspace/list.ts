@@ -38,6 +38,7 @@ const KNOWN = [
   'param',
   'shared',
   'has-ai-task',
+  'has_external_agent',
   'healthy',
 ];
 
@@ -95,6 +96,7 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
     shared: searchBool(search, 'shared') ?? false,
     favorite: searchBool(search, 'favorite'),
     hasTask: searchBool(search, 'has-ai-task'),
+    hasExternalAgent: searchBool(search, 'has_external_agent'),
     lastUsedBefore: searchTime(search, 'last_used_before'),
     lastUsedAfter: searchTime(search, 'last_used_after'),
     parameters: search.pairs.filter(([key]) => key === 'param').map(([, text]) => parameterOf(text)),

@@ -1,8 +1,10 @@
 import type { WorkspaceAgent } from '@platform/contract';
+import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow } from './jobs.ts';
+import type { WorkspaceRow } from './workspaces.ts';
 
 export interface AgentRow {
   id: string;
@@ -96,6 +98,18 @@ export async function mayReport(db: Db, agent: ConnectedAgent): Promise<boolean>
 export async function agentById(db: Db, id: string): Promise<AgentIdentity | undefined> {
   const [row] = await db<AgentIdentity[]>`SELECT ${IDENTITY(db)} WHERE a.id = ${id}`;
   return row;
+}
+
+/** The agents of a workspace's latest build that run outside the machines that its template creates. */
+export async function externalAgents(
+  db: Db,
+  { id }: Allowed<'ssh', WorkspaceRow>,
+): Promise<Pick<AgentRow, 'name' | 'auth_token' | 'auth_instance_id' | 'operating_system' | 'architecture'>[]> {
+  return db`SELECT a.name, a.auth_token, a.auth_instance_id, a.operating_system, a.architecture
+    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+    JOIN workspace_builds b ON b.job_id = r.job_id
+    WHERE b.workspace_id = ${id} AND r.type = 'coder_external_agent' AND NOT a.deleted
+      AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = ${id})`;
 }
 
 /** The agents of a running workspace: its latest build is a start that succeeded. Empty in other states. */

@@ -15,6 +15,8 @@ export interface VersionRow {
   created_by: string;
   archived: boolean;
   has_ai_task: boolean;
+  /** Whether it has agents outside the machines that it creates. */
+  has_external_agent: boolean;
   created_at: Date;
   updated_at: Date;
   created_by_name: string;
@@ -29,7 +31,8 @@ export interface VersionRow {
 /** Columns and tables of a `VersionRow`, up to WHERE. */
 const versionColumns = (db: Db) => db`
   v.*, c.username AS created_by_name, c.avatar_url AS created_by_avatar_url, j.job_status, t.user_acl, t.group_acl,
-  t.use_classic_parameter_flow
+  t.use_classic_parameter_flow, EXISTS (
+    SELECT FROM workspace_resources e WHERE e.job_id = v.job_id AND e.type = 'coder_external_agent') AS has_external_agent
   FROM template_versions v JOIN users c ON c.id = v.created_by JOIN provisioner_jobs j ON j.id = v.job_id
   LEFT JOIN templates t ON t.id = v.template_id`;
 

@@ -105,6 +105,7 @@ export interface WorkspaceSearch {
   shared: boolean;
   favorite: boolean | undefined;
   hasTask: boolean | undefined;
+  hasExternalAgent: boolean | undefined;
   lastUsedBefore: Date | undefined;
   lastUsedAfter: Date | undefined;
   /** Parameters of the latest build, which must all match. Without a value: the parameter has any value. */
@@ -173,11 +174,19 @@ export async function searchWorkspaces(
 }
 
 /** Whether a condition is about the latest build `b`. */
-const buildIsSearched = ({ status, outdated, agentStatuses, hasTask, parameters }: WorkspaceSearch): boolean =>
+const buildIsSearched = ({
+  status,
+  outdated,
+  agentStatuses,
+  hasTask,
+  hasExternalAgent,
+  parameters,
+}: WorkspaceSearch): boolean =>
   status === UNHEALTHY ||
   outdated !== null ||
   agentStatuses !== undefined ||
   hasTask !== undefined ||
+  hasExternalAgent !== undefined ||
   parameters.length > 0;
 
 /** Whether the latest build `b` has an agent `a` for which the condition holds. */
@@ -218,6 +227,10 @@ function conditions(db: Db, search: WorkspaceSearch) {
   if (search.shared) parts.push(db`false`);
   if (favorite !== undefined) parts.push(db`${isFavorite(db, search.viewerId)} = ${favorite}`);
   if (hasTask !== undefined) parts.push(db`coalesce(b.has_ai_task, false) = ${hasTask}`);
+  if (search.hasExternalAgent !== undefined)
+    parts.push(
+      db`EXISTS (SELECT FROM workspace_resources r WHERE r.job_id = b.job_id AND r.type = 'coder_external_agent') = ${search.hasExternalAgent}`,
+    );
   if (before) parts.push(db`coalesce(w.last_used_at, '-infinity') <= ${before}`);
   if (after) parts.push(db`w.last_used_at >= ${after}`);
   // one condition for any number: with one for each, planning takes seconds and gigabytes

@@ -1,3 +1,4 @@
+import { externalAgentCredentials } from '../../app/agent/external.ts';
 import { getQuota } from '../../app/quota/read.ts';
 import { createWorkspace } from '../../app/workspace/create.ts';
 import { findWorkspace } from '../../app/workspace/find.ts';
@@ -36,6 +37,8 @@ export const workspaceHandlers = defineHandlers({
   'PUT /workspaces/{workspace}/favorite': (ctx, { params }) => setFavorite(ctx, params.workspace, true),
   'DELETE /workspaces/{workspace}/favorite': (ctx, { params }) => setFavorite(ctx, params.workspace, false),
   'POST /workspaces/{workspace}/usage': (ctx, { params, body }) => noteUsage(ctx, params.workspace, body),
+  'GET /workspaces/{workspace}/external-agent/{agent}/credentials': (ctx, { params }) =>
+    externalAgentCredentials(ctx, params.workspace, params.agent),
   'GET /workspaces/{workspace}/resolve-autostart': (ctx, { params }) => resolveAutostart(ctx, params.workspace),
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
