@@ -6,7 +6,19 @@ import { createLogger } from '@platform/kit';
 import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { createDrpcClient } from '@platform/wire/drpc';
 import { Agent } from '@platform/wire/proto/agent';
-import { CompletedJobSchema, FailedJobSchema, UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import {
+  CheckpointRequestSchema,
+  DeliverStateRequestSchema,
+  FrozenRequestSchema,
+  JobControl,
+  KeepFrozenRequestSchema,
+} from '@platform/wire/proto/platform_provisioner';
+import {
+  CommitQuotaRequestSchema,
+  CompletedJobSchema,
+  FailedJobSchema,
+  UpdateJobRequestSchema,
+} from '@platform/wire/proto/provisionerd';
 import { byteStream } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { dialAgent, makeAgents } from './testing/agents.ts';
@@ -198,6 +210,7 @@ test('reports of a job with extreme values', async () => {
   let jobId = await take();
   const failures: string[] = [];
   for (const [desc, call] of [
+    [CommitQuotaRequestSchema, (message: never) => joined.daemon.commitQuota(message)],
     [UpdateJobRequestSchema, (message: never) => joined.daemon.updateJob(message)],
     [FailedJobSchema, (message: never) => joined.daemon.failJob(message)],
   ] as const) {
@@ -220,6 +233,37 @@ test('reports of a job with extreme values', async () => {
   await joined.daemon.failJob({ jobId, error: 'over' });
   assert.deepEqual(failures, []);
 });
+
+for (const [kind, begin, inputs] of [
+  ['build', newBuild, [CheckpointRequestSchema, DeliverStateRequestSchema]],
+  ['import', () => pendingVersion(server), [KeepFrozenRequestSchema, FrozenRequestSchema]],
+] as const) {
+  test(`the calls of a daemon of ours about a job (${kind}) with extreme values`, { timeout: 120_000 }, async () => {
+    const { session, daemon } = await joinDaemon(server, `own-${kind}`, { psk: PSK, ours: true });
+    const control = createDrpcClient(JobControl, () => session.openStream());
+    await begin();
+    const acquire = control.acquire();
+    const { job, epoch } = (await acquire.receive())!;
+    const { jobId } = job!;
+    const failures: string[] = [];
+    for (const desc of inputs) {
+      const { localName } = JobControl.methods.find(({ input }) => input === desc)!;
+      const call = control[localName as 'checkpoint'] as (message: object) => Promise<unknown>;
+      const value = Object.assign(filled(desc), { jobId, epoch });
+      // a part that the server can read
+      if ('state' in value) value.state = STATE;
+      const send = async (what: string) => {
+        const before = met().length;
+        const said = await call(value).then(() => '', String);
+        if (met().length > before) failures.push(`${localName}, ${what}: ${said} ${met().at(-1)}`);
+      };
+      await mutate(desc, value, send, (name) => /\.(job_id|epoch)$/.test(name));
+    }
+    await daemon.failJob({ jobId, error: 'over' });
+    await session.close();
+    assert.deepEqual(failures, []);
+  });
+}
 
 test('the calls of an agent with extreme values', { timeout: 120_000 }, async () => {
   const made = await makeAgents(server, template, 'agent');
