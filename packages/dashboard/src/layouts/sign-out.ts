@@ -1,6 +1,7 @@
 import { call } from '../api/client.ts';
 import { stopEvents } from '../api/events.ts';
 import { queryClient, useChange } from '../api/query.ts';
+import { sendWaitingStops } from '../pages/workspaces/delayed-stop.ts';
 import { paths } from '../util/paths.ts';
 
 async function signOut(): Promise<unknown> {
@@ -8,6 +9,8 @@ async function signOut(): Promise<unknown> {
     const { endPush } = await import('../api/push.ts');
     await endPush().catch(() => {});
   }
+  // afterwards the person may not send them
+  await sendWaitingStops();
   return call('POST /users/logout');
 }
 

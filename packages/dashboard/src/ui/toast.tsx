@@ -1,6 +1,6 @@
 import { X } from 'lucide-react';
 import { type ReactNode, useSyncExternalStore } from 'react';
-import { IconButton } from './button.tsx';
+import { Button, IconButton } from './button.tsx';
 import type { Tone } from './classes.ts';
 import { Notice } from './notice.tsx';
 
@@ -9,6 +9,8 @@ interface Toast {
   tone: Tone;
   title: string;
   detail?: ReactNode;
+  /** A button. Its press removes the message. */
+  action?: { name: string; run: () => void } | undefined;
 }
 
 const SHOWN_MS = 5_000;
@@ -24,12 +26,17 @@ function update(next: readonly Toast[]): void {
   for (const listen of listeners) listen();
 }
 
-/** Shows a message at the edge of the window for a few seconds. */
-export function toast({ tone = 'good', title, detail }: { tone?: Tone; title: string; detail?: ReactNode }): void {
+/** Shows a message at the edge of the window for a few seconds. Returns a function that removes it. */
+export function toast({
+  tone = 'good',
+  shownMs = tone === 'bad' ? ERROR_SHOWN_MS : SHOWN_MS,
+  ...rest
+}: Omit<Toast, 'id' | 'tone'> & { tone?: Tone; shownMs?: number }): () => void {
   const id = nextId++;
-  const same = toasts.filter((other) => other.title !== title);
-  update([...same.slice(1 - MOST), { id, tone, title, detail }]);
-  setTimeout(() => dismiss(id), tone === 'bad' ? ERROR_SHOWN_MS : SHOWN_MS);
+  const same = toasts.filter((other) => other.title !== rest.title);
+  update([...same.slice(1 - MOST), { id, tone, ...rest }]);
+  setTimeout(() => dismiss(id), shownMs);
+  return () => dismiss(id);
 }
 
 const dismiss = (id: number) => update(toasts.filter((each) => each.id !== id));
@@ -48,9 +55,24 @@ export function Toasts() {
       aria-label="Messages"
       className="pointer-events-none fixed right-4 bottom-4 z-60 flex w-[min(26rem,calc(100vw-2rem))] flex-col gap-2"
     >
-      {shown.map(({ id, ...each }) => (
+      {shown.map(({ id, action, ...each }) => (
         <div key={id} className="pointer-events-auto relative rounded-lg bg-raised pr-0 shadow-float">
-          <Notice {...each} />
+          <Notice
+            {...each}
+            actions={
+              action && (
+                <Button
+                  size="sm"
+                  onClick={() => {
+                    action.run();
+                    dismiss(id);
+                  }}
+                >
+                  {action.name}
+                </Button>
+              )
+            }
+          />
           <div className="absolute top-2 right-2">
             <IconButton icon={X} size="sm" label="Dismiss" onClick={() => dismiss(id)} />
           </div>

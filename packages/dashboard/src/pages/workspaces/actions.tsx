@@ -3,6 +3,7 @@ import { CircleStop, CircleX, type LucideIcon, Play, Power, RefreshCw, RotateCw,
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useChange } from '../../api/query.ts';
+import { stopSoon } from './delayed-stop.ts';
 import { orderBuild, orderRestart, refreshWorkspace } from './queries.ts';
 import type { ActionName } from './status.ts';
 
@@ -20,13 +21,15 @@ export const ACTIONS: Record<ActionName, { name: string; icon: LucideIcon }> = {
   delete: { name: 'Delete', icon: Trash2 },
 };
 
-/** Does one thing with a workspace at once. Deleting and updating ask first; see `useWorkspaceActions`. */
-export async function act(workspace: Workspace, action: Exclude<ActionName, 'delete' | 'update'>): Promise<void> {
+/** Does one thing with a workspace. Deleting and updating ask first, and a stop can be undone: `useWorkspaceActions`. */
+export async function act(
+  workspace: Workspace,
+  action: Exclude<ActionName, 'delete' | 'update' | 'stop'>,
+): Promise<void> {
   const { id, latest_build: build } = workspace;
   switch (action) {
     case 'start':
-    case 'stop':
-      await orderBuild(id, { transition: action });
+      await orderBuild(id, { transition: 'start' });
       return;
     case 'retry':
       await orderBuild(id, { transition: build.transition, template_version_id: build.template_version_id });
@@ -57,7 +60,7 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
   const [asked, setAsked] = useState<{ workspace: Workspace; action: 'delete' | 'update' }>();
   const [pending, setPending] = useState<ActionName>();
   const change = useChange(
-    ({ workspace, action }: { workspace: Workspace; action: Exclude<ActionName, 'delete' | 'update'> }) => {
+    ({ workspace, action }: { workspace: Workspace; action: Exclude<ActionName, 'delete' | 'update' | 'stop'> }) => {
       setPending(action);
       return act(workspace, action);
     },
@@ -68,6 +71,7 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
     pending,
     run(workspace, action) {
       if (action === 'delete' || action === 'update') setAsked({ workspace, action });
+      else if (action === 'stop') stopSoon(workspace);
       else change.mutate({ workspace, action });
     },
     dialogs: (
