@@ -22,6 +22,7 @@ import { Link } from '../ui/link.tsx';
 import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../ui/menu.tsx';
 import { SkeletonLines } from '../ui/states.tsx';
 import { paths } from '../util/paths.ts';
+import { setTheme, theme, themeOf } from '../util/theme.ts';
 import { Banners } from './banners.tsx';
 import { InboxButton } from './inbox-button.tsx';
 import { useShortcuts } from './shortcuts.ts';
@@ -40,7 +41,11 @@ const EVENTS_DELAY_MS = 500;
 
 /** The frame around the pages of a signed-in person: navigation, banners, the page. */
 export default function Shell() {
-  useSuspenseQuery(meQuery);
+  const { theme_preference: preference = '' } = useSuspenseQuery(meQuery).data;
+  useEffect(() => {
+    const chosen = themeOf(preference);
+    if (chosen && chosen !== theme()) setTheme(chosen);
+  }, [preference]);
   useEffect(() => {
     const starting = setTimeout(startEvents, EVENTS_DELAY_MS);
     return () => {
@@ -85,7 +90,7 @@ export function administrationEntries(may: Partial<SitePermissions>, organizatio
   const first = organizations[0];
   return [
     may.readDeploymentConfig && { name: 'Deployment', to: paths.deployment(), below: '/deployment' },
-    may.readUsers && !may.readDeploymentConfig && { name: 'Users', to: paths.users(), below: '/deployment/users' },
+    may.readUsers && { name: 'Users', to: paths.users(), below: '/deployment/users' },
     may.readMembersAnywhere &&
       first && { name: 'Organizations', to: paths.organization(first.name), below: '/organizations' },
     may.readAuditLog && { name: 'Audit log', to: paths.audit(), below: '/audit' },

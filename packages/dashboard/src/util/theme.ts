@@ -16,7 +16,7 @@ export function theme(): Theme {
   }
 }
 
-/** Applies a theme in every tab of this browser. */
+/** Applies a theme in every tab of this browser, and keeps it there for the next first paint. */
 export function setTheme(choice: Theme): void {
   try {
     localStorage.setItem(KEY, choice);
@@ -24,6 +24,15 @@ export function setTheme(choice: Theme): void {
     // storage is blocked: the choice lasts as long as the page
   }
   apply(choice);
+}
+
+/**
+ * The theme of an account's preference. Undefined if it has none. Upstream's variants for people who see fewer colors
+ * (`dark-tritan`) are the theme that they vary: here no color stands alone.
+ */
+export function themeOf(preference: string): Theme | undefined {
+  const [base] = preference.split('-');
+  return base === 'auto' || base === 'light' || base === 'dark' ? base : undefined;
 }
 
 /** How much room rows have. */

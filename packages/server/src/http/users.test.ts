@@ -188,6 +188,7 @@ test('lets people read and change only their own personal data', async () => {
   const looks = { theme_preference: 'dark', terminal_font: 'fira-code' };
   assert.equal((await server.api('PUT', '/users/me/appearance', { ...as, body: looks })).status, 200);
   assert.deepEqual((await server.api('GET', '/users/me/appearance', as)).body, looks);
+  assert.equal((await server.api<User>('GET', '/users/me', as)).body.theme_preference, 'dark');
   assert.equal(
     (await server.api('PUT', '/users/me/appearance', { ...as, body: { ...looks, terminal_font: 'comic' } })).status,
     400,

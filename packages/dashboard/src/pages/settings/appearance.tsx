@@ -4,7 +4,7 @@ import { type LucideIcon, Monitor, Moon, Rows3, Rows4, Sun } from 'lucide-react'
 import { RadioGroup } from 'radix-ui';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';
-import { apiQuery, useChange } from '../../api/query.ts';
+import { apiQuery, queryClient, useChange } from '../../api/query.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { cx } from '../../ui/classes.ts';
 import { Field } from '../../ui/field.tsx';
@@ -41,15 +41,21 @@ const FONTS: { value: Font | typeof DEFAULT_FONT; label: string }[] = [
 
 export default function AppearancePage() {
   const settings = useQuery(appearanceSettings);
-  const save = useChange((body: Settings) => call('PUT /users/{user}/appearance', { params: { user: 'me' }, body }), {
-    refetch: ['GET /users/{user}/appearance'],
-    onSuccess: () => toast({ title: 'Saved.' }),
-  });
+  const save = useChange(
+    async (change: Partial<Settings>) => {
+      const saved = await queryClient.fetchQuery(appearanceSettings);
+      return call('PUT /users/{user}/appearance', { params: { user: 'me' }, body: { ...saved, ...change } });
+    },
+    {
+      refetch: ['GET /users/{user}/appearance', 'GET /users/{user}'],
+      onSuccess: () => toast({ title: 'Saved.' }),
+    },
+  );
   const [chosen, setChosen] = useState(theme());
   const [spaced, setSpaced] = useState(density());
   return (
     <SidebarPage title="Appearance" area="Settings" narrow>
-      <Section title="Theme" description="For this browser. It applies at once in all tabs.">
+      <Section title="Theme" description="Of your account, in every browser.">
         <Choices
           label="Theme"
           choices={THEMES}
@@ -57,6 +63,7 @@ export default function AppearancePage() {
           onChange={(value: Theme) => {
             setChosen(value);
             setTheme(value);
+            save.mutate({ theme_preference: value });
           }}
         />
       </Section>
@@ -82,9 +89,7 @@ export default function AppearancePage() {
                 value={data.terminal_font || DEFAULT_FONT}
                 options={FONTS}
                 disabled={save.isPending}
-                onChange={(value) =>
-                  save.mutate({ ...data, terminal_font: value === DEFAULT_FONT ? '' : (value as Font) })
-                }
+                onChange={(value) => save.mutate({ terminal_font: value === DEFAULT_FONT ? '' : (value as Font) })}
               />
             </Field>
           )}

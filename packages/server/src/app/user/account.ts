@@ -149,6 +149,8 @@ export async function updateUserAppearance(
     await setAppearance(tx, user, input);
     const { id: resourceId, username: target } = user;
     await audit(ctx, tx, { resourceType: 'user', resourceId, target, action: 'write', fields: toAppearance(input) });
+    // sessions keep the account that they were read with, and it has the theme
+    await ctx.events.publish(tx, 'revoked', { user_ids: [user.id] });
   });
   return toAppearance(input);
 }
