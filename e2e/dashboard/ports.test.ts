@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { after, before, type TestContext, test } from 'node:test';
 import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
 import type { Browser } from 'playwright-core';
@@ -54,6 +55,11 @@ test('opens a port on its own host, and shares it with anyone who has the link',
   await link.waitFor();
   const address = (await link.getAttribute('href'))!;
   assert.match(address, new RegExp(`^http://${port}--main--dev--admin\\.apps\\.localhost:\\d+/$`));
+  const row = page.getByRole('listitem').filter({ has: link });
+  const program = readFileSync(`/proc/${web.pid}/comm`, 'utf8').trim();
+  await row.getByText(program, { exact: true }).waitFor();
+  await row.getByText(`coder port-forward dev --tcp ${port}`, { exact: true }).waitFor();
+  await row.getByRole('button', { name: `Copy the command for port ${port}` }).waitFor();
   await keepScreenshots(page, 'ports');
   await assertAccessible(page);
 

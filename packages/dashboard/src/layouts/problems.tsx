@@ -13,6 +13,7 @@ export function NotFoundPage() {
   return (
     <div className="py-16">
       <EmptyState
+        isPage
         icon={Compass}
         title="There is no page at this address"
         action={
@@ -35,6 +36,7 @@ export function NotFoundPage() {
 export function NoPermission() {
   return (
     <EmptyState
+      isPage
       icon={Lock}
       title="You may not see this page"
       action={<LinkButton to={paths.workspaces()}>Workspaces</LinkButton>}
@@ -63,10 +65,11 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
       // without storage, the button reloads
     }
   }, [outdated]);
-  if (statusOf(error) !== undefined) return <ErrorView error={error} retry={reset} />;
+  if (statusOf(error) !== undefined) return <ErrorView error={error} retry={reset} isPage />;
   return (
     <div className="py-16">
       <EmptyState
+        isPage
         icon={TriangleAlert}
         title={outdated ? 'This page has changed since it was opened' : 'This page has crashed'}
         action={

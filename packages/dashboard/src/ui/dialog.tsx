@@ -136,7 +136,7 @@ export function ConfirmDialog({
           <Field
             label={
               <>
-                Type <b className="break-all">{typeToConfirm}</b> to confirm
+                Type <b className="wrap-anywhere">{typeToConfirm}</b> to confirm
               </>
             }
           >

@@ -82,6 +82,11 @@ export function Link({
   );
 }
 
+/** A link in a row of a table or a list: it has the text's color, and a line under it when it is pointed at. */
+export function RowLink({ className, ...rest }: Omit<LinkProps, 'plain'>) {
+  return <Link {...rest} plain className={cx('underline-offset-2 hover:underline', className)} />;
+}
+
 /** A link out of the dashboard, in a new tab. */
 export function ExternalLink({ className, children, ...rest }: ComponentPropsWithRef<'a'>) {
   return (

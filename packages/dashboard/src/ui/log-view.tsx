@@ -93,6 +93,17 @@ export function LogView({
   };
   const current = matches[match];
   const notice = STATES[state] ?? (count === 0 && state === 'complete' ? empty : undefined);
+  const quiet = useQuiet(state === 'open' && count === 0);
+  if (count === 0 && (quiet || (state !== 'connecting' && state !== 'open')))
+    return (
+      <div
+        role="log"
+        aria-label={label}
+        className="rounded-lg border border-line bg-sunken px-3 py-2 text-muted text-sm"
+      >
+        {notice ?? empty}
+      </div>
+    );
   return (
     <div className="flex max-h-full flex-col overflow-hidden rounded-lg border border-line bg-surface">
       <div className="flex flex-wrap items-center gap-2 border-line border-b p-2">
@@ -178,6 +189,20 @@ export function LogView({
       </div>
     </div>
   );
+}
+
+/** How long an open log has to be without a line to count as empty, in ms. What is in it comes right after the opening. */
+const QUIET_MS = 600;
+
+function useQuiet(waits: boolean): boolean {
+  const [quiet, setQuiet] = useState(false);
+  useEffect(() => {
+    setQuiet(false);
+    if (!waits) return;
+    const timer = setTimeout(() => setQuiet(true), QUIET_MS);
+    return () => clearTimeout(timer);
+  }, [waits]);
+  return quiet;
 }
 
 function atEnd(box: HTMLElement | null): boolean {

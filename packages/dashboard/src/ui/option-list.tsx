@@ -72,6 +72,8 @@ export function OptionList<T>({
       role="listbox"
       aria-label={label}
       hidden={!shown}
+      // browsers put boxes that scroll into the order of Tab, and this one closes when the field loses the focus
+      tabIndex={-1}
       className={cx(
         'absolute top-full right-0 left-0 z-40 mt-1 max-h-80 overflow-y-auto rounded-lg bg-raised p-1 shadow-float',
         className,

@@ -38,6 +38,22 @@ export function Page({
   );
 }
 
+/** The title of an object's page. Its badges follow the last word on the same line. */
+export function Heading({ badges, children }: { badges?: ReactNode; children: ReactNode }) {
+  return (
+    <div>
+      <h1 className="inline wrap-anywhere font-semibold text-2xl tracking-tight">{children}</h1>
+      {badges && (
+        <>
+          {/* no line ends here */}
+          {'\u00a0'}
+          <span className="ml-1 inline-flex items-center gap-2.5 align-middle">{badges}</span>
+        </>
+      )}
+    </div>
+  );
+}
+
 export function PageHeader({
   title,
   description,
@@ -50,7 +66,7 @@ export function PageHeader({
   return (
     <header className="flex flex-wrap items-start gap-x-4 gap-y-3">
       <div className="min-w-52 flex-1">
-        <h1 className="break-words font-semibold text-2xl tracking-tight">{title}</h1>
+        <h1 className="wrap-anywhere font-semibold text-2xl tracking-tight">{title}</h1>
         {description && <div className="mt-1 text-muted">{description}</div>}
       </div>
       {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}

@@ -9,14 +9,18 @@ import { cx } from './classes.ts';
 export function EmptyState({
   icon: Icon,
   title,
+  isPage = false,
   children,
   action,
 }: {
   icon?: LucideIcon;
   title: ReactNode;
+  /** Whether it stands for a whole page, so that its title is the page's heading. */
+  isPage?: boolean;
   children?: ReactNode;
   action?: ReactNode;
 }) {
+  const Title = isPage ? 'h1' : 'h2';
   return (
     <div className="flex flex-col items-center gap-2 px-6 py-14 text-center">
       {Icon && (
@@ -24,7 +28,7 @@ export function EmptyState({
           <Icon size={20} aria-hidden="true" />
         </div>
       )}
-      <div className="font-medium text-lg">{title}</div>
+      <Title className="font-medium text-lg">{title}</Title>
       {children && <div className="max-w-md text-muted">{children}</div>}
       {action && <div className="mt-3 flex flex-wrap justify-center gap-2">{action}</div>}
     </div>
@@ -32,7 +36,16 @@ export function EmptyState({
 }
 
 /** An error in place of a view: what is not there, what is not permitted, and everything else. */
-export function ErrorView({ error, retry }: { error: unknown; retry?: () => void }) {
+export function ErrorView({
+  error,
+  retry,
+  isPage = false,
+}: {
+  error: unknown;
+  retry?: () => void;
+  /** Whether it stands for a whole page. */
+  isPage?: boolean;
+}) {
   const status = statusOf(error);
   const { title, detail } = errorText(error);
   const icon = status === 404 ? SearchX : status === 403 ? Lock : CircleAlert;
@@ -40,6 +53,7 @@ export function ErrorView({ error, retry }: { error: unknown; retry?: () => void
     <EmptyState
       icon={icon}
       title={title}
+      isPage={isPage}
       action={retry && status !== 403 && status !== 404 && <Button onClick={retry}>Try again</Button>}
     >
       <div role="alert" className="whitespace-pre-wrap break-words">
@@ -72,13 +86,16 @@ export function SkeletonLines({ lines = 4 }: { lines?: number }) {
 export function QueryView<T>({
   query,
   loading = <SkeletonLines />,
+  isPage = false,
   children,
 }: {
   query: UseQueryResult<T>;
   loading?: ReactNode;
+  /** Whether the page has nothing else. */
+  isPage?: boolean;
   children: (data: T) => ReactNode;
 }) {
   if (query.data !== undefined) return <Fragment>{children(query.data)}</Fragment>;
-  if (query.isError) return <ErrorView error={query.error} retry={() => void query.refetch()} />;
+  if (query.isError) return <ErrorView error={query.error} retry={() => void query.refetch()} isPage={isPage} />;
   return <Fragment>{loading}</Fragment>;
 }

@@ -12,9 +12,13 @@ export interface Column<T> {
   /** A CSS grid track. Default: `minmax(0,1fr)`. */
   width?: string;
   align?: 'end';
+  /** The cells are numbers: at the right, with digits of one width. */
+  numeric?: boolean;
   /** Hidden on narrow windows. */
   wideOnly?: boolean;
 }
+
+const isAtEnd = ({ align, numeric }: Pick<Column<never>, 'align' | 'numeric'>) => align === 'end' || numeric;
 
 /** In pixels, as the tokens say. */
 const ROW_HEIGHT = { comfortable: 52, compact: 38 };
@@ -51,7 +55,15 @@ export function Table<T>({
   if (!loading && rows && rows.length === 0 && empty) return <>{empty}</>;
   const cells = (row: T) =>
     shown.map((column, at) => (
-      <div key={at} role="cell" className={cx('flex min-w-0 items-center', column.align === 'end' && 'justify-end')}>
+      <div
+        key={at}
+        role="cell"
+        className={cx(
+          'flex min-w-0 items-center',
+          isAtEnd(column) && 'justify-end text-right',
+          column.numeric && 'tabular-nums',
+        )}
+      >
         {column.cell(row)}
       </div>
     ));
@@ -81,7 +93,7 @@ export function Table<T>({
               key={at}
               role="columnheader"
               aria-label={column.label}
-              className={cx('min-w-0 truncate', column.align === 'end' && 'text-right')}
+              className={cx('min-w-0 truncate', isAtEnd(column) && 'text-right')}
             >
               {column.name}
             </div>

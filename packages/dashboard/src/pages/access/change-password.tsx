@@ -35,7 +35,7 @@ export default function ChangePasswordPage() {
     );
   }
   return (
-    <AccessFrame title="Set a new password" description={<span className="break-all">for {email}</span>}>
+    <AccessFrame title="Set a new password" description={<span className="wrap-anywhere">for {email}</span>}>
       <Form
         onSubmit={() => {
           setDiffers(password !== again);

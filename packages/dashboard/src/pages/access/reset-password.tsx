@@ -26,8 +26,8 @@ export default function ResetPasswordPage() {
         <div className="flex flex-col items-center gap-3 text-center" role="status">
           <MailCheck size={28} aria-hidden="true" className="text-good" />
           <p>
-            If <strong className="break-all font-medium">{request.variables}</strong> has an account with a password, a
-            link to set a new one is on its way. It is valid for 20 minutes.
+            If <strong className="wrap-anywhere font-medium">{request.variables}</strong> has an account with a
+            password, a link to set a new one is on its way. It is valid for 20 minutes.
           </p>
         </div>
         {back}

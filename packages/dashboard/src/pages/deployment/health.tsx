@@ -169,7 +169,7 @@ function Daemons({ report }: { report: HealthcheckReport }) {
             name: 'Daemon',
             cell: ({ provisioner_daemon: daemon, warnings }) => (
               <span className="flex min-w-0 flex-col gap-1">
-                <span className="break-all font-medium">{daemon.name}</span>
+                <span className="wrap-anywhere font-medium">{daemon.name}</span>
                 <TagList tags={shownTags(daemon.tags)} />
                 {warnings.map(({ code, message }) => (
                   <span key={code} className="text-sm text-warn">
@@ -234,6 +234,7 @@ function Tasks({ report }: { report: HealthcheckReport }) {
           },
           {
             name: 'Took',
+            numeric: true,
             width: '6rem',
             wideOnly: true,
             cell: ({ last_run_at, duration_ms }) => (
@@ -242,6 +243,7 @@ function Tasks({ report }: { report: HealthcheckReport }) {
           },
           {
             name: 'Every',
+            numeric: true,
             width: '6rem',
             wideOnly: true,
             cell: ({ period_ms }) => <span className="text-muted">{formatDuration(period_ms)}</span>,

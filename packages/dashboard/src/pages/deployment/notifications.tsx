@@ -11,12 +11,13 @@ import { Section } from '../../ui/page.tsx';
 import { Select } from '../../ui/select.tsx';
 import { QueryView, SkeletonLines } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
+import { methodName, useMethods } from '../notifications/methods.ts';
+import { MissingMethod } from '../notifications/missing-method.tsx';
 import { TEMPLATE_NOTES } from '../notifications/notes.ts';
 import { OptionList } from './option-list.tsx';
 import { pageOf } from './options.ts';
 import { configQuery } from './queries.ts';
 
-const METHODS: Readonly<Record<string, string>> = { smtp: 'Email', webhook: 'Webhook', inbox: 'Inbox only' };
 const DEFAULT = 'default';
 const WATCHES = [{ kind: 'deployment' }] as const;
 
@@ -29,7 +30,7 @@ const offered = (available: readonly string[], method: string): string[] => [
 export default function DeploymentNotificationsPage() {
   const { updateDeploymentConfig: mayChange = false } = useSitePermissions();
   const templates = useQuery(apiQuery('GET /notifications/templates/system', WATCHES));
-  const methods = useQuery(apiQuery('GET /notifications/dispatch-methods', []));
+  const methods = useMethods();
   const settings = useQuery(apiQuery('GET /notifications/settings', WATCHES));
   const config = useQuery(configQuery);
   const test = useChange(() => call('POST /notifications/test'), {
@@ -48,9 +49,7 @@ export default function DeploymentNotificationsPage() {
     { refetch: ['GET /notifications/templates/system'] },
   );
   const paused = (pause.isPending ? pause.variables : settings.data?.notifier_paused) ?? false;
-  const configured = methods.data?.configured ?? [];
-  const missing = methods.data && !configured.includes(methods.data.default) ? methods.data.default : undefined;
-  const nameOf = (method: string) => METHODS[method] ?? method;
+  const missing = methods.missing('');
   return (
     <SidebarPage
       title="Notifications"
@@ -65,7 +64,7 @@ export default function DeploymentNotificationsPage() {
       }
     >
       {missing && (
-        <Notice tone="warn" title={`${nameOf(missing)} is not configured`}>
+        <Notice tone="warn" title={`${methodName(missing)} is not configured`}>
           {missing === 'smtp'
             ? 'Set --email-smarthost and --email-from. Until then, people get notifications in their inbox only.'
             : 'Set --notifications-webhook-endpoint. Until then, people get notifications in their inbox only.'}
@@ -102,6 +101,7 @@ export default function DeploymentNotificationsPage() {
                     <div className="min-w-52 flex-1">
                       <div className="font-medium">{template.name}</div>
                       <div className="text-muted text-sm">{TEMPLATE_NOTES[template.id]}</div>
+                      <MissingMethod method={methods.missing(template.method)} />
                     </div>
                     <div className="w-full sm:w-56">
                       <Select
@@ -110,13 +110,13 @@ export default function DeploymentNotificationsPage() {
                         value={template.method || DEFAULT}
                         onChange={(method) => choose.mutate({ id: template.id, method })}
                         options={[
-                          { value: DEFAULT, label: `Default (${nameOf(methods.data?.default ?? '')})` },
-                          ...offered(methods.data?.available ?? [], template.method).map((value) => ({
+                          { value: DEFAULT, label: `Default (${methodName(methods.usual)})` },
+                          ...offered(methods.available, template.method).map((value) => ({
                             value,
                             label:
-                              value === 'inbox' || configured.includes(value)
-                                ? nameOf(value)
-                                : `${nameOf(value)} (not configured)`,
+                              value === 'inbox' || methods.configured.includes(value)
+                                ? methodName(value)
+                                : `${methodName(value)} (not configured)`,
                           })),
                         ]}
                       />

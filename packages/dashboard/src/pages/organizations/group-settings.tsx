@@ -23,7 +23,11 @@ export default function GroupSettingsPage() {
   const organization = useOrganization();
   const { group: name } = useRouteParams<'group'>();
   const group = useQuery(groupQuery(organization.id, name));
-  return <QueryView query={group}>{(data) => <GroupSettings key={data.id} group={data} />}</QueryView>;
+  return (
+    <QueryView query={group} isPage>
+      {(data) => <GroupSettings key={data.id} group={data} />}
+    </QueryView>
+  );
 }
 
 function GroupSettings({ group }: { group: Group }) {

@@ -74,7 +74,7 @@ export default function GroupPage() {
     });
   }
   return (
-    <QueryView query={group}>
+    <QueryView query={group} isPage>
       {(data) => (
         <SidebarPage
           title={groupTitle(data)}

@@ -6,7 +6,7 @@ import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Avatar } from '../../ui/avatar.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { LinkButton } from '../../ui/button.tsx';
-import { Link } from '../../ui/link.tsx';
+import { RowLink } from '../../ui/link.tsx';
 import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -30,7 +30,7 @@ export default function GroupsPage() {
           <span className="min-w-0">
             <span className="flex items-center gap-2">
               <span className="truncate font-medium">
-                <Link to={paths.group(organization.name, group.name)}>{groupTitle(group)}</Link>
+                <RowLink to={paths.group(organization.name, group.name)}>{groupTitle(group)}</RowLink>
               </span>
               {group.source === 'oidc' && <Badge>Synced</Badge>}
             </span>
@@ -41,13 +41,13 @@ export default function GroupsPage() {
         </span>
       ),
     },
-    { name: 'Members', width: '8rem', cell: (group) => <People group={group} /> },
+    { name: 'Members', numeric: true, width: '8rem', cell: (group) => <People group={group} /> },
     {
       name: 'Allowance',
       width: '6rem',
-      align: 'end',
+      numeric: true,
       wideOnly: true,
-      cell: (group) => <span className="text-muted tabular-nums">{group.quota_allowance || '–'}</span>,
+      cell: (group) => <span className="text-muted">{group.quota_allowance || '–'}</span>,
     },
   ];
   return (

@@ -141,8 +141,8 @@ function JobRow({ job, onCancel }: { job: ProvisionerJob; onCancel: (() => void)
           </div>
           <div className="flex min-w-0 flex-1 flex-col gap-1">
             <div className="flex min-w-0 flex-wrap items-baseline gap-x-2">
-              <span className="break-all font-medium">{jobTitle(job)}</span>
-              <span className="break-all text-muted text-sm">
+              <span className="wrap-anywhere font-medium">{jobTitle(job)}</span>
+              <span className="wrap-anywhere text-muted text-sm">
                 {job.type === 'workspace_build'
                   ? `${template} ${metadata.template_version_name}`
                   : template && metadata.template_version_name}

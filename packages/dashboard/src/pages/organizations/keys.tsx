@@ -13,7 +13,7 @@ import { CodeBlock, CodeLine } from '../../ui/copy.tsx';
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
 import { Field, Input } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
-import { Link } from '../../ui/link.tsx';
+import { Link, RowLink } from '../../ui/link.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
@@ -52,17 +52,18 @@ export default function KeysPage() {
       width: 'minmax(0,2fr)',
       cell: (key) => (
         <span className="flex min-w-0 flex-col gap-1">
-          <span className="break-all font-medium">{key.name}</span>
+          <span className="wrap-anywhere font-medium">{key.name}</span>
           <TagList tags={shownTags(key.tags)} />
         </span>
       ),
     },
     {
       name: 'Daemons',
+      numeric: true,
       width: '6rem',
       cell: (key) =>
         connected(key) > 0 ? (
-          <Link to={paths.provisioners(organization.name)}>{connected(key)} connected</Link>
+          <RowLink to={paths.provisioners(organization.name)}>{connected(key)} connected</RowLink>
         ) : (
           <span className="text-muted">None</span>
         ),

@@ -29,6 +29,7 @@ export default function OrganizationLayout() {
   if (!organization) {
     return (
       <EmptyState
+        isPage
         icon={Building2}
         title="Organization not found"
         action={<LinkButton to="/organizations">Your organizations</LinkButton>}

@@ -1,6 +1,6 @@
 import { Avatar } from '../../ui/avatar.tsx';
 
-/** A person in a list: picture, name, and the address under it. */
+/** A person in a list: the picture, the full name, and the username with the address under it. */
 export function Person({
   person,
 }: {
@@ -10,11 +10,11 @@ export function Person({
     <span className="flex min-w-0 items-center gap-3">
       <Avatar name={person.username} src={person.avatar_url} />
       <span className="min-w-0">
-        <span className="block truncate font-medium">
-          {person.name || person.username}
-          {person.name && <span className="ml-1.5 font-normal text-muted">{person.username}</span>}
+        <span className="block truncate font-medium">{person.name || person.username}</span>
+        <span className="block truncate text-muted text-sm">
+          {person.name && `${person.username} · `}
+          {person.email}
         </span>
-        <span className="block truncate text-muted text-sm">{person.email}</span>
       </span>
     </span>
   );

@@ -8,7 +8,7 @@ import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { LinkButton } from '../../ui/button.tsx';
 import type { Tone } from '../../ui/classes.ts';
-import { Link } from '../../ui/link.tsx';
+import { RowLink } from '../../ui/link.tsx';
 import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -45,12 +45,17 @@ export default function ProvisionersPage() {
       cell: (daemon) => (
         <span className="flex min-w-0 flex-col gap-1">
           <span className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
-            <span className="break-all font-medium">{daemon.name}</span>
+            <span className="wrap-anywhere font-medium">{daemon.name}</span>
             {isOutdated(daemon, version) && <Badge tone="warn">{daemon.version}, not the server's</Badge>}
           </span>
           <TagList tags={shownTags(daemon.tags)} />
         </span>
       ),
+    },
+    {
+      name: 'Job',
+      wideOnly: true,
+      cell: (daemon) => <DaemonJob daemon={daemon} organization={organization.name} />,
     },
     {
       name: 'State',
@@ -66,11 +71,6 @@ export default function ProvisionersPage() {
           </span>
         );
       },
-    },
-    {
-      name: 'Job',
-      wideOnly: true,
-      cell: (daemon) => <DaemonJob daemon={daemon} organization={organization.name} />,
     },
     {
       name: 'Key',
@@ -153,14 +153,10 @@ function DaemonJob({ daemon, organization }: { daemon: ProvisionerDaemon; organi
       {shown.map(([label, job]) => (
         <span key={label} className="flex min-w-0 items-center gap-2 text-sm">
           <span className="w-7 shrink-0 text-muted">{label}</span>
-          <Link
-            to={paths.provisionerJobs(organization, { ids: job.id })}
-            plain
-            className="flex min-w-0 gap-2 hover:underline"
-          >
+          <RowLink to={paths.provisionerJobs(organization, { ids: job.id })} className="flex min-w-0 gap-2">
             <JobStatus status={job.status} />
             <span className="truncate text-muted">{job.template_display_name || job.template_name}</span>
-          </Link>
+          </RowLink>
         </span>
       ))}
     </span>

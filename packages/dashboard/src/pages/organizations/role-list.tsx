@@ -4,7 +4,7 @@ import { Plus, ShieldCheck } from 'lucide-react';
 import { useOrganizationPermissions } from '../../api/permissions.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { LinkButton } from '../../ui/button.tsx';
-import { Link } from '../../ui/link.tsx';
+import { RowLink } from '../../ui/link.tsx';
 import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -27,7 +27,7 @@ export default function RolesPage() {
       cell: (role) => (
         <span className="min-w-0">
           <span className="block truncate font-medium">
-            <Link to={paths.role(organization.name, role.name)}>{role.display_name || role.name}</Link>
+            <RowLink to={paths.role(organization.name, role.name)}>{role.display_name || role.name}</RowLink>
           </span>
           <span className="block text-muted text-sm">{ROLE_HELP[role.name] ?? role.name}</span>
         </span>

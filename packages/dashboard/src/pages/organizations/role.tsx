@@ -30,13 +30,14 @@ export default function RolePage() {
   const roles = useQuery(rolesQuery(organization.id));
   if (name === undefined) return <RoleEditor key="new" />;
   return (
-    <QueryView query={roles}>
+    <QueryView query={roles} isPage>
       {(all) => {
         const role = all.find((one) => one.name.toLowerCase() === name.toLowerCase());
         if (role) return <RoleEditor key={role.name} role={role} />;
         return (
           <EmptyState
             icon={SearchX}
+            isPage
             title="Role not found"
             action={<LinkButton to={paths.roles(organization.name)}>All roles</LinkButton>}
           >

@@ -95,7 +95,7 @@ function AuditEntry({ log, now }: { log: AuditLog; now: number }) {
           log.ip !== '' && ['Address', log.ip],
           log.user_agent !== '' && [
             'Program',
-            <span key="value" className="break-all">
+            <span key="value" className="wrap-anywhere">
               {log.user_agent}
             </span>,
           ],
@@ -116,7 +116,7 @@ function AuditEntry({ log, now }: { log: AuditLog; now: number }) {
             ([name, value]) =>
               [
                 name.replaceAll('_', ' '),
-                <span key="value" className="break-all">
+                <span key="value" className="wrap-anywhere">
                   {typeof value === 'string' ? value : JSON.stringify(value)}
                 </span>,
               ] as const,

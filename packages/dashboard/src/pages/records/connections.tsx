@@ -115,7 +115,7 @@ function ConnectionEntry({ log, now }: { log: ConnectionLog; now: number }) {
           log.user_agent
             ? [
                 'Program',
-                <span key="value" className="break-all">
+                <span key="value" className="wrap-anywhere">
                   {log.user_agent}
                 </span>,
               ]

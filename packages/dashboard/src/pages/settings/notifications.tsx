@@ -7,6 +7,8 @@ import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Switch } from '../../ui/choice.tsx';
 import { Section } from '../../ui/page.tsx';
 import { QueryView, SkeletonLines } from '../../ui/states.tsx';
+import { useMethods } from '../notifications/methods.ts';
+import { MissingMethod } from '../notifications/missing-method.tsx';
 import { TEMPLATE_NOTES } from '../notifications/notes.ts';
 import { BrowserPush } from './push.tsx';
 
@@ -21,6 +23,7 @@ export default function NotificationSettingsPage() {
       call('PUT /users/{user}/notifications/preferences', { params, body: { template_disabled_map: map } }),
     { refetch: ['GET /users/{user}/notifications/preferences'] },
   );
+  const methods = useMethods();
   const isOn = (template: NotificationTemplate): boolean => {
     const waiting = change.isPending ? change.variables?.[template.id] : undefined;
     const own = preferences.data?.find(({ id }) => id === template.id);
@@ -61,6 +64,7 @@ export default function NotificationSettingsPage() {
                           <div className="min-w-0 flex-1">
                             <div className="font-medium">{template.name}</div>
                             <div className="text-muted text-sm">{TEMPLATE_NOTES[template.id]}</div>
+                            <MissingMethod method={methods.missing(template.method)} />
                           </div>
                           <Switch
                             label={template.name}

@@ -68,8 +68,8 @@ function ConvertDialog({
       title={`Sign in with ${name} instead of a password`}
       description={
         <>
-          You continue at {name}. Your account there must have the address <b className="break-all">{email}</b>. Your
-          password no longer works afterwards. Only an administrator can change this back.
+          You continue at {name}. Your account there must have the address <b className="wrap-anywhere">{email}</b>.
+          Your password no longer works afterwards. Only an administrator can change this back.
         </>
       }
     >

@@ -4,7 +4,7 @@ import { ListTodo } from 'lucide-react';
 import { apiQuery } from '../../api/query.ts';
 import { Status } from '../../ui/badge.tsx';
 import { LinkButton } from '../../ui/button.tsx';
-import { Link } from '../../ui/link.tsx';
+import { RowLink } from '../../ui/link.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { EmptyState, ErrorView, SkeletonLines } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -42,9 +42,9 @@ export default function TaskList() {
       width: 'minmax(0,3fr)',
       cell: (task) => (
         <div className="min-w-0">
-          <Link to={paths.task(task)} plain className="block truncate font-medium hover:underline">
+          <RowLink to={paths.task(task)} className="block truncate font-medium">
             {prompts?.[task.latest_build.id] || task.name}
-          </Link>
+          </RowLink>
           <div className="truncate text-muted text-sm">
             {everyone ? `${task.owner_name}/${task.name}` : task.name} ·{' '}
             {task.template_display_name || task.template_name}

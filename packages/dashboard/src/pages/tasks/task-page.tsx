@@ -28,7 +28,7 @@ export default function TaskPage() {
   return (
     <Page title={`${owner}/${name}`}>
       {query.isError ? (
-        <ErrorView error={query.error} retry={() => void query.refetch()} />
+        <ErrorView error={query.error} retry={() => void query.refetch()} isPage />
       ) : (
         <SkeletonLines lines={8} />
       )}

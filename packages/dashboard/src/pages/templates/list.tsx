@@ -7,7 +7,7 @@ import { apiQuery } from '../../api/query.ts';
 import { Avatar } from '../../ui/avatar.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, LinkButton } from '../../ui/button.tsx';
-import { Link } from '../../ui/link.tsx';
+import { RowLink } from '../../ui/link.tsx';
 import { Menu, MenuItem } from '../../ui/menu.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
@@ -55,6 +55,7 @@ export default function TemplateList() {
       : []),
     {
       name: 'Used by',
+      numeric: true,
       width: 'minmax(0,7rem)',
       wideOnly: true,
       cell: ({ active_user_count: users }) => (
@@ -65,6 +66,7 @@ export default function TemplateList() {
     },
     {
       name: 'Build time',
+      numeric: true,
       width: 'minmax(0,7rem)',
       wideOnly: true,
       cell: (template) => {
@@ -152,7 +154,7 @@ export default function TemplateList() {
                   title="No template matches"
                   action={<Button onClick={() => setTyped('')}>Show all templates</Button>}
                 >
-                  Nothing matches <b className="break-all">{filter}</b>.
+                  Nothing matches <b className="wrap-anywhere">{filter}</b>.
                 </EmptyState>
               ) : (
                 <EmptyState
@@ -185,9 +187,9 @@ function NameCell({ template }: { template: Template }) {
       <Avatar name={nameOf(template)} src={template.icon} size={32} square />
       <div className="min-w-0">
         <div className="flex min-w-0 items-center gap-2">
-          <Link to={paths.template(template)} plain className="truncate font-medium hover:underline">
+          <RowLink to={paths.template(template)} className="truncate font-medium">
             {nameOf(template)}
-          </Link>
+          </RowLink>
           {template.deprecated && <Badge tone="warn">Deprecated</Badge>}
         </div>
         {template.description && <div className="truncate text-muted text-sm">{template.description}</div>}

@@ -33,10 +33,11 @@ export default function ShortAddress() {
     if (target) go.current(target, { replace: true });
   }, [target]);
   const error = found.error ?? organizations.error;
-  if (error) return <ErrorView error={error} retry={() => void found.refetch()} />;
+  if (error) return <ErrorView error={error} retry={() => void found.refetch()} isPage />;
   if (found.data && organizations.data && !template) {
     return (
       <EmptyState
+        isPage
         icon={FileQuestion}
         title={`Template "${name}" not found`}
         action={<LinkButton to={paths.templates()}>All templates</LinkButton>}

@@ -22,7 +22,7 @@ export function Budget({ organization, user, of }: { organization: string; user:
       title="The daily cost of the workspaces, and the sum of the allowances of the groups"
     >
       <span>
-        {of && `${of}: `}
+        {of ? `Quota in the organization ${of}: ` : 'Quota: '}
         <b className="font-medium text-text tabular-nums">{used}</b> of <span className="tabular-nums">{budget}</span>{' '}
         credits a day
       </span>

@@ -58,7 +58,7 @@ export function editorAddress(
   return `${SCHEMES[editor]}://coder.coder-remote/open?${values}`;
 }
 
-/** The argument of `coder ssh`. The agent's name is only needed where there are several. */
+/** The argument of `coder ssh` and `coder port-forward`. The agent's name is only needed where there are several. */
 export function sshTarget(workspace: WorkspaceName, agent: string, several: boolean, me: string): string {
   const owner = workspace.owner_name === me ? '' : `${workspace.owner_name}/`;
   return `${owner}${workspace.name}${several ? `.${agent}` : ''}`;

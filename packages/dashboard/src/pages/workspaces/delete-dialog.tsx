@@ -64,7 +64,7 @@ function DestroyedResources({ resources, kept }: { resources: readonly Workspace
       <p className="mb-1.5">These resources are destroyed:</p>
       <ul className="max-h-48 overflow-y-auto rounded-md border border-line bg-sunken px-3 py-2 font-mono text-sm">
         {resources.map((resource) => (
-          <li key={resource.id} className="break-all">
+          <li key={resource.id} className="wrap-anywhere">
             {resource.type}.{resource.name}
           </li>
         ))}

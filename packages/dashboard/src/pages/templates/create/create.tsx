@@ -67,7 +67,7 @@ const Loading = () => (
 
 function FromExample({ id }: { id: string }) {
   const examples = useQuery(examplesQuery);
-  if (examples.isError) return <ErrorView error={examples.error} retry={() => void examples.refetch()} />;
+  if (examples.isError) return <ErrorView error={examples.error} retry={() => void examples.refetch()} isPage />;
   if (!examples.data) return <Loading />;
   const example = examples.data.find((each) => each.id === id);
   if (!example) {
@@ -109,7 +109,7 @@ function FromTemplate({ id }: { id: string }) {
   const version = useQuery({ ...versionQuery(active), enabled: active !== '' });
   const variables = useQuery({ ...variablesQuery(active), enabled: active !== '' });
   const error = template.error ?? version.error ?? variables.error;
-  if (error) return <ErrorView error={error} retry={() => void template.refetch()} />;
+  if (error) return <ErrorView error={error} retry={() => void template.refetch()} isPage />;
   if (!template.data || !version.data || !variables.data) return <Loading />;
   const { name, display_name, description, icon } = template.data;
   return (
@@ -384,7 +384,7 @@ function UploadField({
         {archive ? (
           <>
             <FileArchive size={22} aria-hidden="true" className="text-muted" />
-            <div className="break-all font-medium">{archive.name}</div>
+            <div className="wrap-anywhere font-medium">{archive.name}</div>
             <div className="text-muted text-sm">{sizeOf(archive.data.length)}</div>
             {archive.links.length > 0 && <LeftOutLinks links={archive.links} />}
           </>

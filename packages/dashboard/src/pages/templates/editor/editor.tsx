@@ -51,7 +51,7 @@ export default function EditorPage() {
     );
   }
   const error = template.error ?? may.error ?? version.error ?? files.error;
-  if (error) return <ErrorView error={error} retry={() => location.reload()} />;
+  if (error) return <ErrorView error={error} retry={() => location.reload()} isPage />;
   if (!template.data || !version.data || !files.data) {
     return (
       <div className="p-6">

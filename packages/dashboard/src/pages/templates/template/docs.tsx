@@ -56,7 +56,7 @@ export default function TemplateDocs() {
               [
                 'Version',
                 version.data ? (
-                  <Link key="version" to={paths.templateVersion(template, version.data.name)} className="break-all">
+                  <Link key="version" to={paths.templateVersion(template, version.data.name)} className="wrap-anywhere">
                     {version.data.name}
                   </Link>
                 ) : (

@@ -191,9 +191,10 @@ function People({ query }: { query: { start_time: string; end_time: string; temp
                   </span>
                 ),
               },
-              { name: 'Active', width: '6rem', cell: ({ seconds }) => formatDuration(seconds * 1_000) },
+              { name: 'Active', numeric: true, width: '6rem', cell: ({ seconds }) => formatDuration(seconds * 1_000) },
               {
                 name: 'Latency',
+                numeric: true,
                 width: '6rem',
                 cell: ({ user_id }) => {
                   const found = latency.find((each) => each.user_id === user_id)?.latency_ms;

@@ -14,7 +14,7 @@ import { ConfirmDialog } from '../../../ui/dialog.tsx';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
 import { Notice } from '../../../ui/notice.tsx';
-import { useTitle } from '../../../ui/page.tsx';
+import { Heading, useTitle } from '../../../ui/page.tsx';
 import { QueryView, Skeleton, SkeletonLines } from '../../../ui/states.tsx';
 import { LinkTabs } from '../../../ui/tabs.tsx';
 import { toast } from '../../../ui/toast.tsx';
@@ -32,6 +32,7 @@ export default function TemplateLayout() {
     <div className="mx-auto flex w-full max-w-7xl flex-col gap-5 px-4 py-6 sm:px-6">
       <QueryView
         query={query}
+        isPage
         loading={
           <>
             <div className="flex h-13 items-center gap-4">
@@ -90,10 +91,7 @@ function Header({ template, may }: { template: Template; may: { update: boolean;
     <header className="flex flex-wrap items-center gap-x-4 gap-y-3">
       <Avatar name={nameOf(template)} src={template.icon} size={44} square />
       <div className="min-w-0 flex-1">
-        <div className="flex min-w-0 flex-wrap items-center gap-x-3">
-          <h1 className="break-words font-semibold text-2xl tracking-tight">{nameOf(template)}</h1>
-          {template.deprecated && <Badge tone="warn">Deprecated</Badge>}
-        </div>
+        <Heading badges={template.deprecated && <Badge tone="warn">Deprecated</Badge>}>{nameOf(template)}</Heading>
         <div className="text-muted">
           {organizations.length > 1 && (
             <>

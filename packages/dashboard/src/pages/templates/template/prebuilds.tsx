@@ -36,6 +36,7 @@ export default function TemplatePrebuildsPage() {
     },
     {
       name: 'Ready',
+      numeric: true,
       width: '4.5rem',
       cell: ({ ready, desired }) => (
         <Badge tone={ready >= desired ? 'good' : 'neutral'}>
@@ -43,13 +44,20 @@ export default function TemplatePrebuildsPage() {
         </Badge>
       ),
     },
-    { name: 'Starting', width: '5rem', wideOnly: true, cell: ({ starting }) => <Count value={starting} /> },
+    {
+      name: 'Starting',
+      numeric: true,
+      width: '5rem',
+      wideOnly: true,
+      cell: ({ starting }) => <Count value={starting} />,
+    },
     {
       name: 'Failed',
+      numeric: true,
       width: '3.5rem',
       cell: ({ failed }) => (failed > 0 ? <Badge tone="bad">{failed}</Badge> : <Count value={0} />),
     },
-    { name: 'Stopped', width: '5rem', wideOnly: true, cell: ({ stopped }) => <Count value={stopped} /> },
+    { name: 'Stopped', numeric: true, width: '5rem', wideOnly: true, cell: ({ stopped }) => <Count value={stopped} /> },
     {
       name: 'Next change',
       width: 'minmax(0,13rem)',

@@ -88,7 +88,7 @@ function Loaded({ template, found }: { template: Template; found: TemplateVersio
       <div className="flex flex-wrap items-start gap-x-4 gap-y-3">
         <div className="min-w-0 flex-1 basis-72">
           <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-            <h2 className="break-all font-semibold text-xl">{version.name}</h2>
+            <h2 className="wrap-anywhere font-semibold text-xl">{version.name}</h2>
             {active && <Badge tone="good">Active</Badge>}
             {version.archived && <Badge>Archived</Badge>}
             <ImportStatus job={version.job} />

@@ -9,7 +9,7 @@ import { Badge } from '../../../ui/badge.tsx';
 import { Button, IconButton } from '../../../ui/button.tsx';
 import { Checkbox } from '../../../ui/checkbox.tsx';
 import { ConfirmDialog } from '../../../ui/dialog.tsx';
-import { Link } from '../../../ui/link.tsx';
+import { RowLink } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
 import { Section, useTitle } from '../../../ui/page.tsx';
 import { EmptyState, ErrorView } from '../../../ui/states.tsx';
@@ -54,8 +54,8 @@ export function PromoteDialog({
       onConfirm={() => version && promote.mutateAsync(version)}
     >
       <p>
-        New workspaces get <b className="break-all">{version?.name}</b>. Existing workspaces keep their version and show
-        that an update is available{template.require_active_version && ', and get it with their next start'}.
+        New workspaces get <b className="wrap-anywhere">{version?.name}</b>. Existing workspaces keep their version and
+        show that an update is available{template.require_active_version && ', and get it with their next start'}.
       </p>
     </ConfirmDialog>
   );
@@ -95,13 +95,9 @@ export default function TemplateVersions() {
       cell: (version) => (
         <div className="min-w-0">
           <div className="flex min-w-0 items-center gap-2">
-            <Link
-              to={paths.templateVersion(template, version.name)}
-              plain
-              className="truncate font-medium hover:underline"
-            >
+            <RowLink to={paths.templateVersion(template, version.name)} className="truncate font-medium">
               {version.name}
-            </Link>
+            </RowLink>
             {version.id === template.active_version_id && <Badge tone="good">Active</Badge>}
             {version.archived && <Badge>Archived</Badge>}
           </div>

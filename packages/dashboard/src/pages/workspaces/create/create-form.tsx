@@ -340,14 +340,14 @@ function ConsentDialog({
     >
       <dl className="grid grid-cols-[minmax(5rem,max-content)_minmax(0,1fr)] gap-x-4 gap-y-1.5">
         <dt className="text-muted">Name</dt>
-        <dd className="break-all">
+        <dd className="wrap-anywhere">
           {owner}/{name}
         </dd>
         <dt className="text-muted">Template</dt>
         <dd>{template.display_name || template.name}</dd>
         {parameters.map((parameter) => (
           <div key={parameter.name} className="contents">
-            <dt className="break-all text-muted">{parameter.name}</dt>
+            <dt className="wrap-anywhere text-muted">{parameter.name}</dt>
             <dd className="whitespace-pre-wrap break-all font-mono text-sm">{parameter.value || '(empty)'}</dd>
           </div>
         ))}

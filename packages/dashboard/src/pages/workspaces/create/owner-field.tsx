@@ -25,8 +25,8 @@ export function OwnerField({ value, onChange }: { value: string; onChange: (user
           label: (
             <span className="flex min-w-0 items-center gap-2">
               <Avatar name={user.username} src={user.avatar_url} size={20} />
-              <span className="truncate">{user.username}</span>
-              <span className="truncate text-muted text-sm">{user.name || user.email}</span>
+              <span className="truncate">{user.name || user.username}</span>
+              <span className="truncate text-muted text-sm">{user.name ? user.username : user.email}</span>
             </span>
           ),
         }))}

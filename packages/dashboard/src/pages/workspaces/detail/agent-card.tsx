@@ -46,7 +46,7 @@ export function AgentCard({
       <header className="flex flex-wrap items-center gap-x-4 gap-y-3 px-4 py-3">
         <div className="min-w-0 flex-1 basis-48">
           <div className="flex flex-wrap items-center gap-x-3">
-            <h2 className="break-all font-semibold text-lg">{agent.name}</h2>
+            <h2 className="wrap-anywhere font-semibold text-lg">{agent.name}</h2>
             <span aria-live="polite">
               <Status tone={look.tone}>{look.text}</Status>
             </span>

@@ -140,7 +140,7 @@ function ParametersOf({ workspace, build }: { workspace: Workspace; build: Works
       <dl className="divide-y divide-line">
         {changes.map(({ name, value, before: old, change }) => (
           <div key={name} className="flex flex-wrap items-baseline gap-x-4 gap-y-1 px-4 py-2">
-            <dt className="min-w-0 flex-1 basis-40 break-all text-muted">{name}</dt>
+            <dt className="min-w-0 flex-1 basis-40 wrap-anywhere text-muted">{name}</dt>
             <dd className="flex min-w-0 flex-2 basis-60 flex-wrap items-baseline gap-2">
               {change !== 'same' && old !== undefined && (
                 <del className="break-all font-mono text-bad text-sm">{old === '' ? '(empty)' : old}</del>

@@ -95,7 +95,7 @@ function PendingProblem({
       {offline && seen && <p className="text-text">One was last seen {formatRelative(seen)}.</p>}
       {reason.nearest && (
         <p className="text-text">
-          The closest one is <b className="break-all">{reason.nearest.name}</b>:{' '}
+          The closest one is <b className="wrap-anywhere">{reason.nearest.name}</b>:{' '}
           {differenceText(reason.nearest.difference)}.
         </p>
       )}

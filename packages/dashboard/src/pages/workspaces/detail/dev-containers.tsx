@@ -63,7 +63,7 @@ function DevContainer({
         <Box size={17} aria-hidden="true" className="mt-0.5 shrink-0 text-faint" />
         <div className="min-w-0">
           <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-            <span className="break-all font-medium">{one.name}</span>
+            <span className="wrap-anywhere font-medium">{one.name}</span>
             <span aria-live="polite">
               <Status tone={look.tone}>{look.text}</Status>
             </span>

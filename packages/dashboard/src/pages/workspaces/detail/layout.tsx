@@ -1,7 +1,7 @@
 import type { Workspace } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
-import { CopyPlus, Ellipsis, Trash2 } from 'lucide-react';
+import { CopyPlus, Ellipsis, Trash2, Undo2 } from 'lucide-react';
 import { Suspense } from 'react';
 import { useMe } from '../../../api/me.ts';
 import { workspacePermissions } from '../../../api/permissions.ts';
@@ -10,13 +10,14 @@ import { Badge, Status } from '../../../ui/badge.tsx';
 import { Button, IconButton, LinkButton } from '../../../ui/button.tsx';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
-import { useTitle } from '../../../ui/page.tsx';
+import { Heading, useTitle } from '../../../ui/page.tsx';
 import { EmptyState, ErrorView, Skeleton, SkeletonLines } from '../../../ui/states.tsx';
 import { LinkTabs } from '../../../ui/tabs.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useRouteParams } from '../../../util/route.ts';
 import { formatRelative } from '../../../util/time.ts';
 import { ACTIONS, isPermitted, useWorkspaceActions } from '../actions.tsx';
+import { undoStop, useStopsSoon } from '../delayed-stop.ts';
 import { FavoriteButton } from '../favorite.tsx';
 import { buildParametersQuery, useWorkspace } from '../queries.ts';
 import { type ActionName, actionsOf, workspaceLook } from '../status.ts';
@@ -36,7 +37,7 @@ export default function WorkspaceLayout() {
           </Suspense>
         </>
       ) : query.isError ? (
-        <ErrorView error={query.error} retry={() => void query.refetch()} />
+        <ErrorView error={query.error} retry={() => void query.refetch()} isPage />
       ) : (
         <>
           <div className="flex items-center gap-4">
@@ -66,22 +67,26 @@ function Header({ workspace }: { workspace: Workspace }) {
   const [first, second, ...others] = possible.filter((action) => action !== 'delete');
   const template = { organization_name: workspace.organization_name, name: workspace.template_name };
   const deleted = build.status === 'deleted';
+  const stopsSoon = useStopsSoon(workspace.id);
   return (
     <>
       <header className="flex flex-wrap items-center gap-x-4 gap-y-3">
         <Avatar name={workspace.template_name} src={workspace.template_icon} size={40} square />
         <div className="min-w-0 flex-1 basis-64">
-          <div className="flex flex-wrap items-center gap-x-2.5 gap-y-1">
-            <h1 className="min-w-0 break-all font-semibold text-2xl tracking-tight">
-              <span className="font-normal text-muted">{workspace.owner_name}/</span>
-              {workspace.name}
-            </h1>
-            {!deleted && workspace.owner_id === me.id && <FavoriteButton workspace={workspace} />}
-            <span aria-live="polite">
-              <Status tone={look.tone}>{look.text}</Status>
-            </span>
-          </div>
-          <div className="flex flex-wrap items-center gap-x-2 gap-y-1 text-muted">
+          <Heading
+            badges={
+              <>
+                {!deleted && workspace.owner_id === me.id && <FavoriteButton workspace={workspace} />}
+                <span aria-live="polite">
+                  <Status tone={look.tone}>{look.text}</Status>
+                </span>
+              </>
+            }
+          >
+            <span className="font-normal text-muted">{workspace.owner_name}/</span>
+            {workspace.name}
+          </Heading>
+          <div className="mt-1 flex flex-wrap items-center gap-x-2 gap-y-1 text-muted">
             <Link to={paths.template(template)} plain className="hover:underline">
               {workspace.template_display_name || workspace.template_name}
             </Link>
@@ -103,13 +108,15 @@ function Header({ workspace }: { workspace: Workspace }) {
                 action && (
                   <Button
                     key={action}
-                    icon={ACTIONS[action].icon}
+                    icon={action === 'stop' && stopsSoon ? Undo2 : ACTIONS[action].icon}
                     look={at === 0 && PRIMARY.has(action) ? 'primary' : 'default'}
                     pending={actions.pending === action}
-                    disabled={actions.pending !== undefined}
-                    onClick={() => actions.run(workspace, action)}
+                    disabled={actions.pending !== undefined || (stopsSoon && action !== 'stop')}
+                    onClick={() =>
+                      action === 'stop' && stopsSoon ? undoStop(workspace.id) : actions.run(workspace, action)
+                    }
                   >
-                    {ACTIONS[action].name}
+                    {action === 'stop' && stopsSoon ? 'Undo the stop' : ACTIONS[action].name}
                   </Button>
                 ),
             )}

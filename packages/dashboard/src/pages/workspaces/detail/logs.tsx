@@ -35,7 +35,7 @@ export function BuildLog({
       target={log.target}
       label="Build log"
       name={`${build.workspace_name}-build-${build.build_number}`}
-      empty="The build wrote nothing."
+      empty="The build has written nothing."
       {...(height ? { height } : {})}
     />
   );
@@ -62,7 +62,7 @@ export function AgentLog({ agent, workspace }: { agent: WorkspaceAgent; workspac
       store={store}
       label={`Log of ${agent.name}`}
       name={`${workspace}-${agent.name}`}
-      empty="The agent wrote nothing yet."
+      empty="The agent has written nothing."
       height="h-80"
     />
   );

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Cable, ExternalLink as ExternalIcon, RefreshCw, Trash2 } from 'lucide-react';
 import { useId, useState } from 'react';
 import { call } from '../../../api/client.ts';
+import { useMe } from '../../../api/me.ts';
 import { apiQuery, useChange } from '../../../api/query.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Button, buttonClass, IconButton } from '../../../ui/button.tsx';
@@ -11,7 +12,8 @@ import { Input, NativeSelect } from '../../../ui/field.tsx';
 import { Popover } from '../../../ui/popover.tsx';
 import { QueryView } from '../../../ui/states.tsx';
 import { useAppServer } from '../app-link.tsx';
-import { portAddress } from '../connect.ts';
+import { portAddress, sshTarget } from '../connect.ts';
+import { agentsOf } from '../status.ts';
 
 type Level = WorkspaceAgentPortShare['share_level'];
 type Protocol = WorkspaceAgentPortShare['protocol'];
@@ -53,6 +55,15 @@ export function PortsButton({ workspace, agent }: { workspace: Workspace; agent:
   );
 }
 
+/** The command that makes a port reachable on a person's own computer. */
+const forwardCommand = (target: string, port: number) => `coder port-forward ${target} --tcp ${port}`;
+
+/** The workspace as commands name it. */
+function useTarget(workspace: Workspace, agent: WorkspaceAgent): string {
+  const me = useMe();
+  return sshTarget(workspace, agent.name, agentsOf(workspace.latest_build).length > 1, me.username);
+}
+
 function Ports({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAgent }) {
   const listening = useQuery(listeningQuery(agent.id));
   const shares = useQuery(sharesQuery(workspace.id));
@@ -62,6 +73,7 @@ function Ports({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAge
     }),
   ).data;
   const { wildcard } = useAppServer();
+  const target = useTarget(workspace, agent);
   const mine = shares.data?.shares.filter((share) => share.agent_name === agent.name) ?? [];
   return (
     <div className="flex flex-col gap-3">
@@ -104,11 +116,7 @@ function Ports({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAge
           );
         }}
       </QueryView>
-      {wildcard ? (
-        <OpenPort workspace={workspace} agent={agent} />
-      ) : (
-        <CodeLine code={`coder port-forward ${workspace.owner_name}/${workspace.name}.${agent.name} --tcp 8080`} />
-      )}
+      {wildcard ? <OpenPort workspace={workspace} agent={agent} /> : <CodeLine code={forwardCommand(target, 8080)} />}
     </div>
   );
 }
@@ -129,6 +137,7 @@ function PortRow({
   most?: Template['max_port_share_level'] | undefined;
 }) {
   const server = useAppServer();
+  const target = useTarget(workspace, agent);
   const [protocol, setProtocol] = useState<Protocol>(share?.protocol ?? 'http');
   const change = useChange(
     async ({ level, protocol: next }: { level: Level; protocol: Protocol }) => {
@@ -150,7 +159,9 @@ function PortRow({
     <li className="flex flex-col gap-2 p-2.5">
       <div className="flex items-center gap-2">
         <span className="font-mono font-medium">{port}</span>
-        <span className="min-w-0 flex-1 truncate text-muted text-sm">{process ?? 'Nothing listens'}</span>
+        <span className="min-w-0 flex-1 truncate text-muted text-sm">
+          {process === undefined ? 'Nothing listens' : process || 'Process of another user'}
+        </span>
         {href && (
           <a href={href} target="_blank" rel="noreferrer" className={buttonClass('ghost', 'sm')}>
             Open
@@ -167,6 +178,7 @@ function PortRow({
           />
         )}
       </div>
+      <CodeLine code={forwardCommand(target, port)} label={`Copy the command for port ${port}`} />
       <div className="flex gap-2">
         <NativeSelect
           aria-label={`Protocol of port ${port}`}

@@ -22,8 +22,8 @@ export function Resources({ resources, dailyCost }: { resources: readonly Worksp
                 <Box size={17} aria-hidden="true" className="mt-0.5 shrink-0 text-faint" />
               )}
               <div className="min-w-0">
-                <div className="break-all font-medium">{resource.name}</div>
-                <div className="break-all text-muted text-sm">{resource.type}</div>
+                <div className="wrap-anywhere font-medium">{resource.name}</div>
+                <div className="wrap-anywhere text-muted text-sm">{resource.type}</div>
               </div>
             </div>
             <dl className="flex min-w-0 flex-1 basis-64 flex-col gap-1">
@@ -34,7 +34,7 @@ export function Resources({ resources, dailyCost }: { resources: readonly Worksp
                     {entry.sensitive ? (
                       <Secret name={entry.key} value={entry.value} />
                     ) : (
-                      <span className="min-w-0 break-all">{entry.value}</span>
+                      <span className="min-w-0 wrap-anywhere">{entry.value}</span>
                     )}
                   </dd>
                 </div>

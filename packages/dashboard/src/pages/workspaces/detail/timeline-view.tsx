@@ -210,7 +210,7 @@ function StepTable({ steps }: { steps: readonly Step[] }) {
         <tbody>
           {steps.map((step) => (
             <tr key={step.id} className="border-line border-t">
-              <td className={cx('break-all px-3 py-1.5', step.parent && 'pl-7')}>{step.name}</td>
+              <td className={cx('wrap-anywhere px-3 py-1.5', step.parent && 'pl-7')}>{step.name}</td>
               <td className="px-3 py-1.5 text-muted">{step.state === 'running' ? 'Under way' : step.detail}</td>
               <td className="whitespace-nowrap px-3 py-1.5 tabular-nums" title={formatExact(step.start)}>
                 {exactClock(step.start)}
