@@ -18,6 +18,7 @@ import { Page } from '../../../ui/page.tsx';
 import { EmptyState, ErrorView } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
+import { useTemplateOrganizations } from '../../templates/data.ts';
 import { useWorkspaceActions } from '../actions.tsx';
 import { OwnBudgets } from '../budget.tsx';
 import { templatesQuery, workspacesQuery } from '../queries.ts';
@@ -100,6 +101,9 @@ export default function WorkspaceListPage() {
       mine={mine || workspace.owner_id === me.id}
     />
   );
+  const all = useQuery({ ...workspacesQuery('', 0, 1), enabled: rows.count === 0 && filter === DEFAULT_FILTER }).data;
+  // nothing to filter, to group or to select: the page has one action
+  const none = rows.count === 0 && all?.count === 0;
   const allSelected = rows.loaded.length > 0 && rows.loaded.every(({ id }) => selected.has(id));
   const invalid = errorIsOfFilter(rows.error) ? errorText(rows.error) : undefined;
   return (
@@ -108,13 +112,15 @@ export default function WorkspaceListPage() {
       actions={
         <>
           <OwnBudgets />
-          <LinkButton to={paths.templates()} look="primary" icon={Plus}>
-            New workspace
-          </LinkButton>
+          {!(rows.count === 0 && filter === DEFAULT_FILTER) && (
+            <LinkButton to={paths.templates()} look="primary" icon={Plus}>
+              New workspace
+            </LinkButton>
+          )}
         </>
       }
     >
-      <div className="flex flex-wrap items-start gap-2">
+      <div className={none ? 'hidden' : 'flex flex-wrap items-start gap-2'}>
         <Menu
           align="start"
           trigger={
@@ -165,7 +171,7 @@ export default function WorkspaceListPage() {
             onSelectAll={selectAll}
             onClear={() => setSelected(new Map())}
           />
-        ) : (
+        ) : rows.count === 0 ? null : (
           <div className={cx(COLUMNS, 'h-10 border-line border-b text-muted text-sm')}>
             <Checkbox
               checked={allSelected}
@@ -194,7 +200,12 @@ export default function WorkspaceListPage() {
             ))}
           </div>
         ) : rows.count === 0 ? (
-          <NoWorkspaces filter={filter} templates={templates?.length} onShowAll={() => setFilter('')} />
+          <NoWorkspaces
+            filter={filter}
+            templates={templates?.length}
+            others={(all?.count ?? 0) > 0}
+            onShowAll={() => setFilter('')}
+          />
         ) : (
           <div role="list" className={cx(rows.stale && 'opacity-60', '[&>*:last-child>*]:border-b-0')}>
             {grouping === '' ? (
@@ -231,12 +242,16 @@ async function findUsers(typed: string): Promise<FilterValue[]> {
 function NoWorkspaces({
   filter,
   templates,
+  others,
   onShowAll,
 }: {
   filter: string;
   templates: number | undefined;
+  /** Whether the person sees workspaces of others. */
+  others: boolean;
   onShowAll: () => void;
 }) {
+  const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
   if (filter !== '' && filter !== DEFAULT_FILTER)
     return (
       <EmptyState
@@ -252,14 +267,27 @@ function NoWorkspaces({
       icon={SquareDashed}
       title="You have no workspaces yet"
       action={
-        <LinkButton to={paths.templates()} look="primary" icon={Plus}>
-          {templates === 0 ? 'Add a template' : 'Create a workspace'}
-        </LinkButton>
+        <>
+          {templates !== 0 ? (
+            <LinkButton to={paths.templates()} look="primary" icon={Plus}>
+              Create a workspace
+            </LinkButton>
+          ) : (
+            mayCreate && (
+              <LinkButton to={paths.starterTemplates()} look="primary" icon={Plus}>
+                Add a template
+              </LinkButton>
+            )
+          )}
+          {others && <Button onClick={onShowAll}>Show all workspaces</Button>}
+        </>
       }
     >
-      {templates === 0
-        ? 'A workspace is made from a template, and there is no template yet.'
-        : 'A workspace is a computer for your work. Choose a template, and it is ready in minutes.'}
+      {templates !== 0
+        ? 'A workspace is a computer for your work. Choose a template, and it is ready in minutes.'
+        : mayCreate
+          ? 'A workspace is made from a template, and there is no template yet.'
+          : 'A template administrator has to create a template before you can make a workspace.'}
     </EmptyState>
   );
 }
