@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Browser } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { ensureExecutable, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
 import { keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { shows, startTextBrowser, typed } from './terminal-screen.ts';
@@ -29,33 +29,50 @@ test('from an empty server to a shell in a workspace, and to its deletion', {
   await page.getByLabel('Email').fill(PERSON.email);
   await page.getByLabel('Username').fill(PERSON.username);
   await page.getByLabel('Password', { exact: true }).fill(PERSON.password);
-  await button('Create account').click();
-  await page.waitForURL('**/templates');
+  let clicks = 0;
+  const click = async (target: Locator) => {
+    clicks++;
+    await target.click();
+  };
+  await click(button('Create account'));
+  await page.waitForURL('**/starter-templates');
+  // an empty list has one action and no controls without effect
+  for (const [path, action] of [
+    ['/templates', 'Choose a starter template'],
+    ['/workspaces', 'Add a template'],
+  ] as const) {
+    await page.goto(path);
+    const main = page.getByRole('main');
+    await main.getByRole('link', { name: action }).waitFor();
+    const controls = main.locator('a, button, input, textarea').filter({ visible: true });
+    assert.deepEqual(await controls.allInnerTexts(), [action], path);
+    await keepScreenshots(page, `empty${path.replace('/', '-')}`);
+  }
 
-  await page.goto('/starter-templates/local');
-  await page.getByRole('link', { name: 'Use this template' }).click();
-  await page.getByLabel('Name (required)').fill('machine');
-  await button('Create template').click();
-  await page.waitForURL(/\/machine\/docs$/);
+  await page.goto('/starter-templates');
+  const suggestion = page.getByRole('region', { name: 'Suggestion' });
+  await suggestion.getByRole('heading', { name: 'Quick start' }).waitFor();
 
-  await page.getByRole('link', { name: 'Create workspace' }).click();
+  await click(suggestion.getByRole('button', { name: 'Use Quick start' }));
+  // the form of a new workspace, as soon as the import has ended
+  await page.waitForURL(/\/quickstart\/workspace$/, { timeout: 60_000 });
   await page.getByLabel('Workspace name').fill('dev');
-  await button('Create workspace').click();
+  await click(button('Create workspace'));
   await page.waitForURL('**/@admin/dev');
-  // live, without a reload
+  const terminal = page.getByRole('link', { name: /^Terminal/ }).first();
+  await terminal.waitFor({ timeout: 90_000 });
+  await click(terminal);
+  await shows(page);
+  await typed(page, 'echo answer-$((6*7))');
+  await shows(page, 'answer-42');
+  assert.equal(clicks, 4, 'the clicks from "Create account" to a prompt');
+
+  await page.goto('/@admin/dev');
   const header = page.locator('header').filter({ has: page.getByRole('heading', { level: 1 }) });
   await header.getByText('Running').waitFor({ timeout: 90_000 });
   await page.getByText('Load average').waitFor();
   await keepScreenshots(page, 'workspace-running');
 
-  const terminal = page.getByRole('link', { name: /^Terminal/ }).first();
-  const address = (await terminal.getAttribute('href'))!;
-  await page.goto(address);
-  await shows(page);
-  await typed(page, 'echo answer-$((6*7))');
-  await shows(page, 'answer-42');
-
-  await page.goto('/@admin/dev');
   await button('Stop').click();
   const confirm = page.getByRole('dialog').getByRole('button', { name: 'Stop' });
   if (await confirm.isVisible()) await confirm.click();

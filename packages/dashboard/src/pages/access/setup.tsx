@@ -45,7 +45,8 @@ function SetupForm() {
         throw err;
       }
       await call('POST /users/login', { body: { email, password } });
-      location.replace(paths.templates());
+      // a server without templates has nothing else to show
+      location.replace(paths.starterTemplates());
     },
     { ownError: true },
   );

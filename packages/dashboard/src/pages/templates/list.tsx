@@ -110,7 +110,8 @@ export default function TemplateList() {
       title="Templates"
       description="A template describes the resources and tools of a workspace, with Terraform."
       actions={
-        mayCreate && (
+        mayCreate &&
+        !none && (
           <Menu
             trigger={
               <Button look="primary" icon={Plus}>
@@ -139,6 +140,24 @@ export default function TemplateList() {
         <Section>
           <ErrorView error={templates.error} retry={() => void templates.refetch()} />
         </Section>
+      ) : none ? (
+        <Section>
+          <EmptyState
+            icon={LayoutTemplate}
+            title="There are no templates yet"
+            action={
+              mayCreate && (
+                <LinkButton to={paths.starterTemplates()} look="primary">
+                  Choose a starter template
+                </LinkButton>
+              )
+            }
+          >
+            {mayCreate
+              ? 'Add one, and people can make their workspaces from it.'
+              : 'A template administrator has to create one before you can make a workspace.'}
+          </EmptyState>
+        </Section>
       ) : (
         <Section flush>
           <Table
@@ -148,31 +167,13 @@ export default function TemplateList() {
             rowKey={({ id }) => id}
             onRowClick={(template) => go(paths.template(template))}
             empty={
-              filter ? (
-                <EmptyState
-                  icon={SearchX}
-                  title="No template matches"
-                  action={<Button onClick={() => setTyped('')}>Show all templates</Button>}
-                >
-                  Nothing matches <b className="wrap-anywhere">{filter}</b>.
-                </EmptyState>
-              ) : (
-                <EmptyState
-                  icon={LayoutTemplate}
-                  title="There are no templates yet"
-                  action={
-                    mayCreate && (
-                      <LinkButton to={paths.starterTemplates()} look="primary">
-                        Choose a starter template
-                      </LinkButton>
-                    )
-                  }
-                >
-                  {mayCreate
-                    ? 'Create one, and people can make their workspaces from it.'
-                    : 'A template administrator has to create one before you can make a workspace.'}
-                </EmptyState>
-              )
+              <EmptyState
+                icon={SearchX}
+                title="No template matches"
+                action={<Button onClick={() => setTyped('')}>Show all templates</Button>}
+              >
+                Nothing matches <b className="wrap-anywhere">{filter}</b>.
+              </EmptyState>
             }
           />
         </Section>

@@ -1,7 +1,8 @@
 import type { Organization, Template, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
+import { currentStarterId } from '@platform/kit/starter-ids';
 import { useQuery } from '@tanstack/react-query';
 import { FileArchive, FolderOpen, Lock } from 'lucide-react';
-import { useEffect, useId, useRef, useState } from 'react';
+import { useEffect, useEffectEvent, useId, useRef, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { fieldError } from '../../../api/errors.ts';
 import { apiQuery, queryClient, useChange } from '../../../api/query.ts';
@@ -17,6 +18,7 @@ import type { TagRow } from '../../../ui/tags.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
+import { templatesQuery } from '../../workspaces/queries.ts';
 import { ImportPanel } from '../build/import-panel.tsx';
 import { ProvisionerTags } from '../build/provisioner-tags.tsx';
 import { tagRows, tagsOf } from '../build/tags.ts';
@@ -25,6 +27,7 @@ import { TEMPLATE_FIELDS, TemplateFields, type TemplateValues } from '../fields.
 import { sizeOf } from '../source/source-view.tsx';
 import { type Archive, packFolder, readArchive, templateName, upload } from '../source/upload.ts';
 import { missingVariables, VariableFields, type VariableValues, valuesOf, valuesToSend } from '../variable-fields.tsx';
+import { takeRequest } from './use-starter.ts';
 
 /** Where the source of a new template comes from. */
 interface Source {
@@ -42,7 +45,7 @@ interface Source {
 export default function CreateTemplate() {
   const [{ exampleId, fromTemplate }] = useSearchParams();
   return exampleId ? (
-    <FromExample key={exampleId} id={exampleId} />
+    <FromExample key={exampleId} id={currentStarterId(exampleId)} />
   ) : fromTemplate ? (
     <FromTemplate key={fromTemplate} id={fromTemplate} />
   ) : (
@@ -67,8 +70,13 @@ const Loading = () => (
 
 function FromExample({ id }: { id: string }) {
   const examples = useQuery(examplesQuery);
-  if (examples.isError) return <ErrorView error={examples.error} retry={() => void examples.refetch()} isPage />;
-  if (!examples.data) return <Loading />;
+  const templates = useQuery(templatesQuery);
+  // the names as they were when the form opened: the form makes one more
+  const [used, setUsed] = useState<ReadonlySet<string>>();
+  if (templates.data && !used) setUsed(new Set(templates.data.map(({ name }) => name)));
+  const failed = [examples, templates].find(({ isError }) => isError);
+  if (failed) return <ErrorView error={failed.error} retry={() => void failed.refetch()} isPage />;
+  if (!examples.data || !used) return <Loading />;
   const example = examples.data.find((each) => each.id === id);
   if (!example) {
     return (
@@ -91,7 +99,7 @@ function FromExample({ id }: { id: string }) {
         values: scratch
           ? { name: '', display_name: '', description: '', icon: '' }
           : {
-              name: templateName(example.id),
+              name: freeName(templateName(example.id), used),
               display_name: example.name,
               description: example.description,
               icon: example.icon,
@@ -99,6 +107,14 @@ function FromExample({ id }: { id: string }) {
       }}
     />
   );
+}
+
+/** The name, with a number if a template has it. */
+function freeName(name: string, used: ReadonlySet<string>): string {
+  if (!used.has(name)) return name;
+  let number = 2;
+  while (used.has(`${name}-${number}`)) number++;
+  return `${name}-${number}`;
 }
 
 function FromTemplate({ id }: { id: string }) {
@@ -141,6 +157,8 @@ function CreateForm({ source }: { source: Source }) {
   const [variables, setVariables] = useState(copy?.variables ?? []);
   const [variableValues, setVariableValues] = useState<VariableValues>(() => valuesOf(variables));
   const [tried, setTried] = useState(false);
+  // the import that a card of the list began: the form appears only if something is left to fill in
+  const [importsFirst, setImportsFirst] = useState(false);
   const [importing, setImporting] = useState<{ id: string; ended: boolean }>();
   const go = useGo();
   const panel = useRef<HTMLDivElement>(null);
@@ -169,24 +187,28 @@ function CreateForm({ source }: { source: Source }) {
   );
   const finish = useChange(
     async (version: TemplateVersion) => {
+      const others = await queryClient.fetchQuery(templatesQuery);
       const template = await call('POST /organizations/{organization}/templates', {
         params: { organization: version.organization_id },
         body: { ...values, ...(copy ? settingsOf(copy.template) : {}), template_version_id: version.id },
       });
-      return { template, version };
+      return { template, version, isFirst: others.length === 0 };
     },
     {
       ownError: true,
       refetch: ['GET /templates'],
-      onSuccess({ template, version }) {
+      onSuccess({ template, version, isFirst }) {
         toast({ title: `Created ${nameOf(template)}.` });
-        go(exampleId === 'scratch' ? paths.templateEditor(template, version.name) : paths.template(template));
+        if (exampleId === 'scratch') go(paths.templateEditor(template, version.name));
+        // whoever sets up a server wants to see it work. Later templates get settings and permissions first
+        else go(isFirst ? paths.createWorkspace(template) : paths.template(template));
       },
     },
   );
   const ended = async (version: TemplateVersion) => {
     setImporting({ id: version.id, ended: true });
     if (version.job.status === 'succeeded') return finish.mutate(version);
+    setImportsFirst(false);
     if (version.job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES') return;
     const needed = await queryClient.fetchQuery(variablesQuery(version.id));
     setVariables(needed);
@@ -200,6 +222,17 @@ function CreateForm({ source }: { source: Source }) {
     finish.reset();
     start.mutate(organization);
   };
+  const begin = useEffectEvent(() => {
+    // with several organizations the person has to choose one
+    if (!takeRequest(exampleId) || organizations?.length !== 1) return;
+    setImportsFirst(true);
+    submit();
+  });
+  const known = organizations !== undefined;
+  const hidden = importsFirst && !start.isError && !finish.isError;
+  useEffect(() => {
+    if (known) begin();
+  }, [known]);
   if (!organizations) return <Loading />;
   if (organizations.length === 0) return <NoOrganization />;
   return (
@@ -221,59 +254,66 @@ function CreateForm({ source }: { source: Source }) {
         fields={TEMPLATE_FIELDS}
         actions={
           <>
-            <Button
-              type="submit"
-              look="primary"
-              pending={start.isPending || finish.isPending || importing?.ended === false}
-            >
-              {importing ? 'Try again' : 'Create template'}
-            </Button>
+            {!hidden && (
+              <Button
+                type="submit"
+                look="primary"
+                pending={start.isPending || finish.isPending || importing?.ended === false}
+              >
+                {importing ? 'Try again' : 'Create template'}
+              </Button>
+            )}
             <LinkButton to={paths.templates()}>Cancel</LinkButton>
           </>
         }
       >
-        {uploads && (
-          <Section title="Source">
-            <UploadField
-              archive={archive}
-              error={tried && !archive ? 'Choose a file or a folder.' : undefined}
-              onChange={(next) => {
-                setArchive(next);
-                if (next && values.name === '') setValues({ ...values, name: templateName(next.name) });
-              }}
-            />
-          </Section>
+        {!hidden && (
+          <>
+            {uploads && (
+              <Section title="Source">
+                <UploadField
+                  archive={archive}
+                  error={tried && !archive ? 'Choose a file or a folder.' : undefined}
+                  onChange={(next) => {
+                    setArchive(next);
+                    if (next && values.name === '') setValues({ ...values, name: templateName(next.name) });
+                  }}
+                />
+              </Section>
+            )}
+            <Section title="Template">
+              {organizations.length > 1 && (
+                <Field label="Organization" error={fieldError(start.error, 'organization')}>
+                  <NativeSelect value={organization?.id} onChange={(event) => setOrganizationId(event.target.value)}>
+                    {organizations.map(({ id, name, display_name }) => (
+                      <option key={id} value={id}>
+                        {display_name || name}
+                      </option>
+                    ))}
+                  </NativeSelect>
+                </Field>
+              )}
+              <TemplateFields values={values} onChange={setValues} error={finish.error ?? start.error} />
+              {tried && values.name === '' && <p className="text-bad text-sm">Enter a name for the template.</p>}
+            </Section>
+            {variables.length > 0 && (
+              <Section title="Variables" description="Terraform variables have one value for all workspaces.">
+                <VariableFields
+                  variables={variables}
+                  values={variableValues}
+                  onChange={setVariableValues}
+                  showMissing={tried}
+                />
+              </Section>
+            )}
+            {organization && (
+              <Section title="Provisioning">
+                <ProvisionerTags organization={organization} rows={tags} onChange={setTags} />
+              </Section>
+            )}
+          </>
         )}
-        <Section title="Template">
-          {organizations.length > 1 && (
-            <Field label="Organization" error={fieldError(start.error, 'organization')}>
-              <NativeSelect value={organization?.id} onChange={(event) => setOrganizationId(event.target.value)}>
-                {organizations.map(({ id, name, display_name }) => (
-                  <option key={id} value={id}>
-                    {display_name || name}
-                  </option>
-                ))}
-              </NativeSelect>
-            </Field>
-          )}
-          <TemplateFields values={values} onChange={setValues} error={finish.error ?? start.error} />
-          {tried && values.name === '' && <p className="text-bad text-sm">Enter a name for the template.</p>}
-        </Section>
-        {variables.length > 0 && (
-          <Section title="Variables" description="Terraform variables have one value for all workspaces.">
-            <VariableFields
-              variables={variables}
-              values={variableValues}
-              onChange={setVariableValues}
-              showMissing={tried}
-            />
-          </Section>
-        )}
-        {organization && (
-          <Section title="Provisioning">
-            <ProvisionerTags organization={organization} rows={tags} onChange={setTags} />
-          </Section>
-        )}
+        {hidden && !importing && <SkeletonLines lines={9} />}
         {importing && organization && (
           <div ref={panel}>
             <ImportPanel

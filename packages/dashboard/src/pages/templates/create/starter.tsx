@@ -1,3 +1,4 @@
+import { currentStarterId } from '@platform/kit/starter-ids';
 import { useQuery } from '@tanstack/react-query';
 import { Boxes } from 'lucide-react';
 import { Avatar } from '../../../ui/avatar.tsx';
@@ -12,7 +13,7 @@ import { examplesQuery, useTemplateOrganizations } from '../data.ts';
 
 /** What a starter template does, and the way to use it. */
 export default function Starter() {
-  const { id } = useRouteParams<'id'>();
+  const id = currentStarterId(useRouteParams<'id'>().id);
   const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
   const examples = useQuery(examplesQuery);
   const example = examples.data?.find((each) => each.id === id);

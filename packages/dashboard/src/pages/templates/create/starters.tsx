@@ -11,22 +11,31 @@ import { SearchInput } from '../../../ui/search-input.tsx';
 import { EmptyState, QueryView, Skeleton } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useSearchParams } from '../../../util/route.ts';
-import { examplesQuery } from '../data.ts';
+import { templatesQuery } from '../../workspaces/queries.ts';
+import { examplesQuery, useTemplateOrganizations } from '../data.ts';
+import { useStarter } from './use-starter.ts';
 
 const GRID = 'grid gap-4 sm:grid-cols-2 lg:grid-cols-3';
 
-/** The templates that come with the server. */
+/** The templates that come with the server. While there is no template, the first of them is the suggestion. */
 export default function Starters() {
   const [{ tag }, setSearch] = useSearchParams();
   const [text, setText] = useState('');
   const examples = useQuery(examplesQuery);
+  const templates = useQuery(templatesQuery);
+  const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
+  const isFirst = templates.data?.length === 0;
   const matches = (example: TemplateExample) =>
     (!tag || example.tags.includes(tag)) &&
     `${example.name} ${example.description} ${example.tags.join(' ')}`.toLowerCase().includes(text.toLowerCase());
   return (
     <Page
       title="Starter templates"
-      description="Start from a working template and change it to what you need."
+      description={
+        isFirst
+          ? 'A template describes workspaces. Choose one to start with, and change it to what you need.'
+          : 'Start from a working template and change it to what you need.'
+      }
       actions={
         <LinkButton to={paths.newTemplate()} icon={Upload}>
           Upload your own
@@ -44,10 +53,12 @@ export default function Starters() {
         }
       >
         {(all) => {
-          const shown = all.filter(matches);
-          const tags = [...new Set(all.flatMap((example) => example.tags))].sort();
+          const suggestion = isFirst && mayCreate && !tag && text === '' ? all[0] : undefined;
+          const shown = all.filter((example) => example !== suggestion && matches(example));
+          const tags = filterTags(all, tag);
           return (
             <>
+              {suggestion && <Suggestion example={suggestion} />}
               <div className="flex flex-wrap items-center gap-2">
                 <div className="flex w-72 max-w-full">
                   <SearchInput label="Search starter templates" placeholder="Search" value={text} onChange={setText} />
@@ -71,7 +82,7 @@ export default function Starters() {
               ) : (
                 <ul className={GRID}>
                   {shown.map((example) => (
-                    <Card key={example.id} example={example} />
+                    <Card key={example.id} example={example} mayCreate={mayCreate} />
                   ))}
                 </ul>
               )}
@@ -83,12 +94,56 @@ export default function Starters() {
   );
 }
 
-function Card({ example }: { example: TemplateExample }) {
+/** The tags that several starter templates have, and the one that is chosen. */
+const filterTags = (examples: readonly TemplateExample[], chosen: string | undefined): string[] => {
+  const counts = new Map<string, number>();
+  for (const one of examples.flatMap(({ tags }) => tags)) counts.set(one, (counts.get(one) ?? 0) + 1);
+  return [...counts.keys()].filter((one) => counts.get(one)! > 1 || one === chosen).sort();
+};
+
+const CARD = 'relative rounded-lg border bg-surface transition-colors';
+
+/** What to start with on a server without templates. */
+function Suggestion({ example }: { example: TemplateExample }) {
+  return (
+    <section
+      aria-label="Suggestion"
+      className={cx(CARD, 'flex flex-wrap items-center gap-x-5 gap-y-4 border-accent p-5')}
+    >
+      <Avatar name={example.name} src={example.icon} size={44} square />
+      <div className="min-w-52 flex-1">
+        <h2 className="font-semibold text-lg">
+          <Link to={paths.starterTemplate(example.id)} plain className="hover:underline">
+            {example.name}
+          </Link>
+        </h2>
+        <p className="max-w-2xl text-muted">{example.description}</p>
+      </div>
+      <UseButton example={example} primary />
+    </section>
+  );
+}
+
+function UseButton({ example, primary }: { example: TemplateExample; primary?: boolean }) {
+  const use = useStarter();
+  return (
+    <Button
+      look={primary ? 'primary' : 'default'}
+      size={primary ? 'md' : 'sm'}
+      className={primary ? '' : 'relative z-1'}
+      onClick={() => use(example.id)}
+    >
+      Use<span className="sr-only"> {example.name}</span>
+    </Button>
+  );
+}
+
+function Card({ example, mayCreate }: { example: TemplateExample; mayCreate: boolean }) {
   return (
     <li
       className={cx(
-        'relative flex flex-col gap-3 rounded-lg border border-line bg-surface p-4 transition-colors',
-        'focus-within:border-line-strong hover:border-line-strong',
+        CARD,
+        'flex flex-col gap-3 border-line p-4 focus-within:border-line-strong hover:border-line-strong',
       )}
     >
       <div className="flex items-center gap-3">
@@ -102,7 +157,10 @@ function Card({ example }: { example: TemplateExample }) {
         </Link>
       </div>
       <p className="flex-1 text-muted">{example.description}</p>
-      <div className="text-muted text-sm">{example.tags.join(' · ')}</div>
+      <div className="flex min-h-7 items-center justify-between gap-3">
+        <div className="min-w-0 truncate text-muted text-sm">{example.tags.join(' · ')}</div>
+        {mayCreate && <UseButton example={example} />}
+      </div>
     </li>
   );
 }
