@@ -159,7 +159,7 @@ test('lists the examples and writes one', async () => {
   const again = await invoke(['templates', 'init', '--id', 'local', join(dir, 'mine')]);
   assert.match(again.stderr, /is not empty/);
   const list = await invoke(['templates', 'init', join(dir, 'other')]);
-  assert.match(list.stdout, /^local {2}/);
+  assert.match(list.stdout, /^quickstart {2}/);
   assert.match(list.stderr, /Choose an example with --id/);
 });
 
