@@ -185,7 +185,7 @@ test('a starter template is found, read and used; tags that no daemon has are re
   await withPage(async (page) => {
     await page.goto('/starter-templates');
     await page.getByLabel('Search starter templates').fill('process');
-    await page.getByRole('listitem').getByRole('link').click();
+    await page.getByRole('listitem').getByRole('link', { name: 'Local process' }).click();
     await page.getByRole('link', { name: 'Use this template' }).click();
     await button(page, 'Add tag').click();
     await page.getByLabel('Name of tag 1').fill('cluster');
