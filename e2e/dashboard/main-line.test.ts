@@ -59,20 +59,19 @@ test('from an empty server to a shell in a workspace, and to its deletion', {
   await page.getByLabel('Workspace name').fill('dev');
   await click(button('Create workspace'));
   await page.waitForURL('**/@admin/dev');
-  const terminal = page.getByRole('link', { name: /^Terminal/ }).first();
-  await terminal.waitFor({ timeout: 90_000 });
-  await click(terminal);
+  // live, without a reload
+  const header = page.locator('header').filter({ has: page.getByRole('heading', { level: 1 }) });
+  await header.getByText('Running').waitFor({ timeout: 90_000 });
+  await page.getByText('Load average').waitFor();
+  await keepScreenshots(page, 'workspace-running');
+
+  await click(page.getByRole('link', { name: /^Terminal/ }).first());
   await shows(page);
   await typed(page, 'echo answer-$((6*7))');
   await shows(page, 'answer-42');
   assert.equal(clicks, 4, 'the clicks from "Create account" to a prompt');
 
   await page.goto('/@admin/dev');
-  const header = page.locator('header').filter({ has: page.getByRole('heading', { level: 1 }) });
-  await header.getByText('Running').waitFor({ timeout: 90_000 });
-  await page.getByText('Load average').waitFor();
-  await keepScreenshots(page, 'workspace-running');
-
   await button('Stop').click();
   const confirm = page.getByRole('dialog').getByRole('button', { name: 'Stop' });
   if (await confirm.isVisible()) await confirm.click();
