@@ -200,7 +200,7 @@ function CreateForm({ source }: { source: Source }) {
       onSuccess({ template, version, isFirst }) {
         toast({ title: `Created ${nameOf(template)}.` });
         if (exampleId === 'scratch') go(paths.templateEditor(template, version.name));
-        // whoever sets up a server wants to see it work. Later templates get settings and permissions first
+        // the person who sets up a server wants to see it work. Later templates get settings and permissions first
         else go(isFirst ? paths.createWorkspace(template) : paths.template(template));
       },
     },
