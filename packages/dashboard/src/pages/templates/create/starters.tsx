@@ -117,7 +117,7 @@ function Suggestion({ example }: { example: TemplateExample }) {
             {example.name}
           </Link>
         </h2>
-        <p className="max-w-2xl text-muted">{example.description}</p>
+        <p className="max-w-3xl text-muted">{example.description}</p>
       </div>
       <UseButton example={example} primary />
     </section>
