@@ -175,6 +175,8 @@ export const UNIQUE_VIOLATION = '23505';
 export const IN_FAILED_TRANSACTION = '25P02';
 export const SERIALIZATION_FAILURE = '40001';
 const DEADLOCK = '40P01';
+/** A lock was not available in time. */
+export const LOCK_NOT_AVAILABLE = '55P03';
 /** The server accepts no writes: it is a standby, or a primary that is being replaced. */
 export const READ_ONLY = '25006';
 export const FOREIGN_KEY_VIOLATION = '23503';
@@ -232,8 +234,7 @@ export const INTERNAL_ERROR = 'XX000';
 const PASSING = new Set([
   SERIALIZATION_FAILURE,
   DEADLOCK,
-  // a lock was not available in time
-  '55P03',
+  LOCK_NOT_AVAILABLE,
   // PostgreSQL or its administrator canceled the statement
   QUERY_CANCELED,
   // an input or output error
