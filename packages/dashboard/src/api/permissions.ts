@@ -1,5 +1,5 @@
 import { ORGANIZATION_RESOURCES, PERMISSIONS } from '@platform/contract/permissions';
-import { queryOptions, useQuery } from '@tanstack/react-query';
+import { queryOptions, useQueries, useQuery } from '@tanstack/react-query';
 import { call } from './client.ts';
 
 /** Marks a question about all organizations of the person: whether they may do it in one of them. */
@@ -127,28 +127,54 @@ export const useSitePermissions = (): Partial<SitePermissions> => useQuery(siteP
 export const useOrganizationPermissions = (organizationId: string): Partial<OrganizationPermissions> =>
   useQuery(organizationPermissions(organizationId)).data ?? NONE;
 
-/** What the person may do with one workspace. */
-export const workspacePermissions = (workspace: { id: string; owner_id: string; organization_id: string }) =>
-  queryOptions({
-    queryKey: ['permissions', 'workspace', workspace.id],
-    queryFn: () => {
-      const object = {
-        resource_type: 'workspace',
-        resource_id: workspace.id,
-        owner_id: workspace.owner_id,
-        organization_id: workspace.organization_id,
-      };
-      return ask({
-        update: { object, action: 'update' },
-        delete: { object, action: 'delete' },
-        start: { object, action: 'start' },
-        stop: { object, action: 'stop' },
-        ssh: { object, action: 'ssh' },
-        apps: { object, action: 'application_connect' },
-      });
-    },
-    meta: { watches: [...watches, { kind: 'workspace', id: workspace.id }] },
+interface PlacedWorkspace {
+  id: string;
+  owner_id: string;
+  organization_id: string;
+  is_prebuild: boolean;
+}
+
+function askAboutWorkspace(object: Question['object']) {
+  return ask({
+    update: { object, action: 'update' },
+    delete: { object, action: 'delete' },
+    start: { object, action: 'start' },
+    stop: { object, action: 'stop' },
+    ssh: { object, action: 'ssh' },
+    apps: { object, action: 'application_connect' },
   });
+}
+
+export type WorkspacePermissions = Awaited<ReturnType<typeof askAboutWorkspace>>;
+
+/** What the person may do with one workspace. */
+export const workspacePermissions = ({ id, owner_id, organization_id }: Omit<PlacedWorkspace, 'is_prebuild'>) =>
+  queryOptions({
+    queryKey: ['permissions', 'workspace', id],
+    queryFn: () => askAboutWorkspace({ resource_type: 'workspace', resource_id: id, owner_id, organization_id }),
+    meta: { watches: [...watches, { kind: 'workspace', id }] },
+  });
+
+/** What the permissions for a workspace depend on: its organization, and whether it is the person's own or unclaimed. */
+const placeOf = (workspace: PlacedWorkspace, personId: string): string =>
+  `${workspace.organization_id} ${workspace.is_prebuild ? 'unclaimed' : workspace.owner_id === personId ? 'own' : 'other'}`;
+
+/** What the person may do with each of many workspaces, with one question for all that are alike. Undefined until known. */
+export function useWorkspacesPermissions(
+  workspaces: readonly PlacedWorkspace[],
+  personId: string,
+): (workspace: PlacedWorkspace) => WorkspacePermissions | undefined {
+  const examples = new Map(workspaces.map((workspace) => [placeOf(workspace, personId), workspace]));
+  const results = useQueries({
+    queries: [...examples].map(([place, { owner_id, organization_id }]) => ({
+      queryKey: ['permissions', 'workspaces', place],
+      queryFn: () => askAboutWorkspace({ resource_type: 'workspace', owner_id, organization_id }),
+      meta: { watches },
+    })),
+  });
+  const known = new Map([...examples.keys()].map((place, at) => [place, results[at]?.data]));
+  return (workspace) => known.get(placeOf(workspace, personId));
+}
 
 /** What the person may do with one template. */
 export const templatePermissions = (templateId: string) =>

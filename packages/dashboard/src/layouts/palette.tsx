@@ -1,7 +1,10 @@
+import type { Workspace } from '@platform/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useLocation } from '@tanstack/react-router';
 import { Command } from 'cmdk';
 import {
   BookOpen,
+  CodeXml,
   FileText,
   HeartPulse,
   Keyboard,
@@ -17,10 +20,15 @@ import {
   Sun,
 } from 'lucide-react';
 import { Dialog } from 'radix-ui';
-import { type ReactNode, useDeferredValue, useState } from 'react';
+import { type ReactNode, useDeferredValue, useEffect, useState } from 'react';
 import { organizationsQuery } from '../api/me.ts';
-import { useSitePermissions } from '../api/permissions.ts';
-import { apiQuery } from '../api/query.ts';
+import { useSitePermissions, workspacePermissions } from '../api/permissions.ts';
+import { apiQuery, makeChange } from '../api/query.ts';
+import { ACTIONS, isPermitted, useWorkspaceActions } from '../pages/workspaces/actions.tsx';
+import { EDITOR_NAMES, editorsOf } from '../pages/workspaces/connect.ts';
+import { openEditor } from '../pages/workspaces/connect-menu.tsx';
+import { workspaceByName } from '../pages/workspaces/queries.ts';
+import { type ActionName, actionsOf, agentsOf, isReachable } from '../pages/workspaces/status.ts';
 import { Avatar } from '../ui/avatar.tsx';
 import { paths } from '../util/paths.ts';
 import { useGo } from '../util/route.ts';
@@ -41,6 +49,18 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
     onClose();
     go(to);
   };
+  const here = useWorkspaceHere();
+  const actions = useWorkspaceActions();
+  // an action that asks first has its dialog here
+  const [asks, setAsks] = useState(false);
+  useEffect(() => {
+    if (asks && !actions.asking) onClose();
+  }, [asks, actions.asking, onClose]);
+  const run = (workspace: Workspace, action: ActionName) => {
+    actions.run(workspace, action);
+    if (action === 'delete' || action === 'update') setAsks(true);
+    else onClose();
+  };
   // the server's search knows words in names only, so it gets the longest one
   const word = text.split(/[\s/]+/).reduce((longest, each) => (each.length > longest.length ? each : longest), '');
   const found = useQuery({
@@ -53,6 +73,7 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
   const templates = useQuery(apiQuery('GET /templates', [{ kind: 'template' }])).data;
   const organizations = useQuery(organizationsQuery).data ?? [];
   const settings = ['account', 'appearance', 'schedule', 'security', 'notifications', 'ssh-keys', 'tokens'];
+  if (asks) return actions.dialogs;
   return (
     <Dialog.Root open onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>
@@ -81,6 +102,44 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
               {/* the first entry is chosen as it appears, so all of them appear together */}
               {!found.isPending && (
                 <>
+                  {here && (
+                    <Group heading={`${here.workspace.owner_name}/${here.workspace.name}`}>
+                      {here.actions.map((action) => (
+                        <Item
+                          key={action}
+                          icon={ACTIONS[action].icon}
+                          value={`this workspace ${ACTIONS[action].name}`}
+                          onSelect={() => run(here.workspace, action)}
+                        >
+                          {ACTIONS[action].name}
+                        </Item>
+                      ))}
+                      {here.agent?.display_apps.includes('web_terminal') && (
+                        <Item
+                          icon={SquareTerminal}
+                          value="this workspace open terminal"
+                          onSelect={() => open(paths.terminal(here.workspace, here.agent?.name))}
+                        >
+                          Open a terminal
+                        </Item>
+                      )}
+                      {here.agent &&
+                        editorsOf(here.agent).map((editor) => (
+                          <Item
+                            key={editor}
+                            icon={CodeXml}
+                            value={`this workspace open ${EDITOR_NAMES[editor]}`}
+                            onSelect={() => {
+                              const { workspace, agent } = here;
+                              if (agent) makeChange(() => openEditor({ editor, workspace, agent }));
+                              onClose();
+                            }}
+                          >
+                            Open in {EDITOR_NAMES[editor]}
+                          </Item>
+                        ))}
+                    </Group>
+                  )}
                   {workspaces && workspaces.length > 0 && (
                     <Group heading="Workspaces">
                       {workspaces.map((each) => (
@@ -218,6 +277,23 @@ function Group({ heading, children }: { heading: string; children: ReactNode }) 
       {children}
     </Command.Group>
   );
+}
+
+/** The workspace of the page behind the palette, with what the person may do with it. */
+function useWorkspaceHere() {
+  const { pathname } = useLocation();
+  const [, owner = '', name = ''] = /^\/@([^/]+)\/([^/.]+)/.exec(pathname) ?? [];
+  const workspace = useQuery({ ...workspaceByName(decodeURIComponent(owner), name), enabled: name !== '' }).data;
+  const may = useQuery({
+    ...workspacePermissions(workspace ?? { id: '', owner_id: '', organization_id: '' }),
+    enabled: workspace !== undefined,
+  }).data;
+  if (!workspace || !may) return undefined;
+  return {
+    workspace,
+    actions: actionsOf(workspace).filter((action) => isPermitted(action, may)),
+    agent: may.ssh ? agentsOf(workspace.latest_build).find(isReachable) : undefined,
+  };
 }
 
 function Item({

@@ -3,7 +3,7 @@ import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState 
 import { IconButton } from './button.tsx';
 import { cx } from './classes.ts';
 import { Input } from './field.tsx';
-import { filterTerm, replaceToken, tokenAt } from './filter-tokens.ts';
+import { filterTerm, replaceToken, tokenAt, withoutOpenTerms } from './filter-tokens.ts';
 import { OptionList, useOptionList } from './option-list.tsx';
 
 /** A value that a key may have. */
@@ -59,8 +59,10 @@ export function FilterInput({
     setText(value);
   }, [value]);
   const apply = (next: string) => {
-    applied.current = next;
-    onChange(next.trim());
+    // a term that is being written must not empty the list
+    const ready = withoutOpenTerms(next);
+    applied.current = ready;
+    if (ready !== value.trim()) onChange(ready);
   };
   // biome-ignore lint/correctness/useExhaustiveDependencies: only typing starts the timer
   useEffect(() => {

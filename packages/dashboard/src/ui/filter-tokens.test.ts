@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { filterTerm, filterValue, replaceToken, tokenAt } from './filter-tokens.ts';
+import { filterTerm, filterValue, replaceToken, tokenAt, withFilterValue, withoutOpenTerms } from './filter-tokens.ts';
 
 test('finds the term at the cursor', () => {
   const text = 'owner:me template:"go service" dev';
@@ -27,4 +27,18 @@ test('quotes values with spaces and reads them back', () => {
   assert.equal(filterTerm('owner', 'me'), 'owner:me');
   assert.equal(filterValue('owner:me template:"go service"', 'template'), 'go service');
   assert.equal(filterValue('owner:me', 'status'), undefined);
+});
+
+test('leaves out terms that have no value yet', () => {
+  assert.equal(withoutOpenTerms('owner:me status:'), 'owner:me');
+  assert.equal(withoutOpenTerms('status: dev'), 'dev');
+  assert.equal(withoutOpenTerms('name:"'), '');
+  assert.equal(withoutOpenTerms('owner:me template:"go service" dev'), 'owner:me template:"go service" dev');
+});
+
+test('writes, replaces and removes the term of a key', () => {
+  assert.equal(withFilterValue('owner:me', 'status', 'running'), 'owner:me status:running');
+  assert.equal(withFilterValue('Status:failed dev', 'status', 'running'), 'dev status:running');
+  assert.equal(withFilterValue('template:"go service" dev', 'template', undefined), 'dev');
+  assert.equal(withFilterValue('', 'template', 'go service'), 'template:"go service"');
 });

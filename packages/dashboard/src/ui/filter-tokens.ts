@@ -36,10 +36,25 @@ export function replaceToken(text: string, token: FilterToken, term: string): { 
 export const filterTerm = (key: string, value: string): string =>
   `${key}:${/[\s"]/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`;
 
+/** The terms of a search text. Quoted values may contain spaces, and the last quote may be missing. */
+const termsOf = (text: string): string[] => text.match(/(?:[^\s"]+|"[^"]*"?)+/g) ?? [];
+
+/** A search text without the terms that have no value yet, such as `status:`: they are being written. */
+export const withoutOpenTerms = (text: string): string =>
+  termsOf(text)
+    .filter((term) => !/^[^:"]+:"*$/.test(term))
+    .join(' ');
+
+/** A search text in which a key has this value, or none. */
+export function withFilterValue(text: string, key: string, value: string | undefined): string {
+  const others = termsOf(text).filter((term) => !term.toLowerCase().startsWith(`${key}:`));
+  return [...others, ...(value === undefined ? [] : [filterTerm(key, value)])].join(' ');
+}
+
 /** The value of a key in a search text, or undefined. */
 export function filterValue(text: string, key: string): string | undefined {
   let value: string | undefined;
-  for (const [part] of text.matchAll(/(?:[^\s"]+|"[^"]*")+/g)) {
+  for (const part of termsOf(text)) {
     if (part.toLowerCase().startsWith(`${key}:`)) value = part.slice(key.length + 1).replaceAll('"', '');
   }
   return value;

@@ -2,7 +2,7 @@ import { type Key, type ReactNode, useLayoutEffect, useState } from 'react';
 import { useDensity } from '../util/theme.ts';
 import { cx } from './classes.ts';
 import { Skeleton } from './states.tsx';
-import { useWindowRows } from './use-window-rows.ts';
+import { ROW_HEIGHT, useWindowRows } from './use-window-rows.ts';
 
 export interface Column<T> {
   name: ReactNode;
@@ -19,9 +19,6 @@ export interface Column<T> {
 }
 
 const isAtEnd = ({ align, numeric }: Pick<Column<never>, 'align' | 'numeric'>) => align === 'end' || numeric;
-
-/** In pixels, as the tokens say. */
-const ROW_HEIGHT = { comfortable: 52, compact: 38 };
 
 /**
  * A table with a row for each object. Rows beyond the window are not rendered in long tables, so that 10,000 scroll

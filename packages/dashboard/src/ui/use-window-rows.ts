@@ -1,6 +1,8 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { type Key, type RefObject, useLayoutEffect, useRef, useState } from 'react';
 
+/** The height of a row, in pixels, as the tokens say. */
+export const ROW_HEIGHT = { comfortable: 52, compact: 38 };
 /** Shorter lists are rendered whole, so that the browser's own search finds every row. */
 const VIRTUAL_FROM = 100;
 /** Rows rendered above and below the window, so that scrolling shows no gaps. */

@@ -1,7 +1,18 @@
 import type { Workspace } from '@platform/contract';
-import { CircleStop, CircleX, type LucideIcon, Play, Power, RefreshCw, RotateCw, Sunrise, Trash2 } from 'lucide-react';
+import {
+  CircleStop,
+  CircleX,
+  type LucideIcon,
+  Play,
+  RefreshCw,
+  RotateCcw,
+  RotateCw,
+  Sunrise,
+  Trash2,
+} from 'lucide-react';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { call } from '../../api/client.ts';
+import type { WorkspacePermissions } from '../../api/permissions.ts';
 import { useChange } from '../../api/query.ts';
 import { stopSoon } from './delayed-stop.ts';
 import { orderBuild, orderRestart, refreshWorkspace } from './queries.ts';
@@ -16,7 +27,7 @@ export const ACTIONS: Record<ActionName, { name: string; icon: LucideIcon }> = {
   restart: { name: 'Restart', icon: RotateCw },
   update: { name: 'Update', icon: RefreshCw },
   cancel: { name: 'Cancel the build', icon: CircleX },
-  retry: { name: 'Try again', icon: Power },
+  retry: { name: 'Try again', icon: RotateCcw },
   activate: { name: 'Activate', icon: Sunrise },
   delete: { name: 'Delete', icon: Trash2 },
 };
@@ -51,6 +62,8 @@ export interface WorkspaceActions {
   run: (workspace: Workspace, action: ActionName) => void;
   /** The action under way. */
   pending: ActionName | undefined;
+  /** Whether a dialog is open. */
+  asking: boolean;
   /** Rendered once, beside whatever calls `run`. */
   dialogs: ReactNode;
 }
@@ -69,6 +82,7 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
   const close = () => setAsked(undefined);
   return {
     pending,
+    asking: asked !== undefined,
     run(workspace, action) {
       if (action === 'delete' || action === 'update') setAsked({ workspace, action });
       else if (action === 'stop') stopSoon(workspace);
@@ -87,7 +101,7 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
 
 export function isPermitted(
   action: ActionName,
-  may: { start: boolean; stop: boolean; delete: boolean; update: boolean } | undefined,
+  may: Pick<WorkspacePermissions, 'start' | 'stop' | 'delete' | 'update'> | undefined,
 ): boolean {
   if (!may) return false;
   switch (action) {

@@ -19,19 +19,25 @@ async function newToken(): Promise<string> {
 }
 
 /** Opens an editor on this computer. */
-export function useOpenEditor() {
-  return useChange(
-    async ({ editor, workspace, agent }: { editor: Editor; workspace: Workspace; agent: WorkspaceAgent }) => {
-      const token = await newToken();
-      location.assign(editorAddress(editor, workspace, agent, { url: location.origin, token }));
-      toast({
-        tone: 'neutral',
-        title: `Opening ${EDITOR_NAMES[editor]}.`,
-        detail: 'If nothing opens, install the editor and its Coder extension first.',
-      });
-    },
-  );
+export async function openEditor({
+  editor,
+  workspace,
+  agent,
+}: {
+  editor: Editor;
+  workspace: Workspace;
+  agent: WorkspaceAgent;
+}): Promise<void> {
+  const token = await newToken();
+  location.assign(editorAddress(editor, workspace, agent, { url: location.origin, token }));
+  toast({
+    tone: 'neutral',
+    title: `Opening ${EDITOR_NAMES[editor]}.`,
+    detail: 'If nothing opens, install the editor and its Coder extension first.',
+  });
 }
+
+export const useOpenEditor = () => useChange(openEditor);
 
 /** Opens an app that asks for a session token. The server decides whether it gets one. */
 export function useOpenWithToken() {

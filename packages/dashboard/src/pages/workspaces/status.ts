@@ -1,5 +1,6 @@
 import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
 import type { Tone } from '../../ui/classes.ts';
+import { formatRelative } from '../../util/time.ts';
 
 export interface StateLook {
   tone: Tone;
@@ -86,6 +87,19 @@ export function agentLook(agent: WorkspaceAgent): StateLook & { explanation: str
   }
 }
 
+/** Why a running workspace is not healthy, in a few words. */
+export function unhealthyReason(workspace: Workspace, now: number): string | undefined {
+  const failing = new Set(workspace.health.failing_agents);
+  const agent = agentsOf(workspace.latest_build).find(({ id }) => failing.has(id));
+  if (!agent) return undefined;
+  const { name, status, lifecycle_state: lifecycle, disconnected_at: lostAt } = agent;
+  if (status === 'timeout') return `Agent ${name} never connected`;
+  if (status === 'disconnected')
+    return lostAt ? `Agent ${name} lost ${formatRelative(lostAt, now)}` : `Agent ${name} lost its connection`;
+  if (lifecycle === 'start_error') return `A startup script of ${name} failed`;
+  return `Agent ${name}: ${agentLook(agent).text.toLowerCase()}`;
+}
+
 export type ActionName = 'start' | 'stop' | 'restart' | 'update' | 'cancel' | 'retry' | 'activate' | 'delete';
 
 /** What a person can do with a workspace now. The first is the most useful one. */
@@ -106,4 +120,12 @@ export function actionsOf(workspace: Workspace): ActionName[] {
     default:
       return mustUpdate ? ['update', 'delete'] : ['start', ...newer, 'delete'];
   }
+}
+
+/** The action that a row of a list offers in one click. Undefined while a build is under way. */
+export function mainActionOf(workspace: Workspace): ActionName | undefined {
+  const { status } = workspace.latest_build;
+  if (isActive(status)) return undefined;
+  // an update can end programs that run, so it stays in the menu
+  return status === 'running' && !workspace.dormant_at ? 'stop' : actionsOf(workspace)[0];
 }

@@ -7,7 +7,7 @@ import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, Input } from '../../../ui/field.tsx';
 import { orderBuild } from '../queries.ts';
 import { BULK_ACTIONS, countedWorkspaces } from './bulk.tsx';
-import { type BulkAction, bodyOf, planOf } from './selection.ts';
+import { type BulkAction, bodyOf, type MayOf, planOf } from './selection.ts';
 
 /** How many builds are ordered at the same time. */
 const AT_ONCE = 5;
@@ -18,15 +18,17 @@ type Outcome = 'waiting' | 'ordered' | { error: string };
 export default function BulkDialog({
   action,
   workspaces,
+  mayOf,
   onClose,
   onDone,
 }: {
   action: BulkAction;
   workspaces: readonly Workspace[];
+  mayOf: MayOf;
   onClose: () => void;
   onDone: () => void;
 }) {
-  const plans = workspaces.map((workspace) => ({ workspace, plan: planOf(action, workspace) }));
+  const plans = workspaces.map((workspace) => ({ workspace, plan: planOf(action, workspace, mayOf) }));
   const affected = plans.filter(({ plan }) => 'does' in plan).map(({ workspace }) => workspace);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>();
   const [typed, setTyped] = useState('');

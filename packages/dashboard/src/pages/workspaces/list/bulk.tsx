@@ -2,7 +2,7 @@ import type { Workspace } from '@platform/contract';
 import { CircleStop, Play, RefreshCw, Trash2, X } from 'lucide-react';
 import { lazy, Suspense, useState } from 'react';
 import { Button, IconButton } from '../../../ui/button.tsx';
-import { type BulkAction, planOf } from './selection.ts';
+import { type BulkAction, type MayOf, mayOrder, planOf } from './selection.ts';
 
 const BulkDialog = lazy(() => import('./bulk-dialog.tsx'));
 
@@ -18,11 +18,13 @@ export const countedWorkspaces = (n: number) => `${n.toLocaleString()} ${n === 1
 /** What can be done with the selected workspaces. */
 export function BulkBar({
   selected,
+  mayOf,
   total,
   onSelectAll,
   onClear,
 }: {
   selected: readonly Workspace[];
+  mayOf: MayOf;
   /** How many match the search. */
   total: number;
   onSelectAll: () => Promise<void>;
@@ -39,17 +41,19 @@ export function BulkBar({
       <span className="mr-2 font-medium" aria-live="polite">
         {countedWorkspaces(selected.length)} selected
       </span>
-      {BULK_ACTIONS.map(({ action, name, icon }) => (
-        <Button
-          key={action}
-          size="sm"
-          icon={icon}
-          onClick={() => setAsked({ action, workspaces: selected })}
-          disabled={!selected.some((workspace) => 'does' in planOf(action, workspace))}
-        >
-          {name}
-        </Button>
-      ))}
+      {BULK_ACTIONS.filter(({ action }) => selected.some((workspace) => mayOrder(action, workspace, mayOf))).map(
+        ({ action, name, icon }) => (
+          <Button
+            key={action}
+            size="sm"
+            icon={icon}
+            onClick={() => setAsked({ action, workspaces: selected })}
+            disabled={!selected.some((workspace) => 'does' in planOf(action, workspace, mayOf))}
+          >
+            {name}
+          </Button>
+        ),
+      )}
       {total > selected.length && (
         <Button
           size="sm"
@@ -65,7 +69,9 @@ export function BulkBar({
       )}
       <div className="flex-1" />
       <IconButton icon={X} size="sm" label="Clear the selection" onClick={onClear} />
-      <Suspense>{asked && <BulkDialog {...asked} onClose={() => setAsked(undefined)} onDone={onClear} />}</Suspense>
+      <Suspense>
+        {asked && <BulkDialog {...asked} mayOf={mayOf} onClose={() => setAsked(undefined)} onDone={onClear} />}
+      </Suspense>
     </div>
   );
 }

@@ -11,12 +11,13 @@ export const SAVED_FILTERS: readonly { name: string; filter: string }[] = [
   { name: 'Running', filter: 'status:running' },
   { name: 'Failed', filter: 'status:failed' },
   { name: 'Outdated', filter: 'outdated:true' },
-  { name: 'Unhealthy', filter: 'healthy:false' },
+  { name: 'Unhealthy', filter: 'status:unhealthy' },
   { name: 'Dormant', filter: 'dormant:true' },
 ];
 
 const STATUSES = [
   'running',
+  'unhealthy',
   'stopped',
   'failed',
   'pending',
@@ -26,6 +27,14 @@ const STATUSES = [
   'canceled',
   'deleting',
 ];
+
+/** The keys with a menu, and the names of the menus. */
+export const FILTER_MENUS = [
+  ['status', 'Status'],
+  ['template', 'Template'],
+  ['owner', 'Owner'],
+  ['organization', 'Organization'],
+] as const;
 
 const BOOLS: FilterValue[] = [{ value: 'true' }, { value: 'false' }];
 const bool = (key: string, help: string): FilterKey => ({ key, help, values: () => BOOLS });

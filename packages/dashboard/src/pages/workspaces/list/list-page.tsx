@@ -4,13 +4,14 @@ import { Bookmark, Layers, Plus, SearchX, SquareDashed } from 'lucide-react';
 import { useCallback, useMemo, useRef, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { errorText } from '../../../api/errors.ts';
-import { organizationsQuery, useMe } from '../../../api/me.ts';
-import { useSitePermissions } from '../../../api/permissions.ts';
+import { buildInfoQuery, organizationsQuery, useMe } from '../../../api/me.ts';
+import { useSitePermissions, useWorkspacesPermissions } from '../../../api/permissions.ts';
 import { queryClient } from '../../../api/query.ts';
 import { Button, LinkButton } from '../../../ui/button.tsx';
 import { Checkbox } from '../../../ui/checkbox.tsx';
 import { cx } from '../../../ui/classes.ts';
 import { FilterInput, type FilterValue } from '../../../ui/filter-input.tsx';
+import { FilterMenu } from '../../../ui/filter-menu.tsx';
 import { filterTerm, filterValue } from '../../../ui/filter-tokens.ts';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem } from '../../../ui/menu.tsx';
@@ -24,7 +25,7 @@ import { OwnBudgets } from '../budget.tsx';
 import { templatesQuery, workspacesQuery } from '../queries.ts';
 import type { ActionName } from '../status.ts';
 import { BulkBar } from './bulk.tsx';
-import { DEFAULT_FILTER, filterKeys, SAVED_FILTERS } from './filters.ts';
+import { DEFAULT_FILTER, FILTER_MENUS, filterKeys, SAVED_FILTERS } from './filters.ts';
 import { COLUMNS, WorkspaceRow } from './row.tsx';
 import { RowList, SkeletonRow } from './rows.tsx';
 import { useRows } from './use-rows.ts';
@@ -92,6 +93,8 @@ export default function WorkspaceListPage() {
     setSelected(all);
   };
   const mine = filterValue(filter, 'owner') === 'me';
+  const mayOf = useWorkspacesPermissions([...rows.loaded, ...chosen], me.id);
+  const serverVersion = useQuery(buildInfoQuery).data?.version;
   const row = (workspace: Workspace) => (
     <WorkspaceRow
       workspace={workspace}
@@ -99,6 +102,9 @@ export default function WorkspaceListPage() {
       onSelect={select}
       onAction={onAction}
       mine={mine || workspace.owner_id === me.id}
+      may={mayOf(workspace)}
+      showOrganization={(organizations?.length ?? 0) > 1}
+      serverVersion={serverVersion}
     />
   );
   const all = useQuery({ ...workspacesQuery('', 0, 1), enabled: rows.count === 0 && filter === DEFAULT_FILTER }).data;
@@ -147,6 +153,13 @@ export default function WorkspaceListPage() {
           placeholder="Search, or type a key such as owner: or status:"
           error={invalid && [invalid.title, invalid.detail].filter(Boolean).join(' ')}
         />
+        <div className="hidden gap-2 lg:flex">
+          {FILTER_MENUS.map(([key, name]) => {
+            const of = keys.find((one) => one.key === key);
+            if (!of || (key === 'organization' && (organizations?.length ?? 0) < 2)) return null;
+            return <FilterMenu key={key} name={name} of={of} filter={filter} onChange={setFilter} />;
+          })}
+        </div>
         <Menu
           trigger={
             <Button icon={Layers}>
@@ -167,6 +180,7 @@ export default function WorkspaceListPage() {
         {selected.size > 0 ? (
           <BulkBar
             selected={chosen}
+            mayOf={mayOf}
             total={rows.count ?? 0}
             onSelectAll={selectAll}
             onClear={() => setSelected(new Map())}
@@ -181,7 +195,6 @@ export default function WorkspaceListPage() {
               hideLabel
             />
             <div aria-live="polite">{rows.count !== undefined && countText(rows.count)}</div>
-            <div className="hidden md:block">Template</div>
             <div className="hidden md:block">Status</div>
             <div className="hidden lg:block">Last used</div>
             <div />

@@ -1,25 +1,28 @@
 import type { Workspace, WorkspaceAgent } from '@platform/contract';
-import { Ellipsis, PlugZap, SquareTerminal } from 'lucide-react';
+import { CodeXml, Ellipsis, PlugZap, SquareTerminal } from 'lucide-react';
 import { Fragment, memo } from 'react';
+import type { WorkspacePermissions } from '../../../api/permissions.ts';
+import { makeChange } from '../../../api/query.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Badge, Status } from '../../../ui/badge.tsx';
 import { buttonClass, IconButton } from '../../../ui/button.tsx';
 import { cx } from '../../../ui/classes.ts';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
+import { Spinner } from '../../../ui/spinner.tsx';
 import { paths } from '../../../util/paths.ts';
 import { formatExact, formatRelative, isZeroTime, useNow } from '../../../util/time.ts';
-import { ACTIONS } from '../actions.tsx';
+import { ACTIONS, isPermitted } from '../actions.tsx';
 import { AppLink } from '../app-link.tsx';
-import { ConnectMenu } from '../connect-menu.tsx';
+import { EDITOR_NAMES, editorsOf } from '../connect.ts';
+import { ConnectMenu, openEditor } from '../connect-menu.tsx';
 import { FavoriteButton } from '../favorite.tsx';
-import { type ActionName, actionsOf, agentsOf, isActive, isReachable, workspaceLook } from '../status.ts';
+import { type ActionName, actionsOf, agentsOf, isActive, isReachable, mainActionOf, workspaceLook } from '../status.ts';
+import { hasOtherAgent, stateDetail } from './row-text.ts';
 
-/** In pixels, as the tokens say. */
-export const ROW_HEIGHT = { comfortable: 61, compact: 47 };
-/** The columns: selection, name, template, status, last use, apps and actions. */
+/** The columns: selection, name, status, last use, apps and actions. */
 export const COLUMNS =
-  'grid grid-cols-[auto_minmax(0,1fr)_auto] items-center gap-x-4 px-4 md:grid-cols-[auto_minmax(0,2fr)_minmax(0,1.4fr)_9.5rem_auto] lg:grid-cols-[auto_minmax(0,2fr)_minmax(0,1.4fr)_9.5rem_7rem_13rem]';
+  'grid grid-cols-[auto_minmax(0,1fr)_auto] items-center gap-x-4 px-4 md:grid-cols-[auto_minmax(0,1.3fr)_minmax(0,1fr)_auto] lg:grid-cols-[auto_minmax(0,1.3fr)_minmax(0,1fr)_7rem_15rem]';
 
 const MOST_APPS = 3;
 
@@ -30,6 +33,9 @@ export const WorkspaceRow = memo(function WorkspaceRow({
   onSelect,
   onAction,
   mine,
+  may,
+  showOrganization,
+  serverVersion,
 }: {
   workspace: Workspace;
   selected: boolean;
@@ -37,17 +43,15 @@ export const WorkspaceRow = memo(function WorkspaceRow({
   onAction: (workspace: Workspace, action: ActionName) => void;
   /** Whether it is the person's own: its owner's name says nothing new. */
   mine: boolean;
+  /** What the person may do with it. Undefined until known. */
+  may: WorkspacePermissions | undefined;
+  showOrganization: boolean;
+  serverVersion: string | undefined;
 }) {
-  const { name, owner_name: owner, latest_build: build, outdated } = workspace;
+  const { name, owner_name: owner, outdated } = workspace;
   const look = workspaceLook(workspace);
   return (
-    <div
-      className={cx(
-        COLUMNS,
-        'h-(--workspace-row) border-line border-b',
-        selected ? 'bg-accent-soft/50' : 'hover:bg-hover',
-      )}
-    >
+    <div className={cx(COLUMNS, 'h-(--row) border-line border-b', selected ? 'bg-accent-soft/50' : 'hover:bg-hover')}>
       {/* the browser's own: rows must render fast while a long list scrolls */}
       <input
         type="checkbox"
@@ -57,8 +61,8 @@ export const WorkspaceRow = memo(function WorkspaceRow({
         className="size-4 accent-accent"
       />
       <div className="flex min-w-0 items-center gap-3">
-        <Avatar name={workspace.template_name} src={workspace.template_icon} size={30} square />
-        <div className="min-w-0">
+        <Avatar name={workspace.template_name} src={workspace.template_icon} size={28} square />
+        <div className="min-w-0 leading-5 in-data-[density=compact]:leading-4">
           <div className="flex min-w-0 items-center gap-1.5">
             <Link to={paths.workspace(workspace)} plain className="min-w-0 truncate font-medium hover:underline">
               {!mine && <span className="font-normal text-muted">{owner}/</span>}
@@ -67,53 +71,36 @@ export const WorkspaceRow = memo(function WorkspaceRow({
             {mine && <FavoriteButton workspace={workspace} />}
             {outdated && <Badge tone="warn">Outdated</Badge>}
           </div>
-          <div className="truncate text-muted text-sm md:hidden">
+          <div className="flex min-w-0 items-baseline gap-1.5 text-sm md:hidden">
             <Status tone={look.tone}>{look.text}</Status>
+            <StateDetail workspace={workspace} />
           </div>
           <div className="hidden truncate text-muted text-sm md:block">
-            {build.template_version_name || 'No version'}
+            {[
+              workspace.template_display_name || workspace.template_name,
+              showOrganization && workspace.organization_name,
+              hasOtherAgent(workspace, serverVersion) && "agent not the server's version",
+            ]
+              .filter(Boolean)
+              .join(' · ')}
           </div>
         </div>
       </div>
-      <div className="hidden min-w-0 md:block">
-        <div className="truncate">{workspace.template_display_name || workspace.template_name}</div>
-        <div className="truncate text-muted text-sm">{workspace.organization_name}</div>
-      </div>
-      <div className="hidden min-w-0 md:block">
+      <div className="hidden min-w-0 leading-5 md:block in-data-[density=compact]:leading-4">
         <Status tone={look.tone}>{look.text}</Status>
-        <StatusDetail workspace={workspace} />
+        <StateDetail workspace={workspace} />
       </div>
       <div className="hidden lg:block">
         <LastUsed workspace={workspace} />
       </div>
-      <RowActions workspace={workspace} onAction={onAction} />
+      <RowActions workspace={workspace} onAction={onAction} may={may} />
     </div>
   );
 });
 
-/** What matters beside the state: when it starts, stops or is deleted, or why it waits. */
-function StatusDetail({ workspace }: { workspace: Workspace }) {
-  const text = detailText(workspace, useNow(30_000));
-  return text ? <div className="truncate text-muted text-sm">{text}</div> : null;
-}
-
-function detailText(workspace: Workspace, now: number): string | undefined {
-  const { latest_build: build, deleting_at: deletingAt, dormant_at: dormantAt } = workspace;
-  const { pending_reason: reason } = build.job;
-  if (build.status === 'pending' && reason) {
-    if (reason.reason === 'starting') return undefined;
-    return reason.reason === 'provisioners_busy'
-      ? `Queue: ${reason.queue_position} of ${reason.queue_size}`
-      : 'No daemon takes it';
-  }
-  if (isActive(build.status)) return undefined;
-  if (dormantAt) return deletingAt ? `Deletion ${formatRelative(deletingAt, now)}` : undefined;
-  if (workspace.automatic_build_error) return 'An automatic build cannot begin';
-  if (build.status === 'running' && !isZeroTime(build.deadline)) return `Stops ${formatRelative(build.deadline!, now)}`;
-  if (build.status === 'stopped' && workspace.next_start_at) {
-    return `Starts ${formatRelative(workspace.next_start_at, now)}`;
-  }
-  return undefined;
+function StateDetail({ workspace }: { workspace: Workspace }) {
+  const text = stateDetail(workspace, useNow(30_000));
+  return text ? <div className="min-w-0 truncate text-muted text-sm">{text}</div> : null;
 }
 
 function LastUsed({ workspace }: { workspace: Workspace }) {
@@ -136,21 +123,34 @@ function LastUsed({ workspace }: { workspace: Workspace }) {
 function RowActions({
   workspace,
   onAction,
+  may,
 }: {
   workspace: Workspace;
   onAction: (workspace: Workspace, action: ActionName) => void;
+  may: WorkspacePermissions | undefined;
 }) {
   const agents = agentsOf(workspace.latest_build).filter(isReachable);
-  const [first] = agents;
   const apps = agents
-    .flatMap((agent) => agent.apps.filter((app) => !app.hidden).map((app) => ({ app, agent })))
+    .flatMap((agent) => agent.apps.map((app) => ({ app, agent })))
+    .filter(({ app }) => !app.hidden && (may?.apps || app.sharing_level !== 'owner'))
     .slice(0, MOST_APPS);
+  const first = may?.ssh ? agents[0] : undefined;
+  const [editor] = first ? editorsOf(first) : [];
+  const actions = actionsOf(workspace).filter((action) => isPermitted(action, may));
   return (
     <div className="flex items-center justify-end gap-0.5">
       <div className="hidden items-center gap-0.5 lg:flex">
         {apps.map(({ app, agent }) => (
           <AppLink key={app.id} app={app} workspace={workspace} agent={agent} iconOnly />
         ))}
+        {first && editor && (
+          <IconButton
+            icon={CodeXml}
+            size="sm"
+            label={`Open ${workspace.name} in ${EDITOR_NAMES[editor]}`}
+            onClick={() => makeChange(() => openEditor({ editor, workspace, agent: first }))}
+          />
+        )}
         {first?.display_apps.includes('web_terminal') && (
           <Link
             to={paths.terminal(workspace, first.name)}
@@ -165,41 +165,63 @@ function RowActions({
         )}
       </div>
       {first && <ConnectTrigger workspace={workspace} agent={first} />}
-      <ActionMenu workspace={workspace} onAction={onAction} />
+      <MainAction workspace={workspace} onAction={onAction} may={may} />
+      <Menu
+        trigger={
+          <IconButton
+            icon={Ellipsis}
+            size="sm"
+            label={`More actions for ${workspace.name}`}
+            disabled={actions.length === 0}
+          />
+        }
+      >
+        {actions.map((action) => (
+          <Fragment key={action}>
+            {action === 'delete' && actions.length > 1 && <MenuSeparator />}
+            <MenuItem
+              icon={ACTIONS[action].icon}
+              danger={action === 'delete'}
+              onSelect={() => onAction(workspace, action)}
+            >
+              {ACTIONS[action].name}
+            </MenuItem>
+          </Fragment>
+        ))}
+      </Menu>
     </div>
   );
 }
 
-/** What can be done with the workspace. */
-function ActionMenu({
+/**
+ * The most useful action, such as start or stop. While a build is under way, the button keeps its place and the focus, and
+ * does nothing: another action there would take a second click.
+ */
+function MainAction({
   workspace,
   onAction,
+  may,
 }: {
   workspace: Workspace;
   onAction: (workspace: Workspace, action: ActionName) => void;
+  may: WorkspacePermissions | undefined;
 }) {
-  const actions = actionsOf(workspace);
-  const button = {
-    icon: Ellipsis,
-    size: 'sm',
-    label: `More actions for ${workspace.name}`,
-    disabled: actions.length === 0,
-  } as const;
+  const action = mainActionOf(workspace);
+  const busy = isActive(workspace.latest_build.status) && may?.update === true;
+  if (!busy && !(action && isPermitted(action, may))) return <span className="size-7 shrink-0" />;
+  const name = action ? ACTIONS[action].name : workspaceLook(workspace).text;
+  const Icon = action && ACTIONS[action].icon;
   return (
-    <Menu trigger={<IconButton {...button} />}>
-      {actions.map((action) => (
-        <Fragment key={action}>
-          {action === 'delete' && <MenuSeparator />}
-          <MenuItem
-            icon={ACTIONS[action].icon}
-            danger={action === 'delete'}
-            onSelect={() => onAction(workspace, action)}
-          >
-            {ACTIONS[action].name}
-          </MenuItem>
-        </Fragment>
-      ))}
-    </Menu>
+    <button
+      type="button"
+      title={name}
+      aria-label={`${name}${action ? '' : ':'} ${workspace.name}`}
+      aria-disabled={busy || undefined}
+      className={buttonClass('ghost', 'sm', true)}
+      onClick={() => action && onAction(workspace, action)}
+    >
+      {Icon ? <Icon size={16} aria-hidden="true" /> : <Spinner />}
+    </button>
   );
 }
 

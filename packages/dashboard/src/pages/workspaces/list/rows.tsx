@@ -1,9 +1,9 @@
 import type { Workspace } from '@platform/contract';
 import { type ReactNode, useEffect } from 'react';
 import { Skeleton } from '../../../ui/states.tsx';
-import { useWindowRows } from '../../../ui/use-window-rows.ts';
+import { ROW_HEIGHT, useWindowRows } from '../../../ui/use-window-rows.ts';
 import { useDensity } from '../../../util/theme.ts';
-import { COLUMNS, ROW_HEIGHT } from './row.tsx';
+import { COLUMNS } from './row.tsx';
 import type { Rows } from './use-rows.ts';
 
 /** The rows of a list. Of a long one, only those in the window are rendered and fetched. */
@@ -43,14 +43,13 @@ export function RowList({ rows, children }: { rows: Rows; children: (workspace: 
 
 export function SkeletonRow() {
   return (
-    <div aria-hidden="true" className={`${COLUMNS} h-(--workspace-row) border-line border-b`}>
+    <div aria-hidden="true" className={`${COLUMNS} h-(--row) border-line border-b`}>
       <Skeleton className="size-4" />
       <div className="flex items-center gap-3">
-        <Skeleton className="size-[30px]" />
+        <Skeleton className="size-7" />
         <Skeleton className="w-40" />
       </div>
       <Skeleton className="hidden w-32 md:block" />
-      <Skeleton className="hidden w-20 md:block" />
       <Skeleton className="hidden w-16 lg:block" />
       <Skeleton className="w-12 justify-self-end" />
     </div>

@@ -1,4 +1,6 @@
 import type { Workspace } from '@platform/contract';
+import type { WorkspacePermissions } from '../../../api/permissions.ts';
+import { isPermitted } from '../actions.tsx';
 import { isActive } from '../status.ts';
 
 export type BulkAction = 'start' | 'stop' | 'update' | 'delete';
@@ -6,8 +8,17 @@ export type BulkAction = 'start' | 'stop' | 'update' | 'delete';
 /** What a bulk action does with one workspace: `skip` says why nothing happens. */
 export type Plan = { does: string } | { skip: string };
 
+/** What the person may do with a workspace. Undefined while it is not known: the server decides then. */
+export type MayOf = (workspace: Workspace) => WorkspacePermissions | undefined;
+
+export function mayOrder(action: BulkAction, workspace: Workspace, mayOf: MayOf): boolean {
+  const may = mayOf(workspace);
+  return may === undefined || isPermitted(action, may);
+}
+
 /** What will happen to a workspace, in words. */
-export function planOf(action: BulkAction, workspace: Workspace): Plan {
+export function planOf(action: BulkAction, workspace: Workspace, mayOf: MayOf): Plan {
+  if (!mayOrder(action, workspace, mayOf)) return { skip: 'You may not do this' };
   const { latest_build: build, outdated, dormant_at: dormant } = workspace;
   if (build.status === 'deleted') return { skip: 'Deleted already' };
   if (isActive(build.status)) return { skip: 'A build is under way' };
