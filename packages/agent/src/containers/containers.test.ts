@@ -65,6 +65,14 @@ test('ignores customizations of the wrong form', () => {
   }
 });
 
+test('ignores sharing levels that are names of JavaScript', () => {
+  for (const share of ['constructor', 'toString', '__proto__']) {
+    const coder = { apps: [{ slug: 'docs', share }] };
+    const { apps } = customizationsOf({ configuration: { customizations: { coder } } });
+    assert.deepEqual(apps, [{ slug: 'docs' }], share);
+  }
+});
+
 test('makes names of agents from names of folders', () => {
   const names = ['My Project_2', '--', 'Straße', `${'x'.repeat(55)}-y`, '.config'].map(safeName);
   assert.deepEqual(names, ['my-project-2', 'devcontainer', 'stra-e', 'x'.repeat(55), 'config']);

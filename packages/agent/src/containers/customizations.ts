@@ -92,7 +92,7 @@ function toApp(app: Values): SubAgentApp {
     ...flag('subdomain'),
     ...(Number.isInteger(order) ? { order: order as number } : {}),
     ...(openIn === 'tab' ? { openIn: CreateSubAgentRequest_App_OpenIn.TAB } : {}),
-    ...(typeof share === 'string' && share in SHARING ? { share: SHARING[share]! } : {}),
+    ...(typeof share === 'string' && Object.hasOwn(SHARING, share) ? { share: SHARING[share]! } : {}),
     ...(typeof check['url'] === 'string'
       ? { healthcheck: { url: check['url'], interval: whole(check['interval']), threshold: whole(check['threshold']) } }
       : {}),

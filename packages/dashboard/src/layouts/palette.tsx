@@ -279,7 +279,7 @@ function Group({ heading, children }: { heading: string; children: ReactNode }) 
   );
 }
 
-/** The workspace of the page behind the palette, with what the person may do with it. */
+/** The workspace of the page behind the palette, with its actions and its agent for this person. */
 function useWorkspaceHere() {
   const { pathname } = useLocation();
   const [, owner = '', name = ''] = /^\/@([^/]+)\/([^/.]+)/.exec(pathname) ?? [];

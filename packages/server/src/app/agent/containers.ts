@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkspaceAgentContainer, WorkspaceAgentListContainersResponse } from '@platform/contract';
 import { AppError, type ErrorCode } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
@@ -14,6 +15,10 @@ type Values = Record<string, unknown>;
 
 /** The longest line of an agent's answer, in UTF-16 units. */
 const LONGEST_LINE = 1024 * 1024;
+/** The pause after a line of an agent that is followed. Meanwhile its stream is not read. */
+const PAUSE_MS = 100;
+/** The rest after a line, in times of the work that it made. */
+const REST = 9;
 const MOST_ITEMS = 200;
 const LONGEST_TEXT = 4_096;
 const TIMEOUT_MS = 40_000;
@@ -47,6 +52,27 @@ function parseLabel(text: string): [key: string, value: string] {
   });
 }
 
+/**
+ * Until when the lines of an owner's agents wait, by owner, as `performance.now()`. Lines are parsed where all requests
+ * are, so each is followed by a rest nine times as long.
+ */
+const restUntil = new Map<string, number>();
+
+async function checkedInTurn(ownerId: string, line: string): Promise<string> {
+  for (;;) {
+    const left = (restUntil.get(ownerId) ?? 0) - performance.now();
+    if (left <= 0) break;
+    await delay(left, undefined, { ref: false });
+  }
+  const from = performance.now();
+  try {
+    return JSON.stringify(checkedList(JSON.parse(line)));
+  } finally {
+    const now = performance.now();
+    restUntil.set(ownerId, now + REST * (now - from));
+  }
+}
+
 /** Follows the containers of a workspace: the list now, and again after each change, until the agent disconnects. */
 export async function containersSource(agent: AgentIdentity, open: OpenService): Promise<Source> {
   const stream = await open({ service: 'containers', watch: true });
@@ -56,8 +82,9 @@ export async function containersSource(agent: AgentIdentity, open: OpenService):
   void (async () => {
     try {
       for await (const line of lines(stream)) {
-        newest = JSON.stringify(checkedList(line));
+        newest = await checkedInTurn(agent.owner_id, line);
         wakeUp();
+        await delay(PAUSE_MS, undefined, { ref: false });
       }
     } catch {
       // the agent is gone, or what it sends is not a list
@@ -98,13 +125,13 @@ export async function changeDevcontainer(
   throw new AppError(known, text(message) || 'The agent rejected the change of the dev container.');
 }
 
-/** Yields the lines of an agent's answer, parsed. Throws if one is too long or not JSON. */
-async function* lines(stream: Readable): AsyncGenerator<unknown> {
+/** Yields the lines of an agent's answer. Throws if one is too long. */
+async function* lines(stream: Readable): AsyncGenerator<string> {
   let rest = '';
   for await (const part of stream.setEncoding('utf8') as AsyncIterable<string>) {
     rest += part;
     for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
-      yield JSON.parse(rest.slice(0, end));
+      yield rest.slice(0, end);
       rest = rest.slice(end + 1);
     }
     if (rest.length > LONGEST_LINE) throw new Error('the line is too long');
@@ -114,7 +141,7 @@ async function* lines(stream: Readable): AsyncGenerator<unknown> {
 async function firstLine(stream: Readable): Promise<unknown> {
   const timer = setTimeout(() => stream.destroy(new Error('no answer')), TIMEOUT_MS);
   try {
-    for await (const line of lines(stream)) return line;
+    for await (const line of lines(stream)) return JSON.parse(line);
     throw new Error('the answer is empty');
   } catch (cause) {
     throw new AppError('unavailable', 'The agent of this workspace did not report its containers.', { cause });
