@@ -205,6 +205,7 @@ test('entitles every feature, and enables only those that exist', async () => {
     'template_rbac',
     'user_role_management',
     'workspace_batch_actions',
+    'workspace_external_agent',
     'workspace_prebuilds',
   ]);
 });

@@ -324,6 +324,7 @@ const cases: Case[] = [
       const checksum = `h1:${fileHash.toString('base64')}`;
       const version = create(FrozenVersionSchema, {
         id: 'a'.repeat(64),
+        platform: 'linux_amd64',
         packages: [{ address: 'host/acme/thing', version: '1.0.0', checksum, fileHash }],
       });
       const kept = keepFrozen(server.services, job, version).then(

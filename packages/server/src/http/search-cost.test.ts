@@ -41,6 +41,7 @@ const VALUES: Readonly<Record<string, string>> = {
   favorite: 'false',
   shared: 'false',
   'has-ai-task': 'false',
+  has_external_agent: 'false',
   healthy: 'false',
   last_used_before: DATE,
   last_used_after: DATE,
@@ -55,7 +56,16 @@ const VALUES: Readonly<Record<string, string>> = {
 const LISTS: Readonly<Record<string, readonly string[]>> = {
   '/workspaces': [
     ...['owner', 'name', 'template', 'status', 'has-agent', 'dormant', 'deleted', 'outdated', 'organization', 'id'],
-    ...['last_used_before', 'last_used_after', 'favorite', 'param', 'shared', 'has-ai-task', 'healthy'],
+    ...[
+      'last_used_before',
+      'last_used_after',
+      'favorite',
+      'param',
+      'shared',
+      'has-ai-task',
+      'has_external_agent',
+      'healthy',
+    ],
   ],
   '/users': [
     ...['search', 'name', 'status', 'role', 'login_type', 'last_seen_before', 'last_seen_after'],
