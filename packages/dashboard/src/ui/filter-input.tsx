@@ -3,7 +3,7 @@ import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState 
 import { IconButton } from './button.tsx';
 import { cx } from './classes.ts';
 import { Input } from './field.tsx';
-import { filterTerm, replaceToken, tokenAt, withoutOpenTerms } from './filter-tokens.ts';
+import { filterTerm, replaceToken, tokenAt, withoutOpenTerm } from './filter-tokens.ts';
 import { OptionList, useOptionList } from './option-list.tsx';
 
 /** A value that a key may have. */
@@ -59,15 +59,16 @@ export function FilterInput({
     setText(value);
   }, [value]);
   const apply = (next: string) => {
-    // a term that is being written must not empty the list
-    const ready = withoutOpenTerms(next);
-    applied.current = ready;
-    if (ready !== value.trim()) onChange(ready);
+    applied.current = next;
+    onChange(next.trim());
   };
   // biome-ignore lint/correctness/useExhaustiveDependencies: only typing starts the timer
   useEffect(() => {
     if (text === applied.current) return;
-    const timer = setTimeout(() => apply(text), APPLY_MS);
+    // a term that is being written must not empty the list
+    const ready = withoutOpenTerm(text, cursor);
+    if (ready.trim() === applied.current.trim()) return;
+    const timer = setTimeout(() => apply(ready), APPLY_MS);
     return () => clearTimeout(timer);
   }, [text]);
   useEffect(() => {

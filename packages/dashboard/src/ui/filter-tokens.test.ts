@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { filterTerm, filterValue, replaceToken, tokenAt, withFilterValue, withoutOpenTerms } from './filter-tokens.ts';
+import { filterTerm, filterValue, replaceToken, tokenAt, withFilterValue, withoutOpenTerm } from './filter-tokens.ts';
 
 test('finds the term at the cursor', () => {
   const text = 'owner:me template:"go service" dev';
@@ -29,11 +29,13 @@ test('quotes values with spaces and reads them back', () => {
   assert.equal(filterValue('owner:me', 'status'), undefined);
 });
 
-test('leaves out terms that have no value yet', () => {
-  assert.equal(withoutOpenTerms('owner:me status:'), 'owner:me');
-  assert.equal(withoutOpenTerms('status: dev'), 'dev');
-  assert.equal(withoutOpenTerms('name:"'), '');
-  assert.equal(withoutOpenTerms('owner:me template:"go service" dev'), 'owner:me template:"go service" dev');
+test('leaves out the term that is being written', () => {
+  assert.equal(withoutOpenTerm('owner:me status:', 16), 'owner:me');
+  assert.equal(withoutOpenTerm('owner:me status: dev', 16), 'owner:me dev');
+  assert.equal(withoutOpenTerm('name:"', 6), '');
+  // the server says what is wrong with a term that stays like that
+  assert.equal(withoutOpenTerm('status: dev', 11), 'status: dev');
+  assert.equal(withoutOpenTerm('owner:me template:"go service" dev', 8), 'owner:me template:"go service" dev');
 });
 
 test('writes, replaces and removes the term of a key', () => {

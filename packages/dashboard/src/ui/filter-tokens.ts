@@ -39,11 +39,13 @@ export const filterTerm = (key: string, value: string): string =>
 /** The terms of a search text. Quoted values may contain spaces, and the last quote may be missing. */
 const termsOf = (text: string): string[] => text.match(/(?:[^\s"]+|"[^"]*"?)+/g) ?? [];
 
-/** A search text without the terms that have no value yet, such as `status:`: they are being written. */
-export const withoutOpenTerms = (text: string): string =>
-  termsOf(text)
-    .filter((term) => !/^[^:"]+:"*$/.test(term))
-    .join(' ');
+/** A search text without the term at the cursor if that has no value yet, such as `status:`: it is being written. */
+export function withoutOpenTerm(text: string, cursor: number): string {
+  const { start, end } = tokenAt(text, cursor);
+  return /^[^:"]+:"?$/.test(text.slice(start, end))
+    ? `${text.slice(0, start).trimEnd()} ${text.slice(end).trim()}`.trim()
+    : text;
+}
 
 /** A search text in which a key has this value, or none. */
 export function withFilterValue(text: string, key: string, value: string | undefined): string {

@@ -25,7 +25,7 @@ export function stateDetail(workspace: Workspace, now: number): string | undefin
     if (look.tone === 'busy') return 'Waits for its agent';
     const unhealthy = workspace.health.healthy ? undefined : unhealthyReason(workspace, now);
     if (unhealthy) return unhealthy;
-    return isZeroTime(build.deadline) ? since('Up since', endedAt) : since('Stops', build.deadline);
+    return isZeroTime(build.deadline) ? since('Started', endedAt) : since('Stops', build.deadline);
   }
   if (build.status === 'stopped' && workspace.next_start_at) return since('Starts', workspace.next_start_at);
   return since(build.status === 'canceled' ? 'Canceled' : 'Stopped', endedAt);

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { buildEnds, commandTemplate, createWorkspace, ensureExecutable, eventually, makeTemplate } from '../harness.ts';
+import { localExample } from '../local.ts';
+import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
+import { useSite } from './site.ts';
+
+const site = useSite(async (server) => {
+  await ensureExecutable();
+  const plain = await makeTemplate(server, 'plain', commandTemplate('echo made'));
+  const local = await makeTemplate(server, 'local', localExample());
+  for (const [template, name] of [
+    [plain, 'alpha'],
+    [local, 'beta'],
+  ] as const) {
+    const made = await createWorkspace(server, template, name);
+    await buildEnds(server, made.latest_build.id);
+  }
+});
+
+const row = (page: Page, name: string) => page.getByRole('listitem').filter({ hasText: name });
+
+const statusOf = async (name: string) =>
+  (await site.server.api<{ latest_build: { status: string } }>('GET', `/users/me/workspace/${name}`)).body.latest_build
+    .status;
+
+test('a row has its main action and an editor in one click, and says what is going on', needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/workspaces');
+  const alpha = row(page, 'alpha');
+  await alpha.getByText('Waits for its agent').filter({ visible: true }).waitFor();
+  await row(page, 'beta')
+    .getByText(/^Started/)
+    .filter({ visible: true })
+    .waitFor({ timeout: 30_000 });
+  assert.equal((await alpha.boundingBox())?.height, 52);
+  assert.doesNotMatch(await alpha.innerText(), /version-/);
+  await row(page, 'beta').getByRole('button', { name: 'Open beta in VS Code' }).waitFor();
+  await alpha.getByRole('button', { name: 'Stop alpha' }).click();
+  await page.getByRole('status').filter({ hasText: 'Stopping admin/alpha' }).waitFor();
+  await alpha.getByRole('button', { name: 'Start alpha' }).click({ timeout: 30_000 });
+  await eventually('it runs again', async () => (await statusOf('alpha')) === 'running');
+  await assertAccessible(page);
+  await keepScreenshots(page, 'workspace-list');
+  assert.deepEqual(errors, []);
+});
+
+test('a term that is being written filters nothing, and menus write terms', needsBrowser, async (t) => {
+  const { page } = await site.open(t, '/workspaces');
+  await row(page, 'alpha').waitFor();
+  const search = page.getByRole('combobox', { name: 'Search workspaces' });
+  await search.press('End');
+  await search.pressSequentially(' status:');
+  await page.getByRole('option', { name: /status:unhealthy/ }).waitFor();
+  await search.pressSequentially('failed');
+  await page.waitForURL(/filter=owner%3Ame(\+|%20)status%3Afailed/);
+  const requests = await page.evaluate<string[]>(
+    `performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => /workspaces\\?.*status%3A(&|$)/.test(name))`,
+  );
+  assert.deepEqual(requests, [], 'no search for a status without a value');
+  await row(page, 'alpha').waitFor({ state: 'detached' });
+
+  await page.getByRole('button', { name: 'failed (Status)' }).click();
+  await page.getByRole('menuitem', { name: 'running' }).click();
+  await page.waitForURL(/status%3Arunning/);
+  await row(page, 'alpha').waitFor();
+  await page.getByRole('button', { name: 'Template', exact: true }).click();
+  await page.getByRole('menuitem', { name: /^local/ }).click();
+  await row(page, 'alpha').waitFor({ state: 'detached' });
+  await row(page, 'beta').waitFor();
+  assert.equal((await search.inputValue()).trim(), 'owner:me status:running template:local');
+});
+
+test('the palette offers the actions of the workspace behind it', needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/@admin/beta');
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  await page.keyboard.press('Control+k');
+  const palette = page.getByRole('dialog', { name: 'Search and commands' });
+  await palette.getByRole('option', { name: 'Open a terminal' }).waitFor();
+  await palette.getByRole('option', { name: 'Delete', exact: true }).click();
+  const asked = page.getByRole('dialog', { name: /Delete/ });
+  await asked.waitFor();
+  await asked.getByRole('button', { name: 'Cancel' }).click();
+  await asked.waitFor({ state: 'detached' });
+  await page.keyboard.press('Control+k');
+  await palette.getByRole('option', { name: 'Stop', exact: true }).click();
+  await palette.waitFor({ state: 'detached' });
+  await eventually('it stops', async () => (await statusOf('beta')) === 'stopped');
+  assert.deepEqual(errors, []);
+});
