@@ -19,7 +19,7 @@ test('a change appears in each of eight tabs without a reload', needsBrowser, as
   while (pages.length < TABS) pages.push(await context.newPage());
   for (const tab of pages) {
     await tab.goto('/workspaces');
-    await tab.getByRole('heading', { name: 'Workspaces' }).waitFor();
+    await tab.getByRole('heading', { name: 'Workspaces', exact: true }).waitFor();
   }
   const [{ id, latest_build }] = await Promise.all([
     createWorkspace(site.server, templateId, 'shared'),
@@ -32,7 +32,9 @@ test('a change appears in each of eight tabs without a reload', needsBrowser, as
   await buildEnds(site.server, stop.body.id);
   const since = performance.now();
   await Promise.all(
-    pages.map((tab) => tab.getByRole('listitem').getByText('Stopped').filter({ visible: true }).waitFor()),
+    pages.map((tab) =>
+      tab.getByRole('listitem').getByText('Stopped', { exact: true }).filter({ visible: true }).waitFor(),
+    ),
   );
   assert.ok(performance.now() - since < 10_000, `took ${Math.round(performance.now() - since)} ms`);
   assert.deepEqual(errors, []);
