@@ -65,7 +65,7 @@ test('shows a dormant workspace, when it is deleted, and activates it', needsBro
   const dormant = await site.server.api('PUT', `/workspaces/${workspace.id}/dormant`, { dormant: true });
   assert.equal(dormant.status, 200);
   const { page } = await site.open(t, '/workspaces?filter=dormant:true');
-  await page.getByText('Deletion in 2 weeks').waitFor();
+  await page.getByText('Deletion in 2 weeks').filter({ visible: true }).waitFor();
   await keepScreenshots(page, 'workspaces-dormant');
   await page.goto('/@admin/ledger');
   await page.getByText('nobody can start or enter it').waitFor();
