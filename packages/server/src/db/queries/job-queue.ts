@@ -41,6 +41,9 @@ export type NewJob = Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | '
     provisioner?: string;
   };
 
+/** The most jobs whose tags are compared with those of a new one. A person has no more pending ones by default. */
+const MAX_COMPARED = 200;
+
 /**
  * Adds a job to the queue. Users take turns. Each further job of a user that the same daemon may take goes a round later
  * than the one before, so that a person with one job does not wait for another person's hundred, in however many tag
@@ -68,10 +71,13 @@ export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<O
         JOIN provisioner_jobs imported ON imported.id = v.job_id WHERE v.id = ${job.template_version_id ?? null}),
         ${job.provisioner ?? 'terraform'}),
       (SELECT required_version FROM ${required}), (SELECT terraform_range FROM ${required}), ${job.background ?? false}, greatest(0,
-        (SELECT max(turn) + 1 FROM provisioner_jobs
-          WHERE ${shared} AND ${db.unsafe(PENDING)} AND initiator_id = ${job.initiator_id}),
+        (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
+        (SELECT max(turn) + 1 FROM (SELECT * FROM provisioner_jobs WHERE organization_id = ${organizationId}
+          AND ${db.unsafe(PENDING)} AND initiator_id = ${job.initiator_id} LIMIT ${MAX_COMPARED}) pending WHERE ${shared}),
         (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
-        (SELECT max(turn) FROM provisioner_jobs WHERE ${shared} AND started_at IS NOT NULL AND completed_at IS NULL)))
+        (SELECT max(turn) FROM provisioner_jobs WHERE ${kind} AND started_at IS NOT NULL AND completed_at IS NULL),
+        (SELECT max(turn) FROM (SELECT * FROM provisioner_jobs WHERE organization_id = ${organizationId}
+          AND started_at IS NOT NULL AND completed_at IS NULL LIMIT ${MAX_COMPARED}) running WHERE ${shared})))
     RETURNING *`;
   const [, [row]] = await together([lock, insert]);
   return row!;
