@@ -7,7 +7,7 @@ import {
   type BuildRow,
   buildById,
   buildParameters,
-  earlierParameters,
+  keptParameters,
   lastGoodParameters,
   latestBuild,
   type Transition,
@@ -138,8 +138,8 @@ export function usualVersion(
  * gets the earlier values of parameters that the last build did not have: one that a condition hid keeps its value.
  */
 export async function valuesBefore(tx: Tx, last: BuildRow, transition: Transition): Promise<NameValue[]> {
+  if (transition === 'start') return keptParameters(tx, last);
   const values = await buildParameters(tx, last.id);
-  if (transition === 'start') return [...values, ...(await earlierParameters(tx, last))];
   if (last.job_status === 'succeeded') return values;
   const good = await lastGoodParameters(tx, last.workspace_id);
   return values.map(({ name, value }) => ({ name, value: good.find((one) => one.name === name)?.value ?? value }));

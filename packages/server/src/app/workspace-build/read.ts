@@ -16,7 +16,7 @@ import {
   buildByNumber,
   buildNumberOf,
   buildParameters,
-  earlierParameters,
+  keptParameters,
   latestBuild,
   listBuilds,
   parameterOfBuilds,
@@ -85,10 +85,7 @@ async function numberOf({ sql }: Ctx, workspaceId: string, id: string): Promise<
 /** `earlier`: whether to add the values of earlier builds for parameters that this build does not have. */
 export async function getBuildParameters(ctx: Ctx, id: string, earlier = false): Promise<NameValue[]> {
   const build = await findBuild(ctx, id);
-  const values = [
-    ...(await buildParameters(ctx.sql, build.id)),
-    ...(earlier ? await earlierParameters(ctx.sql, build) : []),
-  ];
+  const values = earlier ? await keptParameters(ctx.sql, build) : await buildParameters(ctx.sql, build.id);
   return values.map(({ name, value }) => ({ name, value }));
 }
 

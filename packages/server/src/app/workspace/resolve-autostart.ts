@@ -1,6 +1,6 @@
 import type { ResolveAutostartResponse } from '@platform/contract';
 import { isAppError } from '@platform/kit';
-import { buildParameters, earlierParameters, latestBuild } from '../../db/queries/builds.ts';
+import { keptParameters, latestBuild } from '../../db/queries/builds.ts';
 import type { Ctx } from '../context.ts';
 import { withAnswers } from '../work/answers.ts';
 import { buildValues } from '../workspace-build/values.ts';
@@ -13,7 +13,7 @@ export async function resolveAutostart(ctx: Ctx, id: string): Promise<ResolveAut
   const updates = workspace.automatic_updates === 'always' || workspace.require_active_version;
   if (!updates || build!.template_version_id === workspace.template_active_version_id)
     return { parameter_mismatch: false };
-  const last = [...(await buildParameters(ctx.sql, build!.id)), ...(await earlierParameters(ctx.sql, build!))];
+  const last = await keptParameters(ctx.sql, build!);
   const choice = {
     versionId: workspace.template_active_version_id,
     ownerId: workspace.owner_id,

@@ -106,19 +106,21 @@ export async function buildParameters(db: Db, buildId: string): Promise<BuildPar
     SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId} ORDER BY name`;
 }
 
-/** The most builds before another in which to look for values. */
+/** The maximum number of earlier builds in which to look for values. */
 const MAX_EARLIER_BUILDS = 500;
 
-/** The values of a workspace's earlier builds for parameters that this build does not have, each from the newest such build. */
-export async function earlierParameters(
+/**
+ * The values that a start after this build keeps: those of the build, and for parameters that it does not have, those of
+ * the newest earlier build that has one.
+ */
+export async function keptParameters(
   db: Db,
-  { id, workspace_id: workspaceId, build_number: number }: Pick<BuildRow, 'id' | 'workspace_id' | 'build_number'>,
+  { workspace_id: workspaceId, build_number: number }: Pick<BuildRow, 'workspace_id' | 'build_number'>,
 ): Promise<BuildParameter[]> {
   return db<BuildParameter[]>`
     SELECT DISTINCT ON (p.name) p.name, p.value
     FROM workspace_builds b JOIN workspace_build_parameters p ON p.workspace_build_id = b.id
-    WHERE b.workspace_id = ${workspaceId} AND b.build_number < ${number} AND b.build_number >= ${number - MAX_EARLIER_BUILDS}
-      AND p.name NOT IN (SELECT name FROM workspace_build_parameters WHERE workspace_build_id = ${id})
+    WHERE b.workspace_id = ${workspaceId} AND b.build_number BETWEEN ${number - MAX_EARLIER_BUILDS} AND ${number}
     ORDER BY p.name, b.build_number DESC`;
 }
 
