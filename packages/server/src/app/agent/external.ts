@@ -4,9 +4,6 @@ import { externalAgents } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
 import { findWorkspace } from '../workspace/find.ts';
 
-/** The resource in a template that stands for a machine that the template does not create. */
-export const EXTERNAL_AGENT = 'coder_external_agent';
-
 /**
  * The token of an agent that a person starts, and the command for it. The token acts as the agent, so only people who may
  * connect to the workspace get it.

@@ -2,7 +2,7 @@ import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@platfor
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import type { BuildRow } from '../../db/queries/builds.ts';
-import { EXTERNAL_AGENT } from '../agent/external.ts';
+import { EXTERNAL_AGENT } from '../../db/queries/resources.ts';
 import type { Ctx } from '../context.ts';
 import { jobsById } from '../job/convert.ts';
 import { convertRows } from '../rows.ts';

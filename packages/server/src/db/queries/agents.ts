@@ -4,6 +4,7 @@ import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow } from './jobs.ts';
+import { EXTERNAL_AGENT } from './resources.ts';
 import type { WorkspaceRow } from './workspaces.ts';
 
 export interface AgentRow {
@@ -108,7 +109,7 @@ export async function externalAgents(
   return db`SELECT a.name, a.auth_token, a.auth_instance_id, a.operating_system, a.architecture
     FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
     JOIN workspace_builds b ON b.job_id = r.job_id
-    WHERE b.workspace_id = ${id} AND r.type = 'coder_external_agent' AND NOT a.deleted
+    WHERE b.workspace_id = ${id} AND r.type = ${EXTERNAL_AGENT} AND NOT a.deleted
       AND b.build_number = (SELECT max(n.build_number) FROM workspace_builds n WHERE n.workspace_id = ${id})`;
 }
 

@@ -32,6 +32,13 @@ export async function resourcesMade(db: Db, jobIds: string[], transition?: 'star
     ${transition ? db`AND transition = ${transition}` : db``} ORDER BY type, name`;
 }
 
+/** The resource in a template that stands for a machine that the template does not create. */
+export const EXTERNAL_AGENT = 'coder_external_agent';
+
+/** Whether the job of a version `v` or a build `b` made an external agent. */
+export const hasExternalAgent = (db: Db, of: 'v' | 'b') => db`EXISTS (
+  SELECT FROM workspace_resources e WHERE e.job_id = ${db.unsafe(of)}.job_id AND e.type = ${EXTERNAL_AGENT})`;
+
 export interface NewResource {
   transition: Transition;
   type: string;

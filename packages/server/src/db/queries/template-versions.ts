@@ -1,6 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { JobStatus } from './jobs.ts';
+import { hasExternalAgent } from './resources.ts';
 import { lockTemplate, type TemplateRow } from './templates.ts';
 import type { OwnedVersion } from './version-contents.ts';
 
@@ -31,8 +32,7 @@ export interface VersionRow {
 /** Columns and tables of a `VersionRow`, up to WHERE. */
 const versionColumns = (db: Db) => db`
   v.*, c.username AS created_by_name, c.avatar_url AS created_by_avatar_url, j.job_status, t.user_acl, t.group_acl,
-  t.use_classic_parameter_flow, EXISTS (
-    SELECT FROM workspace_resources e WHERE e.job_id = v.job_id AND e.type = 'coder_external_agent') AS has_external_agent
+  t.use_classic_parameter_flow, ${hasExternalAgent(db, 'v')} AS has_external_agent
   FROM template_versions v JOIN users c ON c.id = v.created_by JOIN provisioner_jobs j ON j.id = v.job_id
   LEFT JOIN templates t ON t.id = v.template_id`;
 

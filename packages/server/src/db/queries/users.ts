@@ -285,8 +285,10 @@ export async function setLoginType(
     WHERE id = ${user.id}`;
 }
 
-/** Stores the hash of a code that sets a new password. It replaces an earlier one. */
-/** Stores a code, unless the account has one that expires later than `replaceable`. Returns whether it did. */
+/**
+ * Stores the hash of a code that sets a new password. It replaces an earlier one, unless that expires later than
+ * `replaceable`. Returns whether it did.
+ */
 export async function setPasscode(
   tx: Tx,
   _by: SystemTask,

@@ -3,6 +3,7 @@ import type { Db, Sql, Tx } from '../connect.ts';
 import { agentIsUnhealthy, agentStatus } from './agents.ts';
 import type { BuiltWorkspace } from './builds.ts';
 import type { Owned } from './job-ownership.ts';
+import { hasExternalAgent } from './resources.ts';
 import { ofSubAgent } from './sub-agents.ts';
 
 /** A workspace with the columns of its template, owner and organization that the API shows. */
@@ -227,10 +228,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
   if (search.shared) parts.push(db`false`);
   if (favorite !== undefined) parts.push(db`${isFavorite(db, search.viewerId)} = ${favorite}`);
   if (hasTask !== undefined) parts.push(db`coalesce(b.has_ai_task, false) = ${hasTask}`);
-  if (search.hasExternalAgent !== undefined)
-    parts.push(
-      db`EXISTS (SELECT FROM workspace_resources r WHERE r.job_id = b.job_id AND r.type = 'coder_external_agent') = ${search.hasExternalAgent}`,
-    );
+  if (search.hasExternalAgent !== undefined) parts.push(db`${hasExternalAgent(db, 'b')} = ${search.hasExternalAgent}`);
   if (before) parts.push(db`coalesce(w.last_used_at, '-infinity') <= ${before}`);
   if (after) parts.push(db`w.last_used_at >= ${after}`);
   // one condition for any number: with one for each, planning takes seconds and gigabytes
