@@ -15,6 +15,8 @@ interface Bench {
   /** With a statement timeout, like a server's. */
   sql: Sql;
   other: Sql;
+  /** One connection of `other`. It is released before the connections end, which would wait for it. */
+  reserve(): ReturnType<Sql['reserve']>;
   log: Logger;
   lines: string[];
 }
@@ -23,13 +25,20 @@ async function bench(t: TestContext): Promise<Bench> {
   const database = await freshDatabase();
   const sql = connect(database.url, { statementTimeoutMs: STATEMENT_TIMEOUT_MS });
   const other = connect(database.url, { max: 2, statementTimeoutMs: 2 * LOCK_TIMEOUT_MS });
+  const reserved: Awaited<ReturnType<Sql['reserve']>>[] = [];
   t.after(async () => {
+    for (const connection of reserved) connection.release();
     await Promise.all([sql.end({ timeout: 1 }), other.end({ timeout: 1 })]);
     await database.drop();
   });
   const lines: string[] = [];
   const log = createLogger({ level: 'info', sinks: [{ format: 'human', write: (line) => lines.push(line) }] });
-  return { sql, other, log, lines };
+  const reserve = async () => {
+    const connection = await other.reserve();
+    reserved.push(connection);
+    return connection;
+  };
+  return { sql, other, reserve, log, lines };
 }
 
 /** Brings a database to the schema before the newest migration. */
@@ -48,12 +57,11 @@ async function schemaOf(sql: Sql): Promise<number> {
 }
 
 test('a server waits for one that migrates for longer than any statement may run, and says so', async (t) => {
-  const { sql, other, log, lines } = await bench(t);
-  const first = await other.reserve();
+  const { sql, other, reserve, log, lines } = await bench(t);
+  const first = await reserve();
   const [lock] = await first<{ key: number }[]>`SELECT pg_advisory_lock(${0x636f6465}), 1 AS key`;
   assert.ok(lock);
   const second = migrate(sql, log);
-  t.after(() => first.release());
   const early = second.then(
     () => 'the migration ended without the lock',
     (err: Error) => err.message,
@@ -92,10 +100,9 @@ test('an error of the step itself ends the start', async (t) => {
 });
 
 test('requests of older servers pass while a step waits for a table that a transaction uses', async (t) => {
-  const { sql, other, log } = await bench(t);
+  const { sql, other, reserve, log } = await bench(t);
   await migrateToLast(other);
-  const busy = await other.reserve();
-  t.after(() => busy.release());
+  const busy = await reserve();
   await busy.unsafe('BEGIN; SELECT 1 FROM schema_migrations');
   await other.unsafe(`CREATE FUNCTION rebuild() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       LOCK TABLE users IN ACCESS EXCLUSIVE MODE;
