@@ -8,6 +8,7 @@ import type { Ctx } from '../context.ts';
 import type { Source } from '../follow.ts';
 import { isUuid } from '../ids.ts';
 import { NEVER } from '../time.ts';
+import { inTurn } from '../turns.ts';
 import { workspaceObject } from '../workspace/find.ts';
 
 type Devcontainer = WorkspaceAgentListContainersResponse['devcontainers'][number];
@@ -17,7 +18,10 @@ type Values = Record<string, unknown>;
 const LONGEST_LINE = 1024 * 1024;
 /** The pause after a line of an agent that is followed. Meanwhile its stream is not read. */
 const PAUSE_MS = 100;
-/** The rest after a line, in times of the work that it made. */
+/**
+ * The rest after a line, in times of the work that it made. The agents of one owner share it, because lines are parsed
+ * where all requests are served.
+ */
 const REST = 9;
 const MOST_ITEMS = 200;
 const LONGEST_TEXT = 4_096;
@@ -52,27 +56,6 @@ function parseLabel(text: string): [key: string, value: string] {
   });
 }
 
-/**
- * Until when the lines of an owner's agents wait, by owner, as `performance.now()`. Lines are parsed where all requests
- * are, so each is followed by a rest nine times as long.
- */
-const restUntil = new Map<string, number>();
-
-async function checkedInTurn(ownerId: string, line: string): Promise<string> {
-  for (;;) {
-    const left = (restUntil.get(ownerId) ?? 0) - performance.now();
-    if (left <= 0) break;
-    await delay(left, undefined, { ref: false });
-  }
-  const from = performance.now();
-  try {
-    return JSON.stringify(checkedList(JSON.parse(line)));
-  } finally {
-    const now = performance.now();
-    restUntil.set(ownerId, now + REST * (now - from));
-  }
-}
-
 /** Follows the containers of a workspace: the list now, and again after each change, until the agent disconnects. */
 export async function containersSource(agent: AgentIdentity, open: OpenService): Promise<Source> {
   const stream = await open({ service: 'containers', watch: true });
@@ -82,8 +65,15 @@ export async function containersSource(agent: AgentIdentity, open: OpenService):
   void (async () => {
     try {
       for await (const line of lines(stream)) {
-        newest = await checkedInTurn(agent.owner_id, line);
-        wakeUp();
+        await inTurn(`containers of ${agent.owner_id}`, async () => {
+          const from = performance.now();
+          try {
+            newest = JSON.stringify(checkedList(JSON.parse(line)));
+          } finally {
+            wakeUp();
+            await delay(REST * (performance.now() - from), undefined, { ref: false });
+          }
+        });
         await delay(PAUSE_MS, undefined, { ref: false });
       }
     } catch {
