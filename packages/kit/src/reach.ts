@@ -3,7 +3,8 @@ import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 const PROBE_MS = 10_000;
-const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
+/** Where root finds the programs of the system, whatever its own environment says. */
+export const SYSTEM_PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** A folder that other users cannot pass. */
 interface ClosedFolder {
@@ -42,7 +43,7 @@ export function whyUnreachable(
   // only root can change mounts
   const become = ['setpriv', '--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--', ...shell];
   const [file, ...args] = (within ? [...within, ...become] : shell) as [string, ...string[]];
-  const as = within ? { env: { PATH } } : { env: {}, uid, gid: uid };
+  const as = within ? { env: { PATH: SYSTEM_PATH } } : { env: {}, uid, gid: uid };
   const { status, error } = spawnSync(file, args, { cwd: '/', timeout: PROBE_MS, ...as });
   if (error) return `No process can run as their user: ${error.message}.`;
   if (status === 0) return undefined;

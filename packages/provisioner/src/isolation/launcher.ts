@@ -27,6 +27,7 @@ import {
 import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
+import { SYSTEM_PATH } from '@platform/kit/reach';
 import { processRef } from '../runner/process-ref.ts';
 import { moveEarlierHome } from './earlier-homes.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
@@ -36,8 +37,6 @@ import { emptyFolders } from './vacate.ts';
 
 const MAX_LINE = 8 << 20;
 const REQUEST_MS = 30_000;
-/** Where root finds the programs of the system. */
-const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
 
 /**
@@ -240,7 +239,12 @@ class Launcher {
   ): Promise<ChildProcess> {
     const entered = await this.#users.room(uid)?.enter(uid, program);
     if (!entered) return spawn(program.file, program.args, { ...spawned, env: program.env, uid, gid: uid, stdio });
-    const child = spawn(entered.file, entered.args, { ...spawned, cwd: '/', env: { PATH }, stdio: [...stdio, 'pipe'] });
+    const child = spawn(entered.file, entered.args, {
+      ...spawned,
+      cwd: '/',
+      env: { PATH: SYSTEM_PATH },
+      stdio: [...stdio, 'pipe'],
+    });
     giveEnvironment(child, entered);
     return child;
   }

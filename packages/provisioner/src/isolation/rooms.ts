@@ -12,10 +12,10 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, realpathSync,
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { AppError, ensureDirectorySync } from '@platform/kit';
+import { SYSTEM_PATH } from '@platform/kit/reach';
 
 /** The folders that everybody can write. */
 const PUBLIC = ['/tmp', '/var/tmp', '/dev/shm', '/dev/mqueue', '/run/lock'];
-const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const COMMAND_MS = 30_000;
 const UNSHARE = ['unshare', '--mount', '--ipc', '--propagation', 'private', '--'] as const;
 /** Binds each of `$1` to `$2`, `$3` to `$4`, … and lives until its standard input closes. */
@@ -71,12 +71,12 @@ export class Rooms {
     const args = [...UNSHARE.slice(1), '/bin/sh', '-c', OPEN, 'sh', this.#base, '/tmp'];
     const probe = spawnSync(UNSHARE[0], args, {
       cwd: '/',
-      env: { PATH },
+      env: { PATH: SYSTEM_PATH },
       input: '',
       timeout: COMMAND_MS,
       encoding: 'utf8',
     });
-    const entering = spawnSync('nsenter', ['--version'], { cwd: '/', env: { PATH }, timeout: COMMAND_MS });
+    const entering = spawnSync('nsenter', ['--version'], { cwd: '/', env: { PATH: SYSTEM_PATH }, timeout: COMMAND_MS });
     return probe.status === 0 && probe.stdout === 'ready\n' && entering.status === 0;
   }
 
@@ -152,7 +152,11 @@ export class Rooms {
     });
     return new Promise((resolve, reject) => {
       const args = [...UNSHARE.slice(1), '/bin/sh', '-c', OPEN, 'sh', ...binds];
-      const keeper = spawn(UNSHARE[0], args, { cwd: '/', env: { PATH }, stdio: ['pipe', 'pipe', 'ignore'] });
+      const keeper = spawn(UNSHARE[0], args, {
+        cwd: '/',
+        env: { PATH: SYSTEM_PATH },
+        stdio: ['pipe', 'pipe', 'ignore'],
+      });
       const fail = (why: string) => {
         keeper.kill('SIGKILL');
         reject(new AppError('unavailable', `Could not make private temporary folders for uid ${uid}: ${why}`));

@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { AppError, ensureDirectorySync, errorText, processesWith, type UidBlock } from '@platform/kit';
 import { createFile, replaceFile } from '@platform/kit/files';
+import { SYSTEM_PATH } from '@platform/kit/reach';
 import { type BuildUser, type OwnKey, SPARE_UIDS } from './protocol.ts';
 import { publicFolders, type Rooms } from './rooms.ts';
 import { emptyFolder, endProcesses, inRoom, onMachine, type RunAs, removeFrom, setuidFile } from './vacate.ts';
@@ -281,6 +282,6 @@ export class Users {
 }
 
 function run(program: string, args: string[]) {
-  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
+  const env = { PATH: SYSTEM_PATH };
   return spawnSync(program, args, { encoding: 'utf8', env, timeout: COMMAND_TIMEOUT_MS });
 }

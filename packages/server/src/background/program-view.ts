@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { closedFolder } from '@platform/kit/reach';
+import { closedFolder, SYSTEM_PATH } from '@platform/kit/reach';
 
 /** The shell of the script has descriptors with one digit only. */
 const MAX_PATHS = 6;
@@ -10,7 +10,7 @@ const MAX_PATHS = 6;
  * listed.
  */
 const SCRIPT = `set -e
-own=$PATH; PATH=/usr/sbin:/usr/bin:/sbin:/bin; mask=$(umask); umask 066
+own=$PATH; PATH=${SYSTEM_PATH}; mask=$(umask); umask 066
 closed=$1; count=$2; shift 2
 n=0; for path; do [ $n -lt $count ] || break; n=$((n+1)); eval "exec $((n+2))<\\"\\$path\\""; done
 mount -t tmpfs -o mode=711,size=1m tmpfs "$closed"
