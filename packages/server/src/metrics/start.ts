@@ -5,7 +5,7 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Services } from '../app/context.ts';
 import type { OnDispatch } from '../app/notification/deliver.ts';
 import { type Address, listen } from '../config/listen.ts';
-import { createAgentMetrics } from './agent-metrics.ts';
+import { type AgentMetrics, createAgentMetrics } from './agent-metrics.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
@@ -65,13 +65,12 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     createInsightsGauges(registry, services.clock),
     createPrebuildGauges(services, registry),
   ];
+  let agentMetrics: AgentMetrics | undefined;
   if (config.prometheusCollectAgentStats) {
-    gauges.push(createAgentStats(registry, statsLabels(config.prometheusAggregateAgentStatsBy)));
+    const by = statsLabels(config.prometheusAggregateAgentStatsBy);
+    agentMetrics = createAgentMetrics(registry, services.clock, by);
+    gauges.push(createAgentStats(registry, by), agentMetrics);
   }
-  const agentMetrics = config.prometheusCollectAgentStats
-    ? createAgentMetrics(registry, services.clock, statsLabels(config.prometheusAggregateAgentStatsBy))
-    : undefined;
-  if (agentMetrics) gauges.push(agentMetrics);
   const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
   const stopCounting = createProviderMetrics(registry);
   const dispatched = createNotificationMetrics(registry);
