@@ -20,7 +20,7 @@ import {
   Sun,
 } from 'lucide-react';
 import { Dialog } from 'radix-ui';
-import { type ReactNode, useDeferredValue, useEffect, useState } from 'react';
+import { type ReactNode, useDeferredValue, useState } from 'react';
 import { organizationsQuery } from '../api/me.ts';
 import { useSitePermissions, workspacePermissions } from '../api/permissions.ts';
 import { apiQuery, makeChange } from '../api/query.ts';
@@ -50,16 +50,10 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
     go(to);
   };
   const here = useWorkspaceHere();
-  const actions = useWorkspaceActions();
   // an action that asks first has its dialog here
-  const [asks, setAsks] = useState(false);
-  useEffect(() => {
-    if (asks && !actions.asking) onClose();
-  }, [asks, actions.asking, onClose]);
+  const actions = useWorkspaceActions({ onClosed: onClose });
   const run = (workspace: Workspace, action: ActionName) => {
-    actions.run(workspace, action);
-    if (action === 'delete' || action === 'update') setAsks(true);
-    else onClose();
+    if (!actions.run(workspace, action)) onClose();
   };
   // the server's search knows words in names only, so it gets the longest one
   const word = text.split(/[\s/]+/).reduce((longest, each) => (each.length > longest.length ? each : longest), '');
@@ -73,7 +67,7 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
   const templates = useQuery(apiQuery('GET /templates', [{ kind: 'template' }])).data;
   const organizations = useQuery(organizationsQuery).data ?? [];
   const settings = ['account', 'appearance', 'schedule', 'security', 'notifications', 'ssh-keys', 'tokens'];
-  if (asks) return actions.dialogs;
+  if (actions.asking) return actions.dialogs;
   return (
     <Dialog.Root open onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>

@@ -38,7 +38,7 @@ export default function TaskPage() {
 
 function Task({ workspace }: { workspace: Workspace }) {
   const go = useGo();
-  const actions = useWorkspaceActions(() => go(paths.tasks()));
+  const actions = useWorkspaceActions({ onDeleted: () => go(paths.tasks()) });
   const may = useQuery(workspacePermissions(workspace)).data;
   const prompt = useQuery(buildParametersQuery(workspace.latest_build.id)).data?.find(
     ({ name }) => name === PROMPT_PARAMETER,

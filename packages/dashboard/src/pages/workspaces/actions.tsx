@@ -59,7 +59,8 @@ export async function act(
 }
 
 export interface WorkspaceActions {
-  run: (workspace: Workspace, action: ActionName) => void;
+  /** Returns whether a dialog asks first. */
+  run: (workspace: Workspace, action: ActionName) => boolean;
   /** The action under way. */
   pending: ActionName | undefined;
   /** Whether a dialog is open. */
@@ -69,7 +70,14 @@ export interface WorkspaceActions {
 }
 
 /** The actions on workspaces, with the dialogs that some of them open. */
-export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
+export function useWorkspaceActions({
+  onDeleted,
+  onClosed,
+}: {
+  onDeleted?: () => void;
+  /** A dialog has closed. */
+  onClosed?: () => void;
+} = {}): WorkspaceActions {
   const [asked, setAsked] = useState<{ workspace: Workspace; action: 'delete' | 'update' }>();
   const [pending, setPending] = useState<ActionName>();
   const change = useChange(
@@ -79,14 +87,21 @@ export function useWorkspaceActions(onDeleted?: () => void): WorkspaceActions {
     },
     { onSettled: () => setPending(undefined) },
   );
-  const close = () => setAsked(undefined);
+  const close = () => {
+    setAsked(undefined);
+    onClosed?.();
+  };
   return {
     pending,
     asking: asked !== undefined,
     run(workspace, action) {
-      if (action === 'delete' || action === 'update') setAsked({ workspace, action });
-      else if (action === 'stop') stopSoon(workspace);
+      if (action === 'delete' || action === 'update') {
+        setAsked({ workspace, action });
+        return true;
+      }
+      if (action === 'stop') stopSoon(workspace);
       else change.mutate({ workspace, action });
+      return false;
     },
     dialogs: (
       <Suspense>

@@ -19,16 +19,14 @@ const tagWords = (tags: Readonly<Record<string, string>>): string[] =>
     .filter(([name, value]) => !(name === 'scope' && value === 'organization') && !(name === 'owner' && value === ''))
     .map(([name, value]) => `${name}=${value}`);
 
-/** Why a build waits or has failed, who can change that, and how. */
-export function BuildProblems({
-  workspace,
-  build,
-  log,
-}: {
+interface ShownBuild {
   workspace: Workspace;
   build: WorkspaceBuild;
   log: BuildLogHandle;
-}) {
+}
+
+/** Why a build waits or has failed, who can change that, and how. */
+export function BuildProblems({ workspace, build, log }: ShownBuild) {
   const { job } = build;
   return (
     <>
@@ -147,15 +145,7 @@ function useLastError({ store }: BuildLogHandle) {
   }, [lines, count, state]);
 }
 
-function FailedProblem({
-  workspace,
-  build,
-  log,
-}: {
-  workspace: Workspace;
-  build: WorkspaceBuild;
-  log: BuildLogHandle;
-}) {
+function FailedProblem({ workspace, build, log }: ShownBuild) {
   const may = useOrganizationPermissions(workspace.organization_id);
   const { job } = build;
   const error = useLastError(log);
