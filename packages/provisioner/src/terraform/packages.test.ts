@@ -63,7 +63,7 @@ test('rejects a package with another content, and leaves nothing of it', async (
 test('stops unpacking a package beyond a number of bytes, also of zeros behind its files', async () => {
   const files = await tarOf({ 'terraform-provider-x': 'program' });
   const zeros = zstdCompressSync(Buffer.concat([files, Buffer.alloc(4 << 20)]));
-  const small = new PackageStore(join(root, 'small'), { mostBytes: 1 << 20 });
+  const small = new PackageStore(join(root, 'small'), { maxBytes: 1 << 20 });
   const expected = `h1:${Buffer.alloc(32).toString('base64')}`;
   await assert.rejects(small.unpack(piecesOf(zeros), expected, NAME), /it has more than 1048576 bytes/);
   await assert.rejects(small.unpack(piecesOf(zstdCompressSync(files)), expected, NAME), /has the checksum/);

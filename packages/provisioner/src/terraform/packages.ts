@@ -13,9 +13,9 @@ import tar from 'tar-stream';
 import { copyOwned } from '../isolation/tree.ts';
 import { localPath } from './archive.ts';
 
-/** The most bytes of the tar of a package, and the most files. */
-const MOST_UNPACKED = 4 * 2 ** 30;
-const MOST_FILES = 10_000;
+/** The maximum size of the tar of a package, in bytes, and the maximum number of its files. */
+const MAX_UNPACKED = 4 * 2 ** 30;
+const MAX_FILES = 10_000;
 
 /** The checksum of a package as Terraform's lock file has it, from the SHA-256 of each file. */
 export function packageChecksum(sums: ReadonlyMap<string, string>): string {
@@ -87,12 +87,12 @@ export async function packPackage(dir: string, to: string, most: number): Promis
 /** Stores packages below a folder. */
 export class PackageStore {
   readonly dir: string;
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
 
-  /** `mostBytes`: of the tar in an archive, whose zeros cost the sender nothing. */
-  constructor(dir: string, { mostBytes = MOST_UNPACKED }: { mostBytes?: number } = {}) {
+  /** `maxBytes`: of the tar in an archive, whose zeros cost the sender nothing. */
+  constructor(dir: string, { maxBytes = MAX_UNPACKED }: { maxBytes?: number } = {}) {
     this.dir = dir;
-    this.#mostBytes = mostBytes;
+    this.#maxBytes = maxBytes;
   }
 
   #place(checksum: string, name: string): string {
@@ -121,7 +121,7 @@ export class PackageStore {
   /** Stores an archive of `packPackage`. @throws AppError `invalid` if its content does not have the checksum. */
   async unpack(pieces: AsyncIterable<Uint8Array>, checksum: string, name: string): Promise<string> {
     return this.#store(name, async (partial) => {
-      const actual = await unpackInto(partial, pieces, this.#mostBytes);
+      const actual = await unpackInto(partial, pieces, this.#maxBytes);
       if (actual !== checksum)
         throw new AppError('invalid', `The package has the checksum ${actual}, not ${checksum}.`);
       return actual;
@@ -145,7 +145,7 @@ export class PackageStore {
 }
 
 /** Writes the files of an archive into a new folder. Returns their checksum. */
-async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>, mostBytes: number): Promise<string> {
+async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
   await mkdir(dir, { mode: 0o755 });
   const sums = new Map<string, string>();
   const extract = tar.extract();
@@ -153,8 +153,8 @@ async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>, mostBy
   const limited = async function* (unpacked: AsyncIterable<Buffer>) {
     for await (const part of unpacked) {
       total += part.length;
-      if (total > mostBytes)
-        throw new AppError('invalid', `The package cannot be unpacked: it has more than ${mostBytes} bytes.`);
+      if (total > maxBytes)
+        throw new AppError('invalid', `The package cannot be unpacked: it has more than ${maxBytes} bytes.`);
       yield part;
     }
   };
@@ -162,7 +162,7 @@ async function unpackInto(dir: string, pieces: AsyncIterable<Uint8Array>, mostBy
   fed.catch(() => {}); // the loop gets the error, too
   for await (const entry of extract) {
     const path = localPath(entry.header.name);
-    if (path === undefined || entry.header.type !== 'file' || sums.size >= MOST_FILES)
+    if (path === undefined || entry.header.type !== 'file' || sums.size >= MAX_FILES)
       throw new AppError('invalid', `The package cannot be unpacked: ${JSON.stringify(entry.header.name)}.`);
     await ensureDirectory(dirname(join(dir, path)), { mode: 0o755 });
     const hash = createHash('sha256');

@@ -3,12 +3,12 @@ import type { Sql } from '../db/connect.ts';
 import { readFigures } from '../db/queries/figures.ts';
 import { OTHER, tagsLabel } from './labels.ts';
 
-/** The most tag sets with their own series. */
-const MOST_SETS = 100;
+/** The maximum number of tag sets with their own series. */
+const MAX_SETS = 100;
 const JOB_STATUSES = ['pending', 'running', 'succeeded', 'canceling', 'canceled', 'failed'];
 const USER_STATUSES = ['active', 'dormant', 'suspended'];
 const BOUNDED =
-  `The ${MOST_SETS} largest tag sets have their own series. The others are summed for each organization under ` +
+  `The ${MAX_SETS} largest tag sets have their own series. The others are summed for each organization under ` +
   `tags="${OTHER}".`;
 const SHARED = 'For the whole deployment: each server reports the same value.';
 
@@ -32,7 +32,7 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
   );
   const matching = gauge(
     'coderd_provisioner_matching_idle',
-    `The number of idle daemons that may run a pending job with these tags. Only for the ${MOST_SETS} largest tag sets of pending jobs.`,
+    `The number of idle daemons that may run a pending job with these tags. Only for the ${MAX_SETS} largest tag sets of pending jobs.`,
     bySet,
   );
   const daemons = gauge(
@@ -60,7 +60,7 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
   return {
     forget,
     async read(sql) {
-      const { waiting, present, running, activeUsers, users: statuses, latest } = await readFigures(sql, MOST_SETS);
+      const { waiting, present, running, activeUsers, users: statuses, latest } = await readFigures(sql, MAX_SETS);
       forget();
       for (const { organization, tags, waits, seconds, idle } of waiting) {
         const labels = { organization, tags: tags ? tagsLabel(tags) : OTHER };

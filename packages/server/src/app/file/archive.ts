@@ -5,9 +5,9 @@ import tar from 'tar-stream';
 import { eachInZip, isLink, makeZip } from './zip.ts';
 
 /** The limits of an unpacked upload. */
-const MOST_FILES = 10_000;
-const MOST_BYTES = 100 * 1024 * 1024;
-const MOST_PATH = 1024;
+const MAX_FILES = 10_000;
+const MAX_BYTES = 100 * 1024 * 1024;
+const MAX_PATH = 1024;
 
 export interface Entry {
   /** Relative, with forward slashes. */
@@ -24,7 +24,7 @@ const tooLarge = () =>
 
 /** Rejects a path that leaves the folder it is unpacked into, or that is too long. */
 export function checkEntryPath(path: string): void {
-  if (path.length > MOST_PATH) throw invalid(`A path is longer than ${MOST_PATH} characters.`);
+  if (path.length > MAX_PATH) throw invalid(`A path is longer than ${MAX_PATH} characters.`);
   const parts = path.split(/[\\/]/);
   if (path === '' || path.startsWith('/') || /^[a-zA-Z]:/.test(path) || path.includes('\0') || parts.includes('..')) {
     throw invalid(`The path ${JSON.stringify(path)} leaves the archive's folder.`);
@@ -46,7 +46,7 @@ export async function readTar(data: Uint8Array, wanted: (path: string) => boolea
       const { name, type, size = 0, mode = 0o644 } = entry.header;
       checkEntryPath(name.replace(/\/$/, '').replace(/^\.\//, '') || '.');
       bytes += size;
-      if (bytes > MOST_BYTES || ++count > MOST_FILES) throw tooLarge();
+      if (bytes > MAX_BYTES || ++count > MAX_FILES) throw tooLarge();
       const path = name.replace(/^\.\//, '');
       if ((type === 'file' || type === 'contiguous-file') && wanted(path)) {
         const parts: Buffer[] = [];
@@ -91,8 +91,8 @@ export function readZip(zip: Uint8Array, links: Link[] = []): Entry[] {
       const { path, size } = entry;
       checkEntryPath(path.replace(/\/$/, ''));
       bytes += size;
-      if (bytes > MOST_BYTES || ++count > MOST_FILES) throw tooLarge();
-      if (isLink(entry)) links.push({ path, target: size <= MOST_PATH ? entry.read().toString() : '' });
+      if (bytes > MAX_BYTES || ++count > MAX_FILES) throw tooLarge();
+      if (isLink(entry)) links.push({ path, target: size <= MAX_PATH ? entry.read().toString() : '' });
       else if (!path.endsWith('/')) files.set(path, { path, data: entry.read(), mode: 0o644 });
     });
   } catch (err) {
