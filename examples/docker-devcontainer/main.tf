@@ -32,7 +32,7 @@ data "coder_parameter" "repository" {
 data "coder_parameter" "image" {
   name         = "image"
   display_name = "Image"
-  description  = "The container image of the workspace, with Docker, Git and npm. The dev container has an image of its own."
+  description  = "The container image of the workspace, with Docker, Git and npm. The dev container has its own image."
   default      = "codercom/enterprise-node:ubuntu"
   mutable      = true
 }

@@ -51,7 +51,7 @@ export function climbs(target: string): boolean {
 }
 
 /**
- * The path that an app receives, always below the path of its url. On a host of its own, an app's absolute links begin
+ * The path that an app receives, always below the path of its url. On its own host, an app's absolute links begin
  * with that path already.
  */
 export function targetPath({ kind }: Pick<AppAddress, 'kind'>, { path }: { path: string }, rest: string): string {

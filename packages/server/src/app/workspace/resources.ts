@@ -10,7 +10,7 @@ import type { Ctx } from '../context.ts';
 import { time } from '../time.ts';
 import { asksForToken } from '../workspace-app/external.ts';
 
-/** What the agents of a job depend on beside their rows: who sees them, where and when. */
+/** What the agents of a job depend on, apart from their rows: who sees them, where and when. */
 type Viewing = Pick<Ctx, 'actor' | 'accessUrl' | 'clock' | 'config'>;
 
 function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]> {

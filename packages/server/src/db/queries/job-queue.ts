@@ -41,7 +41,7 @@ export type NewJob = Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | '
     provisioner?: string;
   };
 
-/** The most jobs whose tags are compared with those of a new one. A person has no more pending ones by default. */
+/** The maximum number of jobs whose tags are compared with those of a new one. By default it is also a person's limit. */
 const MAX_COMPARED = 200;
 
 /**
@@ -49,7 +49,7 @@ const MAX_COMPARED = 200;
  * than the one before, so that a person with one job does not wait for another person's hundred, in however many tag
  * sets. A newcomer joins the current round, or the first pending one with the same tags. Concurrent transactions of one
  * person add their jobs with the same tags one after the other, since each must see the turns of the others. Those with
- * other tags run beside each other, so a few may get the same turn. The transaction that adds a job owns it until it commits.
+ * other tags run simultaneously, so a few may get the same turn. The transaction that adds a job owns it until it commits.
  */
 export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<Owned<JobRow>> {
   const organizationId = organizationOf(order);
