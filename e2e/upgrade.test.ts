@@ -20,8 +20,11 @@ interface Release {
   schema: number;
   /** The hash of its config directory, which is a part of paths in the state of builds. */
   place: string;
-  /** Where and under which user its workspaces have their homes. */
+  /** Where its workspaces have their homes: one user has all of them, or each owner has a user. */
   homes: 'one uid' | 'own uids';
+  /** With own uids: that of the workspaces' owner, and the first of the installation's. */
+  uid?: number;
+  firstUid?: number;
   tables: Record<string, object[]>;
 }
 
@@ -58,23 +61,42 @@ async function restore(url: string, { schema, tables }: Release): Promise<void> 
   }
 }
 
-/** The release's data, with paths of this installation. States are in the database as hexadecimal text. */
-function read(path: string, hash: string): Release {
+/** The release's data, with paths and uids of this installation. States are in the database as hexadecimal text. */
+function read(path: string, hash: string, configDir: string): Release {
   const hex = (text: string) => Buffer.from(text).toString('hex');
-  const text = readFileSync(path, 'utf8');
-  const { place } = JSON.parse(text) as Release;
-  return JSON.parse(text.replaceAll(place, hash).replaceAll(hex(place), hex(hash))) as Release;
+  let text = readFileSync(path, 'utf8');
+  const replace = (from: string, to: string) => {
+    text = text.replaceAll(from, to).replaceAll(hex(from), hex(to));
+  };
+  const { place, uid, firstUid } = JSON.parse(text) as Release;
+  replace(place, hash);
+  if (uid !== undefined) {
+    const { first } = JSON.parse(readFileSync(join(configDir, 'uids.json'), 'utf8')) as { first: number };
+    replace(`${uid}`, `${first + uid - firstUid!}`);
+  }
+  return JSON.parse(text) as Release;
+}
+
+/** Where the release keeps the homes of the owner, and the uid that they belong to. */
+function homesOf(base: string, { homes, uid, tables }: Release): { folder: string; uid: number } {
+  if (homes === 'one uid') return { folder: join(base, 'home/workspaces/admin'), uid: OLD_UID };
+  // the installation remembers whom it gave the uid to
+  const [workspace] = tables['workspaces'] as { template_id: string; owner_id: string }[];
+  const record = { key: `${workspace!.template_id} ${workspace!.owner_id}` };
+  mkdirSync(join(base, 'uids'), { recursive: true, mode: 0o700 });
+  writeFileSync(join(base, 'uids', `${uid}`), JSON.stringify(record), { mode: 0o600 });
+  return { folder: join(base, 'homes', `${uid}`, 'workspaces/admin'), uid: uid! };
 }
 
 /** A home with data and a running process in place of the agent, as the release leaves them. */
-function makeHome(t: TestContext, home: string): number {
+function makeHome(t: TestContext, home: string, uid: number): number {
   mkdirSync(home, { recursive: true });
   writeFileSync(join(home, 'notes.txt'), 'precious');
   let path = join(home, 'notes.txt');
-  for (let above = 0; above < 5; above++, path = dirname(path)) chownSync(path, OLD_UID, OLD_UID);
+  for (let above = 0; above < 5; above++, path = dirname(path)) chownSync(path, uid, uid);
   const agent = spawn('/bin/sleep', ['600'], {
-    uid: OLD_UID,
-    gid: OLD_UID,
+    uid,
+    gid: uid,
     cwd: home,
     env: { HOME: home },
     detached: true,
@@ -82,7 +104,7 @@ function makeHome(t: TestContext, home: string): number {
   });
   t.after(() => agent.kill('SIGKILL'));
   writeFileSync(join(home, '.agent.pid'), `${agent.pid}\n`);
-  chownSync(join(home, '.agent.pid'), OLD_UID, OLD_UID);
+  chownSync(join(home, '.agent.pid'), uid, uid);
   return agent.pid!;
 }
 
@@ -114,11 +136,11 @@ for (const path of RELEASES) {
     await ended;
     const hash = directoryHash(server.configDir);
     const base = join('/var/lib/coder/provisioners', hash);
-    const data = read(path, hash);
-    assert.equal(data.homes, 'one uid', 'makeHome has to learn about other homes');
+    const data = read(path, hash, server.configDir);
     await restore(server.databaseUrl!, data);
-    const homes = Object.fromEntries(NAMES.map((each) => [each, join(base, 'home/workspaces/admin', each)]));
-    const agents = Object.fromEntries(NAMES.map((each) => [each, makeHome(t, homes[each]!)]));
+    const { folder, uid } = homesOf(base, data);
+    const homes = Object.fromEntries(NAMES.map((each) => [each, join(folder, each)]));
+    const agents = Object.fromEntries(NAMES.map((each) => [each, makeHome(t, homes[each]!, uid)]));
 
     await server.restart();
     const { body } = await server.api<{ session_token: string }>('POST', '/users/login', PERSON);

@@ -1,14 +1,15 @@
 // `node scripts/upgrade-data.ts RELEASE CONFIG_DIR DATABASE_URL` writes e2e/upgrade/RELEASE.json, the data of a release for
 // the upgrade test. docs/recipes/add-a-release.md says how to make that data.
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect } from '../packages/server/src/db/connect.ts';
 import { directoryHash } from '../packages/server/src/postgres/place.ts';
 
-/** Logs, and what belongs to one installation or session. */
+/** Logs, private keys, and what belongs to one installation or session. */
 const LEFT_OUT = [
   'api_keys',
   'audit_logs',
+  'git_ssh_keys',
   'provisioner_job_logs',
   'provisioner_job_timings',
   'schema_migrations',
@@ -32,5 +33,9 @@ for (const { name } of names.filter((table) => !LEFT_OUT.includes(table.name))) 
   if (row!.rows !== null) tables[name] = JSON.parse(row!.rows) as object[];
 }
 await sql.end();
-const data = { release, schema: at!.schema, place: directoryHash(configDir), homes: 'own uids', tables };
+const place = directoryHash(configDir);
+const [uid] = readdirSync(join('/var/lib/coder/provisioners', place, 'uids'));
+const { first } = JSON.parse(readFileSync(join(configDir, 'uids.json'), 'utf8')) as { first: number };
+const homes = { homes: 'own uids', uid: Number(uid), firstUid: first };
+const data = { release, schema: at!.schema, place, ...homes, tables };
 writeFileSync(join(import.meta.dirname, '../e2e/upgrade', `${release}.json`), `${JSON.stringify(data, null, 2)}\n`);
