@@ -80,7 +80,7 @@ function read(path: string, hash: string, configDir: string): Release {
 /** Where the release keeps the homes of the owner, and the uid that they belong to. */
 function homesOf(base: string, { homes, uid, tables }: Release): { folder: string; uid: number } {
   if (homes === 'one uid') return { folder: join(base, 'home/workspaces/admin'), uid: OLD_UID };
-  // the record of whom the installation gave the uid
+  // the record of the uid
   const [workspace] = tables['workspaces'] as { template_id: string; owner_id: string }[];
   const record = { key: `${workspace!.template_id} ${workspace!.owner_id}` };
   mkdirSync(join(base, 'uids'), { recursive: true, mode: 0o700 });
