@@ -256,6 +256,19 @@ test('jobs of one person in many tag sets take turns with those of others at the
   const taken = [(await take())!.id, (await take())!.id];
   assert.ok(taken.includes(newcomer));
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+
+  // hundreds of jobs for other daemons hide none
+  for (const other of ['1', '2', '3', '4', '5'])
+    await sql`INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, tags)
+      SELECT gen_random_uuid(), ${organizationId}, ${ada!.id}, 'template_version_import', ${file!.id}, '{}',
+        ${sql.json({ ...UNTAGGED, other })} FROM generate_series(1, 250)`;
+  const turns: number[] = [];
+  for (const set of sets) turns.push(Number((await post(ada!, set)).turn));
+  assert.deepEqual(
+    turns.map((turn) => turn - turns[0]!),
+    [0, 1, 2, 3, 4, 5],
+  );
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
 test('a posted job wakes one group of daemons with equal tags, the one with the fewest tags', async () => {

@@ -1,5 +1,6 @@
 // Pending jobs.
 
+import type postgres from 'postgres';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
@@ -41,8 +42,20 @@ export type NewJob = Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | '
     provisioner?: string;
   };
 
-/** The maximum number of jobs whose tags are compared with those of a new one. By default it is also a person's limit. */
+/** The maximum number of tag sets that are compared with that of a new job. By default, a person has at most as many jobs. */
 const MAX_COMPARED = 200;
+
+/** The job of each tag set with the last turn, each found in an index, however many jobs have its tags. */
+function lastOfTagSets(db: Db, which: postgres.PendingQuery<postgres.Row[]>) {
+  const last = db`ORDER BY tags_hash DESC, turn DESC LIMIT 1`;
+  return db`(
+    WITH RECURSIVE sets AS (
+      (SELECT tags_hash, tags, turn FROM provisioner_jobs WHERE ${which} ${last})
+      UNION ALL
+      SELECT next.* FROM sets CROSS JOIN LATERAL (
+        SELECT tags_hash, tags, turn FROM provisioner_jobs WHERE ${which} AND tags_hash < sets.tags_hash ${last}) next)
+    SELECT tags, turn FROM sets LIMIT ${MAX_COMPARED}) last_of_tag_sets`;
+}
 
 /**
  * Adds a job to the queue. Users take turns. Each further job of a user that the same daemon may take goes a round later
@@ -54,12 +67,16 @@ const MAX_COMPARED = 200;
 export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<Owned<JobRow>> {
   const organizationId = organizationOf(order);
   const tags = db.json(job.tags);
+  const background = job.background ?? false;
   const kind = db`organization_id = ${organizationId} AND tags_hash = jsonb_hash_extended(${tags}, 0)
-    AND background = ${job.background ?? false}`;
+    AND background = ${background}`;
   const alike = db`${kind} AND ${db.unsafe(PENDING)}`;
   // one daemon may take both: one with the tags of both
-  const shared = db`organization_id = ${organizationId} AND background = ${job.background ?? false}
-    AND provisioner_tags_match(tags || ${tags}, tags) AND provisioner_tags_match(tags || ${tags}, ${tags})`;
+  const shared = db`provisioner_tags_match(tags || ${tags}, tags) AND provisioner_tags_match(tags || ${tags}, ${tags})`;
+  const mine = db`organization_id = ${organizationId} AND initiator_id = ${job.initiator_id} AND ${db.unsafe(PENDING)}
+    AND background = ${background}`;
+  const running = db`organization_id = ${organizationId} AND started_at IS NOT NULL AND completed_at IS NULL
+    AND background = ${background}`;
   const required = requirement(db, { fileId: job.file_id, versionId: job.template_version_id });
   const lock = db`SELECT pg_advisory_xact_lock(
     hashtextextended(${`turn:${organizationId}:${job.initiator_id}`}, jsonb_hash_extended(${tags}, 0)))`;
@@ -70,14 +87,12 @@ export async function insertJob(db: Db, order: JobOrder, job: NewJob): Promise<O
       ${db.json(job.input as never)}, ${tags}, coalesce((SELECT imported.provisioner FROM template_versions v
         JOIN provisioner_jobs imported ON imported.id = v.job_id WHERE v.id = ${job.template_version_id ?? null}),
         ${job.provisioner ?? 'terraform'}),
-      (SELECT required_version FROM ${required}), (SELECT terraform_range FROM ${required}), ${job.background ?? false}, greatest(0,
+      (SELECT required_version FROM ${required}), (SELECT terraform_range FROM ${required}), ${background}, greatest(0,
         (SELECT max(turn) + 1 FROM provisioner_jobs WHERE ${alike} AND initiator_id = ${job.initiator_id}),
-        (SELECT max(turn) + 1 FROM (SELECT * FROM provisioner_jobs WHERE organization_id = ${organizationId}
-          AND ${db.unsafe(PENDING)} AND initiator_id = ${job.initiator_id} LIMIT ${MAX_COMPARED}) pending WHERE ${shared}),
+        (SELECT max(turn) + 1 FROM ${lastOfTagSets(db, mine)} WHERE ${shared}),
         (SELECT min(turn) FROM provisioner_jobs WHERE ${alike}),
         (SELECT max(turn) FROM provisioner_jobs WHERE ${kind} AND started_at IS NOT NULL AND completed_at IS NULL),
-        (SELECT max(turn) FROM (SELECT * FROM provisioner_jobs WHERE organization_id = ${organizationId}
-          AND started_at IS NOT NULL AND completed_at IS NULL LIMIT ${MAX_COMPARED}) running WHERE ${shared})))
+        (SELECT max(turn) FROM ${lastOfTagSets(db, running)} WHERE ${shared})))
     RETURNING *`;
   const [, [row]] = await together([lock, insert]);
   return row!;
