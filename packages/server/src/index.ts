@@ -11,3 +11,4 @@ export { type DirectOptions, onDatabase } from './direct.ts';
 export type { FindBinary } from './http/binaries.ts';
 export { createDashboard, type Dashboard, dashboardFolder } from './http/dashboard/build.ts';
 export { type RunningServer, type ServerOptions, startServer } from './main.ts';
+export { bundledPostgresUrl, startBundledPostgres } from './postgres/bundled.ts';

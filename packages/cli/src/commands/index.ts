@@ -337,6 +337,14 @@ const administration: Nodes = {
         summary: "Bring the database to this version's schema and end",
         load: () => import('./daemons/server/migrate.ts'),
       },
+      'postgres-builtin-serve': {
+        summary: 'Run the bundled PostgreSQL without a server',
+        load: () => import('./daemons/server/postgres-builtin-serve.ts'),
+      },
+      'postgres-builtin-url': {
+        summary: 'Print the connection URL of the bundled PostgreSQL',
+        load: () => import('./daemons/server/postgres-builtin-url.ts'),
+      },
       'regenerate-vapid-keypair': {
         summary: 'Replace the key pair for web push in the database',
         load: () => import('./daemons/server/regenerate-vapid-keypair.ts'),

@@ -96,12 +96,31 @@ export async function useBundledPostgres(configDir: string, log: Logger): Promis
   return { url: urlOf(place, passwordOf(configDir, place)), stop: async () => {} };
 }
 
+/**
+ * The connection URL of the bundled database of a config directory, with its password, whether the database runs or not.
+ * @throws AppError `not_found` before a server has created the database
+ */
+export function bundledPostgresUrl(configDir: string): string {
+  if (!existsSync(join(baseFor(configDir), 'data', 'PG_VERSION')))
+    throw new AppError(
+      'not_found',
+      `The config directory ${configDir} has no bundled database. "coder server" creates it when it starts without CODER_PG_CONNECTION_URL.`,
+    );
+  const place = placeFor(configDir);
+  return urlOf(place, passwordOf(configDir, place));
+}
+
+const isRoot = () => process.getuid?.() === 0;
+
+function baseFor(configDir: string): string {
+  return isRoot() ? join('/var/lib/coder', directoryHash(configDir)) : join(configDir, 'postgres');
+}
+
 function placeFor(configDir: string): Place {
-  const isRoot = process.getuid?.() === 0;
   const hash = directoryHash(configDir);
-  const user = isRoot ? unprivilegedUser() : undefined;
-  const base = isRoot ? join('/var/lib/coder', hash) : join(configDir, 'postgres');
-  ensureDirectorySync(base, { mode: isRoot ? 0o755 : 0o700 });
+  const user = isRoot() ? unprivilegedUser() : undefined;
+  const base = baseFor(configDir);
+  ensureDirectorySync(base, { mode: user ? 0o755 : 0o700 });
   // the path of a Unix socket has room for about 100 bytes
   const inBase = join(base, 'run');
   const sockets = Buffer.byteLength(inBase) < 80 ? inBase : join('/tmp', `coder-pg-${hash}`);

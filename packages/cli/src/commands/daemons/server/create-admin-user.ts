@@ -12,7 +12,7 @@ const flags = {
     env: 'CODER_PASSWORD',
     description: 'Password of the user. Default: asks for it, or reads the standard input.',
   },
-  'raw-url': { type: 'bool', description: 'Print the ID of the user and nothing else.' },
+  'raw-url': { type: 'bool', description: 'Print the value and nothing else.' },
   'ssh-keygen-algorithm': {
     type: 'string',
     env: 'CODER_SSH_KEYGEN_ALGORITHM',

@@ -1,0 +1,16 @@
+import { command } from '../../../framework/definition.ts';
+import { print } from '../../../framework/io.ts';
+import { bundledFlags, showBundledUrl } from './bundled.ts';
+
+export default command(
+  {
+    flags: bundledFlags,
+    help:
+      'Prints a psql command for the bundled PostgreSQL of the config directory, with its password. The database runs while ' +
+      'a server or "coder server postgres-builtin-serve" does. As root, run the printed command as root as well.',
+  },
+  async (ctx, { flags }) => {
+    const { bundledPostgresUrl } = await import('@platform/server');
+    print(ctx.io, showBundledUrl(bundledPostgresUrl(ctx.configDir), flags));
+  },
+);
