@@ -52,3 +52,22 @@ test('list shows upstream’s words for the status, and JSON the status of the A
   const [one] = await json<{ latest_build: { status: string } }[]>('list');
   assert.equal(one!.latest_build.status, 'running');
 });
+
+test('list names workspaces whose agents have another version than the server, next to the rows', async (t) => {
+  const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
+  const dev = await startTestWorkspace(server, 'aged');
+  t.after(() => dev.stop());
+  const argv = ['list', '-c', 'workspace,status'];
+  await server.services.sql`UPDATE workspace_agents SET version = ''`;
+  const before = await invoke(argv, env);
+  assert.doesNotMatch(before.stderr, /Not the server's version/);
+  await server.services.sql`UPDATE workspace_agents SET version = 'v1.2.3' WHERE id = ${dev.agentId}`;
+  const { code, stdout, stderr } = await invoke(argv, env);
+  assert.equal(code, 0, stderr);
+  assert.equal(stdout, before.stdout, 'scripts read the rows');
+  assert.match(
+    stderr,
+    /^Not the server's version, v\S+: agents of admin\/aged \(v1\.2\.3\)\. Restart these workspaces to update their agents\.$/m,
+  );
+  assert.doesNotMatch((await invoke([...argv, '-o', 'json'], env)).stderr, /Not the server's version/);
+});

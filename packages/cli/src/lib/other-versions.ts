@@ -7,6 +7,9 @@ interface Versioned {
   version: string;
 }
 
+/** Maximum number of names in a note. After an upgrade of the server, everything in a list may have another version. */
+const MAX_NAMES = 10;
+
 /**
  * Names on stderr what runs another version than the server, which usually is an older one. Lists on stdout keep the
  * columns that scripts read. `advice` gets the names.
@@ -18,7 +21,10 @@ export function noteOthers(
   advice: (names: string) => string,
 ): void {
   const others = all.filter(({ version }) => version !== '' && version !== serverVersion);
-  if (others.length === 0) return;
-  const names = others.map(({ name, version }) => `${name} (${version})`).join(', ');
-  note(io, `Not the server's version, ${serverVersion}: ${advice(names)}`);
+  // two agents of a workspace have its name
+  const names = [...new Set(others.map(({ name, version }) => `${name} (${version})`))];
+  if (names.length === 0) return;
+  const more = names.length - MAX_NAMES;
+  const shown = names.slice(0, MAX_NAMES).join(', ') + (more > 0 ? ` and ${more} more` : '');
+  note(io, `Not the server's version, ${serverVersion}: ${advice(shown)}`);
 }

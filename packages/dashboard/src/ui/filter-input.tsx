@@ -3,7 +3,7 @@ import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState 
 import { IconButton } from './button.tsx';
 import { cx } from './classes.ts';
 import { Input } from './field.tsx';
-import { filterTerm, replaceToken, tokenAt, withoutOpenTerm } from './filter-tokens.ts';
+import { filterTerm, replaceToken, tokenAt, withoutOpenTerm, withoutTermAt } from './filter-tokens.ts';
 import { OptionList, useOptionList } from './option-list.tsx';
 
 /** A value that a key may have. */
@@ -65,11 +65,20 @@ export function FilterInput({
   // biome-ignore lint/correctness/useExhaustiveDependencies: only typing starts the timer
   useEffect(() => {
     if (text === applied.current) return;
-    // a term that is being written must not empty the list
-    const ready = withoutOpenTerm(text, cursor);
-    if (ready.trim() === applied.current.trim()) return;
-    const timer = setTimeout(() => apply(ready), APPLY_MS);
-    return () => clearTimeout(timer);
+    let current = true;
+    const timer = setTimeout(
+      () =>
+        void readyText(keys, text, cursor)
+          .catch(() => text) // the values cannot be asked for
+          .then((ready) => {
+            if (current && ready.trim() !== applied.current.trim()) apply(ready);
+          }),
+      APPLY_MS,
+    );
+    return () => {
+      current = false;
+      clearTimeout(timer);
+    };
   }, [text]);
   useEffect(() => {
     if (!open) return;
@@ -178,6 +187,20 @@ export function FilterInput({
       </div>
     </div>
   );
+}
+
+/**
+ * The text without the term at the cursor while that is being written: a key alone, or the beginning of a value that its
+ * key offers. It would match nothing, and the list would be empty. Enter applies the whole text.
+ */
+async function readyText(keys: readonly FilterKey[], text: string, cursor: number): Promise<string> {
+  const { key, value, end } = tokenAt(text, cursor);
+  const ready = withoutOpenTerm(text, cursor);
+  if (ready !== text || key === undefined || cursor !== end) return ready;
+  const typed = value.toLowerCase();
+  const offered = (await keys.find((one) => one.key === key)?.values(typed)) ?? [];
+  const names = offered.map((one) => one.value.toLowerCase());
+  return names.includes(typed) || !names.some((name) => name.startsWith(typed)) ? text : withoutTermAt(text, cursor);
 }
 
 async function choicesFor(keys: readonly FilterKey[], text: string, cursor: number): Promise<Choice[]> {

@@ -39,12 +39,16 @@ export const filterTerm = (key: string, value: string): string =>
 /** The terms of a search text. Quoted values may contain spaces, and the last quote may be missing. */
 const termsOf = (text: string): string[] => text.match(/(?:[^\s"]+|"[^"]*"?)+/g) ?? [];
 
+/** A search text without the term at the cursor. */
+export function withoutTermAt(text: string, cursor: number): string {
+  const { start, end } = tokenAt(text, cursor);
+  return `${text.slice(0, start).trimEnd()} ${text.slice(end).trim()}`.trim();
+}
+
 /** A search text without the term at the cursor if that has no value yet, such as `status:`: it is being written. */
 export function withoutOpenTerm(text: string, cursor: number): string {
   const { start, end } = tokenAt(text, cursor);
-  return /^[^:"]+:"?$/.test(text.slice(start, end))
-    ? `${text.slice(0, start).trimEnd()} ${text.slice(end).trim()}`.trim()
-    : text;
+  return /^[^:"]+:"?$/.test(text.slice(start, end)) ? withoutTermAt(text, cursor) : text;
 }
 
 /** A search text in which a key has this value, or none. */

@@ -1,11 +1,14 @@
+import type { Client } from '@platform/client';
 import type { Workspace } from '@platform/contract';
 import { command } from '../../framework/definition.ts';
-import { note } from '../../framework/io.ts';
+import { type Io, note } from '../../framework/io.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
 import { ago, roughDuration } from '../../lib/format.ts';
+import { noteOthers } from '../../lib/other-versions.ts';
 import { type Columns, printRows } from '../../lib/output.ts';
 import { searchWorkspaces } from '../../lib/pages.ts';
 import { showAutostart } from '../../lib/schedule.ts';
+import { agentsOf } from '../../lib/workspace.ts';
 
 const columns = {
   favorite: (one) => String(one.favorite),
@@ -43,6 +46,25 @@ const defaults = [
   'stops after',
 ] as const;
 
+/** Maximum length of a list whose agents are read. No column shows them, and they double the server's work. */
+const MAX_WITH_AGENTS = 100;
+
+/** The workspaces of a table. A long table gets them without resources. */
+async function rowsOf(client: Client, q: string): Promise<readonly Workspace[]> {
+  const { workspaces, count } = await client.call('GET /workspaces', { query: { q, limit: MAX_WITH_AGENTS } });
+  return count > workspaces.length ? searchWorkspaces(client, q, { withResources: false }) : workspaces;
+}
+
+/** Names the running workspaces whose agents have another version than the server. */
+async function noteOtherAgents(io: Io, client: Client, workspaces: readonly Workspace[]): Promise<void> {
+  const agents = workspaces
+    .filter(({ latest_build: { status } }) => status === 'running')
+    .flatMap((one) => agentsOf(one).map(({ version }) => ({ name: columns.workspace(one), version })));
+  if (agents.length === 0) return;
+  const { version } = await client.call('GET /buildinfo');
+  noteOthers(io, version, agents, (names) => `agents of ${names}. Restart these workspaces to update their agents.`);
+}
+
 const flags = {
   ...workspaceSearchFlags,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], defaults),
@@ -60,12 +82,13 @@ export default command(
   async (ctx, { flags: given, isSet }) => {
     const client = await ctx.client();
     const q = given.all && !isSet('search') ? '' : given.search;
-    // no column shows a resource
-    const workspaces = await searchWorkspaces(client, q, { withResources: given.output === 'json' });
-    if (workspaces.length === 0 && given.output !== 'json') {
+    const isJson = given.output === 'json';
+    const workspaces = isJson ? await searchWorkspaces(client, q) : await rowsOf(client, q);
+    if (workspaces.length === 0 && !isJson) {
       note(ctx.io, 'No workspaces found. Create one with: coder create <workspace>');
       return;
     }
+    if (!isJson) await noteOtherAgents(ctx.io, client, workspaces);
     printRows(ctx, given, columns, workspaces);
   },
 );

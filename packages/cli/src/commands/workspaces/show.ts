@@ -56,11 +56,6 @@ export default command(
       }),
     );
     const { version } = await client.call('GET /buildinfo');
-    noteOthers(
-      ctx.io,
-      version,
-      agentsOf(workspace),
-      (names) => `agent ${names}. A restart of the workspace changes that.`,
-    );
+    noteOthers(ctx.io, version, agentsOf(workspace), (names) => `agent ${names}. Restart the workspace to update it.`);
   },
 );
