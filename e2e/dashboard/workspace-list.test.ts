@@ -52,7 +52,7 @@ test('a term that is being written filters nothing, and menus write terms', need
   await search.press('End');
   await search.pressSequentially(' status:');
   await page.getByRole('option', { name: /status:unhealthy/ }).waitFor();
-  // the beginning of a value filters nothing either: the rest of the text applies
+  // the beginning of a value filters nothing either
   await search.fill('status:fail');
   await page.waitForURL(({ search: query }) => query === '?filter=');
   await row(page, 'alpha').waitFor();

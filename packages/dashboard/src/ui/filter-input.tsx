@@ -26,7 +26,7 @@ interface Choice {
 }
 
 const APPLY_MS = 350;
-const MOST_CHOICES = 12;
+const MAX_CHOICES = 12;
 
 /** A search field for texts such as `owner:me status:running`, which completes keys and values. */
 export function FilterInput({
@@ -69,7 +69,7 @@ export function FilterInput({
     const timer = setTimeout(
       () =>
         void readyText(keys, text, cursor)
-          .catch(() => text) // the values cannot be asked for
+          .catch(() => text) // the values did not load, so any text counts as complete
           .then((ready) => {
             if (current && ready.trim() !== applied.current.trim()) apply(ready);
           }),
@@ -191,16 +191,17 @@ export function FilterInput({
 
 /**
  * The text without the term at the cursor while that is being written: a key alone, or the beginning of a value that its
- * key offers. It would match nothing, and the list would be empty. Enter applies the whole text.
+ * key offers. It would match nothing, so that the list would be empty. Enter applies the whole text.
  */
 async function readyText(keys: readonly FilterKey[], text: string, cursor: number): Promise<string> {
-  const { key, value, end } = tokenAt(text, cursor);
   const ready = withoutOpenTerm(text, cursor);
+  const { key, value, end } = tokenAt(text, cursor);
   if (ready !== text || key === undefined || cursor !== end) return ready;
   const typed = value.toLowerCase();
-  const offered = (await keys.find((one) => one.key === key)?.values(typed)) ?? [];
-  const names = offered.map((one) => one.value.toLowerCase());
-  return names.includes(typed) || !names.some((name) => name.startsWith(typed)) ? text : withoutTermAt(text, cursor);
+  const offered = await keys.find((one) => one.key === key)?.values(typed);
+  const isBeginning = offered?.some((one) => one.value.toLowerCase().startsWith(typed));
+  const isWhole = offered?.some((one) => one.value.toLowerCase() === typed);
+  return isBeginning && !isWhole ? withoutTermAt(text, cursor) : text;
 }
 
 async function choicesFor(keys: readonly FilterKey[], text: string, cursor: number): Promise<Choice[]> {
@@ -209,7 +210,7 @@ async function choicesFor(keys: readonly FilterKey[], text: string, cursor: numb
     const typed = token.value.toLowerCase();
     return keys
       .filter(({ key }) => key.startsWith(typed))
-      .slice(0, MOST_CHOICES)
+      .slice(0, MAX_CHOICES)
       .map(({ key, help }) => ({ term: `${key}:`, help }));
   }
   const found = keys.find(({ key }) => key === token.key);
@@ -218,6 +219,6 @@ async function choicesFor(keys: readonly FilterKey[], text: string, cursor: numb
   const values = await found.values(typed);
   return values
     .filter(({ value }) => value.toLowerCase().includes(typed))
-    .slice(0, MOST_CHOICES)
+    .slice(0, MAX_CHOICES)
     .map(({ value, help }) => ({ term: filterTerm(found.key, value), help }));
 }

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { filterTerm, filterValue, replaceToken, tokenAt, withFilterValue, withoutOpenTerm } from './filter-tokens.ts';
+import {
+  filterTerm,
+  filterValue,
+  replaceToken,
+  tokenAt,
+  withFilterValue,
+  withoutOpenTerm,
+  withoutTermAt,
+} from './filter-tokens.ts';
 
 test('finds the term at the cursor', () => {
   const text = 'owner:me template:"go service" dev';
@@ -36,6 +44,8 @@ test('leaves out the term that is being written', () => {
   // the server says what is wrong with a term that stays like that
   assert.equal(withoutOpenTerm('status: dev', 11), 'status: dev');
   assert.equal(withoutOpenTerm('owner:me template:"go service" dev', 8), 'owner:me template:"go service" dev');
+  assert.equal(withoutTermAt('owner:me template:"go serv dev', 23), 'owner:me');
+  assert.equal(withoutTermAt('owner:me status:fail dev', 20), 'owner:me dev');
 });
 
 test('writes, replaces and removes the term of a key', () => {

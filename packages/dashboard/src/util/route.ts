@@ -77,7 +77,9 @@ export function useSearchParams(): [Params, (changes: Record<string, string | un
     (changes) =>
       void navigate({
         to: '.',
-        search: Object.fromEntries(Object.entries({ ...search, ...changes }).filter(([, value]) => value)) as never,
+        // of the moment: a caller may have waited for an answer since its last render
+        search: ((now: Params) =>
+          Object.fromEntries(Object.entries({ ...now, ...changes }).filter(([, value]) => value))) as never,
         replace: true,
         resetScroll: false,
       } as never),

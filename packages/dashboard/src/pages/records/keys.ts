@@ -84,16 +84,8 @@ export const connectionKeys = (sources: FilterSources): FilterKey[] => [
   person('workspace_owner', 'whose workspace', sources),
   typed('workspace_owner_email', 'whose workspace, by address'),
   organization(sources),
-  {
-    key: 'connected_after',
-    help: 'a time',
-    values: () => days(0, 1, 7, 30).map(({ value, help }) => ({ value: `${value}T00:00:00Z`, help })),
-  },
-  {
-    key: 'connected_before',
-    help: 'a time',
-    values: () => days(0, 1, 7, 30).map(({ value, help }) => ({ value: `${value}T00:00:00Z`, help })),
-  },
+  { key: 'connected_after', help: 'a day or a time', values: () => days(0, 1, 7, 30) },
+  { key: 'connected_before', help: 'a day or a time', values: () => days(0, 1, 7, 30) },
   typed('workspace_id', 'the id of a workspace'),
   typed('connection_id', 'the id of a connection'),
 ];

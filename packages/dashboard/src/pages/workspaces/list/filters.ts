@@ -88,5 +88,4 @@ export function filterKeys(sources: {
   ];
 }
 
-const daysAgo = (days: number): string =>
-  `${new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`;
+const daysAgo = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
