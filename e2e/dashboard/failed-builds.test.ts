@@ -25,16 +25,46 @@ const REASON_LOOK = `(() => {
 })()`;
 const reasonLook = (page: Page) => page.evaluate<{ visible: boolean; font: string }>(REASON_LOOK);
 
+/** Holds the log back from the error that contains the reason, until the returned function is called. */
+async function holdReason(page: Page): Promise<() => void> {
+  let send = () => {};
+  const sent = new Promise<void>((resolve) => {
+    send = resolve;
+  });
+  await page.routeWebSocket(/\/logs\?/, (socket) => {
+    const server = socket.connectToServer();
+    let last = Promise.resolve();
+    server.onMessage((message) => {
+      const { log_level, output } = JSON.parse(String(message)) as { log_level: string; output: string };
+      if (log_level === 'error' && output.includes(REASON)) last = last.then(() => sent);
+      last = last.then(() => socket.send(message));
+    });
+    server.onClose((code, reason) => {
+      last = last.then(() => socket.close({ code, reason }));
+    });
+  });
+  return send;
+}
+
 test('shows the reason of a failed build one click from the list, in its log', needsBrowser, async (t) => {
   const { page, errors } = await site.open(t, '/workspaces');
+  const sendRest = await holdReason(page);
   await page.getByRole('link', { name: 'registry', exact: true }).click();
   const excerpt = page.getByRole('list', { name: 'The last error of the log' });
+  const log = page.getByRole('log', { name: 'Build log' });
+  await log.getByText('pulling layer 60', { exact: true }).waitFor();
+  const action = page.getByRole('link', { name: 'Edit the template' });
+  const before = await action.boundingBox();
+  assert.equal(await excerpt.count(), 0, 'the last error of a part of the log is not the reason');
+  sendRest();
   await excerpt.getByText(REASON, { exact: true }).waitFor();
+  const moved = (await action.boundingBox())!.y - before!.y;
+  // by a line of a reason that wraps, and the border of a gap
+  assert.ok(Math.abs(moved) <= 30, `the excerpt moved what is below by ${moved} px`);
   const look = await reasonLook(page);
   assert.equal(look.visible, true);
   assert.match(look.font, /JetBrains Mono/);
 
-  const log = page.getByRole('log', { name: 'Build log' });
   const [logTop, timelineTop] = [await log.boundingBox(), await page.getByRole('figure').boundingBox()].map(
     (box) => box!.y,
   );
@@ -55,7 +85,8 @@ test('shows the reason of a failed build one click from the list, in its log', n
   await marked.filter({ hasText: REASON }).waitFor();
 
   await page.getByRole('link', { name: 'Builds' }).click();
-  await page.waitForURL('**/builds/1');
+  // the address changes first, and the page before stays with its own excerpt where it was scrolled to
+  await page.getByRole('heading', { name: 'Build 1: Start by admin' }).waitFor();
   await excerpt.getByText(REASON, { exact: true }).waitFor();
   assert.equal((await reasonLook(page)).visible, true);
   assert.deepEqual(errors, []);

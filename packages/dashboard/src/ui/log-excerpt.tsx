@@ -1,10 +1,13 @@
 import { cx } from './classes.ts';
-import type { ExcerptLine } from './log-errors.ts';
+import { type ExcerptLine, MAX_EXCERPT_LINES } from './log-errors.ts';
+import { Skeleton } from './states.tsx';
+
+const BOX = 'my-1 overflow-hidden rounded-md bg-surface py-1';
 
 /** Lines of a log that say why something failed, the last of them the most. Each opens its place in the log. */
 export function LogExcerpt({ lines, onOpen }: { lines: readonly ExcerptLine[]; onOpen: (index: number) => void }) {
   return (
-    <ol aria-label="The last error of the log" className="my-1 overflow-hidden rounded-md bg-surface py-1">
+    <ol aria-label="The last error of the log" className={BOX}>
       {lines.map(({ index, text, afterGap }, at) => (
         <li key={index} className={cx(afterGap && 'mt-1 border-line border-t border-dashed pt-1')}>
           <button
@@ -29,5 +32,21 @@ export function LogExcerpt({ lines, onOpen }: { lines: readonly ExcerptLine[]; o
         </li>
       ))}
     </ol>
+  );
+}
+
+/** The place of an excerpt that is loading. Most have all lines, so that nothing below moves. */
+export function SkeletonExcerpt() {
+  return (
+    <div className={BOX}>
+      <span className="sr-only" role="status">
+        Loading
+      </span>
+      {Array.from({ length: MAX_EXCERPT_LINES }, (_, at) => (
+        <div key={at} className="flex h-6 items-center px-3">
+          <Skeleton className={at % 2 ? 'w-3/5' : 'w-4/5'} />
+        </div>
+      ))}
+    </div>
   );
 }

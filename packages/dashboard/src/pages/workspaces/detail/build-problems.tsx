@@ -4,9 +4,9 @@ import { useOrganizationPermissions } from '../../../api/permissions.ts';
 import { LinkButton } from '../../../ui/button.tsx';
 import { CodeLine } from '../../../ui/copy.tsx';
 import { lastError } from '../../../ui/log-errors.ts';
-import { LogExcerpt } from '../../../ui/log-excerpt.tsx';
+import { LogExcerpt, SkeletonExcerpt } from '../../../ui/log-excerpt.tsx';
 import { Notice } from '../../../ui/notice.tsx';
-import { SkeletonLines } from '../../../ui/states.tsx';
+import { Skeleton } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { formatDuration, formatRelative } from '../../../util/time.ts';
 import type { BuildLogHandle } from './logs.tsx';
@@ -136,13 +136,14 @@ const inFlightText = (inFlight: readonly string[] | undefined): string =>
     ? `These resources may exist although Terraform did not finish them: ${inFlight.join(', ')}`
     : '';
 
-/** The last error in the log of a failed build. Undefined while the log is loading. */
+/**
+ * The last error in the log of a failed build. Undefined while the log is loading: the last error of a part of it would
+ * be another one.
+ */
 function useLastError({ store }: BuildLogHandle) {
   const { lines, count, state } = useSyncExternalStore(store.subscribe, store.snapshot);
-  return useMemo(() => {
-    const found = lastError(lines.slice(0, count));
-    return found.length > 0 || state === 'complete' || state === 'rejected' ? found : undefined;
-  }, [lines, count, state]);
+  const isLoading = state === 'connecting' || state === 'open';
+  return useMemo(() => (isLoading ? undefined : lastError(lines.slice(0, count))), [lines, count, isLoading]);
 }
 
 function FailedProblem({ workspace, build, log }: ShownBuild) {
@@ -154,7 +155,9 @@ function FailedProblem({ workspace, build, log }: ShownBuild) {
   const template = { organization_name: workspace.organization_name, name: workspace.template_name };
   const overBudget = job.error?.startsWith('insufficient quota');
   let help: ReactNode;
-  if (job.error_code === 'REQUIRED_TEMPLATE_VARIABLES')
+  // the text depends on it, and it must not move what is below when it changes
+  if (may.updateTemplates === undefined) help = <Skeleton className="w-3/5" />;
+  else if (job.error_code === 'REQUIRED_TEMPLATE_VARIABLES')
     help = may.updateTemplates
       ? 'Set the missing variables in the settings of the template.'
       : 'The template lacks values for its variables. An administrator of the template can set them.';
@@ -198,10 +201,10 @@ function FailedProblem({ workspace, build, log }: ShownBuild) {
         </>
       }
     >
-      {error === undefined && <SkeletonLines lines={3} />}
+      {error === undefined && job.started_at !== undefined && <SkeletonExcerpt />}
       {error !== undefined && error.length > 0 && <LogExcerpt lines={error} onOpen={log.show} />}
       {inFlightText(job.in_flight) && <p className="text-text">{inFlightText(job.in_flight)}</p>}
-      {help && <p className="text-text">{help}</p>}
+      {help && <div className="flex min-h-5.5 items-center text-text">{help}</div>}
     </Notice>
   );
 }
