@@ -117,6 +117,12 @@ export const CreateTemplateVersionRequest = named(
     message: Type.Optional(Paragraph),
     name: Type.Optional(Line),
     provisioner: stringEnum(['terraform', 'echo']),
+    /**
+     * An extension of the upstream API: the id of a version whose import waits for a daemon. Its archive, type, template,
+     * name, message and variable values are used again, unless this request has others. Its import is canceled, and
+     * the version archived.
+     */
+    replaces: Type.Optional(Uuid),
     storage_method: ProvisionerStorageMethod,
     tags: Type.Optional(Tags),
     template_id: Type.Optional(Uuid),

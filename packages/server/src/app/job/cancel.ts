@@ -5,52 +5,54 @@ import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } f
 import type { Services } from '../context.ts';
 import { announce } from './complete.ts';
 
+interface CancelOptions {
+  force?: boolean;
+  expected?: 'pending' | 'running' | undefined;
+  /** Adds the audit entry in the transaction. */
+  record?: (tx: Tx) => Promise<void>;
+}
+
 /**
  * Cancels a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With `force`, a
  * running job that was canceled before ends in the database, and its daemon loses ownership.
  * @throws AppError `precondition` if the job has another status than `expected`
  */
-export async function requestCancel(
+export function requestCancel(ctx: Services, cancelable: CancelableJob, options: CancelOptions = {}): Promise<JobRow> {
+  return ctx.sql.begin((tx) => cancelWithin(ctx, tx, cancelable, options));
+}
+
+/** `requestCancel` as a part of a transaction. */
+export async function cancelWithin(
   ctx: Services,
+  tx: Tx,
   cancelable: CancelableJob,
-  /** `record` adds the audit entry in the transaction. */
-  {
-    force = false,
-    expected,
-    record,
-  }: {
-    force?: boolean;
-    expected?: 'pending' | 'running' | undefined;
-    record?: (tx: Tx) => Promise<void>;
-  } = {},
+  { force = false, expected, record }: CancelOptions = {},
 ): Promise<JobRow> {
-  return ctx.sql.begin(async (tx) => {
-    const job = await cancelJob(tx, cancelable, { expected });
-    if (job) {
+  const job = await cancelJob(tx, cancelable, { expected });
+  if (job) {
+    await record?.(tx);
+    await ctx.events.publish(tx, 'job_canceled', { job_id: job.id, force: false });
+    if (job.completed_at) await announce(ctx, tx, job);
+    else await ctx.events.publish(tx, 'job_changed', { job_id: job.id });
+    return job;
+  }
+  if (force && !expected) {
+    const forced = await forceCancelJob(tx, cancelable);
+    if (forced) {
       await record?.(tx);
-      await ctx.events.publish(tx, 'job_canceled', { job_id: job.id, force: false });
-      if (job.completed_at) await announce(ctx, tx, job);
-      else await ctx.events.publish(tx, 'job_changed', { job_id: job.id });
-      return job;
+      await ctx.events.publish(tx, 'job_canceled', { job_id: forced.id, force: true });
+      await announce(ctx, tx, forced);
+      return forced;
     }
-    if (force && !expected) {
-      const forced = await forceCancelJob(tx, cancelable);
-      if (forced) {
-        await record?.(tx);
-        await ctx.events.publish(tx, 'job_canceled', { job_id: forced.id, force: true });
-        await announce(ctx, tx, forced);
-        return forced;
-      }
-    }
-    const now = await jobById(tx, cancelable.job_id);
-    if (!now) throw notFound();
-    if (expected && now.job_status !== expected) {
-      throw new AppError(
-        'precondition',
-        `Job is not in the expected state: expected ${expected}, was ${now.job_status}.`,
-      );
-    }
-    if (now.completed_at) throw new AppError('invalid', 'Job has already completed!');
-    throw new AppError('invalid', 'Job has already been marked as canceled!');
-  });
+  }
+  const now = await jobById(tx, cancelable.job_id);
+  if (!now) throw notFound();
+  if (expected && now.job_status !== expected) {
+    throw new AppError(
+      'precondition',
+      `Job is not in the expected state: expected ${expected}, was ${now.job_status}.`,
+    );
+  }
+  if (now.completed_at) throw new AppError('invalid', 'Job has already completed!');
+  throw new AppError('invalid', 'Job has already been marked as canceled!');
 }

@@ -16,14 +16,20 @@ import { toVersions } from './convert.ts';
 import { exampleArchive } from './examples.ts';
 import { findTemplate, findVersion, templateObject } from './find.ts';
 import { namedTags } from './named-tags.ts';
+import { findReplaced, type Replaced, retireReplaced } from './version-replace.ts';
 
-/** Creates a version of a template (or one without a template) from an uploaded archive, and has a daemon import it. */
+/**
+ * Creates a version of a template (or one without a template) from an uploaded archive, and has a daemon import it. With
+ * `replaces`, it takes the place of a version whose import waits, in the same transaction.
+ */
 export async function createVersion(
   ctx: Ctx,
   organization: string,
-  input: CreateTemplateVersionRequest,
+  request: CreateTemplateVersionRequest,
 ): Promise<TemplateVersion> {
   const { organizationId } = await locateOrganization(ctx, organization);
+  const replaced = request.replaces ? await findReplaced(ctx, organizationId, request.replaces) : undefined;
+  const input = { ...replaced?.request, ...request };
   const templateId = input.template_id;
   const template = templateId ? await findTemplate(ctx, 'read', templateId) : undefined;
   if (template && template.organization_id !== organizationId)
@@ -36,7 +42,7 @@ export async function createVersion(
   const message = input.message ?? '';
   if (message.length > 1_048_576)
     throw new AppError('invalid', 'The message is too long: the limit is 1,048,576 characters.');
-  const fileId = await sourceFile(ctx, input);
+  const fileId = await sourceFile(ctx, request, replaced);
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const versionId = crypto.randomUUID();
   const jobId = crypto.randomUUID();
@@ -47,12 +53,13 @@ export async function createVersion(
   const named = namesTags ? await namedTags(ctx, { fileId, organizationId, activeVersionId, given }) : {};
   try {
     const post = async (tx: Tx) => {
+      if (replaced) await retireReplaced(ctx, tx, replaced.version);
       const job = await postJob(ctx, tx, place, {
         id: jobId,
         initiator_id: actorId,
         type: 'template_version_import',
         file_id: fileId,
-        provisioner: input.provisioner,
+        provisioner: replaced?.job.provisioner ?? input.provisioner,
         input: {
           template_version_id: versionId,
           user_variable_values: given,
@@ -86,14 +93,18 @@ export async function createVersion(
   return (await toVersions(ctx, ctx.sql, [await findVersion(ctx, 'read', versionId)]))[0]!;
 }
 
-async function sourceFile(ctx: Ctx, input: CreateTemplateVersionRequest): Promise<string> {
-  const fileId = input.file_id;
-  if (Boolean(fileId) === Boolean(input.example_id)) {
+async function sourceFile(
+  ctx: Ctx,
+  { file_id: fileId, example_id: exampleId }: CreateTemplateVersionRequest,
+  replaced: Replaced | undefined,
+): Promise<string> {
+  if ([fileId, exampleId, replaced].filter(Boolean).length !== 1) {
     throw new AppError('invalid', 'Give either file_id or example_id.', {
       validations: [{ field: 'file_id', detail: 'exactly one of file_id and example_id is required' }],
     });
   }
-  if (!fileId) return exampleArchive(ctx, input.example_id!);
+  if (replaced) return replaced.job.file_id;
+  if (!fileId) return exampleArchive(ctx, exampleId!);
   const file = await readableFile(ctx, fileId);
   if (!file)
     throw new AppError('not_found', 'File not found.', {

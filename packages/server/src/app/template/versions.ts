@@ -80,7 +80,8 @@ export async function getVersionByNames(
   return toApiVersion(ctx, before);
 }
 
-async function noteWrite(
+/** Adds the audit entry of a change of a version. */
+export async function noteWrite(
   ctx: Ctx,
   db: Db,
   version: VersionRow,
