@@ -288,21 +288,24 @@ export const WorkspaceAppStatus = named(
 );
 export type WorkspaceAppStatus = Static<typeof WorkspaceAppStatus>;
 
+/** Chooses one of the agents of a machine. */
+const chosenAgent = { agent_name: Type.Optional(NotEmpty) };
+
 export const AWSInstanceIdentityToken = named(
   'AWSInstanceIdentityToken',
-  Type.Object({ document: Credential, signature: Credential }),
+  Type.Object({ ...chosenAgent, document: Credential, signature: Credential }),
 );
 export type AWSInstanceIdentityToken = Static<typeof AWSInstanceIdentityToken>;
 
 export const AzureInstanceIdentityToken = named(
   'AzureInstanceIdentityToken',
-  Type.Object({ encoding: Line, signature: Credential }),
+  Type.Object({ ...chosenAgent, encoding: Line, signature: Credential }),
 );
 export type AzureInstanceIdentityToken = Static<typeof AzureInstanceIdentityToken>;
 
 export const GoogleInstanceIdentityToken = named(
   'GoogleInstanceIdentityToken',
-  Type.Object({ json_web_token: Credential }),
+  Type.Object({ ...chosenAgent, json_web_token: Credential }),
 );
 export type GoogleInstanceIdentityToken = Static<typeof GoogleInstanceIdentityToken>;
 

@@ -98,11 +98,11 @@ async function builtWith(name: string, agents: object[]): Promise<WorkspaceBuild
   return (await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${body.latest_build.id}`)).body;
 }
 
-const proof = (instanceId: string) => {
+const proof = (instanceId: string, agent_name?: string) => {
   const document = JSON.stringify({ instanceId, region: 'eu-test-1' });
   return server.api<{ message: string; session_token?: string }>('POST', '/workspaceagents/aws-instance-identity', {
     token: null,
-    body: { document, signature: cloud.awsSign(document) },
+    body: { document, signature: cloud.awsSign(document), agent_name },
   });
 };
 
@@ -260,6 +260,19 @@ test('gives no token for a machine that two agents claim', async () => {
   assert.deepEqual([status, body.session_token], [409, undefined]);
   assert.match(body.message, /^Two agents claim the machine "i-claimed"\./);
   assert.equal((await server.api<WorkspaceAgent>('GET', `/workspaceagents/${agentId}`)).status, 200);
+});
+
+test('a name chooses one of the agents of a machine', async () => {
+  await workspaceOn('chosen', 'i-chosen');
+  const named = (agent_name: string) => proof('i-chosen', agent_name);
+  const { name } = (
+    await server.services.sql<{ name: string }[]>`
+    SELECT name FROM workspace_agents WHERE auth_instance_id = 'i-chosen'`
+  )[0]!;
+  assert.equal((await named(name)).status, 200);
+  assert.equal((await named('')).status, 200);
+  const { status, body } = await named('another');
+  assert.deepEqual([status, body.message], [404, 'No agent "another" is registered for the instance "i-chosen".']);
 });
 
 test("fetches Google's keys once, not for each stranger's token", async () => {

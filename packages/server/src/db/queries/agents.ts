@@ -123,17 +123,19 @@ export async function agentsOfRunning(db: Db, ownerId: string, workspace: string
 
 /**
  * The agents of a machine, by the machine's id in its cloud, and whether each may report. Those that may come first, then
- * the newest. At most two: more than one that may report is an error.
+ * the newest. With a name, only agents of that name. At most two: more than one that may report is an error.
  */
 export async function agentsByInstance(
   db: Db,
   instanceId: string,
+  name: string | undefined,
 ): Promise<{ auth_token: string; job_type: string; may_report: boolean }[]> {
   return db<{ auth_token: string; job_type: string; may_report: boolean }[]>`
     SELECT a.auth_token, j.type AS job_type, coalesce(b.id IS NOT NULL AND ${MAY_REPORT(db)}, false) AS may_report
     FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id JOIN provisioner_jobs j ON j.id = r.job_id
     LEFT JOIN workspace_builds b ON b.job_id = j.id LEFT JOIN workspaces w ON w.id = b.workspace_id
-    WHERE a.auth_instance_id = ${instanceId} AND NOT a.deleted ORDER BY may_report DESC, a.created_at DESC LIMIT 2`;
+    WHERE a.auth_instance_id = ${instanceId} AND (${name ?? null}::text IS NULL OR a.name = ${name ?? null}) AND NOT a.deleted
+    ORDER BY may_report DESC, a.created_at DESC LIMIT 2`;
 }
 
 /** What identifies agents: their tokens, which are UUIDs, and the ids of their machines. */

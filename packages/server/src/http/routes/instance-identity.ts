@@ -6,10 +6,10 @@ import { defineHandlers } from '../exchange.ts';
 export function instanceIdentityHandlers(trust: IdentityTrust) {
   return defineHandlers({
     'POST /workspaceagents/aws-instance-identity': (ctx, { body }) =>
-      exchangeIdentity(ctx, trust, { cloud: 'aws', ...body }),
+      exchangeIdentity(ctx, trust, { cloud: 'aws', ...body }, body.agent_name),
     'POST /workspaceagents/azure-instance-identity': (ctx, { body }) =>
-      exchangeIdentity(ctx, trust, { cloud: 'azure', ...body }),
+      exchangeIdentity(ctx, trust, { cloud: 'azure', ...body }, body.agent_name),
     'POST /workspaceagents/google-instance-identity': (ctx, { body }) =>
-      exchangeIdentity(ctx, trust, { cloud: 'google', token: body.json_web_token }),
+      exchangeIdentity(ctx, trust, { cloud: 'google', token: body.json_web_token }, body.agent_name),
   });
 }

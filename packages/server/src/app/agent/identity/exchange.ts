@@ -13,7 +13,7 @@ export type InstanceProof =
   | { cloud: 'google'; token: string };
 
 /**
- * Returns the agent token for a machine that proves its identity. Throws `unauthenticated` for an invalid proof,
+ * Returns the agent token for a machine that proves its identity. A name chooses one of its agents. Throws `unauthenticated` for an invalid proof,
  * `not_found` for a machine without an agent, `invalid` if its agent does not belong to a workspace's latest build,
  * `conflict` if two agents claim it.
  */
@@ -21,10 +21,14 @@ export async function exchangeIdentity(
   ctx: Ctx,
   trust: IdentityTrust,
   proof: InstanceProof,
+  agentName: string | undefined,
 ): Promise<{ session_token: string }> {
   const id = await instanceId(ctx, trust, proof);
-  const [agent, other] = await agentsByInstance(ctx.sql, id);
-  if (!agent) throw new AppError('not_found', `No agent is registered for the instance ${JSON.stringify(id)}.`);
+  const [agent, other] = await agentsByInstance(ctx.sql, id, agentName);
+  if (!agent) {
+    const which = agentName === undefined ? 'agent' : `agent ${JSON.stringify(agentName)}`;
+    throw new AppError('not_found', `No ${which} is registered for the instance ${JSON.stringify(id)}.`);
+  }
   if (agent.job_type !== 'workspace_build')
     throw new AppError('invalid', 'The agent of this instance does not belong to a workspace.');
   if (!agent.may_report) {
