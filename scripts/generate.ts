@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 
 const makers: [string[], NodeJS.ProcessEnv][] = [
   [['packages/server/src/config/write-docs.ts'], {}],
+  [['packages/contract/src/write-docs.ts'], {}],
   [['packages/operator/src/crd/write.ts'], {}],
   [['--test', 'packages/cli/src/commands/commands.test.ts'], { UPDATE_GOLDEN: '1' }],
   [['--test', 'packages/cli/src/commands/upstream.test.ts'], { UPDATE_GOLDEN: '1' }],

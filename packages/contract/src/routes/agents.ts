@@ -22,6 +22,7 @@ import {
   WorkspaceAgentMetadata,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
+import { harmless, unknownKeys } from './unknown-keys.ts';
 
 /** The maximum number of labels in one query. */
 const MAX_LABELS = 100;
@@ -56,18 +57,21 @@ export const agentsRoutes = {
     tag: 'Agents',
     auth: 'none',
     body: AWSInstanceIdentityToken,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: AuthenticateResponse },
   }),
   'POST /workspaceagents/azure-instance-identity': route({
     tag: 'Agents',
     auth: 'none',
     body: AzureInstanceIdentityToken,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: AuthenticateResponse },
   }),
   'POST /workspaceagents/google-instance-identity': route({
     tag: 'Agents',
     auth: 'none',
     body: GoogleInstanceIdentityToken,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: AuthenticateResponse },
   }),
   'GET /workspaceagents/me/external-auth': agentExternalAuth,
@@ -82,18 +86,21 @@ export const agentsRoutes = {
     tag: 'Agents',
     auth: 'agent',
     body: PostLogSourceRequest,
+    unknownKeys: unknownKeys('report'),
     responses: { 201: WorkspaceAgentLogSource },
   }),
   'PATCH /workspaceagents/me/logs': route({
     tag: 'Agents',
     auth: 'agent',
     body: AgentPatchLogs,
+    unknownKeys: unknownKeys('report', { 'logs.source': harmless('where a line came from') }),
     responses: { 200: Response },
   }),
   'PATCH /workspaceagents/me/app-status': route({
     tag: 'Agents',
     auth: 'agent',
     body: PatchAppStatus,
+    unknownKeys: unknownKeys('report'),
     responses: { 200: Response },
   }),
   'GET /workspaceagents/me/reinit': route({
@@ -150,6 +157,7 @@ export const agentsRoutes = {
     summary: 'Returns the address that opens an external app, with a session token if the app may get one.',
     params: Type.Object({ workspaceagent: Type.String() }),
     body: AppLinkRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 201: AppLink },
   }),
   'GET /workspaceagents/{workspaceagent}/containers': route({

@@ -9,6 +9,7 @@ import {
 } from '../schema/applications.ts';
 import { Response } from '../schema/common.ts';
 import { Nothing, route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 const workspace = Type.Object({ workspace: Type.String() });
 
@@ -25,6 +26,7 @@ export const applicationsRoutes = {
     tag: 'Enterprise',
     auth: 'session',
     body: IssueReconnectingPTYSignedTokenRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: IssueReconnectingPTYSignedTokenResponse },
   }),
   'GET /workspaces/{workspace}/port-share': route({
@@ -38,6 +40,7 @@ export const applicationsRoutes = {
     auth: 'session',
     params: workspace,
     body: UpsertWorkspaceAgentPortShareRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: WorkspaceAgentPortShare },
   }),
   'DELETE /workspaces/{workspace}/port-share': route({
@@ -45,6 +48,7 @@ export const applicationsRoutes = {
     auth: 'session',
     params: workspace,
     body: DeleteWorkspaceAgentPortShareRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: Response },
   }),
 } as const;

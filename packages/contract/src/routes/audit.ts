@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { AuditLogResponse, ConnectionLogResponse, CreateTestAuditLogRequest } from '../schema/audit.ts';
 import { Whole } from '../schema/kit.ts';
 import { Nothing, route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 const page = Type.Object({
   q: Type.Optional(Type.String()),
@@ -29,6 +30,7 @@ export const auditRoutes = {
     tag: 'Audit',
     auth: 'session',
     body: CreateTestAuditLogRequest,
+    unknownKeys: unknownKeys('report'),
     responses: { 204: Nothing },
   }),
   'GET /connectionlog': route({

@@ -10,6 +10,7 @@ import {
   WorkspaceResource,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
+import { harmless, unknownKeys } from './unknown-keys.ts';
 
 export const buildsRoutes = {
   'GET /api/experimental/aitasks/prompts': route({
@@ -42,6 +43,10 @@ export const buildsRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: CreateWorkspaceBuildRequest,
+    unknownKeys: unknownKeys('work', {
+      enable_dynamic_parameters: harmless('how the form of the template is evaluated'),
+      on_success: harmless('a build that starts after this one. Without it nothing starts'),
+    }),
     responses: { 201: WorkspaceBuild },
   }),
   'GET /workspacebuilds/{workspacebuild}': route({

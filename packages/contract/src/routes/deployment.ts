@@ -24,6 +24,7 @@ import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../sche
 import { Line } from '../schema/kit.ts';
 import { AuthorizationRequest, AuthorizationResponse } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 /** How long a profile is recorded, in seconds. 0 and absent: 30. */
 const Recording = Type.Object({ seconds: Type.Optional(Type.Number({ minimum: 0, maximum: 300 })) });
@@ -71,6 +72,7 @@ export const deploymentRoutes = {
     // the page of the sign-in reports, too
     auth: 'none',
     body: CSPViolation,
+    unknownKeys: unknownKeys('report'),
     responses: { 200: Nothing },
   }),
   'GET /experiments': route({
@@ -103,6 +105,7 @@ export const deploymentRoutes = {
     tag: 'Debug',
     auth: 'session',
     body: UpdateHealthSettings,
+    unknownKeys: unknownKeys('display'),
     responses: { 200: UpdateHealthSettings },
   }),
   'GET /debug/pprof/profile': route({
@@ -138,6 +141,7 @@ export const deploymentRoutes = {
     tag: 'Deployment',
     auth: 'session',
     body: UpdateAppearanceConfig,
+    unknownKeys: unknownKeys('display'),
     responses: { 200: UpdateAppearanceConfig },
   }),
   'GET /entitlements': route({
@@ -150,6 +154,7 @@ export const deploymentRoutes = {
     tag: 'Prebuilds',
     auth: 'session',
     body: PrebuildsSettings,
+    unknownKeys: unknownKeys('limit'),
     responses: { 200: PrebuildsSettings },
   }),
   'GET /regions': route({
@@ -184,6 +189,7 @@ export const deploymentRoutes = {
     tag: 'Authorization',
     auth: 'session',
     body: AuthorizationRequest,
+    unknownKeys: unknownKeys('answer'),
     responses: { 200: AuthorizationResponse },
   }),
 } as const;

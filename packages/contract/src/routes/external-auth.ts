@@ -7,6 +7,7 @@ import {
   ListUserExternalAuthResponse,
 } from '../schema/external-auth.ts';
 import { Nothing, route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 const params = Type.Object({ externalauth: Type.String() });
 
@@ -43,6 +44,7 @@ export const externalAuthRoutes = {
     summary: 'Connects the account once the caller has typed the code at the provider.',
     params,
     body: ExternalAuthDeviceExchange,
+    unknownKeys: unknownKeys('access'),
     responses: { 204: Nothing },
   }),
 } as const;

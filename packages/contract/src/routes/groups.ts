@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
 import { CreateGroupRequest, Group, PatchGroupRequest } from '../schema/groups.ts';
 import { route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 export const groupsRoutes = {
   'GET /groups': route({
@@ -29,6 +30,7 @@ export const groupsRoutes = {
     auth: 'session',
     params: Type.Object({ group: Type.String() }),
     body: PatchGroupRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: Group },
   }),
   'DELETE /groups/{group}': route({
@@ -49,6 +51,7 @@ export const groupsRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     body: CreateGroupRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 201: Group },
   }),
   'GET /organizations/{organization}/groups/{groupName}': route({

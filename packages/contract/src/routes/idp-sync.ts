@@ -15,6 +15,7 @@ import {
 } from '../schema/idp-sync.ts';
 import { Line } from '../schema/kit.ts';
 import { route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 const common = { tag: 'Enterprise', auth: 'session' } as const;
 const params = Type.Object({ organization: Type.String() });
@@ -26,16 +27,19 @@ export const idpSyncRoutes = {
   'PATCH /settings/idpsync/organization': route({
     ...common,
     body: OrganizationSyncInput,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: OrganizationSyncSettings },
   }),
   'PATCH /settings/idpsync/organization/config': route({
     ...common,
     body: PatchOrganizationIDPSyncConfigRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: OrganizationSyncSettings },
   }),
   'PATCH /settings/idpsync/organization/mapping': route({
     ...common,
     body: PatchOrganizationIDPSyncMappingRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: OrganizationSyncSettings },
   }),
   'GET /settings/idpsync/available-fields': route({ ...common, responses: texts }),
@@ -56,18 +60,21 @@ export const idpSyncRoutes = {
     ...common,
     params,
     body: GroupSyncInput,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: GroupSyncSettings },
   }),
   'PATCH /organizations/{organization}/settings/idpsync/groups/config': route({
     ...common,
     params,
     body: PatchGroupIDPSyncConfigRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: GroupSyncSettings },
   }),
   'PATCH /organizations/{organization}/settings/idpsync/groups/mapping': route({
     ...common,
     params,
     body: PatchGroupIDPSyncMappingRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: GroupSyncSettings },
   }),
   'GET /organizations/{organization}/settings/idpsync/roles': route({
@@ -79,18 +86,21 @@ export const idpSyncRoutes = {
     ...common,
     params,
     body: RoleSyncInput,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: RoleSyncSettings },
   }),
   'PATCH /organizations/{organization}/settings/idpsync/roles/config': route({
     ...common,
     params,
     body: PatchRoleIDPSyncConfigRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: RoleSyncSettings },
   }),
   'PATCH /organizations/{organization}/settings/idpsync/roles/mapping': route({
     ...common,
     params,
     body: PatchRoleIDPSyncMappingRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: RoleSyncSettings },
   }),
 } as const;

@@ -1,4 +1,5 @@
 import type { TObject, TSchema } from 'typebox';
+import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -8,14 +9,13 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
  */
 export type RouteAuth = 'none' | 'optional' | 'session' | 'agent' | 'daemon';
 
-export interface RouteDef {
+interface RouteBase {
   tag: string;
   auth: RouteAuth;
   /** One sentence for the API document. */
   summary?: string;
   params?: TObject;
   query?: TObject;
-  body?: TSchema;
   /** Media types of a body that is bytes instead of JSON. */
   bodyTypes?: readonly string[];
   /** Set if the answer is not one JSON body: a WebSocket, server-sent events, JSON lines, or bytes of some media type. */
@@ -23,6 +23,10 @@ export interface RouteDef {
   /** Keyed by status. `Nothing` is an answer without a body. */
   responses: Readonly<Record<number, TSchema | typeof Nothing>>;
 }
+
+/** A route with a body declares what happens to keys that it does not have. Without a body, keys are ignored by default. */
+export type RouteDef = RouteBase &
+  ({ body: TSchema; unknownKeys: UnknownKeys } | { body?: undefined; unknownKeys?: UnknownKeys });
 
 /** No body. */
 export const Nothing = Symbol('nothing');

@@ -17,6 +17,7 @@ import {
   WebpushSubscription,
 } from '../schema/notifications.ts';
 import { Nothing, route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 const TAG = { tag: 'Notifications', auth: 'session' } as const;
 const inboxFilter = {
@@ -33,6 +34,7 @@ export const notificationsRoutes = {
   'PUT /notifications/settings': route({
     ...TAG,
     body: NotificationsSettings,
+    unknownKeys: unknownKeys('display'),
     responses: { 200: NotificationsSettings },
   }),
   'GET /notifications/templates/system': route({ ...TAG, responses: { 200: Type.Array(NotificationTemplate) } }),
@@ -43,6 +45,7 @@ export const notificationsRoutes = {
     auth: 'session',
     params: Type.Object({ notification_template: Type.String() }),
     body: UpdateNotificationTemplateMethod,
+    unknownKeys: unknownKeys('display'),
     responses: { 200: Nothing },
   }),
   'GET /notifications/dispatch-methods': route({ ...TAG, responses: { 200: NotificationMethodsResponse } }),
@@ -63,6 +66,7 @@ export const notificationsRoutes = {
     ...TAG,
     params: Type.Object({ id: Type.String() }),
     body: UpdateInboxNotificationReadStatusRequest,
+    unknownKeys: unknownKeys('display'),
     responses: { 200: UpdateInboxNotificationReadStatusResponse },
   }),
   'GET /users/{user}/notifications/preferences': route({
@@ -74,30 +78,35 @@ export const notificationsRoutes = {
     ...TAG,
     params: user,
     body: UpdateUserNotificationPreferences,
+    unknownKeys: unknownKeys('display'),
     responses: { 200: Type.Array(NotificationPreference) },
   }),
   'POST /users/otp/request': route({
     tag: 'Authorization',
     auth: 'none',
     body: RequestOneTimePasscodeRequest,
+    unknownKeys: unknownKeys('display'),
     responses: { 204: Nothing },
   }),
   'POST /users/otp/change-password': route({
     tag: 'Authorization',
     auth: 'none',
     body: ChangePasswordWithOneTimePasscodeRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 204: Nothing },
   }),
   'POST /users/{user}/webpush/subscription': route({
     ...TAG,
     params: user,
     body: WebpushSubscription,
+    unknownKeys: unknownKeys('report'),
     responses: { 204: Nothing },
   }),
   'DELETE /users/{user}/webpush/subscription': route({
     ...TAG,
     params: user,
     body: DeleteWebpushSubscription,
+    unknownKeys: unknownKeys('report'),
     responses: { 204: Nothing },
   }),
   'POST /users/{user}/webpush/test': route({ ...TAG, params: user, responses: { 204: Nothing } }),

@@ -14,6 +14,7 @@ import {
   UpdateRoles,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
+import { memberPermissions, restrictsIfPresent, unknownKeys } from './unknown-keys.ts';
 
 const arrayOfPages = Type.Array(PaginatedMembersResponse);
 
@@ -27,6 +28,7 @@ export const organizationsRoutes = {
     tag: 'Organizations',
     auth: 'session',
     body: CreateOrganizationRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 201: Organization },
   }),
   'GET /organizations/{organization}': route({
@@ -46,6 +48,9 @@ export const organizationsRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     body: UpdateOrganizationRequest,
+    unknownKeys: unknownKeys('access', {
+      default_org_member_roles: restrictsIfPresent('the roles that every member has, instead of the built-in one'),
+    }),
     responses: { 200: Organization },
   }),
   'GET /organizations/{organization}/members': route({
@@ -75,6 +80,7 @@ export const organizationsRoutes = {
     summary: 'Creates a custom role.',
     params: Type.Object({ organization: Type.String() }),
     body: CustomRoleRequest,
+    unknownKeys: unknownKeys('access', { organization_member_permissions: memberPermissions }),
     responses: { 200: documentedAlso(Type.Object(Role.properties), Type.Array(Role)) },
   }),
   'PUT /organizations/{organization}/members/roles': route({
@@ -83,6 +89,7 @@ export const organizationsRoutes = {
     summary: 'Replaces the permissions of a custom role.',
     params: Type.Object({ organization: Type.String() }),
     body: CustomRoleRequest,
+    unknownKeys: unknownKeys('access', { organization_member_permissions: memberPermissions }),
     responses: { 200: documentedAlso(Type.Object(Role.properties), Type.Array(Role)) },
   }),
   'DELETE /organizations/{organization}/members/roles/{roleName}': route({
@@ -95,6 +102,7 @@ export const organizationsRoutes = {
   'POST /organizations/{organization}/members/{user}': route({
     tag: 'Members',
     auth: 'session',
+    unknownKeys: unknownKeys('access'),
     params: Type.Object({ organization: Type.String(), user: Type.String() }),
     responses: { 200: OrganizationMember },
   }),
@@ -109,6 +117,7 @@ export const organizationsRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String(), user: Type.String() }),
     body: UpdateRoles,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: OrganizationMember },
   }),
 } as const;

@@ -9,6 +9,7 @@ import {
   ProvisionerKeyDaemons,
 } from '../schema/provisioners.ts';
 import { Nothing, route } from './kit.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 export const provisionersRoutes = {
   'GET /organizations/{organization}/provisionerdaemons': route({
@@ -64,6 +65,7 @@ export const provisionersRoutes = {
     summary: 'Creates a provisioner key. Only this answer contains its secret',
     params: Type.Object({ organization: Type.String() }),
     body: CreateProvisionerKeyRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 201: CreateProvisionerKeyResponse },
   }),
   'GET /organizations/{organization}/provisionerkeys/daemons': route({

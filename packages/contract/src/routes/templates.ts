@@ -30,8 +30,12 @@ import {
 } from '../schema/templates.ts';
 import { WorkspaceResource } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
+import { harmless, restricts, restrictsUnless, unknownKeys } from './unknown-keys.ts';
 
 const arrayOfVersions = Type.Array(TemplateVersion);
+
+const corsBehavior = harmless('whether the server or the app answers CORS requests. Here the app may');
+const stopReminder = harmless('when a reminder of the next stop is sent');
 
 export const templatesRoutes = {
   'GET /organizations/{organization}/templates': route({
@@ -46,6 +50,20 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     body: CreateTemplateRequest,
+    unknownKeys: unknownKeys('limit', {
+      max_ttl_ms: restricts('the longest life of a workspace'),
+      inactivity_ttl_ms: restricts('when an unused workspace stops'),
+      locked_ttl_ms: restricts('when a locked workspace is deleted'),
+      restart_requirement: restricts('when workspaces must restart'),
+      cors_behavior: corsBehavior,
+      time_til_autostop_notify_ms: stopReminder,
+      user_variable_values: harmless("values of a version's variables, which the dashboard sends twice"),
+      allow_everyone_group_access: restrictsUnless(
+        "a field of the dashboard's form",
+        '`true`, or with `disable_everyone_group_access`',
+        (value, body) => value === true || body['disable_everyone_group_access'] === true,
+      ),
+    }),
     responses: { 201: Template },
   }),
   'GET /organizations/{organization}/templates/examples': route({
@@ -85,6 +103,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     body: CreateTemplateVersionRequest,
+    unknownKeys: unknownKeys('content'),
     responses: { 201: TemplateVersion },
   }),
   'GET /templates': route({
@@ -115,6 +134,12 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
     body: UpdateTemplateMeta,
+    unknownKeys: unknownKeys('limit', {
+      cors_behavior: corsBehavior,
+      time_til_autostop_notify_ms: stopReminder,
+      disable_module_cache: restricts('builds download their modules instead of using stored ones'),
+      use_terraform_workspace_cache: harmless('keeps files of Terraform between builds'),
+    }),
     responses: { 200: Template },
   }),
   'GET /templates/{template}/acl': route({
@@ -130,6 +155,7 @@ export const templatesRoutes = {
     summary: 'Changes the named permissions and leaves the others.',
     params: Type.Object({ template: Type.String() }),
     body: UpdateTemplateACL,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: Response },
   }),
   'GET /templates/{template}/acl/available': route({
@@ -177,6 +203,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
     body: UpdateActiveTemplateVersion,
+    unknownKeys: unknownKeys('content'),
     responses: { 200: Response },
   }),
   'POST /templates/{template}/versions/archive': route({
@@ -184,6 +211,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ template: Type.String() }),
     body: ArchiveTemplateVersionsRequest,
+    unknownKeys: unknownKeys('content'),
     responses: { 200: ArchiveTemplateVersionsResponse },
   }),
   'GET /templates/{template}/versions/{templateversionname}': route({
@@ -204,6 +232,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String() }),
     body: PatchTemplateVersionRequest,
+    unknownKeys: unknownKeys('display'),
     responses: { 200: TemplateVersion },
   }),
   'POST /templateversions/{templateversion}/archive': route({
@@ -223,6 +252,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String() }),
     body: CreateTemplateVersionDryRunRequest,
+    unknownKeys: unknownKeys('answer'),
     responses: { 201: ProvisionerJob },
   }),
   'GET /templateversions/{templateversion}/dry-run/{jobID}': route({
@@ -273,6 +303,7 @@ export const templatesRoutes = {
     auth: 'session',
     params: Type.Object({ templateversion: Type.String() }),
     body: DynamicParametersRequest,
+    unknownKeys: unknownKeys('answer'),
     responses: { 200: DynamicParametersResponse },
   }),
   'GET /templateversions/{templateversion}/external-auth': route({

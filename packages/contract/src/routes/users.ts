@@ -37,6 +37,7 @@ import {
   ValidateUserPasswordResponse,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
+import { harmless, restricts, tokenAllowList, tokenScopes, unknownKeys } from './unknown-keys.ts';
 
 // Upstream's API document has an array of these. Its programs send and read a single one.
 const quietHours = documentedAlso(
@@ -65,12 +66,14 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'none',
     body: CreateFirstUserRequest,
+    unknownKeys: unknownKeys('access', { onboarding_info: harmless('answers to questions of the first page') }),
     responses: { 201: CreateFirstUserResponse },
   }),
   'POST /users/login': route({
     tag: 'Authorization',
     auth: 'none',
     body: LoginWithPasswordRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 201: LoginWithPasswordResponse },
   }),
   'POST /users/logout': route({
@@ -109,6 +112,7 @@ export const usersRoutes = {
     tag: 'Authorization',
     auth: 'none',
     body: ValidateUserPasswordRequest,
+    unknownKeys: unknownKeys('answer'),
     responses: { 200: ValidateUserPasswordResponse },
   }),
   'GET /users': route({
@@ -126,6 +130,11 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'session',
     body: CreateUserRequestWithOrgs,
+    unknownKeys: unknownKeys('access', {
+      roles: harmless('roles of the account. Without them it may do less'),
+      service_account: restricts('nobody can sign in to the account'),
+      disable_login: restricts('nobody can sign in to the account'),
+    }),
     responses: { 201: User },
   }),
   'GET /users/roles': route({
@@ -156,6 +165,11 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserAppearanceSettingsRequest,
+    unknownKeys: unknownKeys('display', {
+      theme_mode: harmless('which theme the dashboard shows'),
+      theme_light: harmless('the light theme'),
+      theme_dark: harmless('the dark theme'),
+    }),
     responses: { 200: UserAppearanceSettings },
   }),
   'GET /users/{user}/autofill-parameters': route({
@@ -180,6 +194,7 @@ export const usersRoutes = {
   'POST /users/{user}/keys': route({
     tag: 'Users',
     auth: 'session',
+    unknownKeys: unknownKeys('access'),
     params: Type.Object({ user: Type.String() }),
     responses: { 201: GenerateAPIKeyResponse },
   }),
@@ -195,6 +210,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: CreateTokenRequest,
+    unknownKeys: unknownKeys('access', { scopes: tokenScopes, allow_list: tokenAllowList }),
     responses: { 201: GenerateAPIKeyResponse },
   }),
   'GET /users/{user}/keys/tokens/tokenconfig': route({
@@ -227,6 +243,7 @@ export const usersRoutes = {
     summary: 'Changes how a person signs in. A change to a provider of their own completes with a sign-in there.',
     params: Type.Object({ user: Type.String() }),
     body: ConvertLoginRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 201: OAuthConversionResponse },
   }),
   'GET /users/{user}/login-type': route({
@@ -267,6 +284,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserPasswordRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 204: Nothing },
   }),
   'PUT /users/{user}/profile': route({
@@ -274,6 +292,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserProfileRequest,
+    unknownKeys: unknownKeys('display', { avatar_url: harmless('the picture of the account') }),
     responses: { 200: User },
   }),
   'GET /users/{user}/roles': route({
@@ -287,11 +306,13 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateRoles,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: User },
   }),
   'PUT /users/{user}/status/activate': route({
     tag: 'Users',
     auth: 'session',
+    unknownKeys: unknownKeys('access'),
     params: Type.Object({ user: Type.String() }),
     responses: { 200: User },
   }),
@@ -312,6 +333,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserQuietHoursScheduleRequest,
+    unknownKeys: unknownKeys('limit'),
     responses: { 200: quietHours },
   }),
 } as const;

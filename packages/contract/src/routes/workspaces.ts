@@ -20,6 +20,7 @@ import {
   WorkspacesResponse,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
+import { harmless, unknownKeys } from './unknown-keys.ts';
 
 export const workspacesRoutes = {
   'GET /workspace-quota/{user}': route({
@@ -41,6 +42,9 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String(), user: Type.String() }),
     body: CreateWorkspaceRequest,
+    unknownKeys: unknownKeys('work', {
+      enable_dynamic_parameters: harmless('how the form of the template is evaluated'),
+    }),
     responses: { 201: Workspace },
   }),
   'POST /users/{user}/workspaces': route({
@@ -48,6 +52,9 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: CreateWorkspaceRequest,
+    unknownKeys: unknownKeys('work', {
+      enable_dynamic_parameters: harmless('how the form of the template is evaluated'),
+    }),
     responses: { 201: Workspace },
   }),
   'GET /users/{user}/workspace/{workspacename}': route({
@@ -84,6 +91,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: UpdateWorkspaceRequest,
+    unknownKeys: unknownKeys('display'),
     responses: { 204: Nothing },
   }),
   'PUT /workspaces/{workspace}/autostart': route({
@@ -91,6 +99,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: UpdateWorkspaceAutostartRequest,
+    unknownKeys: unknownKeys('limit'),
     responses: { 204: Nothing },
   }),
   'PUT /workspaces/{workspace}/autoupdates': route({
@@ -98,6 +107,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: UpdateWorkspaceAutomaticUpdatesRequest,
+    unknownKeys: unknownKeys('limit'),
     responses: { 204: Nothing },
   }),
   'PUT /workspaces/{workspace}/dormant': route({
@@ -105,6 +115,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: UpdateWorkspaceDormancy,
+    unknownKeys: unknownKeys('limit'),
     responses: { 200: Workspace },
   }),
   'PUT /workspaces/{workspace}/extend': route({
@@ -112,6 +123,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: PutExtendWorkspaceRequest,
+    unknownKeys: unknownKeys('limit'),
     responses: { 200: Response },
   }),
   'PUT /workspaces/{workspace}/favorite': route({
@@ -146,6 +158,7 @@ export const workspacesRoutes = {
       'those of the start. Not part of the original API.',
     params: Type.Object({ workspace: Type.String() }),
     body: RestartWorkspaceRequest,
+    unknownKeys: unknownKeys('work'),
     responses: { 201: WorkspaceBuild },
   }),
   'GET /workspaces/{workspace}/timings': route({
@@ -159,6 +172,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: UpdateWorkspaceTTLRequest,
+    unknownKeys: unknownKeys('limit'),
     responses: { 204: Nothing },
   }),
   'POST /workspaces/{workspace}/usage': route({
@@ -166,6 +180,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ workspace: Type.String() }),
     body: PostWorkspaceUsageRequest,
+    unknownKeys: unknownKeys('report'),
     responses: { 204: Nothing },
   }),
   'GET /workspaces/{workspace}/watch': route({

@@ -254,6 +254,8 @@ export const CreateUserRequestWithOrgs = named(
     email: Line,
     login_type: Type.Optional(LoginType),
     name: Type.Optional(Line),
+    /** Clients before 2.15 send one organization. */
+    organization_id: Type.Optional(Uuid),
     organization_ids: Type.Optional(Type.Array(Uuid, { maxItems: 1_000 })),
     password: Type.Optional(Line),
     user_status: Type.Optional(UserStatus),

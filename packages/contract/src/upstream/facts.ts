@@ -106,6 +106,11 @@ function withNames(definition: Definition, names: ReadonlyMap<string, string>): 
 }
 export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
 export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
+/**
+ * The keys of bodies by route, with `{}` for each parameter of the path: those that upstream's Go clients of any version
+ * from 2.0 to 2.36 send, and its dashboards where they send more. Keys within other keys are joined with dots.
+ */
+export const upstreamBodyKeys = () => load<Record<string, string[]>>('body-keys');
 export const upstreamClientCalls = () => load<UpstreamClientCall[]>('client-calls');
 /** In the form of `terraform providers schema -json`, for one provider. */
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');

@@ -217,14 +217,19 @@ async function rolesAndSync(): Promise<void> {
   await records('PUT', roles, ['custom_role', 'write', 'org_permissions'], more);
   await records('DELETE', `${roles}/viewer`, ['custom_role', 'delete', ...all]);
   const { body: org } = await server.api<{ id: string }>('GET', '/organizations/default');
-  for (const [path, type, gets] of [
-    ['/settings/idpsync/organization', 'idp_sync_settings_organization', org.id],
-    ['/organizations/default/settings/idpsync/groups', 'idp_sync_settings_group', org.id],
-    ['/organizations/default/settings/idpsync/roles', 'idp_sync_settings_role', 'organization-auditor'],
-  ] as const) {
-    const defaults = { assign_default: true, organization_assign_default: true };
-    const config = { ...defaults, auto_create_missing_groups: false, regex_filter: '.*' };
-    await records('PATCH', path, [type, 'write', 'field'], { ...config, field: 'a', mapping: {} });
+  const groupConfig = { auto_create_missing_groups: false, regex_filter: '.*' };
+  for (const [path, type, gets, whole, config] of [
+    [
+      ...['/settings/idpsync/organization', 'idp_sync_settings_organization', org.id],
+      ...[{ organization_assign_default: true }, { assign_default: true }],
+    ],
+    [
+      ...['/organizations/default/settings/idpsync/groups', 'idp_sync_settings_group', org.id],
+      ...[groupConfig, groupConfig],
+    ],
+    ['/organizations/default/settings/idpsync/roles', 'idp_sync_settings_role', 'organization-auditor', {}, {}],
+  ] as [string, string, string, object, object][]) {
+    await records('PATCH', path, [type, 'write', 'field'], { ...whole, field: 'a', mapping: {} });
     await records('PATCH', `${path}/config`, [type, 'write', 'field'], { ...config, field: 'b' });
     await records('PATCH', `${path}/mapping`, [type, 'write', 'mapping'], { add: [{ given: 'x', gets }] });
   }

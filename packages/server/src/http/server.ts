@@ -25,7 +25,7 @@ import { LISTENER } from './listener.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { RequestContext } from './request-context.ts';
 import { kindOfStream, MAX_MESSAGE_BYTES, type StreamHolder, type StreamLimits, staysOpen } from './stream-limits.ts';
-import { checkUnenforced } from './unenforced.ts';
+import { unknownKeyCheck } from './unknown-keys.ts';
 import { compilersFactory } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
 
@@ -173,6 +173,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     );
     const readBody = def.body && zeroReader(def.body);
     const readQuery = def.query && zeroReader(def.query);
+    const checkKeys = unknownKeyCheck(method, def);
     app.route({
       method,
       url: apiPath(path).replaceAll(/\{(\w+)\}/g, ':$1'),
@@ -202,11 +203,11 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
       },
       preValidation: async (request) => {
         // upstream's clients send null for an absent field, and a flag as its name alone
-        if (def.body && !def.bodyTypes) {
+        if (def.body || checkKeys) {
           if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
-          checkUnenforced(key, request.body);
           readBody?.(request.body);
           tidyBody(request.body, checked);
+          checkKeys?.(request.body);
         }
         if (checked) checkUrl(request);
         const query = request.query as Record<string, unknown>;

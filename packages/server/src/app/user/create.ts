@@ -45,7 +45,7 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
     });
   }
   const organizationIds = new Set<string>();
-  for (const id of input.organization_ids ?? [])
+  for (const id of [...(input.organization_ids ?? []), ...(input.organization_id ? [input.organization_id] : [])])
     organizationIds.add((await locateOrganization(ctx, id)).organizationId);
   if (organizationIds.size === 0) organizationIds.add(await defaultOrganizationId(ctx.sql));
   const places = [...organizationIds].map((organizationId) =>
