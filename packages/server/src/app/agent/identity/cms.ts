@@ -1,4 +1,4 @@
-import { createHash, verify, X509Certificate } from 'node:crypto';
+import { createHash, type KeyObject, verify, X509Certificate } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import { children, type Der, oid, readDer, TAG } from './der.ts';
 
@@ -21,6 +21,10 @@ const RSA: readonly string[] = [
 /** The largest message, in bytes. Attested documents have a few kilobytes. */
 const MOST_BYTES = 128 * 1024;
 const MOST_CERTIFICATES = 10;
+/** Longer keys and exponents make a check take milliseconds instead of microseconds. No authority uses them. */
+const MAX_RSA_BITS = 4096;
+const MAX_RSA_EXPONENT = 65_537n;
+const CURVES: readonly unknown[] = ['prime256v1', 'secp384r1', 'secp521r1'];
 
 const bad = (why: string) => new AppError('invalid', `The signed message is not valid: ${why}.`);
 
@@ -97,13 +101,23 @@ function isNamed(one: X509Certificate, name: Der | undefined): boolean {
 }
 
 function certificate(der: Buffer): X509Certificate {
+  let read: X509Certificate;
+  let key: KeyObject;
   try {
-    const read = new X509Certificate(der);
-    // an invalid key would throw only when it is used
-    return read.publicKey ? read : nothing();
+    read = new X509Certificate(der);
+    // an invalid key throws only when it is used
+    key = read.publicKey;
   } catch {
     throw bad('a certificate in it cannot be parsed');
   }
+  if (!hasUsualSize(key)) throw bad('a certificate in it has a key that is not supported');
+  return read;
+}
+
+function hasUsualSize({ asymmetricKeyType: type, asymmetricKeyDetails: details }: KeyObject): boolean {
+  if (type === 'ec') return CURVES.includes(details?.namedCurve);
+  const { modulusLength = Infinity, publicExponent = MAX_RSA_EXPONENT + 1n } = details ?? {};
+  return type === 'rsa' && modulusLength <= MAX_RSA_BITS && publicExponent <= MAX_RSA_EXPONENT;
 }
 
 function sequence(element: Der | undefined): Der {

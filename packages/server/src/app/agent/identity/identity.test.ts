@@ -93,6 +93,15 @@ test('Azure: rejects forged and expired documents, and those of another signer',
   await assert.rejects(azure(changed.toString('base64')), rejection(/content was changed/));
 });
 
+test('Azure: what a stranger sends costs a bounded number of signature checks, with keys of usual sizes', async (t) => {
+  const verify = t.mock.method(X509Certificate.prototype, 'verify');
+  const ring = cloud.azureSign(attested(), 'selfsigned', ['-certfile', cloud.ring]);
+  await assert.rejects(azure(ring), rejection(/trusted authority/));
+  const checks = verify.mock.callCount();
+  assert.ok(checks > 0 && checks <= 20, `${checks} checks`);
+  await assert.rejects(azure(cloud.azureSign(attested(), 'slow')), rejection(/key that is not supported/));
+});
+
 test('a signed message with any changed byte opens only with the signed content', () => {
   const document = attested();
   const good = Buffer.from(cloud.azureSign(document), 'base64');

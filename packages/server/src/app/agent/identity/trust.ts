@@ -23,6 +23,14 @@ export interface IdentityTrust {
   googleKeys(kid: string): Promise<readonly PublishedKey[]>;
 }
 
+let publicRoots: readonly X509Certificate[] | undefined;
+
+/** Parsed once: there are more than a hundred, and anyone may send a proof. */
+function publicAuthorities(): readonly X509Certificate[] {
+  publicRoots ??= rootCertificates.map((pem) => new X509Certificate(pem));
+  return publicRoots;
+}
+
 export function createIdentityTrust({ config, log }: Services): IdentityTrust {
   const issuers = new Map<string, Promise<X509Certificate | undefined>>();
   let keys: { at: number; found: Promise<readonly PublishedKey[]> } | undefined;
@@ -65,7 +73,7 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
     awsCertificates: () => fromFile(config.awsInstanceIdentityCertificates, 'aws-instance-identity-certificates'),
     async azure() {
       const own = await fromFile(config.azureInstanceIdentityCertificates, 'azure-instance-identity-certificates');
-      const roots = own.length > 0 ? own : rootCertificates.map((pem) => new X509Certificate(pem));
+      const roots = own.length > 0 ? own : publicAuthorities();
       return { roots, intermediates: own, fetchIssuer };
     },
     async googleKeys(kid) {

@@ -15,7 +15,9 @@ export interface TestCloud {
   aws: string;
   awsSign(document: string): string;
   /** An attested document as Azure creates it: CMS with its content, by default from an allowed signer. */
-  azureSign(document: string, signer?: 'metadata' | 'other' | 'selfsigned' | 'code', more?: string[]): string;
+  azureSign(document: string, signer?: 'metadata' | 'other' | 'selfsigned' | 'slow' | 'code', more?: string[]): string;
+  /** A PEM file with certificates of the signer `selfsigned`, each of which could have issued each other. */
+  ring: string;
   remove(): void;
 }
 
@@ -57,12 +59,22 @@ export function makeTestCloud(): TestCloud {
   request('code', '/CN=metadata.azure.com');
   issue('code', 'between', 'extendedKeyUsage=codeSigning\n');
   self('selfsigned', '/CN=metadata.azure.com');
+  const again = (name: string, from: string) =>
+    openssl('req', '-x509', '-key', `${from}.key`, '-out', `${name}.pem`, '-subj', '/CN=metadata.azure.com');
+  const rest = Array.from({ length: 9 }, (_, i) => `ring-${i}`);
+  for (const name of rest) again(name, 'selfsigned');
+  writeFileSync(at('ring.pem'), rest.map((name) => readFileSync(at(`${name}.pem`), 'utf8')).join(''));
+  const exponent = (2n ** 1_000n + 1n).toString();
+  const slow = ['-algorithm', 'RSA', '-pkeyopt', 'rsa_keygen_bits:2048', '-pkeyopt', `rsa_keygen_pubexp:${exponent}`];
+  openssl('genpkey', ...slow, '-out', 'slow.key');
+  again('slow', 'slow');
   self('aws', '/CN=Test Web Services');
   writeFileSync(at('chain.pem'), readFileSync(at('root.pem'), 'utf8') + readFileSync(at('between.pem'), 'utf8'));
   return {
     dir,
     root: at('root.pem'),
     chain: at('chain.pem'),
+    ring: at('ring.pem'),
     aws: at('aws.pem'),
     awsSign: (document) => sign('sha256', Buffer.from(document), readFileSync(at('aws.key'))).toString('base64'),
     azureSign(document, signer = 'metadata', more = []) {
