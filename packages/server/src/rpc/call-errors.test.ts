@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createLogger } from '@platform/kit';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { createDrpcClient, type DrpcError } from '@platform/wire/drpc';
 import { JOB_ERRORS } from '@platform/wire/job-errors';
 import { JobControl } from '@platform/wire/proto/platform_provisioner';
@@ -92,6 +92,21 @@ test('a request gets no text of the database either', async () => {
   const [, reference] = /with the reference ([0-9a-f]{8})\.$/.exec(body.detail)!;
   assert.ok(lines.some((line) => line.includes(reference!) && line.includes('secret_names')));
   await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
+});
+
+test('reports no error when a connection breaks while calls run', async () => {
+  const { connection, session, daemon } = await joinDaemon(server, 'breaks', { psk: PSK, ours: true });
+  const control = createDrpcClient(JobControl, () => session.openStream());
+  const calls = [control.acquire(), control.watch({}), daemon.acquireJobWithCancel()];
+  const ends = calls.map((call) => assert.rejects(call.receive()));
+  await session.ping();
+  const before = lines.length;
+  connection.destroy();
+  await Promise.all(ends);
+  const since = () => lines.slice(before);
+  await eventually('the server notices', async () => since().some((line) => line.includes('daemon disconnected')));
+  const wrong = since().filter((line) => /\[(warn|error)\]/.test(line));
+  assert.deepEqual(wrong, []);
 });
 
 test('a daemon that sends malformed bytes gets no text of the decoder', async () => {

@@ -268,7 +268,7 @@ class ServerTransport {
     const handlers = {
       packet: (packet: DrpcPacket) => this.#onPacket(packet),
       end: (error?: Error) => {
-        this.#call?.terminate(error ?? new DrpcError('the caller closed the stream', 1));
+        this.#call?.terminate(callerLeft(error));
         this.#transport.hangUp();
       },
     };
@@ -312,6 +312,15 @@ class ServerTransport {
       call.release();
     }
   }
+}
+
+/**
+ * The reason that handlers get when their caller's stream is over. A broken connection is as ordinary as a closed one, so
+ * its error is only the cause. Otherwise it would pass for an unexpected error of the handler.
+ */
+function callerLeft(error: Error | undefined): DrpcError {
+  if (error instanceof DrpcError) return error;
+  return new DrpcError('the caller closed the stream', 1, error && { cause: error });
 }
 
 /**
