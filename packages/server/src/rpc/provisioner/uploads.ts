@@ -1,53 +1,53 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
-import type { MessageBudget } from '@platform/wire/drpc';
+import type { DrpcContext, MessageBudget } from '@platform/wire/drpc';
 import type { UploadFileRequest } from '@platform/wire/proto/provisionerd';
-import type { Services } from '../../app/context.ts';
 import { MOST_MODULE_BYTES, storeModuleArchive } from '../../app/job/module-files.ts';
+import { whenReachable } from '../../db/when-reachable.ts';
 import type { DaemonContext } from './context.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 
-/** The call with which a daemon uploads the module files of a template version. */
-export function uploadCalls({ services }: DaemonContext, jobs: OwnedJobs, budget: MessageBudget) {
-  let uploading = false;
+/**
+ * The call with which a daemon uploads the module files of a template version. It waits while the database is
+ * unavailable: an upstream daemon does not repeat an upload, so a failure would cost it its job.
+ */
+export function uploadCalls({ services, log }: DaemonContext, jobs: OwnedJobs, budget: MessageBudget) {
+  /** Aborted when the caller of the latest upload has left. */
+  let uploading: AbortSignal | undefined;
   return {
-    async uploadFile(requests: AsyncIterable<UploadFileRequest>) {
-      if (jobs.size === 0 || uploading)
+    async uploadFile(requests: AsyncIterable<UploadFileRequest>, { signal }: DrpcContext) {
+      if (jobs.size === 0 || uploading?.aborted === false)
         throw new AppError('conflict', 'A daemon can upload one file at a time, and only while it runs a job.');
-      uploading = true;
+      uploading = signal;
+      let taken = 0;
+      const take = (bytes: number) => {
+        budget.take(bytes);
+        taken += bytes;
+      };
       try {
-        await receive(services, requests, budget);
+        const { data, hash } = await receive(requests, take);
+        await whenReachable(() => storeModuleArchive(services.sql, data, hash), {
+          signal,
+          onWait: (wait_ms) => log.debug('the database fails or is unreachable: an upload waits', { wait_ms }),
+        });
       } finally {
-        uploading = false;
+        // the bytes are in memory until here
+        budget.give(taken);
+        if (uploading === signal) uploading = undefined;
       }
       return {};
     },
   };
 }
 
-/** Receives and stores an upload. Its bytes count against the budget while they are in memory. */
+/**
+ * Receives an upload that arrives in pieces. Calls `take` for the bytes of each.
+ * @throws AppError `invalid` if it does not have the announced size and SHA-256
+ */
 async function receive(
-  services: Services,
-  requests: AsyncIterable<UploadFileRequest>,
-  budget: MessageBudget,
-): Promise<void> {
-  let taken = 0;
-  try {
-    await store(services, requests, (bytes) => {
-      budget.take(bytes);
-      taken += bytes;
-    });
-  } finally {
-    budget.give(taken);
-  }
-}
-
-/** Stores an upload that arrives in pieces, if it has the announced size and SHA-256. */
-async function store(
-  services: Services,
   requests: AsyncIterable<UploadFileRequest>,
   take: (bytes: number) => void,
-): Promise<void> {
+): Promise<{ data: Buffer; hash: string }> {
   let size = 0;
   let expected: { hash: string; size: number } | undefined;
   const parts: Uint8Array[] = [];
@@ -77,5 +77,5 @@ async function store(
   if (!expected || size !== expected.size || hash !== expected.hash) {
     throw new AppError('invalid', 'The upload does not have the announced size and hash.');
   }
-  await storeModuleArchive(services.sql, data, hash);
+  return { data, hash };
 }
