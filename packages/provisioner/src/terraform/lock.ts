@@ -1,6 +1,7 @@
 import { link, rm, writeFile } from 'node:fs/promises';
 import type { Clock } from '@platform/kit';
 import { isAlive, processRef, readRef } from '../runner/process-ref.ts';
+import type { ProcessRef } from '../runner/protocol.ts';
 
 const POLL_MS = 100;
 
@@ -22,10 +23,24 @@ export async function lockFile(path: string, clock: Clock, signal?: AbortSignal)
         if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err;
       }
       const owner = readRef(path);
-      if (owner && !isAlive(owner)) await rm(path, { force: true });
+      if (owner && !isAlive(owner)) await removeDead(path, owner, clock, signal);
       else await clock.sleep(POLL_MS, signal);
     }
   } finally {
     await rm(own, { force: true });
+  }
+}
+
+/**
+ * Removes the lock of a dead owner. Several waiters may find it, and one that is late must not remove the lock of the
+ * first. So each removes it under a lock for this owner, and looks again before.
+ */
+async function removeDead(path: string, owner: ProcessRef, clock: Clock, signal?: AbortSignal): Promise<void> {
+  const release = await lockFile(`${path}.dead-${owner.pid}`, clock, signal);
+  try {
+    const now = readRef(path);
+    if (now && now.pid === owner.pid && now.startTime === owner.startTime) await rm(path, { force: true });
+  } finally {
+    await release();
   }
 }
