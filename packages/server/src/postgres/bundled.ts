@@ -15,22 +15,19 @@ import {
 import { join } from 'node:path';
 import { AppError, backoff, ensureDirectorySync, errorText, isAlive, type Logger } from '@platform/kit';
 import { replaceFile } from '@platform/kit/files';
-import { connect, isPgError, type Sql } from '../db/connect.ts';
+import { connect, isPgError } from '../db/connect.ts';
 import { type PostgresBinaries, postgresBinaries } from './binaries.ts';
 import { directoryHash } from './place.ts';
+import { holdServerLock } from './server-lock.ts';
 
 const READY_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 15_000;
 const LEAST_FREE_BYTES = 64 * 1024 * 1024;
-/**
- * The lock of the one server that uses a bundled database. It ends with that server's connection, even after a crash.
- */
-const SERVER_LOCK = 0x73657276;
 
 export interface BundledPostgres {
   /** Connection URL of the database, with its password. */
   url: string;
-  /** The connection that has the lock. Its loss means that the database is down. */
+  /** Stops it, unless another server uses it now. */
   stop(): Promise<void>;
 }
 
@@ -58,7 +55,8 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
   let pid = runningPid(place);
   if (pid === undefined) pid = await launch(place, binaries, log);
   else log.info('taking over the running bundled PostgreSQL', { pid });
-  const lock = await lockOrReject(url, place);
+  await ensureDatabase(url);
+  const lock = await holdServerLock(url, place.data, log);
   const waits = backoff({ baseMs: 100, capMs: 5_000 });
   const watch = setInterval(() => {
     if (stopping || (pid !== undefined && isAlive(pid))) return;
@@ -83,8 +81,8 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
     async stop() {
       stopping = true;
       clearInterval(watch);
-      await lock.end({ timeout: 1 });
-      if (pid !== undefined) await terminate(pid);
+      await lock.release();
+      if (pid !== undefined && !lock.isTaken()) await terminate(pid);
     },
   };
 }
@@ -287,25 +285,6 @@ function tail(file: string): string {
     return readFileSync(file, 'utf8').trim().split('\n').slice(-2).join(' ');
   } catch {
     return `see ${file}`;
-  }
-}
-
-async function lockOrReject(url: string, place: Place): Promise<Sql> {
-  await ensureDatabase(url);
-  const lock = connect(url, { max: 1, applicationName: 'coderd-lock' });
-  // PostgreSQL may take a moment to release the lock of a killed server
-  const deadline = performance.now() + 3_000;
-  for (;;) {
-    const [row] = await lock<{ held: boolean }[]>`SELECT pg_try_advisory_lock(${SERVER_LOCK}) AS held`;
-    if (row!.held) return lock;
-    if (performance.now() > deadline) {
-      await lock.end({ timeout: 1 });
-      throw new AppError(
-        'conflict',
-        `Another server uses the database in ${place.data}. Stop it, or choose another CODER_CONFIG_DIR.`,
-      );
-    }
-    await new Promise((done) => setTimeout(done, 50));
   }
 }
 
