@@ -157,6 +157,8 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 /** The longest that a list or a search runs: it answers with 504 then. */
 const LIST_TIMEOUT_MS = 5_000;
 const LIST_CONNECTIONS = 4;
+/** The number of background tasks that can hold a lock of the deployment at a time. Others wait. */
+const LOCK_CONNECTIONS = 4;
 
 /** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
 export async function startServer(given: ServerOptions): Promise<RunningServer> {
@@ -202,6 +204,13 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       searches: true,
     });
     closer.add('database connections of lists', () => lists.end({ timeout: 5 }));
+    const locks = connect(postgresUrl, {
+      password,
+      max: LOCK_CONNECTIONS,
+      applicationName: 'coderd-locks',
+      statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+    });
+    closer.add('database connections of locks', () => locks.end({ timeout: 5 }));
     await migrate(sql, log).catch((err) => {
       if (isUnreachable(err)) {
         throw new AppError('unavailable', `Could not reach the database: ${(err as Error).message}`, { cause: err });
@@ -225,7 +234,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const hashing =
       given.hashingCommand && createHashingProcess({ command: given.hashingCommand, log, atOnce: CHECKS_AT_ONCE });
     if (hashing) closer.add('password hashing', () => hashing.close());
-    const background = createBackgroundDriver({ sql, clock, log });
+    const background = createBackgroundDriver({ locks, clock, log });
     let builtin: BuiltinDaemons | undefined;
     const services: Services = {
       backgroundTasks: background.status,

@@ -12,10 +12,7 @@ export interface BackgroundTask {
   timeoutMs?: number;
   /** Whether only one server of a deployment runs it at a time. The other servers skip that run. */
   needsLock: boolean;
-  /**
-   * Tasks with the same group run one after the other. A task with a lock holds a connection of the pool while it runs: if
-   * as many tasks as the pool has connections began together, none would get another one to work with.
-   */
+  /** Tasks with the same group run one after the other. Use it for tasks that each keep the database busy. */
   group?: string;
   /** Subscribes to events that start a run early. Returns functions that unsubscribe. */
   wakeOn?: (wake: () => void) => (() => void)[];

@@ -18,7 +18,7 @@ after(async () => {
   await database.drop();
 });
 
-const driver = (clock: Clock = systemClock) => createBackgroundDriver({ sql, clock, log: silentLogger });
+const driver = (clock: Clock = systemClock) => createBackgroundDriver({ locks: sql, clock, log: silentLogger });
 /** A task that counts its runs; `of` waits for the nth. */
 function counting(more: Partial<BackgroundTask> = {}) {
   let runs = 0;
@@ -49,9 +49,8 @@ test('runs a task when it is added, after its period, and earlier where a run as
   assert.equal(seldom.runs(), 1);
 });
 
-test('tasks of a group run one after the other, so that their locks leave connections to work with', async () => {
-  const few = connect(database.url, { max: 2 });
-  const tasks = createBackgroundDriver({ sql: few, clock: systemClock, log: silentLogger });
+test('tasks of a group run one after the other', async () => {
+  const tasks = driver();
   let [running, most] = [0, 0];
   const all = ['one', 'two', 'three'].map((name) =>
     counting({
@@ -61,7 +60,7 @@ test('tasks of a group run one after the other, so that their locks leave connec
       timeoutMs: 10_000,
       async run() {
         most = Math.max(most, ++running);
-        await few`SELECT 1`;
+        await sql`SELECT 1`;
         running--;
         if (name === 'one') throw new Error('no');
         return undefined;
@@ -72,7 +71,34 @@ test('tasks of a group run one after the other, so that their locks leave connec
   await Promise.all(all.map(({ reached }) => reached(1)));
   await tasks.close();
   assert.equal(most, 1);
-  await few.end();
+});
+
+test('tasks hold their locks on other connections than those that they work with', async () => {
+  const work = connect(database.url, { max: 2 });
+  const tasks = driver();
+  const all = Promise.withResolvers<void>();
+  let running = 0;
+  const three = ['one', 'two', 'three'].map((name) =>
+    counting({
+      name,
+      needsLock: true,
+      timeoutMs: 10_000,
+      async run() {
+        if (++running === 3) all.resolve();
+        await all.promise;
+        await work`SELECT 1`;
+        return undefined;
+      },
+    }),
+  );
+  for (const { task } of three) tasks.add(task);
+  await Promise.all(three.map(({ task }) => tasks.runNow(task.name)));
+  assert.deepEqual(
+    tasks.status().map(({ error }) => error),
+    [undefined, undefined, undefined],
+  );
+  await tasks.close();
+  await work.end();
 });
 
 test('events that come together start one run, after the time in which they gather', async () => {

@@ -1,11 +1,20 @@
 import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/background-task.ts';
 import type { Services } from '../app/context.ts';
 import { textForAdministrators } from '../app/unexpected.ts';
+import type { Sql } from '../db/connect.ts';
 import { withTaskLock } from '../db/queries/task-locks.ts';
 
 const TIMEOUT_MS = 60_000;
 /** So long `close` waits for runs that do not end when they are aborted. */
 const CLOSE_MS = 5_000;
+
+interface DriverOptions extends Pick<Services, 'clock' | 'log'> {
+  /**
+   * The pool whose connections hold the locks of tasks while these run. It is not the pool that tasks work with, so that
+   * many long runs leave connections for requests.
+   */
+  locks: Sql;
+}
 
 export interface BackgroundDriver {
   /** Adds a task and runs it, at once unless it has a delay. */
@@ -22,14 +31,14 @@ export interface BackgroundDriver {
  * earlier when an event wakes it. A wake-up during a run starts one more run afterwards. A failed run is logged, counted
  * and shown on the health page. The next run comes after the task's retry time.
  */
-export function createBackgroundDriver({ sql, clock, log }: Pick<Services, 'sql' | 'clock' | 'log'>): BackgroundDriver {
+export function createBackgroundDriver(options: DriverOptions): BackgroundDriver {
   const loops = new Map<string, TaskLoop>();
   const inTurn = createTurns();
   let closed = false;
   return {
     add(task) {
       if (loops.has(task.name)) throw new Error(`The background task "${task.name}" exists already.`);
-      if (!closed) loops.set(task.name, new TaskLoop(task, { sql, clock, log }, inTurn));
+      if (!closed) loops.set(task.name, new TaskLoop(task, options, inTurn));
     },
     runNow(name) {
       const loop = loops.get(name);
@@ -62,7 +71,7 @@ function createTurns(): InTurn {
 
 class TaskLoop {
   readonly #task: BackgroundTask;
-  readonly #services: Pick<Services, 'sql' | 'clock' | 'log'>;
+  readonly #options: DriverOptions;
   readonly #inTurn: InTurn;
   readonly #stop = new AbortController();
   readonly #unsubscribe: (() => void)[];
@@ -73,9 +82,9 @@ class TaskLoop {
   #again = false;
   #last: Pick<TaskStatus, 'lastRun' | 'durationMs' | 'error'> = { lastRun: undefined, durationMs: 0, error: undefined };
 
-  constructor(task: BackgroundTask, services: Pick<Services, 'sql' | 'clock' | 'log'>, inTurn: InTurn) {
+  constructor(task: BackgroundTask, options: DriverOptions, inTurn: InTurn) {
     this.#task = task;
-    this.#services = services;
+    this.#options = options;
     this.#inTurn = inTurn;
     this.#unsubscribe = task.wakeOn?.(() => this.#onEvent()) ?? [];
     if (task.delayMs === undefined) this.#wake();
@@ -139,7 +148,7 @@ class TaskLoop {
   /** One run; never rejects. Returns how long until the next, in ms. */
   async #run(): Promise<number> {
     const { name, periodMs, retryMs, timeoutMs = TIMEOUT_MS, needsLock } = this.#task;
-    const { sql, clock, log } = this.#services;
+    const { locks, clock, log } = this.#options;
     // the server ended while the task waited for its turn
     if (this.#stop.signal.aborted) return periodMs;
     const start = clock.monotonic();
@@ -151,7 +160,7 @@ class TaskLoop {
     try {
       const run = (until: AbortSignal) => untilAborted(this.#task.run(until), until);
       if (needsLock) {
-        const done = await withTaskLock(sql, name, (lost) => run(AbortSignal.any([signal, lost])));
+        const done = await withTaskLock(locks, name, (lost) => run(AbortSignal.any([signal, lost])));
         if (done) next = done.result;
         else outcome = 'skipped';
       } else {

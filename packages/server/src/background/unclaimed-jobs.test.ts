@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TemplateVersion } from '@platform/contract';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
 import { forgetDaemonGroups } from '../app/job/waiting.ts';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
@@ -45,4 +45,19 @@ test('a job that no daemon could take fails with the reason after the limit; one
   assert.equal(failed.status, 'failed');
   assert.match(failed.error!, /for 30 minutes\. No provisioner daemon has its tags \(zone=b\).*nearest is busy/);
   for (const version of [queued, fresh]) assert.equal((await jobOf(version)).status, 'pending');
+});
+
+test('background tasks that run take no connection of the pool that requests use', async () => {
+  const { sql } = server.services;
+  const busy = await sql.begin(async (tx) => {
+    // the tasks that look at workspaces wait
+    await tx`LOCK TABLE workspaces IN ACCESS EXCLUSIVE MODE`;
+    return eventually('a task holds its lock', async () => {
+      const rows = await tx<{ name: string }[]>`SELECT a.application_name AS name FROM pg_stat_activity a
+        WHERE a.datname = current_database() AND a.pid IN
+          (SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted)`;
+      return rows.length > 0 && rows;
+    });
+  });
+  assert.deepEqual([...new Set(busy.map(({ name }) => name))], ['coderd-locks']);
 });
