@@ -1,8 +1,12 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { CreateGroupRequest, Group, PatchGroupRequest } from '../schema/groups.ts';
+import { CreateGroupRequest, Group, GroupMembersResponse, PatchGroupRequest } from '../schema/groups.ts';
+import { PeopleQuery } from '../schema/users.ts';
 import { route } from './kit.ts';
 import { unknownKeys } from './unknown-keys.ts';
+
+/** With `exclude_members`, the list of members is empty: there is a route for its pages. */
+const withoutMembers = Type.Object({ exclude_members: Type.Optional(Type.Boolean()) });
 
 export const groupsRoutes = {
   'GET /groups': route({
@@ -23,7 +27,16 @@ export const groupsRoutes = {
     tag: 'Groups',
     auth: 'session',
     params: Type.Object({ group: Type.String() }),
+    query: withoutMembers,
     responses: { 200: Group },
+  }),
+  'GET /groups/{group}/members': route({
+    tag: 'Groups',
+    auth: 'session',
+    summary: 'Lists members of a group by user name.',
+    params: Type.Object({ group: Type.String() }),
+    query: PeopleQuery,
+    responses: { 200: GroupMembersResponse },
   }),
   'PATCH /groups/{group}': route({
     tag: 'Groups',
@@ -58,6 +71,15 @@ export const groupsRoutes = {
     tag: 'Groups',
     auth: 'session',
     params: Type.Object({ organization: Type.String(), groupName: Type.String() }),
+    query: withoutMembers,
     responses: { 200: Group },
+  }),
+  'GET /organizations/{organization}/groups/{groupName}/members': route({
+    tag: 'Groups',
+    auth: 'session',
+    summary: 'Lists members of a group by user name.',
+    params: Type.Object({ organization: Type.String(), groupName: Type.String() }),
+    query: PeopleQuery,
+    responses: { 200: GroupMembersResponse },
   }),
 } as const;

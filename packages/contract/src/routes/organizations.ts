@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
-import { documentedAlso, Whole } from '../schema/kit.ts';
+import { documentedAlso } from '../schema/kit.ts';
 import {
   AssignableRoles,
   CreateOrganizationRequest,
@@ -9,6 +9,7 @@ import {
   OrganizationMember,
   OrganizationMemberWithUserData,
   PaginatedMembersResponse,
+  PeopleQuery,
   Role,
   UpdateOrganizationRequest,
   UpdateRoles,
@@ -63,7 +64,7 @@ export const organizationsRoutes = {
     tag: 'Members',
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
-    query: Type.Object({ limit: Type.Optional(Whole), offset: Type.Optional(Whole) }),
+    query: PeopleQuery,
     // Upstream's API document has an array of these. Its programs send and read a single one.
     responses: { 200: documentedAlso(Type.Object(PaginatedMembersResponse.properties), arrayOfPages) },
   }),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Response } from '../schema/common.ts';
 import { ExternalAuthDevice } from '../schema/external-auth.ts';
-import { Address, Credential, documentedAlso, Line, NotEmpty, Paragraph, Whole } from '../schema/kit.ts';
+import { Address, Credential, documentedAlso, Line, Paragraph } from '../schema/kit.ts';
 import {
   APIKey,
   APIKeyWithOwner,
@@ -20,6 +20,7 @@ import {
   OAuth2DeviceFlowCallbackResponse,
   OAuthConversionResponse,
   Organization,
+  PeopleQuery,
   TokenConfig,
   UpdateRoles,
   UpdateUserAppearanceSettingsRequest,
@@ -118,12 +119,7 @@ export const usersRoutes = {
   'GET /users': route({
     tag: 'Users',
     auth: 'session',
-    query: Type.Object({
-      q: Type.Optional(Type.String()),
-      after_id: Type.Optional(NotEmpty),
-      limit: Type.Optional(Whole),
-      offset: Type.Optional(Whole),
-    }),
+    query: PeopleQuery,
     responses: { 200: GetUsersResponse },
   }),
   'POST /users': route({

@@ -46,6 +46,17 @@ export const Group = named(
 );
 export type Group = Static<typeof Group>;
 
+/** A page of a group's members: those that the caller may read. */
+export const GroupMembersResponse = named(
+  'GroupMembersResponse',
+  Type.Object({
+    /** All that match, also on other pages. */
+    count: Type.Integer(),
+    users: Type.Array(ReducedUser),
+  }),
+);
+export type GroupMembersResponse = Static<typeof GroupMembersResponse>;
+
 /** As large as the column and the sum over many groups allow. */
 const Allowance = Type.Integer({ minimum: 0, maximum: 2_147_483_647 });
 const Users = Type.Array(Uuid, { maxItems: 10_000 });

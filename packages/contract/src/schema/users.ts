@@ -1,7 +1,18 @@
 import { type Static, Type } from 'typebox';
 import { PERMISSIONS, type PermissionResource } from '../permissions.ts';
 import { LoginType, SlimRole, UserStatus } from './common.ts';
-import { documentedAlso, ImageAddress, Line, NotEmpty, named, Paragraph, stringEnum, Timestamp, Uuid } from './kit.ts';
+import {
+  documentedAlso,
+  ImageAddress,
+  Line,
+  NotEmpty,
+  named,
+  Paragraph,
+  stringEnum,
+  Timestamp,
+  Uuid,
+  Whole,
+} from './kit.ts';
 
 export const APIKeyScope = named('APIKeyScope', stringEnum(['all', 'application_connect']));
 export type APIKeyScope = Static<typeof APIKeyScope>;
@@ -376,15 +387,29 @@ export const OrganizationMemberWithUserData = named(
     created_at: Timestamp,
     email: Type.String(),
     global_roles: Type.Array(SlimRole),
+    last_seen_at: Timestamp,
+    login_type: LoginType,
     name: Type.Optional(Type.String()),
     organization_id: Uuid,
     roles: Type.Array(SlimRole),
+    status: UserStatus,
     updated_at: Timestamp,
+    /** When the account was made and changed. The times without `user_` are those of the membership. */
+    user_created_at: Timestamp,
     user_id: Uuid,
+    user_updated_at: Timestamp,
     username: Type.String(),
   }),
 );
 export type OrganizationMemberWithUserData = Static<typeof OrganizationMemberWithUserData>;
+
+/** The query of a list of people. `q` as in `GET /users`. */
+export const PeopleQuery = Type.Object({
+  q: Type.Optional(Type.String()),
+  after_id: Type.Optional(NotEmpty),
+  limit: Type.Optional(Whole),
+  offset: Type.Optional(Whole),
+});
 
 export const PaginatedMembersResponse = named(
   'PaginatedMembersResponse',

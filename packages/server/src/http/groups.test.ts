@@ -128,6 +128,38 @@ test('filters by organization, member and id', async () => {
   assert.deepEqual(await list('?has_member=me', cat.token), ['Everyone', 'filtered']);
 });
 
+test('lists the members of a group in pages, and searches them as it searches users', async () => {
+  const group = await make('paged');
+  const people = await Promise.all(['pia', 'paul', 'pete'].map((name) => insertPerson(server, name)));
+  await patch(group, { add_users: people.map(({ id }) => id) });
+  interface Page {
+    users: { id: string; username: string }[];
+    count: number;
+  }
+  const paul = people[1]!;
+  const stranger = await insertPerson(server, 'quinn');
+  for (const at of [`/groups/${group.id}/members`, `${HOME}/paged/members`]) {
+    const page = async (query: string, token?: string) => {
+      const { body } = await server.api<Page>('GET', `${at}?${query}`, token ? { token } : {});
+      return [body.users.map(({ username }) => username), body.count];
+    };
+    // upstream's dashboard of 2.36 sends the first one
+    assert.deepEqual(await page('limit=25&offset=0'), [['paul', 'pete', 'pia'], 3]);
+    assert.deepEqual(await page('limit=1&offset=1'), [['pete'], 3]);
+    assert.deepEqual(await page(`after_id=${paul.id}&q=pe`), [['pete'], 1]);
+    assert.deepEqual(await page('q=status:suspended'), [[], 0]);
+    assert.deepEqual(await page('q=service_account:true'), [[], 0]);
+    assert.deepEqual(await page('q=service_account:false%20pa'), [['paul'], 1]);
+    assert.deepEqual(await page('', paul.token), [['paul'], 1]);
+    assert.equal((await server.api('GET', `${at}?q=nonsense:1`)).status, 400);
+    assert.equal((await server.api('GET', at, { token: stranger.token })).status, 404);
+  }
+  for (const at of [`/groups/${group.id}`, `${HOME}/paged`]) {
+    const bare = (await server.api<Group>('GET', `${at}?exclude_members=true`)).body;
+    assert.deepEqual([bare.members, bare.total_member_count], [[], 3]);
+  }
+});
+
 test('members read their own groups and only their own membership', async () => {
   const group = await make('closed');
   const [eve, fay] = [await insertPerson(server, 'eve'), await insertPerson(server, 'fay')];

@@ -88,6 +88,12 @@ test('adds members, gives them roles no higher than the giver’s, and removes t
     as,
   );
   assert.deepEqual([page.body.count, page.body.members[0]?.username], [3, 'yan']);
+  const search = async (query: string) =>
+    (await server.api<PaginatedMembersResponse>('GET', `/organizations/team/paginated-members?${query}`, as)).body;
+  const found = await search('q=xi');
+  assert.deepEqual([found.count, found.members[0]?.username, found.members[0]?.status], [1, 'xia', 'active']);
+  assert.equal((await search(`after_id=${xia.id}`)).members[0]?.username, 'yan');
+  assert.equal((await search('q=status:suspended')).count, 0);
   assert.equal((await server.api('DELETE', '/organizations/team/members/xia', as)).status, 403, 'a role above');
   assert.equal((await put('xia', [])).status, 200);
   assert.equal((await server.api('DELETE', '/organizations/team/members/xia', as)).status, 204);

@@ -1,7 +1,13 @@
-import type { Group } from '@platform/contract';
+import type { Group, GroupMembersResponse } from '@platform/contract';
 import { may, readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
-import { type GroupMemberRow, type GroupRow, listGroupRows, membersOfGroups } from '../../db/queries/groups.ts';
+import {
+  findGroupMembers,
+  type GroupMemberRow,
+  type GroupRow,
+  listGroupRows,
+  membersOfGroups,
+} from '../../db/queries/groups.ts';
 import { organizationById, organizationByName } from '../../db/queries/organizations.ts';
 import { type UserRow, userById, userByName } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
@@ -9,6 +15,7 @@ import { isUuid } from '../ids.ts';
 import { findOrganization } from '../organization/find.ts';
 import { badQuery } from '../search.ts';
 import { toReducedUser } from '../user/convert.ts';
+import { peopleQuery, type UserListQuery } from '../user/list.ts';
 import { findGroup, findGroupByName } from './find.ts';
 
 export function toGroup(row: GroupRow, members: readonly UserRow[]): Group {
@@ -44,12 +51,46 @@ export async function toGroups(ctx: Ctx, db: Db, rows: readonly GroupRow[]): Pro
   return rows.map((row) => toGroup(row, byGroup.get(row.id) ?? []));
 }
 
-export async function getGroup(ctx: Ctx, id: string): Promise<Group> {
-  return (await toGroups(ctx, ctx.sql, [await findGroup(ctx, 'read', id)]))[0]!;
+interface MembersOption {
+  exclude_members?: boolean;
 }
 
-export async function getGroupByName(ctx: Ctx, organization: string, name: string): Promise<Group> {
-  return (await toGroups(ctx, ctx.sql, [await findGroupByName(ctx, organization, name)]))[0]!;
+async function oneGroup(ctx: Ctx, row: GroupRow, { exclude_members }: MembersOption): Promise<Group> {
+  return exclude_members ? toGroup(row, []) : (await toGroups(ctx, ctx.sql, [row]))[0]!;
+}
+
+export async function getGroup(ctx: Ctx, id: string, option: MembersOption): Promise<Group> {
+  return oneGroup(ctx, await findGroup(ctx, 'read', id), option);
+}
+
+export async function getGroupByName(
+  ctx: Ctx,
+  organization: string,
+  name: string,
+  option: MembersOption,
+): Promise<Group> {
+  return oneGroup(ctx, await findGroupByName(ctx, organization, name), option);
+}
+
+/** The members of a group that the actor may read, by user name: all, or only the actor. */
+async function pageOfMembers(ctx: Ctx, group: GroupRow, query: UserListQuery): Promise<GroupMembersResponse> {
+  const { actor } = ctx;
+  const only = mayReadMembers(ctx, group) ? undefined : actor.kind === 'user' ? actor.id : null;
+  const { users, count } = await findGroupMembers(ctx.lists, group.id, { ...peopleQuery(query), only });
+  return { users: users.map(toReducedUser), count };
+}
+
+export async function listGroupMembers(ctx: Ctx, id: string, query: UserListQuery): Promise<GroupMembersResponse> {
+  return pageOfMembers(ctx, await findGroup(ctx, 'read', id), query);
+}
+
+export async function listMembersByName(
+  ctx: Ctx,
+  organization: string,
+  name: string,
+  query: UserListQuery,
+): Promise<GroupMembersResponse> {
+  return pageOfMembers(ctx, await findGroupByName(ctx, organization, name), query);
 }
 
 /** The ids of the groups that an actor may read because of being a member. A restricted token may read none. */

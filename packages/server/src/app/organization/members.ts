@@ -21,10 +21,10 @@ import type { OrganizationRow } from '../../db/queries/organizations.ts';
 import type { UserWithRoles } from '../../db/queries/users.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
-import { pageOf } from '../search.ts';
 import { time } from '../time.ts';
-import { slimRoles } from '../user/convert.ts';
+import { seen, slimRoles } from '../user/convert.ts';
 import { locateUser } from '../user/find.ts';
+import { peopleQuery, type UserListQuery } from '../user/list.ts';
 import { checkRoles } from '../user/roles.ts';
 import { findInOrganization, findOrganization } from './find.ts';
 import { rolesOfOrganization } from './roles.ts';
@@ -44,22 +44,26 @@ const toMemberWithUser = (row: MemberWithUser, roles: readonly Role[]): Organiza
   email: row.email,
   avatar_url: row.avatar_url,
   global_roles: slimRoles(row.rbac_roles),
+  status: row.status,
+  login_type: row.login_type,
+  last_seen_at: seen(row),
+  user_created_at: time(row.user_created_at),
+  user_updated_at: time(row.user_updated_at),
 });
 
 /** Lists the members of an organization by name. Actors who may not read all members see only their own membership. */
 export async function listMembers(
   ctx: Ctx,
   organization: string,
-  query: { limit?: number; offset?: number } = {},
+  query: UserListQuery = {},
 ): Promise<PaginatedMembersResponse> {
   const { actor } = ctx;
   const ownerId = actor.kind === 'user' ? actor.id : '';
   const place = { type: 'organization_member', ownerId } as const;
   const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
-  const { limit, offset } = pageOf(query);
   const all = may(actor, 'read', { type: 'organization_member', organizationId });
   const only = all ? undefined : ownerId;
-  const { members, count } = await membersOf(ctx.lists, organizationId, { only, limit, offset });
+  const { members, count } = await membersOf(ctx.lists, organizationId, { ...peopleQuery(query), only });
   const roles = await rolesOfOrganization(ctx.lists, organizationId);
   return { members: members.map((member) => toMemberWithUser(member, roles)), count };
 }

@@ -16,6 +16,9 @@ export function slimRoles(names: string[], organizationId?: string, custom: read
   }));
 }
 
+/** When a person used the server last. */
+export const seen = ({ last_seen_at: at }: Pick<UserRow, 'last_seen_at'>): string => (at ? time(at) : NEVER);
+
 /** A person without organizations and roles. */
 export function toReducedUser(user: UserRow): ReducedUser {
   return {
@@ -26,7 +29,7 @@ export function toReducedUser(user: UserRow): ReducedUser {
     email: user.email,
     created_at: time(user.created_at),
     updated_at: time(user.updated_at),
-    last_seen_at: user.last_seen_at ? time(user.last_seen_at) : NEVER,
+    last_seen_at: seen(user),
     status: user.status,
     login_type: user.login_type,
     theme_preference: user.theme_preference,

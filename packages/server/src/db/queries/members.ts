@@ -1,6 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { OrganizationRow } from './organizations.ts';
+import { type PeoplePage, type PeopleSearch, peopleFound, peoplePage, type UserRow } from './users.ts';
 
 export interface MemberRow {
   organization_id: string;
@@ -10,34 +11,34 @@ export interface MemberRow {
   updated_at: Date;
 }
 
-export interface MemberWithUser extends MemberRow {
-  username: string;
-  name: string;
-  email: string;
-  avatar_url: string;
-  rbac_roles: string[];
-}
+export type MemberWithUser = MemberRow &
+  Pick<
+    UserRow,
+    'username' | 'name' | 'email' | 'avatar_url' | 'rbac_roles' | 'status' | 'login_type' | 'last_seen_at'
+  > & {
+    user_created_at: Date;
+    user_updated_at: Date;
+  };
 
-export interface MemberFilter {
+export interface MemberFilter extends PeopleSearch, PeoplePage {
   /** The only person whose membership the actor may read. Undefined: the actor may read all memberships. */
   only: string | undefined;
-  limit: number;
-  offset: number;
 }
 
 /** Members by user name, and the total number of matches. */
 export async function membersOf(
   db: Db,
   organizationId: string,
-  { only, limit, offset }: MemberFilter,
+  filter: MemberFilter,
 ): Promise<{ members: MemberWithUser[]; count: number }> {
+  const { only } = filter;
   const from = db`FROM organization_members m JOIN users u ON u.id = m.user_id
     WHERE m.organization_id = ${organizationId} AND NOT u.deleted AND NOT u.is_system
-      ${only === undefined ? db`` : db`AND u.id = ${only}`}`;
+      ${only === undefined ? db`` : db`AND u.id = ${only}`} ${peopleFound(db, filter)}`;
   const [total] = await db<{ count: number }[]>`SELECT count(*) AS count ${from}`;
   const members = await db<MemberWithUser[]>`
-    SELECT m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles ${from}
-    ORDER BY lower(u.username) LIMIT ${limit} OFFSET ${offset}`;
+    SELECT m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles, u.status, u.login_type, u.last_seen_at,
+      u.created_at AS user_created_at, u.updated_at AS user_updated_at ${from} ${peoplePage(db, filter)}`;
   return { members, count: total!.count };
 }
 

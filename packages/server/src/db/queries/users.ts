@@ -156,31 +156,26 @@ const TIMES = {
   createdAfter: 'u.created_at >=',
 } as const;
 
-export interface UserFilter {
-  /** The only person that the actor may read. Undefined: the actor may read everyone. Null: nobody. */
-  only: string | null | undefined;
+/** What a search for people asks for. Empty lists do not filter. */
+export interface PeopleSearch {
   /** LIKE patterns. `text` is for the user name, email address or full name. */
   text?: string | undefined;
   name?: string | undefined;
   /** The number of the GitHub account that the person signs in with. */
   githubId?: string | undefined;
-  /** Empty lists do not filter. */
   statuses: string[];
   logins: string[];
+  /** Roles of the site. */
   roles: string[];
   times: { [K in keyof typeof TIMES]?: Date | undefined };
-  /** Only people who come after this one. The count ignores it. */
-  afterId: string | undefined;
-  limit: number;
-  offset: number;
+  /** No account is a service account. */
+  serviceAccount?: boolean | undefined;
 }
 
-/** People by user name, and the total number of matches. */
-export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: UserWithRoles[]; count: number }> {
-  const { only, text, name, githubId, statuses, logins, roles, times, afterId } = filter;
-  const where = db`NOT u.deleted AND NOT u.is_system
-    ${only === undefined ? db`` : db`AND u.id = ${only}`}
-    ${text ? db`AND (u.username ILIKE ${text} OR u.email ILIKE ${text} OR u.name ILIKE ${text})` : db``}
+/** The conditions for `users u` that a search makes, each with its AND. */
+export function peopleFound(db: Db, search: PeopleSearch) {
+  const { text, name, githubId, statuses, logins, roles, times, serviceAccount } = search;
+  return db`${text ? db`AND (u.username ILIKE ${text} OR u.email ILIKE ${text} OR u.name ILIKE ${text})` : db``}
     ${name ? db`AND u.name ILIKE ${name}` : db``}
     ${
       githubId === undefined
@@ -190,14 +185,38 @@ export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: Us
     ${statuses.length > 0 ? db`AND u.status = ANY (${statuses})` : db``}
     ${logins.length > 0 ? db`AND u.login_type = ANY (${logins})` : db``}
     ${roles.length > 0 ? db`AND u.rbac_roles && ${roles}` : db``}
+    ${serviceAccount ? db`AND false` : db``}
     ${(Object.keys(TIMES) as (keyof typeof TIMES)[]).map((key) => {
       const at = times[key];
       return at ? db`AND ${db.unsafe(TIMES[key])} ${at}` : db``;
     })}`;
+}
+
+/** A page of a list of people, which is sorted by user name. */
+export interface PeoplePage {
+  /** Only people who come after this one. The count ignores it. */
+  afterId: string | undefined;
+  limit: number;
+  offset: number;
+}
+
+/** The end of a query for `users u`, after WHERE and its conditions: the page and its order. */
+export const peoplePage = (db: Db, { afterId, limit, offset }: PeoplePage) => db`
+  ${afterId ? db`AND lower(u.username) > (SELECT lower(a.username) FROM users a WHERE a.id = ${afterId})` : db``}
+  ORDER BY lower(u.username) LIMIT ${limit} OFFSET ${offset}`;
+
+export interface UserFilter extends PeopleSearch, PeoplePage {
+  /** The only person that the actor may read. Undefined: the actor may read everyone. Null: nobody. */
+  only: string | null | undefined;
+}
+
+/** People by user name, and the total number of matches. */
+export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: UserWithRoles[]; count: number }> {
+  const { only } = filter;
+  const where = db`NOT u.deleted AND NOT u.is_system
+    ${only === undefined ? db`` : db`AND u.id = ${only}`} ${peopleFound(db, filter)}`;
   const [total] = await db<{ count: number }[]>`SELECT count(*) AS count FROM users u WHERE ${where}`;
-  const users = await db<UserWithRoles[]>`SELECT ${ROLES(db)} FROM users u WHERE ${where}
-    ${afterId ? db`AND lower(u.username) > (SELECT lower(a.username) FROM users a WHERE a.id = ${afterId})` : db``}
-    ORDER BY lower(u.username) LIMIT ${filter.limit} OFFSET ${filter.offset}`;
+  const users = await db<UserWithRoles[]>`SELECT ${ROLES(db)} FROM users u WHERE ${where} ${peoplePage(db, filter)}`;
   return { users, count: total!.count };
 }
 
