@@ -35,7 +35,6 @@ import { harmless, restricts, restrictsUnless, unknownKeys } from './unknown-key
 const arrayOfVersions = Type.Array(TemplateVersion);
 
 const corsBehavior = harmless('whether the server or the app answers CORS requests. Here the app may');
-const stopReminder = harmless('when a reminder of the next stop is sent');
 
 export const templatesRoutes = {
   'GET /organizations/{organization}/templates': route({
@@ -56,7 +55,6 @@ export const templatesRoutes = {
       locked_ttl_ms: restricts('when a locked workspace is deleted'),
       restart_requirement: restricts('when workspaces must restart'),
       cors_behavior: corsBehavior,
-      time_til_autostop_notify_ms: stopReminder,
       user_variable_values: harmless("values of a version's variables, which the dashboard sends twice"),
       allow_everyone_group_access: restrictsUnless(
         "a field of the dashboard's form",
@@ -136,7 +134,6 @@ export const templatesRoutes = {
     body: UpdateTemplateMeta,
     unknownKeys: unknownKeys('limit', {
       cors_behavior: corsBehavior,
-      time_til_autostop_notify_ms: stopReminder,
       disable_module_cache: restricts('builds download their modules instead of using stored ones'),
       use_terraform_workspace_cache: harmless('keeps files of Terraform between builds'),
     }),

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { Response, ServerSentEvent } from '../schema/common.ts';
 import { Whole } from '../schema/kit.ts';
+import { WorkspaceACL, WorkspaceSharingSettings } from '../schema/sharing.ts';
 import {
   CreateWorkspaceRequest,
   ExternalAgentCredentials,
@@ -160,6 +161,20 @@ export const workspacesRoutes = {
     body: RestartWorkspaceRequest,
     unknownKeys: unknownKeys('work'),
     responses: { 201: WorkspaceBuild },
+  }),
+  'GET /workspaces/{workspace}/acl': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary: 'Lists the people and groups that a workspace is shared with. Empty: this server cannot share workspaces.',
+    params: Type.Object({ workspace: Type.String() }),
+    responses: { 200: WorkspaceACL },
+  }),
+  'GET /organizations/{organization}/settings/workspace-sharing': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary: 'Shows whether people may share workspaces. Always off: this server cannot share workspaces.',
+    params: Type.Object({ organization: Type.String() }),
+    responses: { 200: WorkspaceSharingSettings },
   }),
   'GET /workspaces/{workspace}/timings': route({
     tag: 'Workspaces',

@@ -599,6 +599,8 @@ export const DeploymentValues = named(
     external_auth: ExternalAuthConfigs,
     external_token_encryption_keys: Type.Array(Type.String()),
     healthcheck: HealthcheckConfig,
+    /** Always true: workspaces cannot be shared with other people yet. */
+    disable_workspace_sharing: Type.Boolean(),
     hide_ai_tasks: Type.Boolean(),
     http_address: Type.String(),
     http_cookies: HTTPCookieConfig,
@@ -625,6 +627,8 @@ export const DeploymentValues = named(
     strict_transport_security_options: Type.Array(Type.String()),
     support: SupportConfig,
     swagger: SwaggerConfig,
+    /** Always disabled: this server has no form that puts a template together. */
+    template_builder: Type.Object({ disabled: Type.Boolean() }),
     telemetry: TelemetryConfig,
     terms_of_service_url: Type.String(),
     tls: TLSConfig,

@@ -95,6 +95,7 @@ export const CreateTemplateRequest = named(
     require_active_version: Type.Optional(Type.Boolean()),
     template_use_classic_parameter_flow: Type.Optional(Type.Boolean()),
     template_version_id: Uuid,
+    time_til_autostop_notify_ms: Type.Optional(Milliseconds),
   }),
 );
 export type CreateTemplateRequest = Static<typeof CreateTemplateRequest>;
@@ -239,6 +240,8 @@ export const Template = named(
     organization_name: Type.String(),
     provisioner: stringEnum(['terraform', 'echo']),
     require_active_version: Type.Boolean(),
+    /** How long before an automatic stop a person gets a message. Always 0: this server sends none. */
+    time_til_autostop_notify_ms: Type.Integer(),
     time_til_dormant_autodelete_ms: Type.Integer(),
     time_til_dormant_ms: Type.Integer(),
     updated_at: Timestamp,
@@ -404,6 +407,7 @@ export const UpdateTemplateMeta = named(
     allow_user_autostop: Type.Optional(Type.Boolean()),
     allow_user_cancel_workspace_jobs: Type.Optional(Type.Boolean()),
     failure_ttl_ms: Type.Optional(Milliseconds),
+    time_til_autostop_notify_ms: Type.Optional(Milliseconds),
     time_til_dormant_ms: Type.Optional(Milliseconds),
     time_til_dormant_autodelete_ms: Type.Optional(Milliseconds),
     update_workspace_last_used_at: Type.Optional(Type.Boolean()),

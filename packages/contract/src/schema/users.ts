@@ -543,6 +543,38 @@ export const UserAppearanceSettings = named(
 );
 export type UserAppearanceSettings = Static<typeof UserAppearanceSettings>;
 
+const ThinkingDisplayMode = stringEnum(['auto', 'preview', 'always_expanded', 'always_collapsed']);
+const AGENT_DISPLAY_MODES = ['auto', 'always_expanded', 'always_collapsed'] as const;
+const SendShortcut = stringEnum(['enter', 'modifier_enter']);
+
+/** What a person chose about the dashboard's display, as upstream's dashboard of 2.36 reads it. */
+export const UserPreferenceSettings = named(
+  'UserPreferenceSettings',
+  Type.Object({
+    agent_chat_send_shortcut: SendShortcut,
+    /** Empty if the person chose none. */
+    code_diff_display_mode: stringEnum(['', ...AGENT_DISPLAY_MODES]),
+    shell_tool_display_mode: stringEnum(AGENT_DISPLAY_MODES),
+    /** Whether the person closed the hint that messages about tasks are off. */
+    task_notification_alert_dismissed: Type.Boolean(),
+    thinking_display_mode: ThinkingDisplayMode,
+  }),
+);
+export type UserPreferenceSettings = Static<typeof UserPreferenceSettings>;
+
+/** What is absent stays as it is. */
+export const UpdateUserPreferenceSettingsRequest = named(
+  'UpdateUserPreferenceSettingsRequest',
+  Type.Object({
+    agent_chat_send_shortcut: Type.Optional(SendShortcut),
+    code_diff_display_mode: Type.Optional(stringEnum(AGENT_DISPLAY_MODES)),
+    shell_tool_display_mode: Type.Optional(stringEnum(AGENT_DISPLAY_MODES)),
+    task_notification_alert_dismissed: Type.Optional(Type.Boolean()),
+    thinking_display_mode: Type.Optional(ThinkingDisplayMode),
+  }),
+);
+export type UpdateUserPreferenceSettingsRequest = Static<typeof UpdateUserPreferenceSettingsRequest>;
+
 export const UserLoginType = named(
   'UserLoginType',
   Type.Object({

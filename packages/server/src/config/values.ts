@@ -37,6 +37,7 @@ const fixed = (): DeploymentValues => ({
   disable_owner_workspace_exec: false,
   disable_password_auth: false,
   disable_path_apps: false,
+  disable_workspace_sharing: true,
   docs_url: '',
   enable_terraform_debug_mode: false,
   ephemeral_deployment: false,
@@ -152,6 +153,8 @@ const fixed = (): DeploymentValues => ({
   strict_transport_security_options: [],
   support: { links: [] },
   swagger: { enable: false },
+  // otherwise upstream's dashboard sends people who make a template to a form that does not exist here
+  template_builder: { disabled: true },
   telemetry: { enable: false, trace: false, url: '' },
   terms_of_service_url: '',
   tls: {

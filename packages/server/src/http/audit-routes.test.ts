@@ -118,6 +118,8 @@ test('every write of a person has an entry with the fields that changed', async 
   await records('PUT', '/users/vera/roles', ['user', 'write', 'rbac_roles'], { roles: ['auditor'] });
   const look = { theme_preference: 'dark', terminal_font: '' };
   await records('PUT', '/users/me/appearance', ['user', 'write'], look);
+  const hint = { task_notification_alert_dismissed: true };
+  await records('PUT', '/users/me/preferences', ['user', 'write'], hint);
   const quiet = { schedule: 'CRON_TZ=UTC 30 3 * * *' };
   await records('PUT', '/users/me/quiet-hours', ['user', 'write', 'quiet_hours_schedule'], quiet);
   await records('PUT', '/users/me/gitsshkey', ['git_ssh_key', 'write', 'private_key', 'public_key']);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import type {
+  DeploymentConfig,
   HealthcheckReport,
   NotificationMethodsResponse,
   ProvisionerJobLog,
@@ -15,6 +16,7 @@ import {
   createTestTemplate,
   failTaken,
   finishImport,
+  insertPerson,
   pendingVersion,
   startTestServer,
   type TestServer,
@@ -124,4 +126,33 @@ test('the health report has no null where upstream’s dashboard reads a list', 
     .body;
   assert.deepEqual([derp.netcheck_logs, derp.regions, derp.warnings], [[], {}, []]);
   assert.ok(Array.isArray(provisioner_daemons.items) && Array.isArray(workspace_proxy.workspace_proxies.regions));
+});
+
+test('reports to the dashboard of 2.36 that sharing and the template builder are off', async () => {
+  const workspace = await startedWorkspace('unshared');
+  const { token } = await insertPerson(server, 'wanda');
+  const settings = `/organizations/${workspace.organization_id}/settings/workspace-sharing`;
+  for (const as of [{}, { token }]) {
+    assert.deepEqual((await server.api('GET', settings, as)).body, {
+      sharing_globally_disabled: true,
+      sharing_disabled: true,
+      shareable_workspace_owners: 'none',
+    });
+  }
+  assert.deepEqual((await server.api('GET', `/workspaces/${workspace.id}/acl`)).body, { users: [], group: [] });
+  assert.equal((await server.api('GET', `/workspaces/${workspace.id}/acl`, { token })).status, 404);
+  const { config } = (await server.api<DeploymentConfig>('GET', '/deployment/config')).body;
+  assert.deepEqual([config.template_builder, config.disable_workspace_sharing], [{ disabled: true }, true]);
+  // it divides the time by an hour
+  assert.equal((await server.api<Template>('GET', `/templates/${templateId}`)).body.time_til_autostop_notify_ms, 0);
+});
+
+test('rejects a reminder before a stop, which the server would not send', async () => {
+  const patch = (body: object) => server.api<Response>('PATCH', `/templates/${templateId}`, { body });
+  assert.equal((await patch({ time_til_autostop_notify_ms: 0, display_name: 'Base' })).status, 200);
+  const refused = await patch({ time_til_autostop_notify_ms: 3_600_000 });
+  assert.deepEqual(
+    [refused.status, refused.body.validations?.map(({ field }) => field)],
+    [400, ['time_til_autostop_notify_ms']],
+  );
 });

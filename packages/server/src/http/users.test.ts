@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AssignableRoles, GetUsersResponse, Response, User } from '@platform/contract';
+import type { AssignableRoles, GetUsersResponse, Response, User, UserPreferenceSettings } from '@platform/contract';
 import { ADMIN, createPerson, createTestTemplate, logIn, startTestServer, type TestServer } from '@platform/testkit';
 
 let server: TestServer;
@@ -199,9 +199,43 @@ test('lets people read and change only their own personal data', async () => {
   assert.deepEqual((await server.api('GET', '/users/me/gitsshkey', as)).body, key.body);
   const renewed = await server.api<{ public_key: string }>('PUT', '/users/me/gitsshkey', as);
   assert.notEqual(renewed.body.public_key, key.body.public_key);
-  for (const path of ['', '/appearance', '/login-type', '/gitsshkey', '/quiet-hours', '/roles', '/keys/tokens']) {
+  for (const path of [
+    '',
+    '/appearance',
+    '/preferences',
+    '/login-type',
+    '/gitsshkey',
+    '/quiet-hours',
+    '/roles',
+    '/keys/tokens',
+  ]) {
     assert.equal((await server.api('GET', `/users/uma2${path}`, { token: eve.token })).status, 404, path);
   }
+});
+
+test('keeps what a person chose about the display', async () => {
+  const { token } = await createPerson(server, 'pam');
+  const preferences = async (body?: object) =>
+    (await server.api<UserPreferenceSettings>(body ? 'PUT' : 'GET', '/users/me/preferences', { token, body })).body;
+  const first: UserPreferenceSettings = {
+    task_notification_alert_dismissed: false,
+    thinking_display_mode: 'auto',
+    shell_tool_display_mode: 'always_collapsed',
+    code_diff_display_mode: '',
+    agent_chat_send_shortcut: 'enter',
+  };
+  assert.deepEqual(await preferences(), first);
+  const second = { ...first, task_notification_alert_dismissed: true };
+  assert.deepEqual(await preferences({ task_notification_alert_dismissed: true, toString: 'x' }), second);
+  const third = { ...second, thinking_display_mode: 'preview', code_diff_display_mode: 'always_expanded' };
+  assert.deepEqual(
+    await preferences({ thinking_display_mode: 'preview', code_diff_display_mode: 'always_expanded' }),
+    third,
+  );
+  assert.deepEqual(await preferences(), third);
+  const wrong = { token, body: { thinking_display_mode: 'loud' } };
+  assert.equal((await server.api('PUT', '/users/me/preferences', wrong)).status, 400);
+  assert.equal((await server.api('PUT', '/users/admin/preferences', { token, body: {} })).status, 404);
 });
 
 test('rejects names that routes and searches use for something else', async () => {

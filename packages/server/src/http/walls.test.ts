@@ -179,6 +179,7 @@ const FELLOW: RouteKey[] = [
   'GET /organizations/{organization}',
   'GET /organizations/{organization}/members/roles',
   'GET /organizations/{organization}/templates/examples',
+  'GET /organizations/{organization}/settings/workspace-sharing',
   // lists, which contain only readable items
   'GET /organizations/{organization}/groups',
   'GET /organizations/{organization}/members',

@@ -56,6 +56,7 @@ export async function toTemplates(db: Db, rows: ListedTemplate[]): Promise<Templ
       allow_user_autostop: row.allow_user_autostop,
       allow_user_cancel_workspace_jobs: row.allow_user_cancel_workspace_jobs,
       failure_ttl_ms: row.failure_ttl_ms,
+      time_til_autostop_notify_ms: 0,
       time_til_dormant_ms: row.time_til_dormant_ms,
       time_til_dormant_autodelete_ms: row.time_til_dormant_autodelete_ms,
       require_active_version: row.require_active_version,

@@ -6,12 +6,13 @@ interface Ttls {
   failure_ttl_ms?: number;
   dormant_ttl_ms?: number;
   delete_ttl_ms?: number;
+  time_til_autostop_notify_ms?: number;
   time_til_dormant_ms?: number;
   time_til_dormant_autodelete_ms?: number;
   autostop_requirement?: { weeks?: number };
 }
 
-/** Rejects negative times and times that are too short. */
+/** Rejects negative times, and times that the server would ignore. */
 export function checkTtls(input: Ttls): void {
   const wrong: Validation[] = [];
   for (const field of [
@@ -24,6 +25,9 @@ export function checkTtls(input: Ttls): void {
     'time_til_dormant_autodelete_ms',
   ] as const) {
     if ((input[field] ?? 0) < 0) wrong.push({ field, detail: 'must not be negative' });
+  }
+  if ((input.time_til_autostop_notify_ms ?? 0) !== 0) {
+    wrong.push({ field: 'time_til_autostop_notify_ms', detail: 'must be 0: this server sends no reminders of a stop' });
   }
   const weeks = input.autostop_requirement?.weeks ?? 0;
   if (weeks < 0 || weeks > 16) wrong.push({ field: 'autostop_requirement.weeks', detail: 'must be 0 to 16' });

@@ -12,6 +12,7 @@ import { createUser } from '../../app/user/create.ts';
 import { getUser } from '../../app/user/get.ts';
 import { getGitSshKey, renewGitSshKey } from '../../app/user/gitsshkey.ts';
 import { listUsers } from '../../app/user/list.ts';
+import { getPreferences, updatePreferences } from '../../app/user/preferences.ts';
 import { getQuietHours, updateQuietHours } from '../../app/user/quiet-hours.ts';
 import { getUserRoles, siteRolesFor, updateUserRoles } from '../../app/user/roles.ts';
 import type { SignInLimit } from '../../app/user/sign-in-limit.ts';
@@ -33,6 +34,8 @@ export const userHandlers = (limit: SignInLimit) =>
     'PUT /users/{user}/status/suspend': (ctx, { params }) => setStatus(ctx, params.user, 'suspended'),
     'GET /users/{user}/appearance': (ctx, { params }) => getUserAppearance(ctx, params.user),
     'PUT /users/{user}/appearance': (ctx, { params, body }) => updateUserAppearance(ctx, params.user, body),
+    'GET /users/{user}/preferences': (ctx, { params }) => getPreferences(ctx, params.user),
+    'PUT /users/{user}/preferences': (ctx, { params, body }) => updatePreferences(ctx, params.user, body),
     'GET /users/{user}/login-type': (ctx, { params }) => getLoginType(ctx, params.user),
     'GET /users/{user}/autofill-parameters': (ctx, { params, query }) =>
       autofillParameters(ctx, params.user, query.template_id),

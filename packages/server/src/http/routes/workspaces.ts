@@ -5,6 +5,7 @@ import { findWorkspace } from '../../app/workspace/find.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
 import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
 import { extend, setAutomaticUpdates, setAutostart, setTtl } from '../../app/workspace/schedule.ts';
+import { sharingSettings, workspaceAcl } from '../../app/workspace/sharing.ts';
 import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/workspace/update.ts';
 import { workspaceSource } from '../../app/workspace/watch.ts';
 import { createBuild } from '../../app/workspace-build/create.ts';
@@ -40,6 +41,9 @@ export const workspaceHandlers = defineHandlers({
   'GET /workspaces/{workspace}/external-agent/{agent}/credentials': (ctx, { params }) =>
     externalAgentCredentials(ctx, params.workspace, params.agent),
   'GET /workspaces/{workspace}/resolve-autostart': (ctx, { params }) => resolveAutostart(ctx, params.workspace),
+  'GET /organizations/{organization}/settings/workspace-sharing': (ctx, { params }) =>
+    sharingSettings(ctx, params.organization),
+  'GET /workspaces/{workspace}/acl': (ctx, { params }) => workspaceAcl(ctx, params.workspace),
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
   'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),

@@ -1,0 +1,16 @@
+import type { WorkspaceACL, WorkspaceSharingSettings } from '@platform/contract';
+import type { Ctx } from '../context.ts';
+import { findOrganization } from '../organization/find.ts';
+import { findWorkspace } from './find.ts';
+
+/** Whether people may share workspaces: not in any organization. */
+export async function sharingSettings(ctx: Ctx, organization: string): Promise<WorkspaceSharingSettings> {
+  await findOrganization(ctx, 'read', organization);
+  return { sharing_globally_disabled: true, sharing_disabled: true, shareable_workspace_owners: 'none' };
+}
+
+/** The people and groups that a workspace is shared with: none. */
+export async function workspaceAcl(ctx: Ctx, id: string): Promise<WorkspaceACL> {
+  await findWorkspace(ctx, 'read', id);
+  return { users: [], group: [] };
+}
