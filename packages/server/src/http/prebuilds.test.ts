@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { AuditLogResponse, Template, TemplatePrebuilds, Workspace, WorkspacesResponse } from '@platform/contract';
+import type {
+  AuditLogResponse,
+  Group,
+  Template,
+  TemplatePrebuilds,
+  Workspace,
+  WorkspacesResponse,
+} from '@platform/contract';
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import { systemClock } from '@platform/kit';
 import {
@@ -17,6 +24,7 @@ import {
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { completeJob } from '../app/job/complete.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
+import { commitQuota } from '../app/quota/commit.ts';
 
 const MINUTE = 60_000;
 let ahead = 0;
@@ -303,6 +311,29 @@ test('measures pools', async () => {
   assert.ok(!(await text()).includes(`coderd_workspace_creation_total{${of}}`), 'no prebuilt workspace is a creation');
   await fill(template, 1);
   await end(template);
+});
+
+test('limits what pools cost by the allowance of their own group, not because other groups have one', async () => {
+  const GROUPS = '/organizations/default/groups';
+  const allow = (group: Group, quota_allowance: number) =>
+    server.api('PATCH', `/groups/${group.id}`, { body: { quota_allowance } });
+  const { body: people } = await server.api<Group>('POST', GROUPS, { body: { name: 'people', quota_allowance: 5 } });
+  const template = await createTestTemplate(server, 'costly', { presets: [preset('Costly', 1)] });
+  await poolHas(template, 1);
+  const own = await takeJob(server);
+  const commit = async (cost: number) => {
+    const { ok, budget } = await commitQuota(server.services, own, cost);
+    return { ok, budget };
+  };
+  assert.deepEqual(await commit(40), { ok: true, budget: -1 });
+  const { body: group } = await server.api<Group>('GET', `${GROUPS}/coderprebuiltworkspaces`);
+  assert.deepEqual([group.display_name, group.quota_allowance], ['Prebuilt Workspaces', 0]);
+  assert.equal((await allow(group, 30)).status, 200);
+  assert.deepEqual(await commit(40), { ok: false, budget: 30 });
+  assert.deepEqual(await commit(30), { ok: true, budget: 30 });
+  await finish(own);
+  // without it, the next check makes it again
+  for (const { id } of [group, people]) assert.equal((await server.api('DELETE', `/groups/${id}`)).status, 200);
 });
 
 test('leaves pools alone while they are paused, and replaces expired workspaces', async () => {

@@ -160,7 +160,7 @@ async function createPrebuild(
   presetId: string,
   { organization_id: organizationId, template_id: templateId }: TemplateStep,
 ): Promise<boolean> {
-  await insertPoolMember(ctx.sql, systemTask(ctx), organizationId);
+  await ctx.sql.begin((tx) => insertPoolMember(tx, systemTask(ctx), organizationId));
   // the same in each run of the transaction, since a template's tags can depend on them
   const id = crypto.randomUUID();
   const name = newPrebuildName();

@@ -122,10 +122,20 @@ export async function activePoolJobs(db: Db): Promise<Map<string, number>> {
   return new Map(rows.map(({ organization_id, jobs }) => [organization_id, jobs]));
 }
 
-/** Makes the system user a member of an organization, so that it can own workspaces there. */
-export async function insertPoolMember(db: Db, _task: SystemTask, organizationId: string): Promise<void> {
-  await db`INSERT INTO organization_members (organization_id, user_id)
+/** Upstream's. Its allowance limits what the pools of an organization cost. */
+const POOL_GROUP = { name: 'coderprebuiltworkspaces', display_name: 'Prebuilt Workspaces' };
+
+/**
+ * Makes the system user a member of an organization, so that it can own workspaces there, and of the group that gives it a
+ * budget. An administrator may have deleted the group, or made it before.
+ */
+export async function insertPoolMember(tx: Tx, _task: SystemTask, organizationId: string): Promise<void> {
+  await tx`INSERT INTO organization_members (organization_id, user_id)
     VALUES (${organizationId}, ${PREBUILDS_USER_ID}) ON CONFLICT DO NOTHING`;
+  await tx`INSERT INTO groups ${tx({ ...POOL_GROUP, organization_id: organizationId })} ON CONFLICT DO NOTHING`;
+  await tx`INSERT INTO group_members (group_id, organization_id, user_id)
+    SELECT id, organization_id, ${PREBUILDS_USER_ID} FROM groups
+    WHERE organization_id = ${organizationId} AND lower(name) = ${POOL_GROUP.name} ON CONFLICT DO NOTHING`;
 }
 
 /** Locks a preset whose pool may get another workspace. Undefined if it must not any more. */

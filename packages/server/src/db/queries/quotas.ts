@@ -1,3 +1,4 @@
+import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 
@@ -13,7 +14,10 @@ export async function lockQuota(tx: Tx, { organizationId, userId }: Spender): Pr
 }
 
 export interface QuotaRow {
-  /** The sum of the allowances of the person's groups. Null: no group of the organization has an allowance. */
+  /**
+   * The sum of the allowances of the person's groups. Null: no group of the organization has an allowance. For the account
+   * of pools also null if none of its own groups has one.
+   */
   budget: number | null;
   /** The daily cost of the person's workspaces. */
   consumed: number;
@@ -27,7 +31,8 @@ export async function quotaOf(
 ): Promise<QuotaRow> {
   const [row] = await db<QuotaRow[]>`SELECT
     CASE WHEN EXISTS (SELECT FROM groups WHERE organization_id = ${organizationId} AND quota_allowance > 0) THEN
-      (SELECT coalesce(sum(g.quota_allowance), 0)::bigint FROM groups g
+      (SELECT nullif(coalesce(sum(g.quota_allowance), 0)::bigint,
+          CASE WHEN ${userId}::uuid = ${PREBUILDS_USER_ID}::uuid THEN 0 END) FROM groups g
         JOIN all_group_members m ON m.group_id = g.id AND m.user_id = ${userId}
         WHERE g.organization_id = ${organizationId})
     END AS budget,
