@@ -157,8 +157,8 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 /** The longest that a list or a search runs: it answers with 504 then. */
 const LIST_TIMEOUT_MS = 5_000;
 const LIST_CONNECTIONS = 4;
-/** The number of background tasks that can hold a lock of the deployment at a time. Others wait. */
-const LOCK_CONNECTIONS = 4;
+/** One for each background task with a lock of the deployment, so that long runs do not delay short ones. */
+const LOCK_CONNECTIONS = 8;
 
 /** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
 export async function startServer(given: ServerOptions): Promise<RunningServer> {
