@@ -46,7 +46,7 @@ export function unknownKeysPage(): string {
     '- Elsewhere it ignores the key.',
     '',
     'A route that rejects accepts keys with Go\'s zero values (`null`, `false`, `0`, `""`, empty lists and objects), because',
-    'Go programs send them for what is unset, unless `false` stands for a permission (`allow…`, `enable…`, `permit…`). A PUT',
+    'Go programs send them for unset fields, unless `false` stands for a permission (`allow…`, `enable…`, `permit…`). A PUT',
     'or PATCH also accepts the fields of its answer, because clients send back what they have read. The rules apply to objects',
     'within the body, too. Keys of maps, such as tags, are data.',
     '',
