@@ -19,22 +19,27 @@ const FRAME = /^[│╷╵]\s?/;
 /** The quoted source: `  12:   input = var.missing`. */
 const QUOTED = /^\s*\d+: /;
 
-/**
- * The last error of a log: its last lines of the level `error`, without blank ones and quoted source. Terraform says first
- * what failed and where, and last the reason that a provider or a program gave, so a long error loses its middle.
- */
+/** A line of a message without its frame and styles. */
+export const withoutFrame = (text: string): string => plainText(text).replace(FRAME, '').trimEnd();
+
+/** Whether a line says nothing: it is blank, or quotes the source. */
+export const isFiller = (text: string): boolean => text.trim() === '' || QUOTED.test(text);
+
+/** Terraform says first what failed and where, and last the reason, so a long message loses its middle. */
+export function excerptOf(lines: readonly { index: number; text: string }[]): ExcerptLine[] {
+  const last = lines.length > MAX_EXCERPT_LINES ? MAX_EXCERPT_LINES - FIRST_LINES : lines.length;
+  const shown = last < lines.length ? [...lines.slice(0, FIRST_LINES), ...lines.slice(-last)] : lines;
+  return shown.map((line, at) => ({ ...line, afterGap: last < lines.length && at === FIRST_LINES }));
+}
+
+/** The last error of a log: its last lines of the level `error`, without blank ones and quoted source. */
 export function lastError(lines: readonly LogLine[]): ExcerptLine[] {
   let end = lines.length;
   while (end > 0 && lines[end - 1]!.level !== 'error') end--;
   let start = end;
   while (start > 0 && lines[start - 1]!.level === 'error') start--;
-  const texts = lines.slice(start, end).map(({ text }) => plainText(text).replace(FRAME, '').trimEnd());
+  const texts = lines.slice(start, end).map(({ text }) => withoutFrame(text));
   // several errors follow each other: the last one counts
   const heading = texts.findLastIndex((text) => text.startsWith('Error: '));
-  const useful = texts.flatMap((text, at) =>
-    at < heading || text.trim() === '' || QUOTED.test(text) ? [] : [{ index: start + at, text }],
-  );
-  const last = useful.length > MAX_EXCERPT_LINES ? MAX_EXCERPT_LINES - FIRST_LINES : useful.length;
-  const shown = last < useful.length ? [...useful.slice(0, FIRST_LINES), ...useful.slice(-last)] : useful;
-  return shown.map((line, at) => ({ ...line, afterGap: last < useful.length && at === FIRST_LINES }));
+  return excerptOf(texts.flatMap((text, at) => (at < heading || isFiller(text) ? [] : [{ index: start + at, text }])));
 }

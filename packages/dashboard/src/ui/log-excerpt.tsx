@@ -1,13 +1,37 @@
+import type { ProvisionerJob } from '@platform/contract';
 import { cx } from './classes.ts';
+import { type JobLogHandle, useLastError } from './job-log.ts';
 import { type ExcerptLine, MAX_EXCERPT_LINES } from './log-errors.ts';
 import { Skeleton } from './states.tsx';
 
 const BOX = 'my-1 overflow-hidden rounded-md bg-surface py-1';
 
-/** Lines of a log that say why something failed, the last of them the most. Each opens its place in the log. */
-export function LogExcerpt({ lines, onOpen }: { lines: readonly ExcerptLine[]; onOpen: (index: number) => void }) {
+/** Why a job failed: the last error of its log, and the job's own message unless the log has it. */
+export function FailureExcerpt({ log, job }: { log: JobLogHandle; job: Pick<ProvisionerJob, 'error' | 'started_at'> }) {
+  const error = useLastError(log);
+  if (error === undefined) return job.started_at !== undefined && <SkeletonExcerpt />;
+  // the message of a job sums up what Terraform printed, and everything else is only there
+  const isInLog = error[0] !== undefined && job.error?.includes(error[0].text.replace(/^Error: /, ''));
   return (
-    <ol aria-label="The last error of the log" className={BOX}>
+    <>
+      {job.error && !isInLog && <div className="whitespace-pre-wrap break-words text-text">{job.error}</div>}
+      {error.length > 0 && <LogExcerpt lines={error} onOpen={log.show} />}
+    </>
+  );
+}
+
+/** Lines of a log that say why something failed, the last of them the most. Each opens its place in the log. */
+export function LogExcerpt({
+  lines,
+  onOpen,
+  label = 'The last error of the log',
+}: {
+  lines: readonly ExcerptLine[];
+  onOpen: (index: number) => void;
+  label?: string;
+}) {
+  return (
+    <ol aria-label={label} className={BOX}>
       {lines.map(({ index, text, afterGap }, at) => (
         <li key={index} className={cx(afterGap && 'mt-1 border-line border-t border-dashed pt-1')}>
           <button

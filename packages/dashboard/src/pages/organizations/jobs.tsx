@@ -9,6 +9,9 @@ import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { useJobLog } from '../../ui/job-log.ts';
+import { FailureExcerpt } from '../../ui/log-excerpt.tsx';
+import { LogView } from '../../ui/log-view.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Section } from '../../ui/page.tsx';
 import { Select } from '../../ui/select.tsx';
@@ -17,7 +20,7 @@ import { TagList } from '../../ui/tags.tsx';
 import { useSearchParams } from '../../util/route.ts';
 import { formatDuration, formatExact, formatRelative, serverNow, useNow } from '../../util/time.ts';
 import { JOB_STATUSES, JobStatus } from './job-status.tsx';
-import { differences, isActive, jobTitle, remedy, shownTags } from './provisioning.ts';
+import { differences, isActive, jobLogPath, jobTitle, remedy, shownTags } from './provisioning.ts';
 import { useOrganization } from './use-organization.ts';
 
 const MOST = 100;
@@ -175,8 +178,40 @@ function JobRow({ job, onCancel }: { job: ProvisionerJob; onCancel: (() => void)
         </div>
       </div>
       {job.pending_reason && job.pending_reason.reason !== 'starting' && <Reason reason={job.pending_reason} />}
-      {job.error && <Notice tone="bad" title="It failed" detail={job.error} />}
+      {job.error && <Failure job={job} />}
     </li>
+  );
+}
+
+/** Why a job failed. Its log is fetched when the person opens it: a list may have a hundred failed jobs. */
+function Failure({ job }: { job: ProvisionerJob }) {
+  const [open, setOpen] = useState(false);
+  if (open) return <FailureWithLog job={job} />;
+  return (
+    <Notice
+      tone="bad"
+      title="It failed"
+      detail={job.error}
+      actions={
+        job.started_at && (
+          <Button size="sm" aria-label={`Show the log: ${jobTitle(job)}`} onClick={() => setOpen(true)}>
+            Show the log
+          </Button>
+        )
+      }
+    />
+  );
+}
+
+function FailureWithLog({ job }: { job: ProvisionerJob }) {
+  const log = useJobLog(jobLogPath(job));
+  return (
+    <>
+      <Notice tone="bad" title="It failed">
+        <FailureExcerpt log={log} job={job} />
+      </Notice>
+      <LogView store={log.store} target={log.target} name={`job-${job.id}`} label="Log of the job" height="h-80" />
+    </>
   );
 }
 

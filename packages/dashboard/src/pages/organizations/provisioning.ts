@@ -51,6 +51,13 @@ export function jobTitle({ type, metadata }: Pick<ProvisionerJob, 'type' | 'meta
   return `${KINDS[type]} of ${object}`;
 }
 
+/** The path of a job's log below /api/v2. */
+export function jobLogPath({ id, type, input }: Pick<ProvisionerJob, 'id' | 'type' | 'input'>): string {
+  if (type === 'workspace_build') return `/workspacebuilds/${input.workspace_build_id}/logs`;
+  const version = `/templateversions/${input.template_version_id}`;
+  return type === 'template_version_dry_run' ? `${version}/dry-run/${id}/logs` : `${version}/logs`;
+}
+
 export const isActive = ({ status }: Pick<ProvisionerJob, 'status'>): boolean =>
   status === 'pending' || status === 'running';
 

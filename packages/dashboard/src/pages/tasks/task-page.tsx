@@ -5,6 +5,7 @@ import { Power } from 'lucide-react';
 import { workspacePermissions } from '../../api/permissions.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button, LinkButton } from '../../ui/button.tsx';
+import type { JobLogHandle } from '../../ui/job-log.ts';
 import { ExternalLink } from '../../ui/link.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { EmptyState, ErrorView, SkeletonLines } from '../../ui/states.tsx';
@@ -15,7 +16,7 @@ import { ACTIONS, isPermitted, useWorkspaceActions } from '../workspaces/actions
 import { AppLink, appName, useAppServer } from '../workspaces/app-link.tsx';
 import { appAddress } from '../workspaces/connect.ts';
 import { BuildProblems } from '../workspaces/detail/build-problems.tsx';
-import { BuildLog, type BuildLogHandle, useBuildLog } from '../workspaces/detail/logs.tsx';
+import { BuildLog, useBuildLog } from '../workspaces/detail/logs.tsx';
 import { buildParametersQuery, useWorkspace } from '../workspaces/queries.ts';
 import { actionsOf, isActive, isReachable } from '../workspaces/status.ts';
 import { statusLook, type TaskApp, taskApps, taskLook, taskStatuses } from './task.ts';
@@ -138,7 +139,7 @@ function Progress({ status }: { status: WorkspaceAppStatus }) {
 }
 
 /** The build until the workspace runs, then the app that the template shows. */
-function Main({ workspace, shown, log }: { workspace: Workspace; shown: TaskApp | undefined; log: BuildLogHandle }) {
+function Main({ workspace, shown, log }: { workspace: Workspace; shown: TaskApp | undefined; log: JobLogHandle }) {
   const server = useAppServer();
   const { latest_build: build } = workspace;
   if (isActive(build.status) || build.job.status === 'failed')

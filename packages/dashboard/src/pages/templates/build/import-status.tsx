@@ -4,12 +4,16 @@ import { useChange } from '../../../api/query.ts';
 import { Status } from '../../../ui/badge.tsx';
 import { Button } from '../../../ui/button.tsx';
 import type { Tone } from '../../../ui/classes.ts';
+import type { JobLogHandle } from '../../../ui/job-log.ts';
 import { Link } from '../../../ui/link.tsx';
+import { FailureExcerpt, LogExcerpt } from '../../../ui/log-excerpt.tsx';
 import { Notice } from '../../../ui/notice.tsx';
+import { TagList } from '../../../ui/tags.tsx';
 import { paths } from '../../../util/paths.ts';
 import { formatDuration } from '../../../util/time.ts';
 import type { Problem } from './problems.ts';
 import { tagRows } from './tags.ts';
+import type { ImportAgain } from './use-import-again.ts';
 
 const STATUS: Record<ProvisionerJobStatus, { tone: Tone; name: string }> = {
   pending: { tone: 'busy', name: 'Waiting' },
@@ -45,12 +49,17 @@ function nextStep({ reason, estimated_wait_seconds: wait }: PendingReason): stri
 export function ImportNotice({
   version,
   organizationName,
+  log,
   problems,
+  again,
   onOpen,
 }: {
   version: TemplateVersion;
   organizationName: string;
+  log: JobLogHandle;
   problems: readonly Problem[];
+  /** Imports the source again, with the tags that the template names. */
+  again: ImportAgain;
   /** Shows the place of a problem. */
   onOpen?: (problem: Problem) => void;
 }) {
@@ -59,11 +68,6 @@ export function ImportNotice({
     () => call('PATCH /templateversions/{templateversion}/cancel', { params: { templateversion: version.id } }),
     { refetch: ['GET /templateversions/{templateversion}'] },
   );
-  const cancelButton = (
-    <Button size="sm" pending={cancel.isPending} onClick={() => cancel.mutate()}>
-      Cancel the import
-    </Button>
-  );
   const why = job.pending_reason;
   if (job.status === 'pending' && why && why.reason !== 'starting') {
     const blocked = why.reason !== 'provisioners_busy';
@@ -71,9 +75,28 @@ export function ImportNotice({
       <Notice
         tone={blocked ? 'warn' : 'neutral'}
         title={blocked ? 'The import waits for a provisioner daemon' : 'The import waits for its turn'}
-        detail={[why.message, nextStep(why)].filter(Boolean).join(' ')}
-        actions={cancelButton}
+        detail={why.template_tags ? undefined : [why.message, nextStep(why)].filter(Boolean).join(' ')}
+        actions={
+          <>
+            {why.template_tags && (
+              <Button size="sm" look="primary" pending={again.isPending} onClick={() => again.mutate(version)}>
+                Add these tags and import again
+              </Button>
+            )}
+            <Button size="sm" pending={cancel.isPending} disabled={again.isPending} onClick={() => cancel.mutate()}>
+              Cancel the import
+            </Button>
+          </>
+        }
       >
+        {why.template_tags && (
+          <>
+            <p className="text-text">
+              No provisioner daemon takes it without the tags that the template names for its workspaces:
+            </p>
+            <TagList tags={tagRows(why.template_tags)} />
+          </>
+        )}
         <div className="text-sm text-text">
           {tagText(job.tags) && <>Tags of this import: {tagText(job.tags)}. </>}
           {why.queue_position > 0 && (
@@ -98,9 +121,12 @@ export function ImportNotice({
               ? `The import failed with ${errors.length === 1 ? 'an error' : `${errors.length} errors`}`
               : 'The import failed'
         }
-        detail={errors.length > 0 ? undefined : job.error}
       >
-        {errors.length > 0 && <ProblemList problems={errors} {...(onOpen ? { onOpen } : {})} />}
+        {errors.length > 0 ? (
+          <ProblemList problems={errors} log={log} {...(onOpen ? { onOpen } : {})} />
+        ) : (
+          <FailureExcerpt log={log} job={job} />
+        )}
       </Notice>
     );
   }
@@ -108,12 +134,14 @@ export function ImportNotice({
   return null;
 }
 
-/** Problems with their places, which open the source. */
+/** Problems with their places, which open the source, and their lines, which open the log. */
 export function ProblemList({
   problems,
+  log,
   onOpen,
 }: {
   problems: readonly Problem[];
+  log: JobLogHandle;
   onOpen?: (problem: Problem) => void;
 }) {
   return (
@@ -122,24 +150,17 @@ export function ProblemList({
         const place = problem.file && `${problem.file}:${problem.line}`;
         return (
           <li key={at} className="min-w-0">
-            <div className="break-words text-text">
-              {place &&
-                (onOpen ? (
-                  <button
-                    type="button"
-                    className="mr-2 rounded-sm font-mono text-accent-text text-sm underline underline-offset-2"
-                    onClick={() => onOpen(problem)}
-                  >
-                    {place}
-                  </button>
-                ) : (
-                  <span className="mr-2 font-mono text-sm">{place}</span>
-                ))}
-              {problem.summary}
-            </div>
-            {problem.detail && (
-              <div className="whitespace-pre-wrap break-words text-sm text-text">{problem.detail}</div>
+            {place && onOpen && (
+              <button
+                type="button"
+                title="Show in the source"
+                className="rounded-sm font-mono text-accent-text text-sm underline underline-offset-2"
+                onClick={() => onOpen(problem)}
+              >
+                {place}
+              </button>
             )}
+            <LogExcerpt label={problem.summary} lines={problem.excerpt} onOpen={log.show} />
           </li>
         );
       })}

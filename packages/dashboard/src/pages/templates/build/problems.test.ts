@@ -17,6 +17,11 @@ An input variable with the name "missing" has not been declared.`);
       detail: 'An input variable with the name "missing" has not been declared.',
       file: 'main.tf',
       line: 64,
+      excerpt: [
+        { index: 1, text: 'Error: Reference to undeclared input variable', afterGap: false },
+        { index: 2, text: '  on main.tf line 64, in resource "terraform_data" "x":', afterGap: false },
+        { index: 5, text: 'An input variable with the name "missing" has not been declared.', afterGap: false },
+      ],
     },
   ]);
 });
@@ -40,7 +45,11 @@ test('reads several problems, files in folders, and warnings', () => {
 test('lists a repeated problem once, and ends a problem where other lines follow', () => {
   const error = log('Error: Twice\n  on a.tf line 2:');
   const lines = [...error, ...log('Cleaning up', 'info'), ...log('unrelated'), ...error];
-  assert.deepEqual(problemsOf(lines), [{ severity: 'error', summary: 'Twice', detail: '', file: 'a.tf', line: 2 }]);
+  const problems = problemsOf(lines);
+  assert.deepEqual(
+    problems.map(({ summary, detail, excerpt }) => [summary, detail, excerpt.map(({ index }) => index)]),
+    [['Twice', '', [0, 1]]],
+  );
 });
 
 test('reads messages in a frame, and all lines of one log entry', () => {

@@ -2,7 +2,7 @@ import type { TemplateVersion } from '@platform/contract';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useSyncExternalStore } from 'react';
 import { queryClient } from '../../../api/query.ts';
-import { createJobLogStore, type LogStore } from '../../../ui/log-store.ts';
+import { type JobLogHandle, useJobLog } from '../../../ui/job-log.ts';
 import { versionQuery } from '../data.ts';
 import { type Problem, problemsOf } from './problems.ts';
 
@@ -10,12 +10,12 @@ import { type Problem, problemsOf } from './problems.ts';
 export function useImport(versionId: string): {
   query: UseQueryResult<TemplateVersion>;
   version: TemplateVersion | undefined;
-  log: LogStore;
+  log: JobLogHandle;
   problems: Problem[];
 } {
   const query = useQuery(versionQuery(versionId));
-  const log = useMemo(() => createJobLogStore(`/templateversions/${versionId}/logs`), [versionId]);
-  const { lines, count, state } = useSyncExternalStore(log.subscribe, log.snapshot);
+  const log = useJobLog(`/templateversions/${versionId}/logs`);
+  const { lines, count, state } = useSyncExternalStore(log.store.subscribe, log.store.snapshot);
   const problems = useMemo(() => problemsOf(lines.slice(0, count)), [lines, count]);
   useEffect(() => {
     // the server ends the log once the result is final

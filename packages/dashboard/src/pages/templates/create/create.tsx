@@ -321,6 +321,10 @@ function CreateForm({ source }: { source: Source }) {
               versionId={importing.id}
               organizationName={organization.name}
               onEnd={(version) => void ended(version)}
+              onReplaced={({ id, job }) => {
+                setTags(tagRows(job.tags));
+                setImporting({ id, ended: false });
+              }}
             />
           </div>
         )}

@@ -31,6 +31,7 @@ import type { Problem } from '../build/problems.ts';
 import { ProvisionerTags } from '../build/provisioner-tags.tsx';
 import { tagRows, tagsOf } from '../build/tags.ts';
 import { useImport } from '../build/use-import.ts';
+import { useImportAgain } from '../build/use-import-again.ts';
 import { isEnded, nameOf, parametersQuery, resourcesQuery, variablesQuery } from '../data.ts';
 import { Code } from '../source/code.tsx';
 import type { Place } from '../source/code-view.tsx';
@@ -82,7 +83,18 @@ export function Workbench({
   const [publishing, setPublishing] = useState(false);
   const [tags, setTags] = useState<readonly TagRow[]>(() => tagRows(start.job.tags));
   const [made, setMade] = useState<TemplateVersion>();
-  const { version: followed, log, problems } = useImport((made ?? start).id);
+  const { version: followed, log: importLog, problems } = useImport((made ?? start).id);
+  const log = {
+    ...importLog,
+    show(index: number) {
+      setTab('log');
+      importLog.show(index);
+    },
+  };
+  const again = useImportAgain((next) => {
+    setTags(tagRows(next.job.tags));
+    setMade(next);
+  });
   const version = followed ?? made ?? start;
   const here = useMemo(() => problems.filter(({ file }) => file === active), [problems, active]);
   const ended = isEnded(version);
@@ -171,7 +183,8 @@ export function Workbench({
       content: (
         <LogView
           key={version.id}
-          store={log}
+          store={log.store}
+          target={log.target}
           name={`${template.name}-${version.name}`}
           label="Import log"
           height="h-dvh"
@@ -186,10 +199,12 @@ export function Workbench({
           <ImportNotice
             version={version}
             organizationName={template.organization_name}
+            log={log}
             problems={problems}
+            again={again}
             onOpen={openProblem}
           />
-          {errors === 0 && problems.length > 0 && <ProblemList problems={problems} onOpen={openProblem} />}
+          {errors === 0 && problems.length > 0 && <ProblemList problems={problems} log={log} onOpen={openProblem} />}
           {problems.length === 0 && version.job.status !== 'failed' && version.job.status !== 'pending' && (
             <p className="text-muted">{ended ? 'The last import found no problems.' : 'The import is running.'}</p>
           )}

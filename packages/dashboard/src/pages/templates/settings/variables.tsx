@@ -104,6 +104,7 @@ function Variables({
           key={importing.id}
           versionId={importing.id}
           organizationName={template.organization_name}
+          onReplaced={({ id }) => setImporting({ id, ended: false })}
           onEnd={(version) => {
             setImporting({ id: version.id, ended: true });
             if (version.job.status === 'succeeded') promote.mutate(version);

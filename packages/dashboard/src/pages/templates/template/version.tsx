@@ -21,6 +21,7 @@ import { formatDate, formatRelative, useNow } from '../../../util/time.ts';
 import { ImportNotice, ImportStatus } from '../build/import-status.tsx';
 import type { Problem } from '../build/problems.ts';
 import { useImport } from '../build/use-import.ts';
+import { useImportAgain } from '../build/use-import-again.ts';
 import {
   filesQuery,
   nameOf,
@@ -49,12 +50,21 @@ export default function TemplateVersionPage() {
 
 function Loaded({ template, found }: { template: Template; found: TemplateVersion }) {
   const mayUpdate = useMayUpdate(template);
-  const { version: current, log, problems } = useImport(found.id);
+  const { version: current, log: importLog, problems } = useImport(found.id);
+  // the address has the name, which the new version takes over
+  const again = useImportAgain(() => {});
   const version = current ?? found;
   const [search, setSearch] = useSearchParams();
   const [promoting, setPromoting] = useState<TemplateVersion>();
   const [describing, setDescribing] = useState(false);
   const now = useNow(60_000);
+  const log = {
+    ...importLog,
+    show(index: number) {
+      setSearch({ tab: 'log' });
+      importLog.show(index);
+    },
+  };
   const active = version.id === template.active_version_id;
   const succeeded = version.job.status === 'succeeded';
   const tabs = [
@@ -74,7 +84,8 @@ function Loaded({ template, found }: { template: Template; found: TemplateVersio
       name: 'Import log',
       content: (
         <LogView
-          store={log}
+          store={log.store}
+          target={log.target}
           name={`${template.name}-${version.name}`}
           label="Import log"
           height="h-[max(20rem,calc(100dvh-28rem))]"
@@ -120,7 +131,9 @@ function Loaded({ template, found }: { template: Template; found: TemplateVersio
       <ImportNotice
         version={version}
         organizationName={template.organization_name}
+        log={log}
         problems={problems}
+        again={again}
         onOpen={({ file, line }) => setSearch({ tab: 'source', file, line: String(line ?? '') })}
       />
       <Tabs label="Version" value={shown} onChange={(tab) => setSearch({ tab })} tabs={tabs} />

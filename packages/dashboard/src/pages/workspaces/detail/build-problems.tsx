@@ -1,15 +1,14 @@
 import type { Workspace, WorkspaceBuild } from '@platform/contract';
-import { type ReactNode, useMemo, useSyncExternalStore } from 'react';
+import type { ReactNode } from 'react';
 import { useOrganizationPermissions } from '../../../api/permissions.ts';
 import { LinkButton } from '../../../ui/button.tsx';
 import { CodeLine } from '../../../ui/copy.tsx';
-import { lastError } from '../../../ui/log-errors.ts';
-import { LogExcerpt, SkeletonExcerpt } from '../../../ui/log-excerpt.tsx';
+import type { JobLogHandle } from '../../../ui/job-log.ts';
+import { FailureExcerpt } from '../../../ui/log-excerpt.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { Skeleton } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { formatDuration, formatRelative } from '../../../util/time.ts';
-import type { BuildLogHandle } from './logs.tsx';
 
 type Pending = NonNullable<WorkspaceBuild['job']['pending_reason']>;
 
@@ -22,7 +21,7 @@ const tagWords = (tags: Readonly<Record<string, string>>): string[] =>
 interface ShownBuild {
   workspace: Workspace;
   build: WorkspaceBuild;
-  log: BuildLogHandle;
+  log: JobLogHandle;
 }
 
 /** Why a build waits or has failed, who can change that, and how. */
@@ -136,22 +135,9 @@ const inFlightText = (inFlight: readonly string[] | undefined): string =>
     ? `These resources may exist although Terraform did not finish them: ${inFlight.join(', ')}`
     : '';
 
-/**
- * The last error in the log of a failed build. Undefined while the log is loading: the last error of a part of it would
- * be another one.
- */
-function useLastError({ store }: BuildLogHandle) {
-  const { lines, count, state } = useSyncExternalStore(store.subscribe, store.snapshot);
-  const isLoading = state === 'connecting' || state === 'open';
-  return useMemo(() => (isLoading ? undefined : lastError(lines.slice(0, count))), [lines, count, isLoading]);
-}
-
 function FailedProblem({ workspace, build, log }: ShownBuild) {
   const may = useOrganizationPermissions(workspace.organization_id);
   const { job } = build;
-  const error = useLastError(log);
-  // the message of the job sums up what Terraform printed, and everything else is only there
-  const isInLog = error?.[0] !== undefined && job.error?.includes(error[0].text.replace(/^Error: /, ''));
   const template = { organization_name: workspace.organization_name, name: workspace.template_name };
   const overBudget = job.error?.startsWith('insufficient quota');
   let help: ReactNode;
@@ -173,7 +159,6 @@ function FailedProblem({ workspace, build, log }: ShownBuild) {
     <Notice
       tone="bad"
       title={TITLES[build.transition]}
-      detail={error !== undefined && !isInLog && job.error}
       actions={
         <>
           {job.error_code !== 'REQUIRED_TEMPLATE_VARIABLES' && build.transition === 'start' && (
@@ -201,8 +186,7 @@ function FailedProblem({ workspace, build, log }: ShownBuild) {
         </>
       }
     >
-      {error === undefined && job.started_at !== undefined && <SkeletonExcerpt />}
-      {error !== undefined && error.length > 0 && <LogExcerpt lines={error} onOpen={log.show} />}
+      <FailureExcerpt log={log} job={job} />
       {inFlightText(job.in_flight) && <p className="text-text">{inFlightText(job.in_flight)}</p>}
       {help && <div className="flex min-h-5.5 items-center text-text">{help}</div>}
     </Notice>

@@ -1,22 +1,11 @@
 import type { WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
-import { useCallback, useMemo, useState } from 'react';
-import { createJobLogStore, createLogStore, type LogStore } from '../../../ui/log-store.ts';
-import { type LogTarget, LogView } from '../../../ui/log-view.tsx';
+import { useMemo } from 'react';
+import { type JobLogHandle, useJobLog } from '../../../ui/job-log.ts';
+import { createLogStore } from '../../../ui/log-store.ts';
+import { LogView } from '../../../ui/log-view.tsx';
 
-/** A build's log, which its view and the links to its lines share. */
-export interface BuildLogHandle {
-  store: LogStore;
-  target: LogTarget | undefined;
-  /** Shows the line with this index. */
-  show: (index: number) => void;
-}
-
-export function useBuildLog({ id }: Pick<WorkspaceBuild, 'id'>): BuildLogHandle {
-  const store = useMemo(() => createJobLogStore(`/workspacebuilds/${id}/logs`), [id]);
-  const [target, setTarget] = useState<LogTarget & { id: string }>();
-  const show = useCallback((index: number) => setTarget({ id, index }), [id]);
-  return { store, target: target?.id === id ? target : undefined, show };
-}
+export const useBuildLog = ({ id }: Pick<WorkspaceBuild, 'id'>): JobLogHandle =>
+  useJobLog(`/workspacebuilds/${id}/logs`);
 
 /** The log of a build, by stage. */
 export function BuildLog({
@@ -25,7 +14,7 @@ export function BuildLog({
   height,
 }: {
   build: WorkspaceBuild;
-  log: BuildLogHandle;
+  log: JobLogHandle;
   height?: string | undefined;
 }) {
   return (
