@@ -119,9 +119,9 @@ export const CreateTemplateVersionRequest = named(
     name: Type.Optional(Line),
     provisioner: stringEnum(['terraform', 'echo']),
     /**
-     * An extension of the upstream API: the id of a version whose import waits for a daemon. Its archive, type, template,
-     * name, message and variable values are used again, unless this request has others. Its import is canceled, and
-     * the version archived.
+     * An extension of the upstream API: the id of a version whose import waits for a daemon. The new version has its
+     * archive, type and template, and its name, message and variable values unless this request has others. The old
+     * version's import is canceled. If it belongs to a template, it is archived under the name "unused-…".
      */
     replaces: Type.Optional(Uuid),
     storage_method: ProvisionerStorageMethod,

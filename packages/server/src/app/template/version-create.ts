@@ -30,7 +30,7 @@ export async function createVersion(
   const { organizationId } = await locateOrganization(ctx, organization);
   const replaced = request.replaces ? await findReplaced(ctx, organizationId, request.replaces) : undefined;
   const input = { ...replaced?.request, ...request };
-  const templateId = input.template_id;
+  const templateId = replaced ? replaced.version.template_id : input.template_id;
   const template = templateId ? await findTemplate(ctx, 'read', templateId) : undefined;
   if (template && template.organization_id !== organizationId)
     throw new AppError('not_found', 'Template does not exist.');

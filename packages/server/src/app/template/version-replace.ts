@@ -15,8 +15,11 @@ export interface Replaced {
   version: Allowed<'update', VersionRow>;
   /** Its import. */
   job: JobRow;
-  /** What the new version takes over. The values of secret variables are among it: the API never returns them. */
-  request: Pick<CreateTemplateVersionRequest, 'name' | 'message' | 'template_id' | 'user_variable_values'>;
+  /**
+   * What the new version takes over unless its request has others. The values of secret variables are among it: the API
+   * never returns them.
+   */
+  request: Pick<CreateTemplateVersionRequest, 'name' | 'message' | 'user_variable_values'>;
 }
 
 /**
@@ -35,13 +38,8 @@ export async function findReplaced(ctx: Ctx, organizationId: string, id: string)
         detail: 'Only a version whose import waits for a provisioner daemon can be replaced. Push the template again.',
       },
     );
-  const { name, message, template_id } = version;
-  const variables = job.input.user_variable_values ?? [];
-  return {
-    version,
-    job,
-    request: { name, message, ...(template_id ? { template_id } : {}), user_variable_values: variables },
-  };
+  const { name, message } = version;
+  return { version, job, request: { name, message, user_variable_values: job.input.user_variable_values ?? [] } };
 }
 
 /** Cancels the import, and frees the name of the version for the one that replaces it. */
