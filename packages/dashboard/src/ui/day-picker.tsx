@@ -34,7 +34,7 @@ export function DayPicker({
   return (
     <fieldset>
       <legend className="mb-1.5 font-medium text-sm">{label}</legend>
-      <div className="flex flex-wrap gap-1.5">
+      <div className="grid max-w-93 grid-cols-7 gap-1.5">
         {WEEK.map((day) => {
           const on = days.includes(day);
           return (
@@ -45,7 +45,7 @@ export function DayPicker({
               disabled={disabled}
               onClick={() => onChange(on ? days.filter((other) => other !== day) : [...days, day].sort())}
               className={cx(
-                'h-8 min-w-12 rounded-md border px-2 font-medium text-sm',
+                'h-8 min-w-0 truncate rounded-md border font-medium text-sm',
                 on ? 'border-transparent bg-accent text-on-accent' : 'border-field bg-surface hover:bg-hover',
               )}
             >

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import { errorText, isBeyondFields } from '../api/errors.ts';
+import { cx } from './classes.ts';
 import { Notice } from './notice.tsx';
 
 /**
@@ -11,12 +12,15 @@ export function Form({
   error,
   fields = [],
   actions,
+  inDialog = false,
   children,
 }: {
   onSubmit: (fields: FormData) => void;
   error?: unknown;
   fields?: readonly string[];
   actions: ReactNode;
+  /** Whether its buttons are at the end, as those of every dialog. The last one submits. */
+  inDialog?: boolean;
   children: ReactNode;
 }) {
   return (
@@ -32,7 +36,7 @@ export function Form({
     >
       {children}
       {isBeyondFields(error, fields) && <Notice tone="bad" {...errorText(error)} />}
-      <div className="flex flex-wrap gap-2 empty:hidden">{actions}</div>
+      <div className={cx('flex flex-wrap gap-2 empty:hidden', inDialog && 'justify-end')}>{actions}</div>
     </form>
   );
 }

@@ -105,7 +105,8 @@ export function Section({
         <header
           className={cx(
             'flex flex-wrap items-center gap-3 px-4',
-            flush ? 'border-line border-b py-3' : children === undefined ? 'py-4' : 'pt-4',
+            // without content: there is none, or only a dialog that is closed
+            flush ? 'border-line border-b py-3' : 'pt-4 last:pb-4 has-[+div:empty]:pb-4',
           )}
         >
           <div className="min-w-48 flex-1">
@@ -115,7 +116,7 @@ export function Section({
           {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
         </header>
       )}
-      {children !== undefined && <div className={flush ? '' : 'flex flex-col gap-4 p-4'}>{children}</div>}
+      {children !== undefined && <div className={flush ? '' : 'flex flex-col gap-4 p-4 empty:hidden'}>{children}</div>}
     </section>
   );
 }

@@ -1,7 +1,7 @@
 import { X } from 'lucide-react';
 import { type ReactNode, useSyncExternalStore } from 'react';
 import { Button, IconButton } from './button.tsx';
-import type { Tone } from './classes.ts';
+import { cx, type Tone } from './classes.ts';
 import { Notice } from './notice.tsx';
 
 interface Toast {
@@ -56,7 +56,14 @@ export function Toasts() {
       className="pointer-events-none fixed right-4 bottom-4 z-60 flex w-[min(26rem,calc(100vw-2rem))] flex-col gap-2"
     >
       {shown.map(({ id, action, ...each }) => (
-        <div key={id} className="pointer-events-auto relative rounded-lg bg-raised pr-0 shadow-float">
+        <div
+          key={id}
+          className={cx(
+            'pointer-events-auto relative rounded-lg bg-raised shadow-float',
+            // a neutral notice is sunken, which looks like a hole in the page
+            each.tone === 'neutral' && '*:first:bg-transparent',
+          )}
+        >
           <Notice
             {...each}
             actions={

@@ -7,6 +7,7 @@ import { cx } from '../../ui/classes.ts';
 import { Input, TextArea, useField } from '../../ui/field.tsx';
 import { Markdown } from '../../ui/markdown.tsx';
 import { Select } from '../../ui/select.tsx';
+import { Slider } from '../../ui/slider.tsx';
 import type { ParameterState } from './state.ts';
 
 interface ControlProps {
@@ -64,7 +65,7 @@ export function ParameterControl({ parameter, onChange }: ControlProps): ReactNo
     case 'tag-select':
       return <TagSelect parameter={parameter} onChange={onChange} />;
     case 'slider':
-      return <Slider parameter={parameter} onChange={onChange} />;
+      return <SliderControl parameter={parameter} onChange={onChange} />;
     case 'switch':
       return (
         <Switch
@@ -101,20 +102,19 @@ export function ParameterControl({ parameter, onChange }: ControlProps): ReactNo
   }
 }
 
-function Slider({ parameter, onChange }: ControlProps) {
+function SliderControl({ parameter, onChange }: ControlProps) {
   const { min = 0, max = 100, value } = parameter;
   const field = useField();
   return (
     <div className="flex items-center gap-3">
-      <input
+      <Slider
         {...field}
-        type="range"
         min={min}
         max={max}
-        value={value === '' ? min : value}
+        value={value === '' ? min : Number(value)}
         disabled={isDisabled(parameter)}
         onChange={(event) => onChange(event.target.value)}
-        className="h-8 min-w-0 flex-1 accent-accent"
+        className="min-w-0 flex-1"
       />
       <Input
         id={`${field.id}-number`}

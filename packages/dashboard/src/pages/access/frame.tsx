@@ -27,7 +27,7 @@ export function AccessFrame({
           <p className="mt-2 text-center font-medium text-muted">{appearance.application_name}</p>
         )}
         <h1 className="mt-4 text-center font-semibold text-2xl tracking-tight">{title}</h1>
-        {description && <div className="mt-1 text-center text-muted">{description}</div>}
+        {description && <div className="mt-1 text-balance text-center text-muted">{description}</div>}
         <div className="mt-6 rounded-xl border border-line bg-surface p-5 shadow-raised sm:p-6">{children}</div>
       </div>
     </main>

@@ -53,11 +53,17 @@ export function LoginTypeDialog({ user, onClose }: { user: User; onClose: () => 
     >
       <div className="pb-3">
         <Form
+          inDialog
           onSubmit={() => save.mutate()}
           error={save.error}
           fields={['password']}
           actions={
             <>
+              {type === 'password' && (
+                <Button icon={Dices} onClick={() => setPassword(randomPassword())}>
+                  Generate a password
+                </Button>
+              )}
               <Button
                 type="submit"
                 look="primary"
@@ -66,11 +72,6 @@ export function LoginTypeDialog({ user, onClose }: { user: User; onClose: () => 
               >
                 Change
               </Button>
-              {type === 'password' && (
-                <Button icon={Dices} onClick={() => setPassword(randomPassword())}>
-                  Generate a password
-                </Button>
-              )}
             </>
           }
         >

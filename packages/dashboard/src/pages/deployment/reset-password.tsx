@@ -36,16 +36,17 @@ export function ResetPasswordDialog({ user, onClose }: { user: User; onClose: ()
     >
       <div className="pb-3">
         <Form
+          inDialog
           onSubmit={() => save.mutate()}
           error={save.error}
           fields={['password']}
           actions={
             <>
-              <Button type="submit" look="primary" pending={save.isPending} disabled={!password}>
-                Reset password
-              </Button>
               <Button icon={Dices} onClick={() => setPassword(randomPassword())}>
                 Generate one
+              </Button>
+              <Button type="submit" look="primary" pending={save.isPending} disabled={!password}>
+                Reset password
               </Button>
             </>
           }

@@ -246,7 +246,7 @@ export default function UsersPage() {
           await refetch();
         }}
       >
-        They are signed out at once and cannot sign in. Their workspaces stay as they are.
+        They are signed out immediately and cannot sign in. Their workspaces stay as they are.
       </ConfirmDialog>
       <ConfirmDialog
         open={asked?.what === 'delete'}

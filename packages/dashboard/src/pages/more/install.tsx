@@ -31,23 +31,20 @@ export default function InstallPage() {
       <Section title="1. Install">
         <div className="flex flex-col gap-1.5">
           <span className="text-muted text-sm">Linux and macOS</span>
-          <CodeLine code={shellCommand(server)} label="Copy the command" />
+          <CodeLine wrap code={shellCommand(server)} label="Copy the command" />
         </div>
         {windows.map(({ file, architecture }) => (
           <div key={file} className="flex flex-col gap-1.5">
             <span className="text-muted text-sm">Windows ({architecture}), in PowerShell</span>
-            <CodeLine code={powershellCommand(server, file)} label="Copy the command" />
+            <CodeLine wrap code={powershellCommand(server, file)} label="Copy the command" />
           </div>
         ))}
       </Section>
       <Section title="2. Sign in">
-        <CodeLine code={`coder login ${server}`} label="Copy the command" />
+        <CodeLine wrap code={`coder login ${server}`} label="Copy the command" />
       </Section>
-      <Section title="3. Connect">
-        <CodeBlock
-          code={'coder ssh WORKSPACE\ncoder config-ssh   # for ssh, scp and editors'}
-          label="Copy the commands"
-        />
+      <Section title="3. Connect" description="coder config-ssh sets up ssh, scp and editors.">
+        <CodeBlock code={'coder ssh WORKSPACE\ncoder config-ssh'} label="Copy the commands" />
       </Section>
       <Section title="Downloads" description="For machines without access to a shell." flush>
         <QueryView query={executables} loading={<Downloads rows={undefined} />}>

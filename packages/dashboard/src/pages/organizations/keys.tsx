@@ -85,18 +85,17 @@ export default function KeysPage() {
         ),
     },
   ];
+  const create = may.createProvisionerKeys && (
+    <Button look="primary" icon={Plus} onClick={() => setCreating(true)}>
+      Create key
+    </Button>
+  );
   return (
     <SidebarPage
       title="Provisioner keys"
       area={organization.display_name || organization.name}
       description="A daemon connects with a key, which also gives it its tags."
-      actions={
-        may.createProvisionerKeys && (
-          <Button look="primary" icon={Plus} onClick={() => setCreating(true)}>
-            Create key
-          </Button>
-        )
-      }
+      actions={keys.data?.length !== 0 && create}
     >
       <Section flush>
         <QueryView
@@ -110,9 +109,8 @@ export default function KeysPage() {
               rows={rows}
               rowKey={(key) => key.id}
               empty={
-                <EmptyState icon={KeyRound} title="No provisioner keys">
-                  Create one to run a daemon on another machine: closer to the cloud, with credentials of its own, or
-                  for more builds at a time.
+                <EmptyState icon={KeyRound} title="No provisioner keys" action={create}>
+                  With a key, a daemon on another machine runs builds: closer to the cloud, or with other credentials.
                 </EmptyState>
               }
             />
@@ -166,15 +164,16 @@ function CreateKeyDialog({
     <Dialog open onClose={onClose} title="Create a provisioner key">
       <div className="pb-3">
         <Form
+          inDialog
           onSubmit={() => create.mutate()}
           error={create.error}
           fields={['name', 'tags']}
           actions={
             <>
+              <Button onClick={onClose}>Cancel</Button>
               <Button type="submit" look="primary" pending={create.isPending} disabled={!name}>
                 Create key
               </Button>
-              <Button onClick={onClose}>Cancel</Button>
             </>
           }
         >

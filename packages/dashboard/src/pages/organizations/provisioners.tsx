@@ -54,6 +54,7 @@ export default function ProvisionersPage() {
     },
     {
       name: 'Job',
+      width: 'minmax(0,2fr)',
       wideOnly: true,
       cell: (daemon) => <DaemonJob daemon={daemon} organization={organization.name} />,
     },

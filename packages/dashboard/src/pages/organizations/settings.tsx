@@ -57,17 +57,13 @@ export default function OrganizationSettingsPage() {
           <OrganizationFields values={values} onChange={setValues} error={save.error} />
         </Form>
       </Section>
-      {may.deleteOrganization && (
+      {may.deleteOrganization && !organization.is_default && (
         <Section
           title="Delete this organization"
           danger
-          description={
-            organization.is_default
-              ? 'The default organization cannot be deleted.'
-              : 'Its members lose access, and its provisioner keys stop working. It must have no templates and no workspaces.'
-          }
+          description="Its members lose access, and its provisioner keys stop working. It must have no templates and no workspaces."
           actions={
-            <Button look="danger" disabled={organization.is_default} onClick={() => setDeleting(true)}>
+            <Button look="danger" onClick={() => setDeleting(true)}>
               Delete organization
             </Button>
           }

@@ -33,7 +33,7 @@ export default function NotificationSettingsPage() {
     <SidebarPage
       title="Notifications"
       area="Settings"
-      description="Choose which notifications you receive. Changes apply at once."
+      description="Choose which notifications you receive. Changes apply immediately."
     >
       <BrowserPush />
       <QueryView query={templates} loading={<SkeletonLines lines={12} />}>

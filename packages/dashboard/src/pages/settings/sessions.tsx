@@ -51,7 +51,7 @@ export function Sessions() {
           await refetch();
         }}
       >
-        Other browsers and programs are signed out at once. This one stays signed in.
+        Other browsers and programs are signed out immediately. This one stays signed in.
       </ConfirmDialog>
     </Section>
   );
@@ -74,8 +74,8 @@ function SessionTable({
         {
           name: 'Started from',
           cell: (session) => (
-            <span className="flex min-w-0 items-center gap-2">
-              <span className="truncate font-mono text-sm">{session.ip_address || 'Unknown'}</span>
+            <span className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
+              <span className="break-all font-mono text-sm">{session.ip_address || 'Unknown'}</span>
               {session.current && <Badge tone="accent">This session</Badge>}
             </span>
           ),

@@ -75,6 +75,7 @@ function ConvertDialog({
     >
       <div className="pb-3">
         <Form
+          inDialog
           onSubmit={() => convert.mutate()}
           error={convert.error}
           fields={['password']}

@@ -10,6 +10,7 @@ import { cx } from '../../ui/classes.ts';
 import { Link } from '../../ui/link.tsx';
 import { useTitle } from '../../ui/page.tsx';
 import { Popover } from '../../ui/popover.tsx';
+import { Slider } from '../../ui/slider.tsx';
 import { Skeleton } from '../../ui/states.tsx';
 import { paths } from '../../util/paths.ts';
 import { useRouteParams, useSearchParams } from '../../util/route.ts';
@@ -182,18 +183,19 @@ function TextSettings() {
   const { fontSize, screenReader } = useTerminalPreferences();
   return (
     <div className="flex flex-col gap-4">
-      <label className="flex items-center gap-3">
-        <span className="flex-1">Font size</span>
-        <input
-          type="range"
+      <div className="flex items-center gap-3">
+        <label htmlFor="font-size" className="flex-1">
+          Font size
+        </label>
+        <Slider
+          id="font-size"
           min={FONT_SIZES.least}
           max={FONT_SIZES.most}
           value={fontSize}
-          className="accent-accent"
           onChange={(event) => setTerminalPreferences({ fontSize: Number(event.target.value) })}
         />
         <span className="w-8 text-right tabular-nums">{fontSize}</span>
-      </label>
+      </div>
       <Checkbox
         checked={screenReader}
         onChange={(next) => setTerminalPreferences({ screenReader: next })}

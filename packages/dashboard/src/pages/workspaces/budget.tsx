@@ -15,7 +15,7 @@ export function Budget({ organization, user, of }: { organization: string; user:
   const quota = useQuery(quotaQuery(organization, user)).data;
   if (!quota || quota.budget < 0) return null;
   const { budget, credits_consumed: used } = quota;
-  const share = budget === 0 ? 1 : Math.min(used / budget, 1);
+  const share = used === 0 ? 0 : Math.min(used / budget, 1);
   return (
     <div
       className="flex items-center gap-2 text-muted text-sm"

@@ -120,6 +120,13 @@ function Permissions({ template }: { template: Template }) {
     },
   ];
   const everyone = acl.data?.group.some(({ id }) => id === template.organization_id);
+  const none = acl.data && holdersOf(acl.data).length === 0;
+  const add = (
+    // the page's primary button creates a workspace
+    <Button icon={UserPlus} onClick={() => setAdding(true)}>
+      Add people
+    </Button>
+  );
   return (
     <>
       {everyone && (
@@ -130,11 +137,7 @@ function Permissions({ template }: { template: Template }) {
       <Section
         title="Permissions"
         description="Template administrators of the organization can always change this template."
-        actions={
-          <Button look="primary" icon={UserPlus} onClick={() => setAdding(true)}>
-            Add people
-          </Button>
-        }
+        actions={!none && add}
         flush
       >
         <QueryView
@@ -148,7 +151,7 @@ function Permissions({ template }: { template: Template }) {
               rows={holdersOf(data)}
               rowKey={(holder) => holder.id}
               empty={
-                <EmptyState icon={UsersRound} title="Only administrators can use this template">
+                <EmptyState icon={UsersRound} title="Only administrators can use this template" action={add}>
                   Add people or groups who create workspaces from it.
                 </EmptyState>
               }
@@ -173,8 +176,8 @@ function HolderCell({ holder }: { holder: Holder }) {
     <span className="flex min-w-0 items-center gap-3">
       <Avatar square={holder.kind === 'group'} name={holder.name} src={holder.picture} />
       <span className="min-w-0">
-        <span className="flex items-center gap-2">
-          <span className="truncate font-medium">{holder.name}</span>
+        <span className="flex flex-wrap items-center gap-x-2">
+          <span className="min-w-0 truncate font-medium">{holder.name}</span>
           {holder.kind === 'group' && <Badge>Group</Badge>}
         </span>
         <span className="block truncate text-muted text-sm">{holder.detail}</span>

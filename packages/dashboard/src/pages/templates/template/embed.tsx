@@ -36,7 +36,7 @@ export default function TemplateEmbed() {
             onChange={(next) => setMode(next as typeof mode)}
             options={[
               { value: 'manual', label: 'Show the form', help: 'People look at the values and create the workspace.' },
-              { value: 'auto', label: 'Create at once', help: 'The workspace is created after people agree.' },
+              { value: 'auto', label: 'Create immediately', help: 'The workspace is created after people agree.' },
             ]}
           />
         </Field>

@@ -87,7 +87,7 @@ export default function TemplatePrebuildsPage() {
       <Section
         flush
         title="Prebuilt workspaces"
-        description="The server keeps these workspaces ready. A person who creates a workspace with the preset gets one at once."
+        description="The server keeps these workspaces ready. A person who creates a workspace with the preset gets one immediately."
         actions={<Link to={paths.workspaces(`owner:prebuilds template:${template.name}`)}>Show the workspaces</Link>}
       >
         <Table

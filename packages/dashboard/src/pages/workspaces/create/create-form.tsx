@@ -284,7 +284,8 @@ function Presets({
             <input
               type="radio"
               name="preset"
-              className="mt-1 accent-accent"
+              // the box has the outline
+              className="radio mt-0.5 outline-none"
               checked={option.id === value}
               onChange={() => onChange(option.id)}
             />
