@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { buildEnds, commandTemplate, createWorkspace, eventually, makeTemplate, PERSON } from '../harness.ts';
-import { assertAccessible, keepScreenshots, needsBrowser, openAs } from './browser.ts';
+import { assertAccessible, follow, keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { useSite } from './site.ts';
 
 const PHONE = { viewport: { width: 390, height: 844 } };
@@ -205,16 +205,67 @@ test('notification rows say what is not configured', needsBrowser, async (t) => 
 });
 
 test('what is not found has a heading', needsBrowser, async (t) => {
-  for (const path of ['/nothing/here/at/all', '/@admin/nowhere', '/templates/nothing', '/organizations/nothing']) {
-    const { page } = await site.open(t, path);
-    await page.getByRole('heading', { level: 1 }).waitFor();
+  const { page } = await site.open(t, '/workspaces');
+  for (const [path, title, action] of [
+    ['/nothing/here/at/all', 'There is no page at this address', 'Workspaces'],
+    ['/@admin/nowhere', 'Workspace not found', 'Your workspaces'],
+    ['/tasks/admin/nowhere', 'Task not found', 'Your tasks'],
+    ['/templates/nothing', 'Template "nothing" not found', 'All templates'],
+    ['/templates/coder/nothing', 'Template not found', 'All templates'],
+    ['/templates/coder/plain/versions/nothing/edit', 'Version not found', 'All versions'],
+    ['/templates/new?exampleId=nothing', 'Starter template "nothing" not found', 'All starter templates'],
+    ['/starter-templates/nothing', 'Starter template "nothing" not found', 'All starter templates'],
+    ['/organizations/nothing', 'Organization not found', 'Your organizations'],
+    ['/organizations/coder/groups/nothing', 'Group not found', 'All groups'],
+    ['/organizations/coder/roles/nothing', 'Role not found', 'All roles'],
+  ] as const) {
+    await follow(page, path);
+    await page.getByRole('heading', { level: 1, name: title }).waitFor();
     assert.equal(await page.getByRole('heading', { level: 1 }).count(), 1, path);
+    await page.getByRole('main').getByRole('link', { name: action, exact: true }).waitFor();
   }
+});
+
+test('an empty list shows one sentence and one action, and nothing to filter', needsBrowser, async (t) => {
+  const { page } = await site.open(t, '/workspaces');
+  for (const [path, title, action] of [
+    ['/settings/tokens', 'No tokens', 'Create token'],
+    ['/settings/external-auth', 'No services to connect', 'External authentication'],
+    ['/organizations/coder/provisioner-keys', 'No provisioner keys', 'Create key'],
+    ['/organizations/coder/roles', 'No custom roles', 'Create role'],
+    ['/organizations/coder/groups/payments', 'No members', 'Add members'],
+    ['/connectionlog', 'No connections yet', 'Workspaces'],
+  ] as const) {
+    await follow(page, path);
+    await page.getByRole('heading', { name: title }).waitFor();
+    const main = page.getByRole('main');
+    const actions = main
+      .getByRole('button', { name: action })
+      .or(main.getByRole('link', { name: action, exact: true }));
+    assert.equal(await actions.count(), 1, path);
+    assert.equal(await main.getByRole('searchbox').or(main.getByRole('combobox')).count(), 0, path);
+    await keepScreenshots(page, `empty-${path.split('/').at(-1)}`);
+  }
+});
+
+test('the days of a week share a line on a phone, and addresses of sessions are complete', needsBrowser, async (t) => {
+  const { page } = await site.open(t, '/templates/plain/settings/schedule', PHONE);
+  const days = page.getByRole('group', { name: 'Days', exact: true }).getByRole('button');
+  await days.last().waitFor();
+  const boxes = await Promise.all((await days.all()).map(boxOf));
+  assert.deepEqual([boxes.length, new Set(boxes.map(({ y }) => y)).size], [7, 1]);
+  await page.goto('/settings/security');
+  const address = page.getByRole('table', { name: 'Sessions' }).getByText('127.0.0.1').first();
+  await address.waitFor();
+  assert.equal(await ask<boolean>(address, 'return element.scrollWidth <= element.clientWidth'), true);
 });
 
 test('the quota line says what it is', needsBrowser, async (t) => {
   const { page } = await site.open(t, '/workspaces');
-  await page.getByText(/^Quota: 0 of 0 credits a day$/).waitFor();
+  const quota = page.getByText(/^Quota: 0 of 0 credits a day$/);
+  await quota.waitFor();
+  const bar = await boxOf(quota.locator('xpath=following-sibling::span/span'));
+  assert.equal(bar.width, 0, 'nothing is used');
   const made = await site.server.api<{ id: string }>('POST', '/organizations', { name: 'second' });
   assert.equal(made.status, 201);
   t.after(() => site.server.api('DELETE', `/organizations/${made.body.id}`));

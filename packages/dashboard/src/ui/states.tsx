@@ -2,7 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { CircleAlert, Lock, type LucideIcon, SearchX } from 'lucide-react';
 import { Fragment, type ReactNode } from 'react';
 import { errorText, statusOf } from '../api/errors.ts';
-import { Button } from './button.tsx';
+import { Button, LinkButton } from './button.tsx';
 import { cx } from './classes.ts';
 
 /** What a view shows when it has nothing else to show. */
@@ -29,10 +29,18 @@ export function EmptyState({
         </div>
       )}
       <Title className="font-medium text-lg">{title}</Title>
-      {children && <div className="max-w-md text-muted">{children}</div>}
+      {children && <div className="max-w-md text-balance text-muted">{children}</div>}
       {action && <div className="mt-3 flex flex-wrap justify-center gap-2">{action}</div>}
     </div>
   );
+}
+
+/** What a page says about an object that is not there. */
+export interface NotFound {
+  title: string;
+  /** Where such objects are, and the name of the link there. */
+  to: string;
+  all: string;
 }
 
 /** An error in place of a view: what is not there, what is not permitted, and everything else. */
@@ -40,13 +48,26 @@ export function ErrorView({
   error,
   retry,
   isPage = false,
+  notFound,
 }: {
   error: unknown;
   retry?: () => void;
   /** Whether it stands for a whole page. */
   isPage?: boolean;
+  notFound?: NotFound | undefined;
 }) {
   const status = statusOf(error);
+  if (status === 404 && notFound)
+    return (
+      <EmptyState
+        icon={SearchX}
+        isPage={isPage}
+        title={notFound.title}
+        action={<LinkButton to={notFound.to}>{notFound.all}</LinkButton>}
+      >
+        It may have been renamed or deleted, or you may not see it.
+      </EmptyState>
+    );
   const { title, detail } = errorText(error);
   const icon = status === 404 ? SearchX : status === 403 ? Lock : CircleAlert;
   return (
@@ -87,15 +108,18 @@ export function QueryView<T>({
   query,
   loading = <SkeletonLines />,
   isPage = false,
+  notFound,
   children,
 }: {
   query: UseQueryResult<T>;
   loading?: ReactNode;
   /** Whether the page has nothing else. */
   isPage?: boolean;
+  notFound?: NotFound;
   children: (data: T) => ReactNode;
 }) {
   if (query.data !== undefined) return <Fragment>{children(query.data)}</Fragment>;
-  if (query.isError) return <ErrorView error={query.error} retry={() => void query.refetch()} isPage={isPage} />;
+  if (query.isError)
+    return <ErrorView error={query.error} retry={() => void query.refetch()} isPage={isPage} notFound={notFound} />;
   return <Fragment>{loading}</Fragment>;
 }

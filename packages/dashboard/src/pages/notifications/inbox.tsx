@@ -45,14 +45,16 @@ export default function Inbox({ onOpenLink }: { onOpenLink: () => void }) {
     <section aria-label="Notifications" className="-m-4 flex flex-col">
       <header className="flex items-center gap-1 border-line border-b py-2 pr-2 pl-4">
         <h2 className="flex-1 font-semibold">Notifications</h2>
-        <IconButton
-          icon={CheckCheck}
-          size="sm"
-          label="Mark all as read"
-          disabled={unread === 0}
-          pending={markAll.isPending}
-          onClick={() => markAll.mutate()}
-        />
+        {all.length > 0 && (
+          <IconButton
+            icon={CheckCheck}
+            size="sm"
+            label="Mark all as read"
+            disabled={unread === 0}
+            pending={markAll.isPending}
+            onClick={() => markAll.mutate()}
+          />
+        )}
         <Link
           to={paths.settings('notifications')}
           plain

@@ -15,7 +15,7 @@ export default function FirstOrganization() {
   }, [first, go]);
   if (first) return <SkeletonLines lines={6} />;
   return (
-    <EmptyState icon={Building2} title="You are in no organization">
+    <EmptyState isPage icon={Building2} title="You are in no organization">
       Ask an administrator to add you to one.
     </EmptyState>
   );

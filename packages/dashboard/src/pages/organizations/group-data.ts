@@ -1,5 +1,7 @@
 import type { Group } from '@platform/contract';
 import { apiQuery } from '../../api/query.ts';
+import type { NotFound } from '../../ui/states.tsx';
+import { paths } from '../../util/paths.ts';
 
 const watches = [{ kind: 'group' }, { kind: 'organization_member' }, { kind: 'user' }] as const;
 
@@ -8,6 +10,12 @@ export const groupsQuery = (organization: string) =>
 
 export const groupQuery = (organization: string, groupName: string) =>
   apiQuery('GET /organizations/{organization}/groups/{groupName}', watches, { params: { organization, groupName } });
+
+export const groupNotFound = (organization: string): NotFound => ({
+  title: 'Group not found',
+  to: paths.groups(organization),
+  all: 'All groups',
+});
 
 /** Everyone has all members of the organization: it has the organization's id. */
 export const isEveryone = (group: Pick<Group, 'id' | 'organization_id'>): boolean => group.id === group.organization_id;

@@ -15,7 +15,7 @@ import { QueryView } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
 import { useGo, useRouteParams } from '../../util/route.ts';
-import { groupQuery, groupTitle, isEveryone } from './group-data.ts';
+import { groupNotFound, groupQuery, groupTitle, isEveryone } from './group-data.ts';
 import { GROUP_FIELDS, GroupFields, groupBody } from './group-fields.tsx';
 import { useOrganization } from './use-organization.ts';
 
@@ -24,7 +24,7 @@ export default function GroupSettingsPage() {
   const { group: name } = useRouteParams<'group'>();
   const group = useQuery(groupQuery(organization.id, name));
   return (
-    <QueryView query={group} isPage>
+    <QueryView query={group} isPage notFound={groupNotFound(organization.name)}>
       {(data) => <GroupSettings key={data.id} group={data} />}
     </QueryView>
   );

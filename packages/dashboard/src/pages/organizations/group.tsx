@@ -1,6 +1,6 @@
 import type { Group, OrganizationMemberWithUserData, ReducedUser } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
-import { Settings, UserMinus, UserPlus, UsersRound } from 'lucide-react';
+import { SearchX, Settings, UserMinus, UserPlus, UsersRound } from 'lucide-react';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useOrganizationPermissions } from '../../api/permissions.ts';
@@ -17,7 +17,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { paths } from '../../util/paths.ts';
 import { useRouteParams } from '../../util/route.ts';
 import { formatRelative, isZeroTime } from '../../util/time.ts';
-import { countMembers, groupQuery, groupTitle, isEveryone } from './group-data.ts';
+import { countMembers, groupNotFound, groupQuery, groupTitle, isEveryone } from './group-data.ts';
 import { membersQuery } from './members-query.ts';
 import { Person } from './person.tsx';
 import { useOrganization } from './use-organization.ts';
@@ -73,8 +73,13 @@ export default function GroupPage() {
       ),
     });
   }
+  const add = mayChange && (
+    <Button look="primary" icon={UserPlus} onClick={() => setAdding(true)}>
+      Add members
+    </Button>
+  );
   return (
-    <QueryView query={group} isPage>
+    <QueryView query={group} isPage notFound={groupNotFound(organization.name)}>
       {(data) => (
         <SidebarPage
           title={groupTitle(data)}
@@ -87,17 +92,15 @@ export default function GroupPage() {
                   Settings
                 </LinkButton>
               )}
-              {mayChange && (
-                <Button look="primary" icon={UserPlus} onClick={() => setAdding(true)}>
-                  Add members
-                </Button>
-              )}
+              {data.total_member_count > 0 && add}
             </>
           }
         >
-          <div className="flex">
-            <SearchInput label="Find a member" placeholder="Find a member…" value={search} onChange={setSearch} />
-          </div>
+          {data.members.length > 0 && (
+            <div className="flex">
+              <SearchInput label="Find a member" placeholder="Find a member…" value={search} onChange={setSearch} />
+            </div>
+          )}
           <Section flush>
             <Table
               label="Members"
@@ -105,13 +108,19 @@ export default function GroupPage() {
               rows={data.members.filter((member) => matches(member, search))}
               rowKey={({ id }) => id}
               empty={
-                <EmptyState icon={UsersRound} title={search ? 'No member matches' : 'No members'}>
-                  {search
-                    ? 'Search by username, name or email.'
-                    : data.total_member_count > 0
-                      ? 'You may not see the members of this group.'
-                      : 'Members of the group get its permissions on templates and its allowance.'}
-                </EmptyState>
+                data.members.length > 0 ? (
+                  <EmptyState
+                    icon={SearchX}
+                    title="No member matches"
+                    action={<Button onClick={() => setSearch('')}>Show all members</Button>}
+                  />
+                ) : data.total_member_count > 0 ? (
+                  <EmptyState icon={UsersRound} title="You may not see the members of this group" />
+                ) : (
+                  <EmptyState icon={UsersRound} title="No members" action={add}>
+                    Members of the group get its permissions on templates and its allowance.
+                  </EmptyState>
+                )
               }
             />
           </Section>

@@ -46,28 +46,31 @@ export default function JobsPage() {
       area={organization.display_name || organization.name}
       description="Imports of templates, dry runs, and builds of workspaces."
     >
-      <div className="flex flex-wrap items-center gap-2">
-        <Select
-          label="State"
-          className="max-w-44"
-          value={status || ALL}
-          onChange={(value) => setSearch({ status: value === ALL ? '' : value })}
-          options={[
-            { value: ALL, label: 'All states' },
-            ...(Object.keys(JOB_STATUSES) as ProvisionerJobStatus[]).map((value) => ({
-              value,
-              label: JOB_STATUSES[value].name,
-            })),
-            // a link may name several
-            ...(status.includes(',') ? [{ value: status, label: status.replaceAll(',', ', ') }] : []),
-          ]}
-        />
-        {ids !== '' && (
-          <Button icon={X} onClick={() => setSearch({ ids: '' })}>
-            {ids.includes(',') ? `${ids.split(',').length} jobs` : `Job ${ids.slice(0, 8)}`}
-          </Button>
-        )}
-      </div>
+      {/* with the first job there is something to filter */}
+      {(filtered || jobs.data?.length !== 0) && (
+        <div className="flex flex-wrap items-center gap-2">
+          <Select
+            label="State"
+            className="max-w-44"
+            value={status || ALL}
+            onChange={(value) => setSearch({ status: value === ALL ? '' : value })}
+            options={[
+              { value: ALL, label: 'All states' },
+              ...(Object.keys(JOB_STATUSES) as ProvisionerJobStatus[]).map((value) => ({
+                value,
+                label: JOB_STATUSES[value].name,
+              })),
+              // a link may name several
+              ...(status.includes(',') ? [{ value: status, label: status.replaceAll(',', ', ') }] : []),
+            ]}
+          />
+          {ids !== '' && (
+            <Button icon={X} onClick={() => setSearch({ ids: '' })}>
+              {ids.includes(',') ? `${ids.split(',').length} jobs` : `Job ${ids.slice(0, 8)}`}
+            </Button>
+          )}
+        </div>
+      )}
       <Section flush>
         <QueryView query={jobs}>
           {(rows) =>
@@ -78,7 +81,7 @@ export default function JobsPage() {
                 action={filtered && <Button onClick={() => setSearch({ ids: '', status: '' })}>Show all jobs</Button>}
               >
                 {filtered
-                  ? 'Jobs of the last time are listed.'
+                  ? `The newest ${MOST} jobs are searched.`
                   : 'Import a template or build a workspace, and its job appears here.'}
               </EmptyState>
             ) : (

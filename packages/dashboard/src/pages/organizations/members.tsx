@@ -110,7 +110,11 @@ export default function MembersPage() {
               rows={shown}
               rowKey={(member) => member.user_id}
               empty={
-                <EmptyState icon={Users} title="No member matches">
+                <EmptyState
+                  icon={Users}
+                  title="No member matches"
+                  action={<Button onClick={() => setSearch('')}>Show all members</Button>}
+                >
                   Search by username, name or email.
                 </EmptyState>
               }

@@ -40,6 +40,12 @@ export default function RolesPage() {
       cell: (role) => <span className="text-muted">{summaryOf(role)}</span>,
     },
   ];
+  const custom = roles.data?.filter((role) => !role.built_in);
+  const create = may.createRoles && (
+    <LinkButton look="primary" icon={Plus} to={paths.newRole(organization.name)}>
+      Create role
+    </LinkButton>
+  );
   const table = (label: string, rows: AssignableRoles[] | undefined) => (
     <Table
       label={label}
@@ -49,7 +55,7 @@ export default function RolesPage() {
       onRowClick={({ name }) => go(paths.role(organization.name, name))}
       header={false}
       empty={
-        <EmptyState icon={ShieldCheck} title="No custom roles">
+        <EmptyState icon={ShieldCheck} title="No custom roles" action={create}>
           Create one when the built-in roles grant too much or too little.
         </EmptyState>
       }
@@ -60,22 +66,11 @@ export default function RolesPage() {
       title="Roles"
       area={organization.display_name || organization.name}
       description="What members may do beyond their own workspaces. Assign roles on the page Members."
-      actions={
-        may.createRoles && (
-          <LinkButton look="primary" icon={Plus} to={paths.newRole(organization.name)}>
-            Create role
-          </LinkButton>
-        )
-      }
+      actions={custom?.length !== 0 && create}
     >
       <Section title="Custom roles" flush>
         <QueryView query={roles} loading={table('Custom roles', undefined)}>
-          {(all) =>
-            table(
-              'Custom roles',
-              all.filter((role) => !role.built_in),
-            )
-          }
+          {() => table('Custom roles', custom)}
         </QueryView>
       </Section>
       <Section title="Built-in roles" flush>

@@ -41,7 +41,9 @@ export default function AuditPage() {
           icon={ScrollText}
           title={search.filter ? 'No entry matches' : 'Nothing recorded yet'}
           action={search.filter && <Button onClick={() => search.setFilter('')}>Show all entries</Button>}
-        />
+        >
+          {!search.filter && 'What people and the server change appears here.'}
+        </EmptyState>
       }
       label="Entries"
     >

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { AppWindow, Cable, Code, type LucideIcon, Plug, SquareTerminal, Terminal } from 'lucide-react';
 import { apiQuery } from '../../api/query.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
+import { Button, LinkButton } from '../../ui/button.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Facts } from '../../ui/page.tsx';
 import { EmptyState } from '../../ui/states.tsx';
@@ -44,7 +44,13 @@ export default function ConnectionLogPage() {
         <EmptyState
           icon={Plug}
           title={search.filter ? 'No connection matches' : 'No connections yet'}
-          action={search.filter && <Button onClick={() => search.setFilter('')}>Show all connections</Button>}
+          action={
+            search.filter ? (
+              <Button onClick={() => search.setFilter('')}>Show all connections</Button>
+            ) : (
+              <LinkButton to={paths.workspaces()}>Workspaces</LinkButton>
+            )
+          }
         >
           {!search.filter && 'Connections by SSH, editors, terminals, apps and ports appear here.'}
         </EmptyState>

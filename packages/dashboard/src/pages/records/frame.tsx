@@ -78,32 +78,38 @@ export function RecordPage<T>({
   const { count = 0, count_cap: cap = 0 } = data ?? {};
   const shown = entries.length;
   const from = (number - 1) * PAGE + 1;
+  // the answer to an earlier filter says nothing about this one
+  const nothing = data !== undefined && !logs.isPlaceholderData && filter === '' && shown === 0 && number === 1;
   const more = count >= cap ? `${cap.toLocaleString()} or more` : count.toLocaleString();
   return (
     <Page
       title={title}
       description={description}
       actions={
-        <a
-          className={buttonClass()}
-          href={`/api/v2${exportPath}${filter ? `?${new URLSearchParams({ q: filter })}` : ''}`}
-          download
-        >
-          <Download size={15} aria-hidden="true" />
-          Export
-        </a>
+        !nothing && (
+          <a
+            className={buttonClass()}
+            href={`/api/v2${exportPath}${filter ? `?${new URLSearchParams({ q: filter })}` : ''}`}
+            download
+          >
+            <Download size={15} aria-hidden="true" />
+            Export
+          </a>
+        )
       }
     >
-      <div className="flex">
-        <FilterInput
-          label={`Search the ${title.toLowerCase()}`}
-          placeholder={placeholder}
-          keys={all}
-          value={filter}
-          onChange={setFilter}
-          error={filter && error ? errorText(error).detail || errorText(error).title : undefined}
-        />
-      </div>
+      {!nothing && (
+        <div className="flex">
+          <FilterInput
+            label={`Search the ${title.toLowerCase()}`}
+            placeholder={placeholder}
+            keys={all}
+            value={filter}
+            onChange={setFilter}
+            error={filter && error ? errorText(error).detail || errorText(error).title : undefined}
+          />
+        </div>
+      )}
       {isError && !filter ? (
         <ErrorView error={error} retry={() => void refetch()} />
       ) : (

@@ -3,10 +3,11 @@ import { CircleCheck, Link2, TriangleAlert, Unlink } from 'lucide-react';
 import { useState } from 'react';
 import { type Account, accountsOf, accountsQuery, connectHref } from '../../api/accounts.ts';
 import { call } from '../../api/client.ts';
+import { useSitePermissions } from '../../api/permissions.ts';
 import { queryClient } from '../../api/query.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Avatar } from '../../ui/avatar.tsx';
-import { Button, buttonClass } from '../../ui/button.tsx';
+import { Button, buttonClass, LinkButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView, SkeletonLines } from '../../ui/states.tsx';
@@ -16,6 +17,7 @@ import { formatDate } from '../../util/time.ts';
 
 export default function ExternalAccountsPage() {
   const accounts = useQuery(accountsQuery);
+  const may = useSitePermissions();
   const [ended, setEnded] = useState<Account>();
   const name = ended?.provider.display_name ?? '';
   return (
@@ -31,7 +33,15 @@ export default function ExternalAccountsPage() {
           return (
             <Section flush>
               {rows.length === 0 ? (
-                <EmptyState icon={Link2} title="No services to connect">
+                <EmptyState
+                  icon={Link2}
+                  title="No services to connect"
+                  action={
+                    may.readDeploymentConfig && (
+                      <LinkButton to={paths.deployment('external-auth')}>External authentication</LinkButton>
+                    )
+                  }
+                >
                   An administrator of this server configures Git hosts and other services.
                 </EmptyState>
               ) : (

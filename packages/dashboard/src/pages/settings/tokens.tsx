@@ -15,6 +15,12 @@ import { paths } from '../../util/paths.ts';
 import { formatDate, formatRelative, isZeroTime, serverNow } from '../../util/time.ts';
 import { SCOPES, tokensQuery } from './token-choices.ts';
 
+const CREATE = (
+  <LinkButton to={paths.newToken()} look="primary" icon={Plus}>
+    Create token
+  </LinkButton>
+);
+
 export default function TokensPage() {
   const tokens = useQuery(tokensQuery);
   const [deleted, setDeleted] = useState<APIKeyWithOwner>();
@@ -23,11 +29,7 @@ export default function TokensPage() {
       title="Tokens"
       area="Settings"
       description="A token lets a program use the API as you."
-      actions={
-        <LinkButton to={paths.newToken()} look="primary" icon={Plus}>
-          Create token
-        </LinkButton>
-      }
+      actions={tokens.data?.length !== 0 && CREATE}
     >
       <Section flush>
         <QueryView query={tokens} loading={<TokenTable rows={undefined} onDelete={setDeleted} />}>
@@ -45,7 +47,7 @@ export default function TokensPage() {
           await queryClient.invalidateQueries({ queryKey: tokensQuery.queryKey });
         }}
       >
-        Programs that use it are signed out at once.
+        Programs that use it are signed out immediately.
       </ConfirmDialog>
     </SidebarPage>
   );
@@ -64,11 +66,7 @@ function TokenTable({
       rows={rows}
       rowKey={(token) => token.id}
       empty={
-        <EmptyState
-          icon={KeyRound}
-          title="No tokens"
-          action={<LinkButton to={paths.newToken()}>Create token</LinkButton>}
-        >
+        <EmptyState icon={KeyRound} title="No tokens" action={CREATE}>
           Create one for a script or for continuous integration.
         </EmptyState>
       }

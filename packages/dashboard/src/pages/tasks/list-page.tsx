@@ -64,6 +64,8 @@ export default function TaskList() {
       ),
     },
   ];
+  // without a template for tasks, the form above says what to do
+  const nothing = templates.data?.length === 0 && tasks?.length === 0 && !everyone;
   return (
     <Page title="Tasks" description="A coding agent works on a task in a workspace of its own.">
       {templates.isError ? (
@@ -85,30 +87,34 @@ export default function TaskList() {
           )}
         </Section>
       )}
-      <LinkTabs
-        label="Tasks"
-        tabs={[
-          { to: paths.tasks(), name: 'Mine', active: !everyone },
-          { to: paths.tasks('all'), name: 'All', active: everyone },
-        ]}
-      />
-      {found.isError ? (
-        <ErrorView error={found.error} retry={() => void found.refetch()} />
-      ) : (
-        <Section flush>
-          <Table
+      {!nothing && (
+        <>
+          <LinkTabs
             label="Tasks"
-            columns={columns}
-            rows={tasks}
-            rowKey={({ id }) => id}
-            onRowClick={(task) => go(paths.task(task))}
-            empty={
-              <EmptyState icon={ListTodo} title="There are no tasks yet">
-                Describe one above, and its workspace appears here.
-              </EmptyState>
-            }
+            tabs={[
+              { to: paths.tasks(), name: 'Mine', active: !everyone },
+              { to: paths.tasks('all'), name: 'All', active: everyone },
+            ]}
           />
-        </Section>
+          {found.isError ? (
+            <ErrorView error={found.error} retry={() => void found.refetch()} />
+          ) : (
+            <Section flush>
+              <Table
+                label="Tasks"
+                columns={columns}
+                rows={tasks}
+                rowKey={({ id }) => id}
+                onRowClick={(task) => go(paths.task(task))}
+                empty={
+                  <EmptyState icon={ListTodo} title="There are no tasks yet">
+                    Describe one above, and its workspace appears here.
+                  </EmptyState>
+                }
+              />
+            </Section>
+          )}
+        </>
       )}
     </Page>
   );

@@ -26,13 +26,18 @@ export default function TaskPage() {
   const { owner, workspace: name } = useRouteParams<'owner' | 'workspace'>();
   const query = useWorkspace(owner, name);
   if (query.data) return <Task workspace={query.data} />;
+  if (query.isError)
+    return (
+      <ErrorView
+        error={query.error}
+        retry={() => void query.refetch()}
+        isPage
+        notFound={{ title: 'Task not found', to: paths.tasks(), all: 'Your tasks' }}
+      />
+    );
   return (
     <Page title={`${owner}/${name}`}>
-      {query.isError ? (
-        <ErrorView error={query.error} retry={() => void query.refetch()} isPage />
-      ) : (
-        <SkeletonLines lines={8} />
-      )}
+      <SkeletonLines lines={8} />
     </Page>
   );
 }

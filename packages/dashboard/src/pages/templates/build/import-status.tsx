@@ -58,8 +58,8 @@ export function ImportNotice({
   organizationName: string;
   log: JobLogHandle;
   problems: readonly Problem[];
-  /** Imports the source again, with the tags that the template names. */
-  again: ImportAgain;
+  /** Imports the source again, with the tags that the template names. Undefined for people who may not import it. */
+  again: ImportAgain | undefined;
   /** Shows the place of a problem. */
   onOpen?: (problem: Problem) => void;
 }) {
@@ -77,16 +77,18 @@ export function ImportNotice({
         title={blocked ? 'The import waits for a provisioner daemon' : 'The import waits for its turn'}
         detail={why.template_tags ? undefined : [why.message, nextStep(why)].filter(Boolean).join(' ')}
         actions={
-          <>
-            {why.template_tags && (
-              <Button size="sm" look="primary" pending={again.isPending} onClick={() => again.mutate(version)}>
-                Add these tags and import again
+          again && (
+            <>
+              {why.template_tags && (
+                <Button size="sm" look="primary" pending={again.isPending} onClick={() => again.mutate(version)}>
+                  Add these tags and import again
+                </Button>
+              )}
+              <Button size="sm" pending={cancel.isPending} disabled={again.isPending} onClick={() => cancel.mutate()}>
+                Cancel the import
               </Button>
-            )}
-            <Button size="sm" pending={cancel.isPending} disabled={again.isPending} onClick={() => cancel.mutate()}>
-              Cancel the import
-            </Button>
-          </>
+            </>
+          )
         }
       >
         {why.template_tags && (

@@ -6,7 +6,7 @@ import { useChange } from '../../../api/query.ts';
  * Imports the source of a version whose import waits again, with the tags that its template names. The new version takes
  * over the name, the message and the variables, and the server archives the old one.
  */
-export function useImportAgain(onSuccess: (version: TemplateVersion) => void) {
+export function useImportAgain(onSuccess: (version: TemplateVersion) => void = () => {}) {
   return useChange(
     ({ id, organization_id, job }: TemplateVersion) =>
       call('POST /organizations/{organization}/templateversions', {

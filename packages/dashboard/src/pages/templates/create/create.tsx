@@ -1,7 +1,7 @@
 import type { Organization, Template, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
 import { currentStarterId } from '@platform/kit/starter-ids';
 import { useQuery } from '@tanstack/react-query';
-import { FileArchive, FolderOpen, Lock } from 'lucide-react';
+import { FileArchive, FolderOpen, Lock, SearchX } from 'lucide-react';
 import { useEffect, useEffectEvent, useId, useRef, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { fieldError } from '../../../api/errors.ts';
@@ -81,6 +81,8 @@ function FromExample({ id }: { id: string }) {
   if (!example) {
     return (
       <EmptyState
+        isPage
+        icon={SearchX}
         title={`Starter template "${id}" not found`}
         action={<LinkButton to={paths.starterTemplates()}>All starter templates</LinkButton>}
       >
@@ -360,7 +362,7 @@ function settingsOf(template: Template) {
 
 function NoOrganization() {
   return (
-    <EmptyState icon={Lock} title="You may not create templates">
+    <EmptyState isPage icon={Lock} title="You may not create templates">
       Ask an administrator for the role of a template administrator.
     </EmptyState>
   );

@@ -20,7 +20,7 @@ export default function Starter() {
   useTitle(example?.name ?? id);
   return (
     <div className="mx-auto flex w-full max-w-4xl flex-col gap-5 px-4 py-6 sm:px-6">
-      <QueryView query={examples} loading={<SkeletonLines lines={9} />}>
+      <QueryView query={examples} isPage loading={<SkeletonLines lines={9} />}>
         {() =>
           example ? (
             <>
@@ -46,6 +46,7 @@ export default function Starter() {
             </>
           ) : (
             <EmptyState
+              isPage
               icon={Boxes}
               title={`Starter template "${id}" not found`}
               action={<LinkButton to={paths.starterTemplates()}>All starter templates</LinkButton>}

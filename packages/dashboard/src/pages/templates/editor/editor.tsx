@@ -42,6 +42,7 @@ export default function EditorPage() {
   if (may.data?.update === false) {
     return (
       <EmptyState
+        isPage
         icon={Lock}
         title="You may not change this template"
         action={template.data && <LinkButton to={paths.template(template.data)}>Show the template</LinkButton>}
@@ -51,7 +52,23 @@ export default function EditorPage() {
     );
   }
   const error = template.error ?? may.error ?? version.error ?? files.error;
-  if (error) return <ErrorView error={error} retry={() => location.reload()} isPage />;
+  if (error)
+    return (
+      <ErrorView
+        error={error}
+        retry={() => location.reload()}
+        isPage
+        notFound={
+          template.data
+            ? {
+                title: 'Version not found',
+                to: paths.templateVersions(template.data),
+                all: 'All versions',
+              }
+            : { title: 'Template not found', to: paths.templates(), all: 'All templates' }
+        }
+      />
+    );
   if (!template.data || !version.data || !files.data) {
     return (
       <div className="p-6">

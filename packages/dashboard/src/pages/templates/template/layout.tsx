@@ -33,6 +33,11 @@ export default function TemplateLayout() {
       <QueryView
         query={query}
         isPage
+        notFound={{
+          title: 'Template not found',
+          to: paths.templates(),
+          all: 'All templates',
+        }}
         loading={
           <>
             <div className="flex h-13 items-center gap-4">

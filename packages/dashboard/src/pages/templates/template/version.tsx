@@ -42,7 +42,15 @@ export default function TemplateVersionPage() {
   const { version: name } = useRouteParams<'version'>();
   useTitle(name, nameOf(template));
   return (
-    <QueryView query={useQuery(versionByNameQuery(template.id, name))} loading={<SkeletonLines lines={9} />}>
+    <QueryView
+      query={useQuery(versionByNameQuery(template.id, name))}
+      loading={<SkeletonLines lines={9} />}
+      notFound={{
+        title: 'Version not found',
+        to: paths.templateVersions(template),
+        all: 'All versions',
+      }}
+    >
       {(version) => <Loaded key={version.id} template={template} found={version as TemplateVersion} />}
     </QueryView>
   );
@@ -52,7 +60,7 @@ function Loaded({ template, found }: { template: Template; found: TemplateVersio
   const mayUpdate = useMayUpdate(template);
   const { version: current, log: importLog, problems } = useImport(found.id);
   // the address has the name, which the new version takes over
-  const again = useImportAgain(() => {});
+  const again = useImportAgain();
   const version = current ?? found;
   const [search, setSearch] = useSearchParams();
   const [promoting, setPromoting] = useState<TemplateVersion>();
@@ -133,7 +141,7 @@ function Loaded({ template, found }: { template: Template; found: TemplateVersio
         organizationName={template.organization_name}
         log={log}
         problems={problems}
-        again={again}
+        again={mayUpdate ? again : undefined}
         onOpen={({ file, line }) => setSearch({ tab: 'source', file, line: String(line ?? '') })}
       />
       <Tabs label="Version" value={shown} onChange={(tab) => setSearch({ tab })} tabs={tabs} />

@@ -37,7 +37,16 @@ export default function WorkspaceLayout() {
           </Suspense>
         </>
       ) : query.isError ? (
-        <ErrorView error={query.error} retry={() => void query.refetch()} isPage />
+        <ErrorView
+          error={query.error}
+          retry={() => void query.refetch()}
+          isPage
+          notFound={{
+            title: 'Workspace not found',
+            to: paths.workspaces(),
+            all: 'Your workspaces',
+          }}
+        />
       ) : (
         <>
           <div className="flex items-center gap-4">
