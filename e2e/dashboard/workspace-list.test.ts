@@ -75,6 +75,32 @@ test('a term that is being written filters nothing, and menus write terms', need
   assert.equal((await search.inputValue()).trim(), 'owner:me status:running template:local');
 });
 
+test('a small window has the same filters and actions, and shows reasons whole', needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/workspaces?filter=', { viewport: { width: 390, height: 844 } });
+  await row(page, 'beta').waitFor();
+  const detail = row(page, 'alpha')
+    .getByText(/Waits for its agent|never connected/)
+    .filter({ visible: true });
+  const isCut = await detail.evaluate((element) => {
+    type Sizes = Record<'scrollWidth' | 'clientWidth' | 'scrollHeight' | 'clientHeight', number>;
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element as unknown as Sizes;
+    return scrollWidth > clientWidth || scrollHeight > clientHeight;
+  });
+  assert.equal(isCut, false, 'the reason is whole');
+  await page.getByRole('button', { name: 'More actions for beta' }).click();
+  for (const name of ['Terminal', 'VS Code', 'Copy the SSH command', 'Restart'])
+    await page.getByRole('menuitem', { name, exact: true }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Status', exact: true }).click();
+  await page.getByRole('menuitem', { name: 'running' }).click();
+  await page.waitForURL(/status%3Arunning/);
+  await assertAccessible(page);
+  await keepScreenshots(page, 'workspace-list-narrow');
+  const width = await page.evaluate<number>('document.documentElement.scrollWidth');
+  assert.equal(width, 390, 'nothing is wider than the window');
+  assert.deepEqual(errors, []);
+});
+
 test('the palette offers the actions of the workspace behind it', needsBrowser, async (t) => {
   const { page, errors } = await site.open(t, '/@admin/beta');
   await page.getByRole('heading', { level: 1 }).waitFor();

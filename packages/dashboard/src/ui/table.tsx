@@ -1,7 +1,8 @@
-import { type Key, type ReactNode, useLayoutEffect, useState } from 'react';
+import type { Key, ReactNode } from 'react';
 import { useDensity } from '../util/theme.ts';
 import { cx } from './classes.ts';
 import { Skeleton } from './states.tsx';
+import { useNarrow } from './use-narrow.ts';
 import { ROW_HEIGHT, useWindowRows } from './use-window-rows.ts';
 
 export interface Column<T> {
@@ -142,17 +143,4 @@ export function Table<T>({
       )}
     </div>
   );
-}
-
-const narrowQuery = matchMedia('(width < 40rem)');
-
-/** Whether the window is a phone's. */
-export function useNarrow(): boolean {
-  const [narrow, setNarrow] = useState(narrowQuery.matches);
-  useLayoutEffect(() => {
-    const update = () => setNarrow(narrowQuery.matches);
-    narrowQuery.addEventListener('change', update);
-    return () => narrowQuery.removeEventListener('change', update);
-  }, []);
-  return narrow;
 }

@@ -2,12 +2,14 @@ import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract
 import { useQuery } from '@tanstack/react-query';
 import { AppWindow, SquareTerminal } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
+import { call } from '../../api/client.ts';
+import { useChange } from '../../api/query.ts';
 import { Avatar } from '../../ui/avatar.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { cx } from '../../ui/classes.ts';
 import { Link } from '../../ui/link.tsx';
+import { MenuItem } from '../../ui/menu.tsx';
 import { appAddress, isSafeAddress, needsToken } from './connect.ts';
-import { useOpenWithToken } from './connect-menu.tsx';
 import { appHostQuery } from './queries.ts';
 
 const Tooltip = lazy(async () => ({ default: (await import('../../ui/tooltip.tsx')).Tooltip }));
@@ -31,6 +33,55 @@ const HEALTH: Partial<Record<WorkspaceApp['health'], { dot: string; text: string
   unhealthy: { dot: 'bg-bad', text: 'unhealthy' },
 };
 
+/** Opens an app that asks for a session token. The server decides whether it gets one. */
+function useOpenWithToken() {
+  return useChange(async ({ agent, app }: { agent: WorkspaceAgent; app: WorkspaceApp }) => {
+    const params = { workspaceagent: agent.id };
+    const { url } = await call('POST /workspaceagents/{workspaceagent}/app-link', { params, body: { slug: app.slug } });
+    location.assign(url);
+  });
+}
+
+interface AppOf {
+  app: WorkspaceApp;
+  workspace: Workspace;
+  agent: WorkspaceAgent;
+}
+
+/** An app's name with its health, and where it opens or why it cannot. */
+function useApp({ app, workspace, agent }: AppOf) {
+  const address = appAddress(app, workspace, agent, useAppServer());
+  const health = HEALTH[app.health];
+  const name = health ? `${appName(app)} (${health.text})` : appName(app);
+  if ('problem' in address) return { name, health, href: undefined, problem: address.problem };
+  if (isSafeAddress(address.href)) return { name, health, href: address.href, problem: undefined };
+  return { name, health, href: undefined, problem: 'The template gives this app an address that cannot be opened.' };
+}
+
+const openSlimWindow = (app: WorkspaceApp, href: string) =>
+  void window.open(href, `app-${app.id}`, 'popup,width=900,height=640');
+
+/** An app as an entry of a menu. */
+export function AppMenuItem({ app, workspace, agent }: AppOf) {
+  const open = useOpenWithToken();
+  const { name, href, problem } = useApp({ app, workspace, agent });
+  const onSelect = () => {
+    if (href === undefined) return;
+    if (app.external && needsToken(href)) open.mutate({ agent, app });
+    else if (app.open_in === 'slim-window') openSlimWindow(app, href);
+    else window.open(href, '_blank', app.external ? 'noreferrer' : '');
+  };
+  return (
+    <MenuItem disabled={href === undefined} onSelect={onSelect}>
+      <AppIcon app={app} size={15} />
+      <span className="min-w-0">
+        {name}
+        {problem && <span className="block text-muted text-sm">{problem}</span>}
+      </span>
+    </MenuItem>
+  );
+}
+
 /** A link to an app. In a row of a list only its icon is visible. */
 export function AppLink({
   app,
@@ -38,24 +89,12 @@ export function AppLink({
   agent,
   iconOnly = false,
   disabled = false,
-}: {
-  app: WorkspaceApp;
-  workspace: Workspace;
-  agent: WorkspaceAgent;
+}: AppOf & {
   iconOnly?: boolean;
   disabled?: boolean;
 }) {
-  const server = useAppServer();
   const open = useOpenWithToken();
-  const address = appAddress(app, workspace, agent, server);
-  const health = HEALTH[app.health];
-  const name = health ? `${appName(app)} (${health.text})` : appName(app);
-  const problem =
-    'problem' in address
-      ? address.problem
-      : isSafeAddress(address.href)
-        ? undefined
-        : 'The template gives this app an address that cannot be opened.';
+  const { name, health, href, problem } = useApp({ app, workspace, agent });
   const content: ReactNode = (
     <>
       <span className="relative">
@@ -71,7 +110,7 @@ export function AppLink({
     </>
   );
   const className = iconOnly ? buttonClass('ghost', 'sm', true) : buttonClass('default', 'md');
-  if (problem !== undefined || disabled || !('href' in address)) {
+  if (href === undefined || disabled) {
     const button = (
       <button type="button" aria-disabled="true" className={className}>
         {content}
@@ -83,7 +122,6 @@ export function AppLink({
       </Suspense>
     );
   }
-  const { href } = address;
   const title = iconOnly ? name : undefined;
   if (app.external && needsToken(href))
     return (
@@ -108,7 +146,7 @@ export function AppLink({
       onClick={(event) => {
         if (!slim || event.metaKey || event.ctrlKey) return;
         event.preventDefault();
-        window.open(href, `app-${app.id}`, 'popup,width=900,height=640');
+        openSlimWindow(app, href);
       }}
     >
       {content}

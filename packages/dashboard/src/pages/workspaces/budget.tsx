@@ -26,7 +26,7 @@ export function Budget({ organization, user, of }: { organization: string; user:
         <b className="font-medium text-text tabular-nums">{used}</b> of <span className="tabular-nums">{budget}</span>{' '}
         credits a day
       </span>
-      <span aria-hidden="true" className="h-1.5 w-16 overflow-hidden rounded-full bg-active">
+      <span aria-hidden="true" className="h-1.5 w-16 shrink-0 overflow-hidden rounded-full bg-active max-sm:hidden">
         <span
           className={cx('block h-full rounded-full', used > budget ? 'bg-bad' : share > 0.85 ? 'bg-warn' : 'bg-accent')}
           style={{ width: `${share * 100}%` }}

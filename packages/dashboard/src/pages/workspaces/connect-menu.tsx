@@ -1,12 +1,11 @@
-import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
+import type { Workspace, WorkspaceAgent } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Code, Copy, SquareTerminal } from 'lucide-react';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';
 import { useChange } from '../../api/query.ts';
 import { CodeLine, copyText } from '../../ui/copy.tsx';
-import type { Trigger } from '../../ui/floating.ts';
-import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../../ui/menu.tsx';
+import { MenuItem, MenuLabel, MenuSeparator } from '../../ui/menu.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
 import { EDITOR_NAMES, type Editor, editorAddress, editorsOf, sshHost, sshTarget } from './connect.ts';
@@ -39,31 +38,24 @@ export async function openEditor({
 
 export const useOpenEditor = () => useChange(openEditor);
 
-/** Opens an app that asks for a session token. The server decides whether it gets one. */
-export function useOpenWithToken() {
-  return useChange(async ({ agent, app }: { agent: WorkspaceAgent; app: WorkspaceApp }) => {
-    const params = { workspaceagent: agent.id };
-    const { url } = await call('POST /workspaceagents/{workspaceagent}/app-link', { params, body: { slug: app.slug } });
-    location.assign(url);
-  });
+/** The command that opens a shell in the agent from a person's computer. */
+export function sshCommand(workspace: Workspace, agent: WorkspaceAgent, me: { username: string }): string {
+  const several = agentsOf(workspace.latest_build).length > 1;
+  return `coder ssh ${sshTarget(workspace, agent.name, several, me.username)}`;
 }
 
-/** The ways to connect to an agent, for a row of a list. */
-export function ConnectMenu({
-  workspace,
-  agent,
-  trigger,
-}: {
-  workspace: Workspace;
-  agent: WorkspaceAgent;
-  trigger: Trigger;
-}) {
+/** Copies a text and says so. */
+export async function copyAndTell(text: string): Promise<void> {
+  if (await copyText(text)) toast({ title: 'Copied.', detail: <code className="break-all">{text}</code> });
+}
+
+/** The entries of a menu with the ways to connect to an agent. */
+export function ConnectItems({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAgent }) {
   const me = useMe();
   const editor = useOpenEditor();
   const several = agentsOf(workspace.latest_build).length > 1;
-  const ssh = `coder ssh ${sshTarget(workspace, agent.name, several, me.username)}`;
   return (
-    <Menu trigger={trigger}>
+    <>
       {several && <MenuLabel>{agent.name}</MenuLabel>}
       {agent.display_apps.includes('web_terminal') && (
         <MenuItem icon={SquareTerminal} to={paths.terminal(workspace, agent.name)}>
@@ -78,17 +70,12 @@ export function ConnectMenu({
       {agent.display_apps.includes('ssh_helper') && (
         <>
           <MenuSeparator />
-          <MenuItem
-            icon={Copy}
-            onSelect={() =>
-              void copyText(ssh).then((copied) => copied && toast({ title: 'Copied.', detail: <code>{ssh}</code> }))
-            }
-          >
+          <MenuItem icon={Copy} onSelect={() => void copyAndTell(sshCommand(workspace, agent, me))}>
             Copy the SSH command
           </MenuItem>
         </>
       )}
-    </Menu>
+    </>
   );
 }
 
@@ -96,12 +83,11 @@ export function ConnectMenu({
 export function SshHelp({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAgent }) {
   const me = useMe();
   const config = useQuery(sshConfigQuery).data;
-  const several = agentsOf(workspace.latest_build).length > 1;
   return (
     <div className="flex flex-col gap-4">
       <div className="flex flex-col gap-1.5">
         <div className="font-medium text-sm">From a terminal on your computer</div>
-        <CodeLine code={`coder ssh ${sshTarget(workspace, agent.name, several, me.username)}`} />
+        <CodeLine code={sshCommand(workspace, agent, me)} />
       </div>
       <div className="flex flex-col gap-1.5">
         <div className="font-medium text-sm">With your own SSH client</div>

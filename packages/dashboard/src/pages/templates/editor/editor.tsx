@@ -7,7 +7,7 @@ import { LinkButton } from '../../../ui/button.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { Page, Section, useTitle } from '../../../ui/page.tsx';
 import { EmptyState, ErrorView, SkeletonLines } from '../../../ui/states.tsx';
-import { useNarrow } from '../../../ui/table.tsx';
+import { useNarrow } from '../../../ui/use-narrow.ts';
 import { paths } from '../../../util/paths.ts';
 import { useRouteParams, useSearchParams } from '../../../util/route.ts';
 import { filesQuery, nameOf, templateQuery, versionByNameQuery } from '../data.ts';

@@ -3,7 +3,7 @@ import { useMemo } from 'react';
 import { CopyButton } from '../../../ui/copy.tsx';
 import { NativeSelect } from '../../../ui/field.tsx';
 import { EmptyState } from '../../../ui/states.tsx';
-import { useNarrow } from '../../../ui/table.tsx';
+import { useNarrow } from '../../../ui/use-narrow.ts';
 import type { Problem } from '../build/problems.ts';
 import { Code } from './code.tsx';
 import { FileTree } from './file-tree.tsx';

@@ -16,6 +16,7 @@ import { filterTerm, filterValue } from '../../../ui/filter-tokens.ts';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem } from '../../../ui/menu.tsx';
 import { Page } from '../../../ui/page.tsx';
+import { ScrollRow } from '../../../ui/scroll-row.tsx';
 import { EmptyState, ErrorView } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
@@ -153,13 +154,13 @@ export default function WorkspaceListPage() {
           placeholder="Search, or type a key such as owner: or status:"
           error={invalid && [invalid.title, invalid.detail].filter(Boolean).join(' ')}
         />
-        <div className="hidden gap-2 lg:flex">
+        <ScrollRow active={filter} className="-m-1 order-last w-[calc(100%+0.5rem)] gap-2 p-1 lg:order-none lg:w-auto">
           {FILTER_MENUS.map(([key, name]) => {
             const of = keys.find((one) => one.key === key);
             if (!of || (key === 'organization' && (organizations?.length ?? 0) < 2)) return null;
             return <FilterMenu key={key} name={name} of={of} filter={filter} onChange={setFilter} />;
           })}
-        </div>
+        </ScrollRow>
         <Menu
           trigger={
             <Button icon={Layers}>

@@ -1,6 +1,6 @@
-import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import type { Workspace } from '@platform/contract';
 import { CodeXml, Ellipsis, PlugZap, SquareTerminal } from 'lucide-react';
-import { Fragment, memo } from 'react';
+import { Fragment, memo, type ReactNode } from 'react';
 import type { WorkspacePermissions } from '../../../api/permissions.ts';
 import { makeChange } from '../../../api/query.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
@@ -10,21 +10,23 @@ import { cx } from '../../../ui/classes.ts';
 import { Link } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
 import { Spinner } from '../../../ui/spinner.tsx';
+import { useNarrow } from '../../../ui/use-narrow.ts';
 import { paths } from '../../../util/paths.ts';
 import { formatExact, formatRelative, isZeroTime, useNow } from '../../../util/time.ts';
 import { ACTIONS, isPermitted } from '../actions.tsx';
-import { AppLink } from '../app-link.tsx';
+import { AppLink, AppMenuItem } from '../app-link.tsx';
 import { EDITOR_NAMES, editorsOf } from '../connect.ts';
-import { ConnectMenu, openEditor } from '../connect-menu.tsx';
+import { ConnectItems, openEditor } from '../connect-menu.tsx';
 import { FavoriteButton } from '../favorite.tsx';
 import { type ActionName, actionsOf, agentsOf, isActive, isReachable, mainActionOf, workspaceLook } from '../status.ts';
 import { hasOtherAgent, stateDetail } from './row-text.ts';
 
 /** The columns: selection, name, status, last use, apps and actions. */
 export const COLUMNS =
-  'grid grid-cols-[auto_minmax(0,1fr)_auto] items-center gap-x-4 px-4 md:grid-cols-[auto_minmax(0,1.3fr)_minmax(0,1fr)_auto] lg:grid-cols-[auto_minmax(0,1.3fr)_minmax(0,1fr)_7rem_15rem]';
+  'grid grid-cols-[auto_minmax(0,1fr)_auto] items-center gap-x-3 px-3 sm:gap-x-4 sm:px-4 md:grid-cols-[auto_minmax(0,1.3fr)_minmax(0,1fr)_auto] lg:grid-cols-[auto_minmax(0,1.3fr)_minmax(0,1fr)_7rem_15rem]';
 
-const MOST_APPS = 3;
+/** Maximum number of apps in a row. The menu has all of them. */
+const MAX_APPS = 3;
 
 /** One workspace of the list. */
 export const WorkspaceRow = memo(function WorkspaceRow({
@@ -51,7 +53,14 @@ export const WorkspaceRow = memo(function WorkspaceRow({
   const { name, owner_name: owner, outdated } = workspace;
   const look = workspaceLook(workspace);
   return (
-    <div className={cx(COLUMNS, 'h-(--row) border-line border-b', selected ? 'bg-accent-soft/50' : 'hover:bg-hover')}>
+    <div
+      className={cx(
+        COLUMNS,
+        // in a phone's window the reason below the name takes the lines that it needs
+        'min-h-(--row) border-line border-b max-sm:py-1 sm:h-(--row)',
+        selected ? 'bg-accent-soft/50' : 'hover:bg-hover',
+      )}
+    >
       {/* the browser's own: rows must render fast while a long list scrolls */}
       <input
         type="checkbox"
@@ -71,7 +80,7 @@ export const WorkspaceRow = memo(function WorkspaceRow({
             {mine && <FavoriteButton workspace={workspace} />}
             {outdated && <Badge tone="warn">Outdated</Badge>}
           </div>
-          <div className="flex min-w-0 items-baseline gap-1.5 text-sm md:hidden">
+          <div className="flex flex-wrap gap-x-1.5 text-sm sm:flex-nowrap md:hidden">
             <Status tone={look.tone}>{look.text}</Status>
             <StateDetail workspace={workspace} />
           </div>
@@ -100,7 +109,7 @@ export const WorkspaceRow = memo(function WorkspaceRow({
 
 function StateDetail({ workspace }: { workspace: Workspace }) {
   const text = stateDetail(workspace, useNow(30_000));
-  return text ? <div className="min-w-0 truncate text-muted text-sm">{text}</div> : null;
+  return text ? <div className="min-w-0 text-muted text-sm max-sm:line-clamp-3 sm:truncate">{text}</div> : null;
 }
 
 function LastUsed({ workspace }: { workspace: Workspace }) {
@@ -132,15 +141,24 @@ function RowActions({
   const agents = agentsOf(workspace.latest_build).filter(isReachable);
   const apps = agents
     .flatMap((agent) => agent.apps.map((app) => ({ app, agent })))
-    .filter(({ app }) => !app.hidden && (may?.apps || app.sharing_level !== 'owner'))
-    .slice(0, MOST_APPS);
+    .filter(({ app }) => !app.hidden && (may?.apps || app.sharing_level !== 'owner'));
   const first = may?.ssh ? agents[0] : undefined;
   const [editor] = first ? editorsOf(first) : [];
   const actions = actionsOf(workspace).filter((action) => isPermitted(action, may));
+  const canConnect = first !== undefined || apps.length > 0;
+  const connect = (
+    <>
+      {apps.map(({ app, agent }) => (
+        <AppMenuItem key={app.id} app={app} workspace={workspace} agent={agent} />
+      ))}
+      {apps.length > 0 && first && <MenuSeparator />}
+      {first && <ConnectItems workspace={workspace} agent={first} />}
+    </>
+  );
   return (
     <div className="flex items-center justify-end gap-0.5">
       <div className="hidden items-center gap-0.5 lg:flex">
-        {apps.map(({ app, agent }) => (
+        {apps.slice(0, MAX_APPS).map(({ app, agent }) => (
           <AppLink key={app.id} app={app} workspace={workspace} agent={agent} iconOnly />
         ))}
         {first && editor && (
@@ -164,7 +182,13 @@ function RowActions({
           </Link>
         )}
       </div>
-      {first && <ConnectTrigger workspace={workspace} agent={first} />}
+      {canConnect && (
+        <div className="max-sm:hidden">
+          <Menu trigger={<IconButton icon={PlugZap} size="sm" label={`Connect to ${workspace.name}`} />}>
+            {connect}
+          </Menu>
+        </div>
+      )}
       <MainAction workspace={workspace} onAction={onAction} may={may} />
       <Menu
         trigger={
@@ -172,10 +196,11 @@ function RowActions({
             icon={Ellipsis}
             size="sm"
             label={`More actions for ${workspace.name}`}
-            disabled={actions.length === 0}
+            disabled={actions.length === 0 && !canConnect}
           />
         }
       >
+        {canConnect && <InNarrow>{connect}</InNarrow>}
         {actions.map((action) => (
           <Fragment key={action}>
             {action === 'delete' && actions.length > 1 && <MenuSeparator />}
@@ -225,10 +250,11 @@ function MainAction({
   );
 }
 
-const ConnectTrigger = ({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAgent }) => (
-  <ConnectMenu
-    workspace={workspace}
-    agent={agent}
-    trigger={<IconButton icon={PlugZap} size="sm" label={`Connect to ${workspace.name}`} />}
-  />
-);
+/** Entries of a menu that only a phone's window needs: a wider one has a button for them. */
+const InNarrow = ({ children }: { children: ReactNode }) =>
+  useNarrow() && (
+    <>
+      {children}
+      <MenuSeparator />
+    </>
+  );

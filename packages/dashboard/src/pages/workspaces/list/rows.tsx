@@ -1,6 +1,7 @@
 import type { Workspace } from '@platform/contract';
 import { type ReactNode, useEffect } from 'react';
 import { Skeleton } from '../../../ui/states.tsx';
+import { useNarrow } from '../../../ui/use-narrow.ts';
 import { ROW_HEIGHT, useWindowRows } from '../../../ui/use-window-rows.ts';
 import { useDensity } from '../../../util/theme.ts';
 import { COLUMNS } from './row.tsx';
@@ -9,7 +10,10 @@ import type { Rows } from './use-rows.ts';
 /** The rows of a list. Of a long one, only those in the window are rendered and fetched. */
 export function RowList({ rows, children }: { rows: Rows; children: (workspace: Workspace) => ReactNode }) {
   const { count = 0, show } = rows;
-  const { list, virtual, height, rows: items } = useWindowRows({ count, rowHeight: ROW_HEIGHT[useDensity()] });
+  const inWindow = useWindowRows({ count, rowHeight: ROW_HEIGHT[useDensity()] });
+  const { list, virtual, height, rows: items } = inWindow;
+  // only the rows in a phone's window differ in height
+  const measure = useNarrow() ? inWindow.measure : undefined;
   const first = items[0]?.index ?? 0;
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => show(first, last), [first, last, show]);
@@ -28,6 +32,8 @@ export function RowList({ rows, children }: { rows: Rows; children: (workspace: 
       {items.map(({ index, offset }) => (
         <div
           key={rows.at(index)?.id ?? index}
+          ref={measure}
+          data-index={index}
           role="listitem"
           aria-posinset={index + 1}
           aria-setsize={count}
