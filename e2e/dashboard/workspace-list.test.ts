@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { buildEnds, commandTemplate, createWorkspace, ensureExecutable, eventually, makeTemplate } from '../harness.ts';
 import { localExample } from '../local.ts';
 import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
@@ -8,6 +8,9 @@ import { useSite } from './site.ts';
 
 const site = useSite(async (server) => {
   await ensureExecutable();
+  // more people than a menu shows before someone types
+  for (const username of [...'bcdefghijk'].map((letter) => `user-${letter}`).concat('zoe'))
+    await server.api('POST', '/users', { username, email: `${username}@example.com`, login_type: 'none' });
   const plain = await makeTemplate(server, 'plain', commandTemplate('echo made'));
   const local = await makeTemplate(server, 'local', localExample());
   for (const [template, name] of [
@@ -73,6 +76,39 @@ test('a term that is being written filters nothing, and menus write terms', need
   await row(page, 'alpha').waitFor({ state: 'detached' });
   await row(page, 'beta').waitFor();
   assert.equal((await search.inputValue()).trim(), 'owner:me status:running template:local');
+});
+
+test('the menu of owners finds people, and a menu whose values do not load tries again', needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/workspaces?filter=');
+  await row(page, 'beta').waitFor();
+  const owners = page.getByRole('button', { name: 'Owner', exact: true });
+  const failing = (route: Route) => route.fulfill({ status: 500, json: { message: 'The database is away.' } });
+  await page.route('**/api/v2/users?*', failing);
+  await owners.click();
+  await page.getByRole('alert').filter({ hasText: 'The database is away.' }).waitFor();
+  await page.unroute('**/api/v2/users?*');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  const option = (name: RegExp) => page.getByRole('option', { name });
+  await option(/^user-b/).waitFor();
+  assert.equal(await option(/^zoe/).count(), 0, 'ten people are shown before someone types');
+  await page.keyboard.type('zo');
+  await option(/^zoe/).waitFor();
+  await assertAccessible(page);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/owner%3Azoe/);
+  await page.getByText('No workspace matches the search').waitFor();
+  await page.getByRole('button', { name: 'zoe (Owner)' }).click();
+  await option(/^Any owner/).click();
+  await page.waitForURL(({ search }) => search === '?filter=');
+
+  await page.route('**/api/v2/templates', failing);
+  await page.reload();
+  await page.getByRole('button', { name: 'Template', exact: true }).click();
+  await page.getByRole('menu').getByRole('alert').waitFor();
+  await page.unroute('**/api/v2/templates');
+  await page.getByRole('menuitem', { name: 'Try again' }).click();
+  await page.getByRole('menuitem', { name: /^local/ }).waitFor();
+  assert.deepEqual(errors, []);
 });
 
 test('a small window has the same filters and actions, and shows reasons whole', needsBrowser, async (t) => {

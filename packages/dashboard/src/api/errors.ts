@@ -18,6 +18,12 @@ export function errorText(err: unknown): ErrorText {
   return { title: 'Something went wrong in this page.', detail: err instanceof Error ? err.message : String(err) };
 }
 
+/** An error in one line. */
+export function errorLine(err: unknown): string {
+  const { title, detail } = errorText(err);
+  return [title, detail].filter(Boolean).join(' ');
+}
+
 /** Browsers report a failed connection as a TypeError of `fetch`. */
 export function isUnreachable(err: unknown): boolean {
   return (

@@ -17,6 +17,8 @@ export interface FilterValue {
 export interface FilterKey {
   key: string;
   help: string;
+  /** The label of a field that finds values in a menu: `values` offers more for a typed text than for an empty one. */
+  find?: string;
   values: (typed: string) => readonly FilterValue[] | Promise<readonly FilterValue[]>;
 }
 
@@ -83,11 +85,13 @@ export function FilterInput({
   useEffect(() => {
     if (!open) return;
     let current = true;
-    void choicesFor(keys, text, cursor).then((found) => {
-      if (!current) return;
-      setChoices(found);
-      setActive(-1);
-    });
+    void choicesFor(keys, text, cursor)
+      .catch(() => []) // the field takes any value
+      .then((found) => {
+        if (!current) return;
+        setChoices(found);
+        setActive(-1);
+      });
     return () => {
       current = false;
     };

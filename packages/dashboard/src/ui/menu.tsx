@@ -58,7 +58,8 @@ export function MenuItem({
   children,
 }: {
   icon?: LucideIcon;
-  onSelect?: () => void;
+  /** The menu closes, unless this prevents the event's default. */
+  onSelect?: (event: Event) => void;
   /** A page of the dashboard. */
   to?: string;
   /** An address outside of the dashboard. */

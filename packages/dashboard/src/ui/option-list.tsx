@@ -1,4 +1,4 @@
-import { type Dispatch, type KeyboardEvent, type ReactNode, type SetStateAction, useState } from 'react';
+import { type Dispatch, type KeyboardEvent, type ReactNode, type SetStateAction, useEffect, useState } from 'react';
 import { cx } from './classes.ts';
 
 /**
@@ -51,6 +51,7 @@ export function OptionList<T>({
   isSelected,
   onChoose,
   render,
+  inline = false,
   className,
 }: {
   /** Of the field: those of the list and its options begin with it. */
@@ -64,8 +65,13 @@ export function OptionList<T>({
   isSelected: (option: T, index: number) => boolean;
   onChoose: (option: T) => void;
   render: (option: T) => ReactNode;
+  /** Whether it is a part of a panel, not over what is below the field. */
+  inline?: boolean;
   className?: string;
 }) {
+  useEffect(() => {
+    if (shown) document.getElementById(`${id}-${active}`)?.scrollIntoView({ block: 'nearest' });
+  }, [id, shown, active]);
   return (
     <div
       id={`${id}-list`}
@@ -75,7 +81,8 @@ export function OptionList<T>({
       // browsers put boxes that scroll into the order of Tab, and this one closes when the field loses the focus
       tabIndex={-1}
       className={cx(
-        'absolute top-full right-0 left-0 z-40 mt-1 max-h-80 overflow-y-auto rounded-lg bg-raised p-1 shadow-float',
+        'max-h-80 overflow-y-auto',
+        inline ? 'mt-1.5' : 'absolute top-full right-0 left-0 z-40 mt-1 rounded-lg bg-raised p-1 shadow-float',
         className,
       )}
     >
@@ -86,7 +93,7 @@ export function OptionList<T>({
           id={`${id}-${at}`}
           role="option"
           aria-selected={isSelected(option, at)}
-          className={cx('cursor-default rounded-sm px-2 py-1.5', at === active ? 'bg-hover' : 'hover:bg-hover')}
+          className={cx('cursor-default rounded-sm px-2 py-1.5', at === active ? 'bg-active' : 'hover:bg-hover')}
           // the field keeps the focus
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => onChoose(option)}

@@ -1,9 +1,8 @@
-import { type UseQueryResult, useQuery } from '@tanstack/react-query';
+import type { UseQueryResult } from '@tanstack/react-query';
 import { Download } from 'lucide-react';
 import { type ReactNode, useMemo } from 'react';
-import { call } from '../../api/client.ts';
 import { errorText } from '../../api/errors.ts';
-import { organizationsQuery } from '../../api/me.ts';
+import { organizationValues, usersLike } from '../../api/filter-values.ts';
 import { useSitePermissions } from '../../api/permissions.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { FilterInput, type FilterKey } from '../../ui/filter-input.tsx';
@@ -59,19 +58,10 @@ export function RecordPage<T>({
   /** An entry of the list. */
   children: (entry: T) => ReactNode;
 }) {
-  const organizations = useQuery(organizationsQuery).data;
   const { readUsers } = useSitePermissions();
   const all = useMemo(
-    () =>
-      keys({
-        users: async (typed) => {
-          if (!readUsers) return [];
-          const { users } = await call('GET /users', { query: { q: typed, limit: 10 } });
-          return users.map(({ username, name }) => ({ value: username, help: name }));
-        },
-        organizations: () => organizations ?? [],
-      }),
-    [keys, organizations, readUsers],
+    () => keys({ users: async (typed) => (readUsers ? usersLike(typed) : []), organizations: organizationValues }),
+    [keys, readUsers],
   );
   const { filter, number, setFilter, setPage } = search;
   const { data, isError, error, refetch } = logs;

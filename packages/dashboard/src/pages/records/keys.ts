@@ -1,4 +1,3 @@
-import type { Organization } from '@platform/contract';
 import type { FilterKey, FilterValue } from '../../ui/filter-input.tsx';
 
 const ACTIONS = [
@@ -41,7 +40,7 @@ const DAY_MS = 86_400_000;
 
 export interface FilterSources {
   users: (typed: string) => Promise<readonly FilterValue[]>;
-  organizations: () => readonly Pick<Organization, 'name' | 'display_name'>[];
+  organizations: () => Promise<readonly FilterValue[]>;
 }
 
 const oneOf = (values: readonly string[]) => () => values.map((value) => ({ value }));
@@ -56,7 +55,7 @@ const person = (key: string, help: string, sources: FilterSources): FilterKey =>
 const organization = (sources: FilterSources): FilterKey => ({
   key: 'organization',
   help: 'in an organization',
-  values: () => sources.organizations().map(({ name, display_name }) => ({ value: name, help: display_name })),
+  values: sources.organizations,
 });
 const typed = (key: string, help: string): FilterKey => ({ key, help, values: () => [] });
 

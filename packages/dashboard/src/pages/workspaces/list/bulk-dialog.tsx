@@ -1,6 +1,6 @@
 import type { Workspace } from '@platform/contract';
 import { useState } from 'react';
-import { errorText } from '../../../api/errors.ts';
+import { errorLine } from '../../../api/errors.ts';
 import { Button } from '../../../ui/button.tsx';
 import { cx } from '../../../ui/classes.ts';
 import { Dialog } from '../../../ui/dialog.tsx';
@@ -48,8 +48,7 @@ export default function BulkDialog({
           await orderBuild(next.id, bodyOf(action, next));
           state.set(next.id, 'ordered');
         } catch (err) {
-          const { title, detail } = errorText(err);
-          state.set(next.id, { error: detail ? `${title} ${detail}` : title });
+          state.set(next.id, { error: errorLine(err) });
         }
         publish();
       }

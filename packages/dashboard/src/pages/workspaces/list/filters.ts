@@ -1,4 +1,3 @@
-import type { Organization, Template } from '@platform/contract';
 import type { FilterKey, FilterValue } from '../../../ui/filter-input.tsx';
 
 /** The search of the page without a filter in its address. */
@@ -41,28 +40,26 @@ const bool = (key: string, help: string): FilterKey => ({ key, help, values: () 
 
 /** The keys that the API's search understands, with their values. */
 export function filterKeys(sources: {
-  users: (typed: string) => Promise<readonly FilterValue[]>;
-  templates: () => readonly Pick<Template, 'name' | 'display_name'>[];
-  organizations: () => readonly Pick<Organization, 'name' | 'display_name'>[];
+  /** Undefined for a person who may not read users. */
+  users: ((typed: string) => Promise<readonly FilterValue[]>) | undefined;
+  templates: () => Promise<readonly FilterValue[]>;
+  organizations: () => Promise<readonly FilterValue[]>;
 }): FilterKey[] {
+  const { users, templates, organizations } = sources;
   return [
     {
       key: 'owner',
       help: 'whose workspaces',
-      values: async (typed) => [{ value: 'me', help: 'your own' }, ...(await sources.users(typed))],
+      ...(users ? { find: 'Find an owner' } : {}),
+      values: async (typed) => [
+        ...('me'.startsWith(typed) ? [{ value: 'me', help: 'your own' }] : []),
+        ...((await users?.(typed)) ?? []),
+      ],
     },
     { key: 'status', help: 'what they do now', values: () => STATUSES.map((value) => ({ value })) },
-    {
-      key: 'template',
-      help: 'made from a template',
-      values: () => sources.templates().map(({ name, display_name }) => ({ value: name, help: display_name })),
-    },
+    { key: 'template', help: 'made from a template', values: templates },
     { key: 'name', help: 'a part of the name', values: () => [] },
-    {
-      key: 'organization',
-      help: 'in an organization',
-      values: () => sources.organizations().map(({ name, display_name }) => ({ value: name, help: display_name })),
-    },
+    { key: 'organization', help: 'in an organization', values: organizations },
     bool('outdated', 'whether the template has a newer version'),
     bool('favorite', 'your favorites'),
     bool('healthy', 'whether all agents are connected'),

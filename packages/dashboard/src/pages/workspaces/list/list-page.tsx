@@ -2,15 +2,15 @@ import type { Workspace } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Bookmark, Layers, Plus, SearchX, SquareDashed } from 'lucide-react';
 import { useCallback, useMemo, useRef, useState } from 'react';
-import { call } from '../../../api/client.ts';
-import { errorText } from '../../../api/errors.ts';
+import { errorLine } from '../../../api/errors.ts';
+import { organizationValues, usersLike } from '../../../api/filter-values.ts';
 import { buildInfoQuery, organizationsQuery, useMe } from '../../../api/me.ts';
 import { useSitePermissions, useWorkspacesPermissions } from '../../../api/permissions.ts';
 import { queryClient } from '../../../api/query.ts';
 import { Button, LinkButton } from '../../../ui/button.tsx';
 import { Checkbox } from '../../../ui/checkbox.tsx';
 import { cx } from '../../../ui/classes.ts';
-import { FilterInput, type FilterValue } from '../../../ui/filter-input.tsx';
+import { FilterInput } from '../../../ui/filter-input.tsx';
 import { FilterMenu } from '../../../ui/filter-menu.tsx';
 import { filterTerm, filterValue } from '../../../ui/filter-tokens.ts';
 import { Link } from '../../../ui/link.tsx';
@@ -61,11 +61,14 @@ export default function WorkspaceListPage() {
   const keys = useMemo(
     () =>
       filterKeys({
-        users: (typed) => (mayReadUsers ? findUsers(typed) : Promise.resolve([])),
-        templates: () => templates ?? [],
-        organizations: () => organizations ?? [],
+        users: mayReadUsers ? usersLike : undefined,
+        templates: async () => {
+          const found = await queryClient.ensureQueryData(templatesQuery);
+          return found.map(({ name, display_name }) => ({ value: name, help: display_name }));
+        },
+        organizations: organizationValues,
       }),
-    [templates, organizations, mayReadUsers],
+    [mayReadUsers],
   );
   const [selected, setSelected] = useState<ReadonlyMap<string, Workspace>>(new Map());
   const select = useCallback(
@@ -112,7 +115,7 @@ export default function WorkspaceListPage() {
   // nothing to filter, to group or to select: the page has one action
   const none = rows.count === 0 && all?.count === 0;
   const allSelected = rows.loaded.length > 0 && rows.loaded.every(({ id }) => selected.has(id));
-  const invalid = errorIsOfFilter(rows.error) ? errorText(rows.error) : undefined;
+  const invalid = errorIsOfFilter(rows.error) ? errorLine(rows.error) : undefined;
   return (
     <Page
       title="Workspaces"
@@ -152,7 +155,7 @@ export default function WorkspaceListPage() {
           keys={keys}
           label="Search workspaces"
           placeholder="Search, or type a key such as owner: or status:"
-          error={invalid && [invalid.title, invalid.detail].filter(Boolean).join(' ')}
+          error={invalid}
         />
         <ScrollRow active={filter} className="-m-1 order-last w-[calc(100%+0.5rem)] gap-2 p-1 lg:order-none lg:w-auto">
           {FILTER_MENUS.map(([key, name]) => {
@@ -243,15 +246,6 @@ const countText = (count: number) =>
 
 const errorIsOfFilter = (err: unknown): boolean =>
   err instanceof Error && 'status' in err && err.status === 400 && 'validations' in err;
-
-async function findUsers(typed: string): Promise<FilterValue[]> {
-  const { users } = await queryClient.fetchQuery({
-    queryKey: ['completion', 'users', typed],
-    queryFn: () => call('GET /users', { query: { q: typed, limit: 10 } }),
-    staleTime: 60_000,
-  });
-  return users.map(({ username, name }) => ({ value: username, help: name }));
-}
 
 function NoWorkspaces({
   filter,
