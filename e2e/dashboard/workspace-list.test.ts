@@ -143,6 +143,30 @@ test('the palette offers the actions of the workspace behind it', needsBrowser, 
   await page.keyboard.press('Control+k');
   const palette = page.getByRole('dialog', { name: 'Search and commands' });
   await palette.getByRole('option', { name: 'Open a terminal' }).waitFor();
+  const group = palette.getByRole('group', { name: 'admin/beta' }).getByRole('option');
+  assert.deepEqual(await group.allInnerTexts(), [
+    'Stop',
+    'Restart',
+    'Open a terminal',
+    'Open in VS Code',
+    'Open in Cursor',
+    'Open in JetBrains',
+    'Copy the SSH command',
+    'Add to favorites',
+    'Build log',
+    'Parameters',
+    'Schedule',
+    'Copy the link to the workspace',
+    'Delete',
+  ]);
+  await group.filter({ hasText: 'Add to favorites' }).click();
+  await palette.waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Favorite beta', pressed: true }).waitFor();
+  await page.keyboard.press('Control+k');
+  await palette.getByRole('option', { name: 'Remove from favorites' }).waitFor();
+  await palette.getByRole('option', { name: 'Copy the SSH command' }).click();
+  await page.getByRole('status').filter({ hasText: 'coder ssh beta' }).waitFor();
+  await page.keyboard.press('Control+k');
   await palette.getByRole('option', { name: 'Delete', exact: true }).click();
   const asked = page.getByRole('dialog', { name: /Delete/ });
   await asked.waitFor();

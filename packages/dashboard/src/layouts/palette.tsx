@@ -4,30 +4,37 @@ import { useLocation } from '@tanstack/react-router';
 import { Command } from 'cmdk';
 import {
   BookOpen,
+  CalendarClock,
   CodeXml,
+  Copy,
   FileText,
   HeartPulse,
   Keyboard,
   LayoutTemplate,
+  Link2,
   LogOut,
   type LucideIcon,
   Monitor,
   Moon,
   Plus,
+  ScrollText,
   Settings,
+  SlidersHorizontal,
   SquareStack,
   SquareTerminal,
+  Star,
   Sun,
 } from 'lucide-react';
 import { Dialog } from 'radix-ui';
 import { type ReactNode, useDeferredValue, useState } from 'react';
-import { organizationsQuery } from '../api/me.ts';
+import { errorLine } from '../api/errors.ts';
+import { organizationsQuery, useMe } from '../api/me.ts';
 import { useSitePermissions, workspacePermissions } from '../api/permissions.ts';
 import { apiQuery, makeChange } from '../api/query.ts';
 import { ACTIONS, isPermitted, useWorkspaceActions } from '../pages/workspaces/actions.tsx';
 import { EDITOR_NAMES, editorsOf } from '../pages/workspaces/connect.ts';
-import { openEditor } from '../pages/workspaces/connect-menu.tsx';
-import { workspaceByName } from '../pages/workspaces/queries.ts';
+import { copyAndTell, openEditor, sshCommand } from '../pages/workspaces/connect-menu.tsx';
+import { setFavorite, workspaceByName } from '../pages/workspaces/queries.ts';
 import { type ActionName, actionsOf, agentsOf, isReachable } from '../pages/workspaces/status.ts';
 import { Avatar } from '../ui/avatar.tsx';
 import { paths } from '../util/paths.ts';
@@ -55,6 +62,16 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
   const run = (workspace: Workspace, action: ActionName) => {
     if (!actions.run(workspace, action)) onClose();
   };
+  const actionItem = (workspace: Workspace) => (action: ActionName) => (
+    <Item
+      key={action}
+      icon={ACTIONS[action].icon}
+      value={`this workspace ${ACTIONS[action].name}`}
+      onSelect={() => run(workspace, action)}
+    >
+      {ACTIONS[action].name}
+    </Item>
+  );
   // the server's search knows words in names only, so it gets the longest one
   const word = text.split(/[\s/]+/).reduce((longest, each) => (each.length > longest.length ? each : longest), '');
   const found = useQuery({
@@ -91,47 +108,17 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
               tabIndex={-1}
             >
               <Command.Empty className="px-3 py-8 text-center text-muted">
-                Nothing matches. Try a part of the name.
+                {found.isError ? errorLine(found.error) : 'Nothing matches. Try a part of the name.'}
               </Command.Empty>
               {/* the first entry is chosen as it appears, so all of them appear together */}
               {!found.isPending && (
                 <>
                   {here && (
                     <Group heading={`${here.workspace.owner_name}/${here.workspace.name}`}>
-                      {here.actions.map((action) => (
-                        <Item
-                          key={action}
-                          icon={ACTIONS[action].icon}
-                          value={`this workspace ${ACTIONS[action].name}`}
-                          onSelect={() => run(here.workspace, action)}
-                        >
-                          {ACTIONS[action].name}
-                        </Item>
-                      ))}
-                      {here.agent?.display_apps.includes('web_terminal') && (
-                        <Item
-                          icon={SquareTerminal}
-                          value="this workspace open terminal"
-                          onSelect={() => open(paths.terminal(here.workspace, here.agent?.name))}
-                        >
-                          Open a terminal
-                        </Item>
-                      )}
-                      {here.agent &&
-                        editorsOf(here.agent).map((editor) => (
-                          <Item
-                            key={editor}
-                            icon={CodeXml}
-                            value={`this workspace open ${EDITOR_NAMES[editor]}`}
-                            onSelect={() => {
-                              const { workspace, agent } = here;
-                              if (agent) makeChange(() => openEditor({ editor, workspace, agent }));
-                              onClose();
-                            }}
-                          >
-                            Open in {EDITOR_NAMES[editor]}
-                          </Item>
-                        ))}
+                      {here.actions.filter((action) => action !== 'delete').map(actionItem(here.workspace))}
+                      <HereItems {...here} open={open} onClose={onClose} />
+                      {/* last, where no hurried Enter chooses it */}
+                      {here.actions.filter((action) => action === 'delete').map(actionItem(here.workspace))}
                     </Group>
                   )}
                   {workspaces && workspaces.length > 0 && (
@@ -273,6 +260,62 @@ function Group({ heading, children }: { heading: string; children: ReactNode }) 
   );
 }
 
+/** What else a person does with the workspace behind the palette: connect to it, mark it, see its pages. */
+function HereItems({
+  workspace,
+  agent,
+  may,
+  open,
+  onClose,
+}: WorkspaceHere & { open: (to: string) => void; onClose: () => void }) {
+  const me = useMe();
+  const { favorite, latest_build: build } = workspace;
+  const then = (act: () => void) => () => {
+    act();
+    onClose();
+  };
+  const copy = (text: string) => then(() => void copyAndTell(text));
+  const entries: (Entry | false | undefined)[] = [
+    agent?.display_apps.includes('web_terminal') && [
+      SquareTerminal,
+      'Open a terminal',
+      () => open(paths.terminal(workspace, agent.name)),
+    ],
+    ...(agent ? editorsOf(agent) : []).map(
+      (editor): Entry | false =>
+        agent !== undefined && [
+          CodeXml,
+          `Open in ${EDITOR_NAMES[editor]}`,
+          then(() => makeChange(() => openEditor({ editor, workspace, agent }))),
+        ],
+    ),
+    agent?.display_apps.includes('ssh_helper') && [
+      Copy,
+      'Copy the SSH command',
+      copy(sshCommand(workspace, agent, me)),
+    ],
+    workspace.owner_id === me.id && [
+      Star,
+      favorite ? 'Remove from favorites' : 'Add to favorites',
+      then(() => makeChange(() => setFavorite(workspace, !favorite))),
+    ],
+    [ScrollText, 'Build log', () => open(paths.workspaceBuild(workspace, build.build_number))],
+    may.update && [SlidersHorizontal, 'Parameters', () => open(paths.workspaceParameters(workspace))],
+    may.update && [CalendarClock, 'Schedule', () => open(paths.workspaceSchedule(workspace))],
+    [Link2, 'Copy the link to the workspace', copy(`${location.origin}${paths.workspace(workspace)}`)],
+  ];
+  return entries.map(
+    (entry) =>
+      entry && (
+        <Item key={entry[1]} icon={entry[0]} value={`this workspace ${entry[1]}`} onSelect={entry[2]}>
+          {entry[1]}
+        </Item>
+      ),
+  );
+}
+type Entry = [icon: LucideIcon, name: string, onSelect: () => void];
+type WorkspaceHere = NonNullable<ReturnType<typeof useWorkspaceHere>>;
+
 /** The workspace of the page behind the palette, with its actions and its agent for this person. */
 function useWorkspaceHere() {
   const { pathname } = useLocation();
@@ -285,6 +328,7 @@ function useWorkspaceHere() {
   if (!workspace || !may) return undefined;
   return {
     workspace,
+    may,
     actions: actionsOf(workspace).filter((action) => isPermitted(action, may)),
     agent: may.ssh ? agentsOf(workspace.latest_build).find(isReachable) : undefined,
   };
