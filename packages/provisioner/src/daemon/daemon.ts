@@ -158,6 +158,8 @@ class Daemon implements ProvisionerDaemon {
   #lookForRoomAt = Number.NEGATIVE_INFINITY;
   /** How often this daemon left each job unfinished. */
   readonly #left = new Map<string, number>();
+  /** Why sessions cannot be adopted, by folder. Logged once, not at each look. */
+  readonly #problems = new Map<string, string>();
   /** How often each job went back to the queue since the last job that started. */
   readonly #putBack = new Map<string, number>();
 
@@ -392,7 +394,11 @@ class Daemon implements ProvisionerDaemon {
   }
 
   async #adopt(tools: Tools): Promise<number> {
-    const problem = (dir: string, why: string) => this.#log.warn('cannot adopt a job', { dir, why });
+    const problem = (dir: string, why: string) => {
+      if (this.#problems.get(dir) === why) return;
+      this.#problems.set(dir, why);
+      this.#log.warn('cannot adopt a job', { dir, why });
+    };
     const isActive = (jobId: string) => [...this.#active].some((job) => job.jobId === jobId);
     const isLeft = (jobId: string) => {
       const times = this.#left.get(jobId) ?? 0;

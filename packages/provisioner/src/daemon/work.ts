@@ -2,7 +2,7 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import { type Clock, errorText, type Logger } from '@platform/kit';
 import { DrpcError } from '@platform/wire';
 import { JOB_ERRORS } from '@platform/wire/job-errors';
-import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import type { AcquiredJob, FailedJob } from '@platform/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
 import type { Ending, Verdict } from '../job/port.ts';
@@ -26,6 +26,13 @@ export interface WorkOptions {
   clock: Clock;
 }
 
+/**
+ * How long the server may take to receive how a job ended before the disk must keep it, in ms. A server that answers costs a
+ * build no such wait.
+ */
+const SYNC_AFTER_MS = 1_000;
+/** What a person reads about a job whose files a loss of power damaged. */
+const DAMAGED = 'The files of this job on the machine of the provisioner daemon are damaged, as after a loss of power.';
 /** The most deaths of daemons before a job changes anything. After that the job fails, because it may be the cause. */
 const MOST_DEATHS = 3;
 
@@ -66,7 +73,7 @@ export class ActiveJob {
   }
 
   async #work(): Promise<void> {
-    const { session, log, clock, metrics } = this.#options;
+    const { session, tools, log, clock, metrics } = this.#options;
     this.jobLink.heartbeat();
     const since = clock.monotonic();
     let kind: JobKind | undefined;
@@ -74,7 +81,11 @@ export class ActiveJob {
     try {
       const job = await session.job();
       this.#job = job;
-      kind = job.type.case && KINDS[job.type.case];
+      if (session.damaged) {
+        await killRuns(session, sender(tools.launcher));
+        throw new LostJobError('its journal is damaged');
+      }
+      kind = job?.type.case && KINDS[job.type.case];
       if (kind) metrics?.jobStarted(kind);
       if ((await this.#judge(job)) === 'complete') status = 'completed';
       await session.remove();
@@ -88,12 +99,14 @@ export class ActiveJob {
     }
   }
 
-  async #judge(job: AcquiredJob): Promise<Verdict['kind']> {
+  async #judge(job: AcquiredJob | undefined): Promise<Verdict['kind']> {
     const { session } = this.#options;
     const { jobLink } = this;
-    const ending = session.entry.phase === 'verdict' ? await session.ending() : await this.#reach(job);
+    const stored = session.entry.phase === 'verdict' ? await session.ending() : undefined;
+    const ending = stored ?? (await (job ? this.#reach(job) : this.#failDamaged()));
     const { verdict, rest } = ending;
     this.#judged = true;
+    let late: NodeJS.Timeout | undefined;
     try {
       // a daemon that dies meanwhile leaves a job that the next one finishes again, with the same result
       const delivered = jobLink.deliver(ending);
@@ -101,6 +114,7 @@ export class ActiveJob {
       // the message goes out first
       await immediate();
       this.#keep(ending);
+      late = setTimeout(() => this.#sync(), SYNC_AFTER_MS);
       await delivered;
       return verdict.kind;
     } catch (err) {
@@ -110,9 +124,10 @@ export class ActiveJob {
         verdict.kind === 'fail'
           ? `The job failed, and the server could not store the reason: ${err.message}`
           : `internal provisionerserver error: ${err.message}`;
-      const { case: type, value } = verdict.job.type;
+      const { jobId, type } = verdict.job;
       // the server must still get the state of the build
-      const failed = failure(job, error, type === 'workspaceBuild' ? { state: value.state } : {});
+      const state = type.case === 'workspaceBuild' ? { state: type.value.state } : {};
+      const failed = failure({ jobId, type }, error, state);
       try {
         await jobLink.deliver({ verdict: { kind: 'fail', job: failed }, rest });
       } catch (again) {
@@ -121,7 +136,18 @@ export class ActiveJob {
         throw new LostJobError(`the server does not accept how it ended: ${again.message}`);
       }
       return 'fail';
+    } finally {
+      clearTimeout(late);
     }
+  }
+
+  #sync(): void {
+    const { session, log } = this.#options;
+    session
+      .sync()
+      .catch((err) =>
+        log.warn('cannot sync the result of a job to the disk', { job: this.jobId, err: errorText(err) }),
+      );
   }
 
   /** Stores how the job ended for later daemons if that is possible. */
@@ -146,16 +172,34 @@ export class ActiveJob {
     if (session.entry.phase === 'start' && !acquiredOn) {
       // A dead daemon started the job but changed nothing. The job starts again, and its old runs must not interfere.
       await killRuns(session, sender(tools.launcher));
+      const { type } = job;
+      if (type.case === 'workspaceBuild' && session.hasUnknownApply(wholeState(type.value.state)))
+        return this.#failWithState(job, 'The machine of the provisioner daemon stopped while Terraform worked.');
       const deaths = (session.entry.deaths ?? 0) + 1;
       if (deaths > MOST_DEATHS) {
         const error = `The provisioner daemon died ${deaths} times while it prepared this job.`;
-        return { verdict: { kind: 'fail', job: failure(job, error) }, rest: { logs: [], numbers: [] } };
+        return endWith(failure(job, error));
       }
       session.write({ deaths });
     }
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
     const terraform = await engineFor(tools.engines.list, job.templateSourceArchive, session.entry.requiredVersion);
     return runJob({ ...tools, terraform, job, session, port: jobLink, signal });
+  }
+
+  /** The end of a job whose file is damaged. The type is unknown, but only builds have a state. */
+  async #failDamaged(): Promise<Ending> {
+    const { session, tools } = this.#options;
+    await killRuns(session, sender(tools.launcher));
+    return this.#failWithState({ jobId: this.jobId, type: { case: undefined } }, DAMAGED);
+  }
+
+  /** The failure of a build that cannot continue, with the state that Terraform left. */
+  #failWithState({ jobId, type }: Pick<AcquiredJob, 'jobId' | 'type'>, error: string): Ending {
+    const given = type.case === 'workspaceBuild' ? wholeState(type.value.state) : undefined;
+    const state = this.#options.session.state({ given });
+    const part = state.length > 0 ? ({ case: 'workspaceBuild' } as const) : type;
+    return endWith(failure({ jobId, type: part }, error, { state }));
   }
 
   /** Gives the job up, because the server says so. Ignored after the delivery of the verdict has begun. */
@@ -169,10 +213,13 @@ export class ActiveJob {
     log.warn('lost a job', { job: this.jobId, reason: reason.message });
     const given = this.#job?.type.case === 'workspaceBuild' ? wholeState(this.#job.type.value.state) : undefined;
     const state = session.state({ given });
-    if (session.entry.phase !== 'start' && state.length > 0) {
+    if ((session.entry.phase !== 'start' || session.hasUnknownApply(given)) && state.length > 0) {
       const outcome = await this.jobLink.deliverState(state, reason.message);
       log.info('delivered the state of a lost job', { job: this.jobId, outcome });
     }
     await session.remove();
   }
 }
+
+/** An end without more lines of the log. */
+const endWith = (job: FailedJob): Ending => ({ verdict: { kind: 'fail', job }, rest: { logs: [], numbers: [] } });

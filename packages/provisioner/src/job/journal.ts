@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { AppError, ensureDirectorySync, errorText } from '@platform/kit';
 import { createFile, replaceFile } from '@platform/kit/files';
@@ -24,6 +25,9 @@ import type { Ending, Verdict } from './port.ts';
 const PREFIX = 'Session';
 /** Data for a probe of the disk, about the size of a small job. */
 const PROBE = Buffer.alloc(256 << 10);
+const JOURNAL = 'journal.json';
+const JOB = 'job.bin';
+const VERDICT = 'verdict.bin';
 /** The file of the last lines of the log, beside the verdict. */
 const REST_OF_LOG = 'rest-of-log.bin';
 const STALE_MS = 7 * 24 * 3600_000;
@@ -52,6 +56,8 @@ export interface JournalEntry {
     unsent?: OwnLine[];
   };
   verdict?: Verdict['kind'];
+  /** The sums of the verdict and of the rest of the log. Absent: by a daemon of version 0.1.0 or earlier. */
+  sums?: { verdict: string; rest?: string };
   /** The user that the job's programs run as. Absent: the daemon's own. */
   user?: BuildUser;
   /** The id of the frozen version to build with. Empty or absent: none. */
@@ -60,12 +66,18 @@ export interface JournalEntry {
   requiredVersion?: string;
 }
 
+/** A file's size and checksum. A loss of power can leave a file empty, cut off or filled with zeros. */
+const sumOf = (bytes: Uint8Array): string => `${bytes.length}-${crc32(bytes)}`;
+
 /**
  * A session's directory and its journal. Only the daemon can use it, except the folders that the build works in. Files are
- * written in one step and not by the thread pool: a build waits for them, and the steps take longer than the writing.
+ * written in one step and not by the thread pool: a build waits for them, and the steps take longer than the writing. The
+ * disk may lose them with the machine's power, so each reader checks them.
  */
 export class Session {
   readonly dir: string;
+  /** Whether the journal is damaged. Then only the state that Terraform left can be delivered. */
+  readonly damaged: boolean;
   /** Empties folders that belong to the job's own user. Set if there is a launcher. */
   clear: ((uid: number, dirs: string[]) => Promise<void>) | undefined;
   /** The folder for the sockets of builds with their own uids. Set if there is a launcher. */
@@ -77,9 +89,10 @@ export class Session {
   /** Absent in a session of a dead daemon. */
   #job: AcquiredJob | undefined;
 
-  private constructor(dir: string, entry: JournalEntry) {
+  private constructor(dir: string, entry: JournalEntry, { damaged = false } = {}) {
     this.dir = dir;
     this.#entry = entry;
+    this.damaged = damaged;
   }
 
   /** Creates a directory for a job. It also stores the job (mode 0600), so that another process can run it again. */
@@ -102,7 +115,7 @@ export class Session {
     try {
       // a build with another uid can enter it but not list it
       mkdirSync(dir, { mode: 0o711 });
-      writeFileSync(join(dir, 'job.bin'), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
+      writeFileSync(join(dir, JOB), toBinary(AcquiredJobSchema, job), { mode: 0o600 });
       session.write({});
     } catch (err) {
       await rm(dir, { recursive: true, force: true });
@@ -146,7 +159,7 @@ export class Session {
 
   write(changes: Partial<JournalEntry>): void {
     this.#entry = { ...this.#entry, ...changes };
-    replaceFile(join(this.dir, 'journal.json'), JSON.stringify(this.#entry));
+    replaceFile(join(this.dir, JOURNAL), JSON.stringify(this.#entry));
   }
 
   /**
@@ -169,9 +182,10 @@ export class Session {
     return skipped;
   }
 
-  async job(): Promise<AcquiredJob> {
-    if (this.#job) return this.#job;
-    return fromBinary(AcquiredJobSchema, await readFile(join(this.dir, 'job.bin')));
+  /** The job. Undefined if its file is damaged. */
+  async job(): Promise<AcquiredJob | undefined> {
+    this.#job ??= await readJob(this.dir);
+    return this.#job?.jobId === this.#entry.jobId ? this.#job : undefined;
   }
 
   /** Stores how the job ended until the server has received it. */
@@ -180,28 +194,60 @@ export class Session {
       verdict.kind === 'complete' ? toBinary(CompletedJobSchema, verdict.job) : toBinary(FailedJobSchema, verdict.job);
     const { logs, numbers } = rest;
     const log = create(FinishRequestSchema, { logs, logNumbers: formatLogNumbers(numbers) });
-    if (logs.length > 0) replaceFile(join(this.dir, REST_OF_LOG), toBinary(FinishRequestSchema, log));
-    replaceFile(join(this.dir, 'verdict.bin'), bytes);
-    this.write({ phase: 'verdict', verdict: verdict.kind });
+    const restBytes = logs.length > 0 ? toBinary(FinishRequestSchema, log) : undefined;
+    if (restBytes) replaceFile(join(this.dir, REST_OF_LOG), restBytes);
+    replaceFile(join(this.dir, VERDICT), bytes);
+    const sums = { verdict: sumOf(bytes), ...(restBytes ? { rest: sumOf(restBytes) } : {}) };
+    this.write({ phase: 'verdict', verdict: verdict.kind, sums });
   }
 
-  async ending(): Promise<Ending> {
-    const bytes = await readFile(join(this.dir, 'verdict.bin'));
-    const verdict: Verdict =
-      this.#entry.verdict === 'complete'
-        ? { kind: 'complete', job: fromBinary(CompletedJobSchema, bytes) }
-        : { kind: 'fail', job: fromBinary(FailedJobSchema, bytes) };
-    return { verdict, rest: await this.#restOfLog() };
+  /**
+   * How the job ended, as stored. Undefined if the file is damaged: the entry then says again where the job was before, and
+   * the run's files how it ended. The end of the log is left out if only that is damaged.
+   */
+  async ending(): Promise<Ending | undefined> {
+    const { verdict: kind, sums, run } = this.#entry;
+    const bytes = await this.#readWhole(VERDICT, sums?.verdict);
+    const verdict = bytes && verdictOf(kind, bytes);
+    if (verdict) return { verdict, rest: await this.#restOfLog() };
+    this.#entry = { ...this.#entry, phase: run ? 'apply' : 'start' };
+    return undefined;
   }
 
   async #restOfLog(): Promise<LogBatch> {
+    const { sums } = this.#entry;
+    const bytes = sums && !sums.rest ? undefined : await this.#readWhole(REST_OF_LOG, sums?.rest);
     try {
-      const kept = fromBinary(FinishRequestSchema, await readFile(join(this.dir, REST_OF_LOG)));
+      const kept = fromBinary(FinishRequestSchema, bytes ?? new Uint8Array());
       return { logs: kept.logs, numbers: parseLogNumbers(kept.logNumbers, kept.logs.length) ?? [] };
-    } catch (err) {
-      if ((err as NodeJS.ErrnoException).code !== 'ENOENT') throw err;
+    } catch {
       return { logs: [], numbers: [] };
     }
+  }
+
+  /** A file's bytes. Undefined if it is missing, or has another sum. */
+  async #readWhole(name: string, sum: string | undefined): Promise<Uint8Array | undefined> {
+    const bytes = await readFile(join(this.dir, name)).catch(unlessMissing);
+    return bytes && (sum === undefined || sumOf(bytes) === sum) ? bytes : undefined;
+  }
+
+  /** Makes sure that what was stored outlasts a loss of power. */
+  async sync(): Promise<void> {
+    // the folder last: it has the names of the others
+    for (const path of [VERDICT, REST_OF_LOG, JOURNAL, this.statePath, ''].map((name) => resolve(this.dir, name))) {
+      const file = await open(path).catch(unlessMissing);
+      await file?.sync().finally(() => file.close());
+    }
+  }
+
+  /**
+   * Whether an apply has changed the state, though the entry does not know of a run: a loss of power can bring back an
+   * older journal.
+   */
+  hasUnknownApply(given: WholeState | undefined): boolean {
+    const left = newestState(this.templateDir, { user: this.#entry.user?.uid });
+    if (this.#entry.phase !== 'start' || !left) return false;
+    return !given || left.lineage !== given.lineage || left.serial > given.serial;
   }
 
   /** The newest complete state of a run, for the server to store. Empty: the server keeps the state that it has. */
@@ -247,9 +293,18 @@ export class Session {
       if (!name.startsWith(PREFIX)) continue;
       const dir = join(workDir, name);
       try {
-        const entry = JSON.parse(await readFile(join(dir, 'journal.json'), 'utf8')) as JournalEntry;
-        if (entry.version !== 1) throw new AppError('invalid', `journal of version ${entry.version}`);
+        const text = await readFile(join(dir, JOURNAL), 'utf8');
+        const entry = parseEntry(text);
         const me = self();
+        if (!entry) {
+          const job = await readJob(dir);
+          if (!job) throw new AppError('invalid', 'its journal and the file of its job are damaged');
+          if (!claim(dir, NOBODY)) continue;
+          const known = { version: 1, jobId: job.jobId, epoch: '0', owner: me, phase: 'apply' } as const;
+          adopted.push(new Session(dir, known, { damaged: true }));
+          continue;
+        }
+        if (entry.version !== 1) throw new AppError('invalid', `journal of version ${entry.version}`);
         const mine = entry.owner.pid === me.pid && entry.owner.startTime === me.startTime;
         if (mine ? !isLeft(entry.jobId) : isAlive(entry.owner) || !claim(dir, entry.owner)) continue;
         const session = new Session(dir, { ...entry, owner: me });
@@ -291,6 +346,48 @@ function removeFew(dir: string): boolean {
 
 function self(): ProcessRef {
   return processRef(process.pid) ?? { pid: process.pid, startTime: '' };
+}
+
+/** The owner of a session whose journal is damaged. */
+const NOBODY: ProcessRef = { pid: 0, startTime: '' };
+
+/** Undefined if the text is damaged. */
+function parseEntry(text: string): JournalEntry | undefined {
+  try {
+    const entry = JSON.parse(text) as Partial<JournalEntry> | null;
+    return typeof entry?.version === 'number' ? (entry as JournalEntry) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The stored job of a session. Undefined if its file is damaged. */
+async function readJob(dir: string): Promise<AcquiredJob | undefined> {
+  const bytes = await readFile(join(dir, JOB));
+  try {
+    const job = fromBinary(AcquiredJobSchema, bytes);
+    // an empty file is a message without fields
+    return job.jobId === '' || job.type.case === undefined ? undefined : job;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined if the bytes are damaged. */
+function verdictOf(kind: Verdict['kind'] | undefined, bytes: Uint8Array): Verdict | undefined {
+  try {
+    const verdict: Verdict =
+      kind === 'complete'
+        ? { kind, job: fromBinary(CompletedJobSchema, bytes) }
+        : { kind: 'fail', job: fromBinary(FailedJobSchema, bytes) };
+    return verdict.job.jobId === '' ? undefined : verdict;
+  } catch {
+    return undefined;
+  }
+}
+
+function unlessMissing(err: unknown): undefined {
+  if ((err as NodeJS.ErrnoException).code !== 'ENOENT') throw err;
 }
 
 const claimPath = (dir: string, dead: ProcessRef) =>

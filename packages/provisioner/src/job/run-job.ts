@@ -110,7 +110,7 @@ function failedJob(ctx: JobContext, err: unknown, full: string | undefined): Fai
 
 /** The message that a job has failed, with the job's type. Without a state, the server keeps the state that it has. */
 export function failure(
-  { jobId, type: { case: type } }: AcquiredJob,
+  { jobId, type: { case: type } }: { jobId: string; type: { case: AcquiredJob['type']['case'] } },
   error: string,
   { state = new Uint8Array(), timings = [] }: { state?: Uint8Array; timings?: Timing[] } = {},
 ): FailedJob {
