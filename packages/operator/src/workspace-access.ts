@@ -23,15 +23,24 @@ export interface WorkspaceAccess<Owner extends KubeObject> {
   extraRules: readonly V1PolicyRule[];
 }
 
+/**
+ * The name of the role and its binding. In another namespace it has a colon, which no name of a namespace or a resource
+ * contains: with a hyphen, `c` of `a-b` and `b-c` of `a` would share one role.
+ */
+function roleName<Owner extends KubeObject>({ owner, suffix }: WorkspaceAccess<Owner>, namespace: string): string {
+  const { name, namespace: home } = owner.metadata;
+  return namespace === home ? `${name}-${suffix}` : `${home}:${name}-${suffix}`;
+}
+
 /** The Role and its binding in one namespace. In another one than the owner's they cannot have an owner. */
 function permissions<Owner extends KubeObject>(
   access: WorkspaceAccess<Owner>,
   namespace: string,
 ): { role: Role; binding: RoleBinding } {
-  const { ownership, owner, account, suffix, enableDeployments, extraRules } = access;
+  const { ownership, owner, account, enableDeployments, extraRules } = access;
   const own = owner.metadata;
   const home = namespace === own.namespace;
-  const name = home ? `${own.name}-${suffix}` : `${own.namespace}-${own.name}-${suffix}`;
+  const name = roleName(access, namespace);
   const { ownerReferences, ...common } = ownership.metaOf(owner, name);
   const metadata = { ...common, namespace, ...(home ? { ownerReferences } : {}) };
   return {
@@ -73,7 +82,7 @@ export async function applyPermissions<Owner extends KubeObject>(
     caches.roles.store(await applyChanges(client, ROLES, role, caches.roles.get(place, name)));
     caches.bindings.store(await applyChanges(client, ROLE_BINDINGS, binding, caches.bindings.get(place, name)));
   }
-  await removePermissions(world, ownership, owner, permitted);
+  await removePermissions(world, ownership, owner, new Map(permitted.map((place) => [place, roleName(access, place)])));
   const others = namespaces.filter((namespace) => !permitted.includes(namespace));
   if (others.length === 0) return;
   const names = others.map((name) => JSON.stringify(name)).join(', ');
@@ -82,12 +91,12 @@ export async function applyPermissions<Owner extends KubeObject>(
   );
 }
 
-/** Deletes the permissions in namespaces that are not in `kept`. */
+/** Deletes the permissions, but for those with the name that `kept` has for their namespace. */
 export async function removePermissions<Owner extends KubeObject>(
   { client, caches }: World,
   { ownerOf }: Ownership<Owner>,
   owner: Owner,
-  kept: readonly string[] = [],
+  kept: ReadonlyMap<string, string> = new Map(),
 ): Promise<void> {
   const key = keyOf(owner);
   for (const [resource, cache] of [
@@ -96,7 +105,7 @@ export async function removePermissions<Owner extends KubeObject>(
   ] as const) {
     for (const object of [...cache.all()]) {
       const { namespace = '', name } = object.metadata;
-      if (ownerOf(object) !== key || kept.includes(namespace)) continue;
+      if (ownerOf(object) !== key || kept.get(namespace) === name) continue;
       await client.delete(resource, namespace, name).catch(ignoreNotFound);
     }
   }

@@ -23,6 +23,7 @@ import {
   type Resource,
   ROLE_BINDINGS,
   ROLES,
+  SECRETS,
   SERVICE_ACCOUNTS,
   SERVICES,
   VOLUME_CLAIMS,
@@ -324,7 +325,7 @@ test('permissions in other namespaces go with the control plane', needsKubernete
   assert.deepEqual((await cluster.client.list(ROLES, { namespace: other })).items, []);
   await permitRoles(cluster, { kind: 'CoderControlPlane', from: namespace, to: other });
   await change(namespace, { replicas: 1 });
-  const name = `${namespace}-coder-workspace-perms`;
+  const name = `${namespace}:coder-workspace-perms`;
   const { rules } = await eventually('the Role', () => find<Role>(ROLES, other, name));
   assert.deepEqual(
     rules.map(({ resources }) => resources),
@@ -360,6 +361,18 @@ test('a release of the chart with the same name stays as it is', needsKubernetes
   const { spec, metadata } = (await find<Service>(SERVICES, namespace))!;
   assert.equal(spec.type, 'LoadBalancer');
   assert.deepEqual(metadata.labels, labels);
+});
+
+test('a Secret without a token that is someone else’s stays as it is', needsKubernetes, async () => {
+  const namespace = await cluster.namespace();
+  await storeSecret(cluster, namespace, 'database', { password: 'theirs' });
+  const before = await find(SECRETS, namespace, 'database');
+  await cluster.client.create(CONTROL_PLANES, {
+    metadata: { namespace, name: 'coder' },
+    spec: { ...EXTERNAL, operatorAccess: { generatedTokenSecretName: 'database' } },
+  } as ControlPlane);
+  await reaches(namespace, { Ready: 'NameTaken' });
+  assert.deepEqual(await find(SECRETS, namespace, 'database'), before);
 });
 
 test('every field of the largest sample reaches its object', needsKubernetes, async () => {

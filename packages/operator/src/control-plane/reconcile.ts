@@ -5,7 +5,7 @@ import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
 import { ignoreNotFound, isNotFound } from '../kube/client.ts';
 import { isRolledOut, type Secret } from '../kube/objects.ts';
 import { DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, SERVICES, VOLUME_CLAIMS } from '../kube/types.ts';
-import { applyChanges, sha256 } from '../machinery/apply.ts';
+import { applyChanges, requireOwn, sha256 } from '../machinery/apply.ts';
 import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
@@ -144,7 +144,10 @@ function licenseCondition({ spec }: ControlPlane): NewCondition[] {
   ];
 }
 
-/** The operator's token, which it creates once. A Secret of a person with the same name is used as it is. */
+/**
+ * The operator's token, which it creates once. A Secret of a person with the same name is used as it is.
+ * @throws NameTaken if that Secret has no token
+ */
 async function currentToken({ client, caches, lookup }: World, plane: ControlPlane): Promise<string | undefined> {
   const wanted = tokenSecretOf(plane);
   if (!wanted) return undefined;
@@ -161,6 +164,7 @@ async function currentToken({ client, caches, lookup }: World, plane: ControlPla
   });
   // one that the operator had created is in its local copies, unless it was deleted since
   if (given && !owned.ownerOf(given) && textOf(given)) return textOf(given);
+  await requireOwn(client, SECRETS, owned.metaOf(plane, wanted.name), given);
   const token = randomBytes(32).toString('base64url');
   caches.secrets.store(await client.apply(SECRETS, tokenSecret(plane, wanted, token)));
   return token;

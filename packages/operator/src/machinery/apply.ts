@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isConflict, type KubeClient, KubeError } from '../kube/client.ts';
+import { ignoreNotFound, isConflict, type KubeClient, KubeError } from '../kube/client.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../kube/types.ts';
 
 /** The annotation with the checksum of the applied object. It shows that a field was removed since. */
@@ -20,8 +20,9 @@ function canonical(value: unknown): string {
 
 /** Something else has an object with the name that the operator needs. */
 export class NameTaken extends KubeError {
-  constructor({ kind }: Resource, { name, namespace }: ObjectMeta, manager: string) {
-    const message = `The ${kind} "${name}" in the namespace "${namespace}" exists already, and "${manager}" manages it.`;
+  constructor({ kind }: Resource, { name, namespace }: ObjectMeta, manager?: string) {
+    const whose = manager === undefined ? 'it belongs to something else' : `"${manager}" manages it`;
+    const message = `The ${kind} "${name}" in the namespace "${namespace}" exists already, and ${whose}.`;
     super(409, 'NameTaken', `${message} Delete it, or choose another name for this resource.`);
   }
 }
@@ -60,6 +61,27 @@ async function applyNew<T extends KubeObject>(client: KubeClient, resource: Reso
     if (manager === undefined) throw err;
     throw new NameTaken(resource, desired.metadata, manager);
   }
+}
+
+/**
+ * Verifies that no object has this name, or one of the same owner. An apply without a conflict would otherwise add its fields
+ * to an object of someone else, and Kubernetes would delete that after the owner. @throws NameTaken
+ */
+export async function requireOwn(
+  client: KubeClient,
+  resource: Resource,
+  wanted: ObjectMeta & { ownerReferences: OwnerReference[] },
+  live: KubeObject | undefined,
+): Promise<void> {
+  const found = live ?? (await client.get(resource, wanted.namespace!, wanted.name).catch(ignoreNotFound));
+  if (found && !belongsTo(found.metadata, wanted)) throw new NameTaken(resource, wanted);
+}
+
+/** Labels decide without a controller, which a person may have removed. */
+function belongsTo({ ownerReferences = [], labels = {} }: ObjectMeta, wanted: ObjectMeta): boolean {
+  const controller = ownerReferences.find((owner) => owner.controller);
+  if (controller) return wanted.ownerReferences?.some(({ uid }) => uid === controller.uid) ?? false;
+  return Object.entries(wanted.labels ?? {}).every(([name, value]) => labels[name] === value);
 }
 
 function haveOneOwner(a: KubeObject, b: KubeObject): boolean {

@@ -24,6 +24,7 @@ import {
   type Cluster,
   installGatewayApi,
   installOperator,
+  NAMESPACES,
   needsKubernetes,
   permitRoles,
   startCluster,
@@ -152,7 +153,7 @@ test('creates the key, its Secret, the permissions and the Deployment', needsKub
 
   assert.ok(await exists(SERVICE_ACCOUNTS, namespace, 'full-provisioner'));
   assert.ok(await exists(POD_DISRUPTION_BUDGETS, namespace, 'full-provisioner'));
-  const role = await client.get<Role>(ROLES, other, `${namespace}-full-workspaces`);
+  const role = await client.get<Role>(ROLES, other, `${namespace}:full-workspaces`);
   assert.deepEqual(
     role.rules.map(({ resources }) => resources),
     [['pods', 'persistentvolumeclaims'], ['pods']],
@@ -387,7 +388,71 @@ test('gives no rights in a namespace that does not permit it', needsKubernetes, 
   await permitRoles(cluster, { kind: 'CoderProvisioner', from: namespace, to: victim });
   await cluster.client.merge(PROVISIONERS, { namespace, name: 'hostile' }, { spec: { replicas: 0 } });
   await reaches(namespace, 'hostile', { Ready: 'ScaledToZero' });
-  assert.ok(await exists(ROLES, victim, `${namespace}-hostile-workspaces`));
+  assert.ok(await exists(ROLES, victim, `${namespace}:hostile-workspaces`));
+});
+
+test('provisioners whose names make the same text have their own roles elsewhere', needsKubernetes, async () => {
+  const { client } = cluster;
+  const namespace = await place();
+  const longer = `${namespace}-a`;
+  await client.create<KubeObject>(NAMESPACES, { metadata: { name: longer } });
+  await storeSecret(cluster, longer, 'token', { token: server.adminToken });
+  const other = await cluster.namespace();
+  for (const [from, name] of [
+    [namespace, 'a-b'],
+    [longer, 'b'],
+  ] as const) {
+    await permitRoles(cluster, { kind: 'CoderProvisioner', from, to: other });
+    await create(from, name, { replicas: 0, workspacePermissions: { namespaces: [other] } });
+    await reaches(from, name, { Ready: 'ScaledToZero' });
+  }
+  const { items } = await client.list<RoleBinding>(ROLE_BINDINGS, { namespace: other });
+  assert.deepEqual(
+    items.map(({ subjects, roleRef }) => [subjects?.[0]?.namespace, subjects?.[0]?.name, roleRef.name]).sort(),
+    [
+      [namespace, 'a-b-provisioner', `${namespace}:a-b-workspaces`],
+      [longer, 'b-provisioner', `${longer}:b-workspaces`],
+    ],
+  );
+});
+
+test('roles under the names of earlier releases are replaced', needsKubernetes, async () => {
+  const { client } = cluster;
+  const namespace = await place();
+  const other = await cluster.namespace();
+  await permitRoles(cluster, { kind: 'CoderProvisioner', from: namespace, to: other });
+  await create(namespace, 'older', { replicas: 0, workspacePermissions: { namespaces: [other] } });
+  await reaches(namespace, 'older', { Ready: 'ScaledToZero' });
+  const { metadata, rules } = await client.get<Role>(ROLES, other, `${namespace}:older-workspaces`);
+  const earlier = { name: `${namespace}-older-workspaces`, namespace: other, labels: metadata.labels! };
+  await client.create(ROLES, { metadata: earlier, rules } as Role);
+  await client.merge(PROVISIONERS, { namespace, name: 'older' }, { spec: { tags: { zone: 'eu' } } });
+  await eventually('the earlier role is gone', async () => !(await exists(ROLES, other, earlier.name)));
+  assert.ok(await exists(ROLES, other, metadata.name));
+});
+
+test('a Secret of someone else stays as it is, and no key is made for it', needsKubernetes, async () => {
+  const namespace = await place();
+  await storeSecret(cluster, namespace, 'database', { password: 'theirs' });
+  const before = await cluster.client.get<Secret>(SECRETS, namespace, 'database');
+  await create(namespace, 'grabbing', { key: { secretName: 'database' } });
+  const { status } = await reaches(namespace, 'grabbing', { Ready: 'NameTaken' });
+  const { message } = status!.conditions!.find(({ type }) => type === 'Ready')!;
+  assert.match(
+    message,
+    /^The Secret "database" in the namespace "[^"]+" exists already, and it belongs to something else\. /,
+  );
+  assert.ok(!(await keyNames()).includes('grabbing'));
+  // nor is one deleted that a person took over
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'grabbing' }, { spec: { key: { secretName: 'own' } } });
+  await reaches(namespace, 'grabbing', { ProvisionerKeySecretReady: 'SecretExists' });
+  const mine = { labels: null, ownerReferences: null };
+  await cluster.client.merge(SECRETS, { namespace, name: 'own' }, { metadata: mine });
+  await reaches(namespace, 'grabbing', { Ready: 'NameTaken' });
+  await cluster.client.merge(PROVISIONERS, { namespace, name: 'grabbing' }, { spec: { key: { secretName: 'next' } } });
+  await reaches(namespace, 'grabbing', { ProvisionerKeySecretReady: 'SecretExists' });
+  assert.ok(await exists(SECRETS, namespace, 'own'));
+  assert.deepEqual(await cluster.client.get<Secret>(SECRETS, namespace, 'database'), before);
 });
 
 test('a deletion removes the key and the permissions elsewhere', needsKubernetes, async () => {
@@ -396,11 +461,11 @@ test('a deletion removes the key and the permissions elsewhere', needsKubernetes
   await permitRoles(cluster, { kind: 'CoderProvisioner', from: namespace, to: other });
   await create(namespace, 'going', { workspacePermissions: { namespaces: [other] } });
   await reaches(namespace, 'going', { ProvisionerKeyReady: 'KeyExists' });
-  assert.ok(await exists(ROLES, other, `${namespace}-going-workspaces`));
+  assert.ok(await exists(ROLES, other, `${namespace}:going-workspaces`));
   await cluster.client.delete(PROVISIONERS, namespace, 'going');
   await eventually('it is gone', async () => !(await exists(PROVISIONERS, namespace, 'going')));
   assert.ok(!(await keyNames()).includes('going'));
-  assert.ok(!(await exists(ROLES, other, `${namespace}-going-workspaces`)));
+  assert.ok(!(await exists(ROLES, other, `${namespace}:going-workspaces`)));
 });
 
 test('a key that cannot be deleted does not hold up the deletion and is collected later', needsKubernetes, async () => {

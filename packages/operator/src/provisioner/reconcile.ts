@@ -5,9 +5,10 @@ import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound } from '../kube/client.ts';
 import { type Secret, schedulingProblem } from '../kube/objects.ts';
 import { POD_DISRUPTION_BUDGETS, SECRETS } from '../kube/types.ts';
-import { applyChanges } from '../machinery/apply.ts';
+import { applyChanges, requireOwn } from '../machinery/apply.ts';
 import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
+import { keyOf } from '../machinery/informer.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
 import { applyPermissions } from '../workspace-access.ts';
 import type { World } from '../world.ts';
@@ -177,6 +178,8 @@ async function currentKey(
   const stored = caches.secrets.get(namespace, name);
   if (stored && keyIsCurrent(world.proofs, given, target, server, stored))
     return { provisioner: await withFinalizer(world, given), secret: stored };
+  // before a key exists that could not be stored
+  await requireOwn(client, SECRETS, owned.metaOf(given, name), stored);
   await deleteUnstored(world, given, target, server);
   const { provisioner, key, facts } = await createNotedKey(world, given, target, server);
   const secret = await client.apply(
@@ -190,8 +193,15 @@ async function currentKey(
     await report(PROVISIONERS, provisioner, 'Normal', 'KeyReplaced', message);
   }
   const old = provisioner.status?.secretRef?.name;
-  if (old && old !== name) await client.delete(SECRETS, namespace, old).catch(ignoreNotFound);
+  if (old && old !== name && ownsSecret(world, provisioner, old))
+    await client.delete(SECRETS, namespace, old).catch(ignoreNotFound);
   return { provisioner, secret };
+}
+
+/** Whether the Secret is the provisioner's still: someone may have replaced it. */
+function ownsSecret({ caches }: World, provisioner: Provisioner, name: string): boolean {
+  const secret = caches.secrets.get(provisioner.metadata.namespace!, name);
+  return secret !== undefined && owned.ownerOf(secret) === keyOf(provisioner);
 }
 
 async function createNotedKey(world: World, given: Provisioner, target: Target, server: Server) {
