@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -156,4 +156,39 @@ test('discovers dev containers in Git repositories one level deep, except what G
   ]);
   assert.equal((await discover(join(dir, 'app'), around)).length, 3, 'the directory is a repository itself');
   assert.deepEqual(await discover(dir, { ...around, env: { PATH: '' } }), [], 'without Git');
+});
+
+test('runs no program that a repository’s configuration names', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'platform-discovery-'));
+  t.after(() => rmSync(dir, { recursive: true }));
+  const git = (...args: string[]) => execFileSync('git', ['-C', dir, ...args], { stdio: 'ignore' });
+  git('init', '--quiet');
+  writeFileSync(join(dir, '.devcontainer.json'), '{}');
+  const trap = (name: string) => {
+    writeFileSync(join(dir, `${name}.sh`), `#!/bin/sh\ntouch '${join(dir, name)}'\n`, { mode: 0o755 });
+    return join(dir, `${name}.sh`);
+  };
+  git('config', 'core.fsmonitor', trap('monitor'));
+  // a sparse index makes Git read trees, and it fetches those that are missing
+  mkdirSync(join(dir, 'sub'));
+  writeFileSync(join(dir, 'sub/.devcontainer.json'), '{}');
+  git('-c', 'core.fsmonitor=false', 'add', '.');
+  const author = ['-c', 'user.name=x', '-c', 'user.email=x@example.com'];
+  git('-c', 'core.fsmonitor=false', ...author, 'commit', '--quiet', '-m', 'x');
+  git('-c', 'core.fsmonitor=false', 'sparse-checkout', 'set', '--sparse-index', 'none');
+  const tree = execFileSync('git', ['-C', dir, 'rev-parse', 'HEAD:sub'], { encoding: 'utf8' }).trim();
+  rmSync(join(dir, '.git/objects', tree.slice(0, 2), tree.slice(2)));
+  for (const [name, value] of [
+    ['core.repositoryFormatVersion', '1'],
+    ['extensions.partialClone', 'origin'],
+    ['remote.origin.url', dir],
+    ['remote.origin.promisor', 'true'],
+    ['remote.origin.uploadpack', trap('upload-pack')],
+  ] as const)
+    git('config', name, value);
+  await discover(dir, { env: process.env, cwd: dir });
+  assert.deepEqual(
+    ['monitor', 'upload-pack'].filter((name) => existsSync(join(dir, name))),
+    [],
+  );
 });

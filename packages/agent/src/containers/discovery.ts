@@ -11,6 +11,12 @@ const MOST_PROJECTS = 100;
 
 /** The places of a configuration in a folder, as the specification of dev containers names them. */
 const PLACES = ['.devcontainer/devcontainer.json', '.devcontainer.json', '.devcontainer/*/devcontainer.json'];
+/**
+ * A repository's configuration can name programs. A dev container writes to the folder of its project, and an
+ * unpacked archive may bring a configuration. The agent lists files by itself, so Git runs none of these programs here: no
+ * monitor of the file system, and no transport to fetch missing objects.
+ */
+const HARMLESS = ['-c', 'core.fsmonitor=false', '-c', 'protocol.allow=never'];
 const PLACE = /^(?:(.*)\/)?(?:\.devcontainer\/(?:[^/]+\/)?devcontainer\.json|\.devcontainer\.json)$/;
 
 /**
@@ -22,7 +28,7 @@ export async function discover(directory: string, { env }: Surroundings): Promis
   const found: Project[] = [];
   for (const repository of await repositories(directory)) {
     const patterns = PLACES.flatMap((place) => [`:(glob)${place}`, `:(glob)**/${place}`]);
-    const args = ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--', ...patterns];
+    const args = [...HARMLESS, 'ls-files', '-z', '--cached', '--others', '--exclude-standard', '--', ...patterns];
     const run = await runProgram('git', args, { env, cwd: repository }, { timeoutMs: TIMEOUT_MS }).catch(
       () => undefined,
     );
