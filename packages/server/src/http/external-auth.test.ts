@@ -25,9 +25,13 @@ import {
 import { Browser } from '@platform/testkit/identity-provider';
 import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
 import { Registry } from 'prom-client';
+import { systemContext } from '../app/context.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
+import { rotateSecrets } from '../app/sealed-secrets.ts';
 import { createProviderMetrics } from '../metrics/provider-calls.ts';
 import { parseMetrics, sampleOf } from '../metrics/testing.ts';
+
+const KEYS = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')] as const;
 
 let forge: OAuthServer;
 let server: TestServer;
@@ -37,7 +41,7 @@ before(async () => {
   forge = await startOAuthServer();
   server = await startTestServer({
     env: {
-      CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: randomBytes(32).toString('base64'),
+      CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: KEYS.join(),
       ...forge.env(0),
       ...forge.env(1, { ID: 'code', DEVICE_FLOW: 'true', REGEX: '' }),
       ...forge.env(2, {
@@ -224,6 +228,26 @@ test('refreshes an expired token once, however many ask, and ends the link when 
   const after = asked();
   assert.equal((await account(token)).authenticated, false);
   assert.equal(asked(), after, 'a rejected token is not tried again');
+});
+
+test('keeps what a refresh brings while all secrets are encrypted with another key', async () => {
+  const { token } = await insertPerson(server, 'rotating');
+  forge.tokenSeconds = 5;
+  await connect(token);
+  forge.tokenSeconds = 3_600;
+  const ctx = systemContext(server.services, 'test');
+  forge.intercept = (request, response) => {
+    forge.intercept = undefined;
+    assert.match(request.url!, /access_token/);
+    const rotated = rotateSecrets(ctx, KEYS[1], [KEYS[0]]);
+    const end = response.end.bind(response) as (text: string) => ServerResponse;
+    response.end = ((text: string) => void rotated.then(() => end(text))) as never;
+    return false;
+  };
+  const asked = () => forge.requests.get('/login/oauth/access_token')!;
+  const before = asked();
+  assert.equal((await account(token)).authenticated, true);
+  assert.equal(asked() - before, 1, 'the refresh token works once');
 });
 
 test('connects with a code on another device', async () => {

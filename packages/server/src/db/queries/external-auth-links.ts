@@ -18,13 +18,18 @@ export interface ExternalAuthLinkRow {
   failure: string;
   created_at: Date;
   updated_at: Date;
+  /** `updated_at` exactly: another value means other tokens. A new key leaves it as it is. */
+  written: string;
 }
 
 /** What a provider gave, as it is stored. */
 export type SealedTokens = Pick<ExternalAuthLinkRow, 'access_token' | 'refresh_token' | 'expires_at' | 'extra'>;
 
 const COLUMNS = (db: Db) =>
-  db`provider_id, user_id, access_token, refresh_token, expires_at, extra, failure, created_at, updated_at`;
+  db`provider_id, user_id, access_token, refresh_token, expires_at, extra, failure, created_at, updated_at,
+    extract(epoch FROM updated_at)::text AS written`;
+const unchanged = (db: Db, { written }: { written: string }) =>
+  db`extract(epoch FROM updated_at) = ${written}::text::numeric`;
 
 export async function externalAuthLink(
   db: Db,
@@ -81,8 +86,8 @@ export async function takeExternalAuthLink(
   seconds: number,
 ): Promise<boolean> {
   const rows = await db`UPDATE external_auth_links SET refreshing_until = now() + ${seconds} * interval '1 second'
-    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${storedText(link.access_token)}
-      AND refresh_token = ${storedText(link.refresh_token)} AND (refreshing_until IS NULL OR refreshing_until < now())
+    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND ${unchanged(db, link)}
+      AND (refreshing_until IS NULL OR refreshing_until < now())
     RETURNING 1`;
   return rows.length > 0;
 }
@@ -98,13 +103,13 @@ export async function saveRefreshedTokens(
       refresh_token = ${storedText(tokens.refresh_token)}, expires_at = ${tokens.expires_at},
       extra = ${storedText(tokens.extra)}, failure = '', refreshing_until = NULL, updated_at = now()
     WHERE user_id = ${before.user_id} AND provider_id = ${before.provider_id}
-      AND access_token = ${storedText(before.access_token)}`;
+      AND ${unchanged(db, before)}`;
 }
 
 /** Lets others refresh a link again. */
 export async function releaseExternalAuthLink(db: Db, _by: SystemTask, link: ExternalAuthLinkRow): Promise<void> {
   await db`UPDATE external_auth_links SET refreshing_until = NULL
-    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${storedText(link.access_token)}`;
+    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND ${unchanged(db, link)}`;
 }
 
 /** Stores why the provider rejects these tokens, and removes the refresh token, which cannot be used again. */
@@ -116,5 +121,5 @@ export async function failExternalAuthLink(
 ): Promise<void> {
   await db`UPDATE external_auth_links SET failure = ${failure}, refresh_token = '', refreshing_until = NULL,
       updated_at = now()
-    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND access_token = ${storedText(link.access_token)}`;
+    WHERE user_id = ${link.user_id} AND provider_id = ${link.provider_id} AND ${unchanged(db, link)}`;
 }

@@ -14,9 +14,14 @@ export interface UserLinkRow {
   refresh_token: Sealed;
   expires_at: Date | null;
   claims: Record<string, unknown>;
+  /** When the tokens were stored, exactly: another value means other tokens. A new key leaves it as it is. */
+  written: string;
 }
 
-const COLUMNS = (db: Db) => db`user_id, login_type, linked_id, access_token, refresh_token, expires_at, claims`;
+const COLUMNS = (db: Db) => db`user_id, login_type, linked_id, access_token, refresh_token, expires_at, claims,
+  extract(epoch FROM updated_at)::text AS written`;
+const unchanged = (db: Db, { written }: { written: string }) =>
+  db`extract(epoch FROM updated_at) = ${written}::text::numeric`;
 
 export async function linkBySubject(
   db: Db,
@@ -39,7 +44,11 @@ export async function linkOfUser(
 }
 
 /** Stores what a sign-in or a refresh brought. */
-export async function saveLink(db: Db, { userId }: VerifiedSignIn, link: Omit<UserLinkRow, 'user_id'>): Promise<void> {
+export async function saveLink(
+  db: Db,
+  { userId }: VerifiedSignIn,
+  link: Omit<UserLinkRow, 'user_id' | 'written'>,
+): Promise<void> {
   const row = { ...link, user_id: userId, claims: db.json(link.claims as never) };
   await db`INSERT INTO user_links ${db(row as never)}
     ON CONFLICT (user_id, login_type) DO UPDATE SET linked_id = excluded.linked_id,
@@ -87,7 +96,7 @@ export async function saveRefreshed(
   const rows = await db`UPDATE user_links SET access_token = ${storedText(after.access_token)},
       refresh_token = ${storedText(after.refresh_token)}, expires_at = ${after.expires_at},
       claims = ${db.json(after.claims as never)}, refreshing_until = NULL, updated_at = now()
-    WHERE user_id = ${before.user_id} AND login_type = ${before.login_type} AND access_token = ${storedText(before.access_token)}
+    WHERE user_id = ${before.user_id} AND login_type = ${before.login_type} AND ${unchanged(db, before)}
     RETURNING 1`;
   return rows.length > 0;
 }
@@ -99,7 +108,7 @@ export async function saveRefreshed(
 export async function endSessionsOfLink(tx: Tx, _by: SystemTask, link: UserLinkRow): Promise<string[]> {
   const same = await tx`UPDATE user_links SET access_token = '', refresh_token = '', expires_at = NULL,
       refreshing_until = NULL, updated_at = now()
-    WHERE user_id = ${link.user_id} AND login_type = ${link.login_type} AND access_token = ${storedText(link.access_token)}
+    WHERE user_id = ${link.user_id} AND login_type = ${link.login_type} AND ${unchanged(tx, link)}
     RETURNING 1`;
   if (same.length === 0) return [];
   const rows = await tx<{ id: string }[]>`WITH RECURSIVE made (id) AS (
