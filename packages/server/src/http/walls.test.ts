@@ -99,8 +99,8 @@ before(async () => {
 });
 after(() => server.stop());
 
-async function walk(key: RouteKey, token: string | null): Promise<{ status: number; text: string }> {
-  const { method, path, ...call } = sampleRequest(key, things);
+async function walk(key: RouteKey, token: string | null, about = things): Promise<{ status: number; text: string }> {
+  const { method, path, ...call } = sampleRequest(key, about);
   const { status, body } = await server.api(method, path, { token, ...call });
   return { status, text: JSON.stringify(body) ?? '' };
 }
@@ -214,6 +214,44 @@ test('gives a stranger to the organization nothing in it', async () => {
 test('gives a fellow member nothing of another person', async () => {
   const fellow = await insertPerson(server, 'fellow');
   await walkAs(fellow.token, new Set([...EVERYBODY, ...FELLOW]));
+});
+
+/** Compares the answers about something that exists with those about a name that nothing has. */
+async function assertAlike(token: string, parameter: string, name: string): Promise<void> {
+  const keys = all.filter((key) => routes[key].auth === 'session' && key.includes(`{${parameter}}`));
+  assert.ok(keys.length > 5);
+  const wrong: string[] = [];
+  for (const key of keys) {
+    const answers = [];
+    for (const value of [name, 'absent']) {
+      const { status, text } = await walk(key, token, { ...things, [parameter]: value });
+      answers.push(`${status} ${text.replaceAll(value, '…')}`);
+    }
+    if (answers[0] !== answers[1]) wrong.push(`${key}: ${answers.join(' or ')}`);
+  }
+  assert.deepEqual(wrong, []);
+}
+
+test('gives a stranger the same answers about an organization and about a name that none has', async () => {
+  const { body } = await server.api<{ name: string }>('GET', `/organizations/${things['organization']}`);
+  const stranger = await insertPerson(server, 'asking', [], { member: false });
+  await assertAlike(stranger.token, 'organization', body.name);
+  const auditor = await insertPerson(server, 'auditing', [], { member: false });
+  const [away] = await server.services.sql<
+    { id: string }[]
+  >`INSERT INTO organizations (name) VALUES ('away') RETURNING id`;
+  await server.services.sql`INSERT INTO organization_members (organization_id, user_id, roles)
+    VALUES (${away!.id}, ${auditor.id}, ARRAY['organization-auditor'])`;
+  await server.services.sql`UPDATE users SET updated_at = now() WHERE id = ${auditor.id}`;
+  for (const name of [body.name, 'absent']) {
+    const { status } = await server.api('GET', `/audit?q=organization:${name}`, { token: auditor.token });
+    assert.equal(status, 400, name);
+  }
+});
+
+test('gives a member the same answers about a person and about a name that nobody has', async () => {
+  const member = await insertPerson(server, 'curious');
+  await assertAlike(member.token, 'user', ADMIN.username);
 });
 
 test('lets a token for apps read nothing, also an administrator’s', async () => {

@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import { readScope } from '../../authz/authorize.ts';
+import { may, readScope } from '../../authz/authorize.ts';
 import { userIdsNamed } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
@@ -25,11 +25,10 @@ export async function searchedOrganization(ctx: Ctx, search: Search): Promise<st
   const text = search.terms.get('organization');
   if (text === undefined) return undefined;
   if (isUuid(text)) return text;
-  try {
-    return (await locateOrganization(ctx, text)).organizationId;
-  } catch {
+  const found = await locateOrganization(ctx, text).catch(() => undefined);
+  if (!found || !may(ctx.actor, 'read', { type: 'organization', ...found }))
     throw badQuery('organization', `Organization "${text}" either does not exist, or you are unauthorized to view it`);
-  }
+  return found.organizationId;
 }
 
 /** The people that a search names with the given keys. The nil id if there is none, so that nothing matches. */

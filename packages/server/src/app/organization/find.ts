@@ -1,4 +1,4 @@
-import { type Allowed, type AuthzObject, allow, authorize } from '../../authz/authorize.ts';
+import { type Allowed, type AuthzObject, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
 import {
@@ -34,7 +34,7 @@ export async function findOrganization<A extends Action>(
 
 /**
  * Finds an organization in which the actor may do this to objects of a type: `findInOrganization(ctx, 'create', { type:
- * 'template' }, name)`.
+ * 'template' }, name)`. An organization that the actor may not see looks like one that does not exist.
  */
 export async function findInOrganization<A extends Action, const O extends AuthzObject>(
   ctx: Ctx,
@@ -43,7 +43,10 @@ export async function findInOrganization<A extends Action, const O extends Authz
   text: string,
 ): Promise<Allowed<A, O & { organizationId: string; organization: OrganizationRow }>> {
   const organization = await organizationOf(ctx, text);
-  return authorize(ctx, action, { ...object, organizationId: organization.id, organization });
+  const place = { ...object, organizationId: organization.id, organization };
+  const seen = { type: 'organization', organizationId: organization.id } as const;
+  if (!may(ctx.actor, action, place) && !may(ctx.actor, 'read', seen)) throw notFound();
+  return authorize(ctx, action, place);
 }
 
 /**

@@ -6,7 +6,7 @@ import type {
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
-import { organizationRoles, type Role } from '../../authz/policy.ts';
+import { type Action, organizationRoles, type Role } from '../../authz/policy.ts';
 import type { Db, Tx } from '../../db/connect.ts';
 import { holdCustomRoles } from '../../db/queries/custom-roles.ts';
 import {
@@ -68,9 +68,19 @@ export async function listMembers(
   return { members: members.map((member) => toMemberWithUser(member, roles)), count };
 }
 
-/** The account is not authorized: an organization's administrators may not read the accounts of the site. */
-async function target(ctx: Ctx, organization: string, user: string): Promise<[OrganizationRow, UserWithRoles]> {
-  return [await findOrganization(ctx, 'read', organization), await locateUser(ctx, user)];
+/**
+ * Finds a person for a change of their membership. The account itself is not authorized: an organization's administrators may
+ * not read the accounts of the site. So others must not learn from the answer whether it exists.
+ */
+async function target<A extends Action, const T extends 'organization_member' | 'assign_org_role'>(
+  ctx: Ctx,
+  [action, type]: [A, T],
+  organization: string,
+  user: string,
+) {
+  const org: OrganizationRow = await findOrganization(ctx, 'read', organization);
+  const place = authorize(ctx, action, { type, organizationId: org.id });
+  return { org, place, person: await locateUser(ctx, user) };
 }
 
 /** A membership as the audit log compares it. */
@@ -96,8 +106,7 @@ async function changed(
 }
 
 export async function addMember(ctx: Ctx, organization: string, user: string): Promise<OrganizationMember> {
-  const [org, person] = await target(ctx, organization, user);
-  const place = authorize(ctx, 'create', { type: 'organization_member', organizationId: org.id });
+  const { org, place, person } = await target(ctx, ['create', 'organization_member'], organization, user);
   return ctx.sql.begin(async (tx) => {
     const [row] = await insertMembers(tx, [place], person.id);
     if (!row) throw new AppError('conflict', `${person.username} is already a member of ${org.name}.`);
@@ -111,9 +120,8 @@ const notMember = (org: OrganizationRow, user: UserWithRoles) =>
 
 /** Removes a user from an organization. Their workspaces there stay, and its administrators can manage them. */
 export async function removeMember(ctx: Ctx, organization: string, user: string): Promise<undefined> {
-  const [org, person] = await target(ctx, organization, user);
+  const { org, place, person } = await target(ctx, ['delete', 'organization_member'], organization, user);
   const roles = person.organizations[org.id];
-  const place = authorize(ctx, 'delete', { type: 'organization_member', organizationId: org.id });
   if (!roles) throw notMember(org, person);
   const known = await rolesOfOrganization(ctx.sql, org.id);
   checkRoles(ctx, { asked: [], had: roles, known, organizationId: org.id });
@@ -140,8 +148,7 @@ export async function updateMemberRoles(
   user: string,
   input: UpdateRoles,
 ): Promise<OrganizationMember> {
-  const [org, person] = await target(ctx, organization, user);
-  const place = authorize(ctx, 'assign', { type: 'assign_org_role', organizationId: org.id });
+  const { org, place, person } = await target(ctx, ['assign', 'assign_org_role'], organization, user);
   const had = person.organizations[org.id];
   if (!had) throw notMember(org, person);
   if (ctx.actor.kind === 'user' && ctx.actor.id === person.id) {

@@ -4,6 +4,7 @@ import { AppError } from '@platform/kit';
 import { formatApiVersion, PROVISIONER_API } from '@platform/wire/api-versions';
 import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
 import { type VerifiedDaemon, verifiedDaemon, verifiedToken } from '../../authz/proofs.ts';
 import type { Tx } from '../../db/connect.ts';
 import {
@@ -57,6 +58,9 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
     credential.kind === 'key'
       ? credential.organizationId
       : (await locateOrganization(ctx, join.organization)).organizationId;
+  // to a person who may not see it, it looks like one that does not exist
+  if (credential.kind === 'user' && !may(credential.actor, 'read', { type: 'organization', organizationId }))
+    throw notFound();
   const requested = requestedTags(list(join.query['tag']));
   const provisioners = list(join.query['provisioner']);
   if (provisioners.length === 0) throw invalid('provisioner', 'at least one is required');

@@ -1,6 +1,6 @@
 import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/contract';
 import { AppError, checkVersionName } from '@platform/kit';
-import { allow, authorize } from '../../authz/authorize.ts';
+import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';
 import { audit } from '../audit.ts';
@@ -9,7 +9,7 @@ import { readableFile } from '../file/files.ts';
 import { lookAtFile } from '../job/engines.ts';
 import { announcePending, postJob } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
-import { locateOrganization } from '../organization/find.ts';
+import { findInOrganization, locateOrganization } from '../organization/find.ts';
 import { randomText } from '../token.ts';
 import { beginInTurn } from '../turns.ts';
 import { toVersions } from './convert.ts';
@@ -31,12 +31,12 @@ export async function createVersion(
   const replaced = request.replaces ? await findReplaced(ctx, organizationId, request.replaces) : undefined;
   const input = { ...replaced?.request, ...request };
   const templateId = replaced ? replaced.version.template_id : input.template_id;
+  // without a template, the organization decides
+  const within = templateId ? undefined : await findInOrganization(ctx, 'create', { type: 'template' }, organization);
   const template = templateId ? await findTemplate(ctx, 'read', templateId) : undefined;
   if (template && template.organization_id !== organizationId)
     throw new AppError('not_found', 'Template does not exist.');
-  const place: VersionPlace = template
-    ? allow(ctx, 'update', template, templateObject(template))
-    : authorize(ctx, 'create', { type: 'template', organizationId });
+  const place: VersionPlace = template ? allow(ctx, 'update', template, templateObject(template)) : within!;
   const name = input.name || `version-${randomText(8).toLowerCase()}`;
   checkVersionName('name', name);
   const message = input.message ?? '';
