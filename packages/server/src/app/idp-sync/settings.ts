@@ -83,12 +83,27 @@ export async function getSyncSettings<K extends SyncKind>(
   return syncSettings(ctx.sql, ctx.config, kind, found.organization);
 }
 
+/**
+ * The longest filter, in characters, and the largest, in instructions. This process compiles it and applies it to each claim
+ * of each sign-in, and the administrators of an organization set it.
+ */
+const MAX_FILTER_LENGTH = 1_000;
+const MAX_FILTER_SIZE = 1_000;
+
+/** @throws Error that says why the server does not use this expression */
+function checkFilter(filter: string): void {
+  if (filter.length > MAX_FILTER_LENGTH) throw new Error(`it is longer than ${MAX_FILTER_LENGTH} characters`);
+  const { size } = compile(filter);
+  if (size > MAX_FILTER_SIZE)
+    throw new Error(`it has ${size} instructions, but may have ${MAX_FILTER_SIZE}: use fewer or smaller repetitions`);
+}
+
 function check(settings: Partial<GroupSyncSettings & OrganizationSyncSettings>, kind: SyncKind): void {
   const invalid = (field: string, detail: string) =>
     new AppError('invalid', 'Invalid sync settings.', { validations: [{ field, detail }] });
   if (settings.regex_filter) {
     try {
-      compile(settings.regex_filter);
+      checkFilter(settings.regex_filter);
     } catch (err) {
       throw invalid('regex_filter', errorText(err));
     }
