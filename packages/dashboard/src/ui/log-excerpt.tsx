@@ -60,7 +60,7 @@ export function LogExcerpt({
 }
 
 /** The place of an excerpt that is loading. Most have all lines, so that nothing below moves. */
-export function SkeletonExcerpt() {
+function SkeletonExcerpt() {
   return (
     <div className={BOX}>
       <span className="sr-only" role="status">

@@ -111,7 +111,8 @@ function SliderControl({ parameter, onChange }: ControlProps) {
         {...field}
         min={min}
         max={max}
-        value={value === '' ? min : Number(value)}
+        // a person may type anything in the field next to it
+        value={value === '' || Number.isNaN(Number(value)) ? min : Number(value)}
         disabled={isDisabled(parameter)}
         onChange={(event) => onChange(event.target.value)}
         className="min-w-0 flex-1"

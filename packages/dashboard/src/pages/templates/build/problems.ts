@@ -14,6 +14,7 @@ export interface Problem {
 const START = /^(Error|Warning): (.+)$/;
 /** `  on main.tf line 12, in resource "x" "y":`. A range of lines names its first one. */
 const PLACE = /^\s+on (.+?) line (\d+)(?:,|:|$)/;
+
 /**
  * Reads the problems from an import's log. Terraform prints `Error: <summary>`, then the place, the quoted source and
  * the explanation.
