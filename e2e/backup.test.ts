@@ -9,14 +9,13 @@ import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
 import { connect } from '@platform/server/db/connect';
 import { directoryHash } from '@platform/server/postgres/place';
-import { CHECKOUT, coder, PERSON, type ServerProcess, startCoderServer } from './harness.ts';
+import { CHECKOUT, coder, PERSON, type ServerProcess, startCoderServer, tokenOf } from './harness.ts';
 
 async function start(t: TestContext): Promise<ServerProcess> {
   const server = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '0' } });
   t.after(() => server.stop());
   assert.equal((await server.api('POST', '/users/first', PERSON)).status, 201);
-  const { body } = await server.api<{ session_token: string }>('POST', '/users/login', PERSON);
-  server.token = body.session_token;
+  server.token = await tokenOf(server, PERSON);
   return server;
 }
 

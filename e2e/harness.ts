@@ -375,11 +375,18 @@ function belongsTo(pid: number, dir: string): boolean {
 export async function firstUser(server: Connection): Promise<void> {
   const made = await server.api('POST', '/users/first', PERSON);
   assert.equal(made.status, 201, JSON.stringify(made.body));
-  const login = await server.api<{ session_token: string }>('POST', '/users/login', {
-    email: PERSON.email,
-    password: PERSON.password,
-  });
-  server.token = login.body.session_token;
+  server.token = await tokenOf(server, PERSON);
+}
+
+/** Signs a person in and returns the token of the session. */
+export async function tokenOf(
+  server: Connection,
+  { email, password }: { email: string; password: string },
+): Promise<string> {
+  // a sign-in rejects the other fields of an account
+  const login = await server.api<{ session_token: string }>('POST', '/users/login', { email, password });
+  assert.equal(login.status, 201, JSON.stringify(login.body));
+  return login.body.session_token;
 }
 
 export interface Job {

@@ -9,7 +9,7 @@ import { type TestContext, test } from 'node:test';
 import { connect } from '@platform/server/db/connect';
 import { migrations } from '@platform/server/db/migrations/index';
 import { directoryHash } from '@platform/server/postgres/place';
-import { buildEnds, eventually, PERSON, type ServerProcess, startCoderServer } from './harness.ts';
+import { buildEnds, eventually, PERSON, type ServerProcess, startCoderServer, tokenOf } from './harness.ts';
 
 // the server gives builds their own uids only as root
 const skip = process.getuid?.() === 0 ? false : 'needs root';
@@ -143,8 +143,7 @@ for (const path of RELEASES) {
     const agents = Object.fromEntries(NAMES.map((each) => [each, makeHome(t, homes[each]!, uid)]));
 
     await server.restart();
-    const { body } = await server.api<{ session_token: string }>('POST', '/users/login', PERSON);
-    server.token = body.session_token;
+    server.token = await tokenOf(server, PERSON);
 
     assert.equal(await build(server, 'dev', 'stop'), 'stopped');
     await eventually('its process has ended', () => !runs(agents['dev']!));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PERSON } from '../harness.ts';
+import { PERSON, tokenOf } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, type Viewer } from './browser.ts';
 import { useSite } from './site.ts';
 
@@ -78,8 +78,7 @@ test('signs in and returns to the page that needed it', needsBrowser, async () =
 
 test('shows the name and logo of the deployment to strangers', needsBrowser, async (t) => {
   const body = { application_name: 'Acme', logo_url: '/icon/docker.svg', announcement_banners: [] };
-  const { body: login } = await site.server.api<{ session_token: string }>('POST', '/users/login', PERSON);
-  const headers = { 'Coder-Session-Token': login.session_token, 'Content-Type': 'application/json' };
+  const headers = { 'Coder-Session-Token': await tokenOf(site.server, PERSON), 'Content-Type': 'application/json' };
   const put = await fetch(`${site.server.url}/api/v2/appearance`, {
     method: 'PUT',
     headers,

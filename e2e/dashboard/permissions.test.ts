@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { commandTemplate, eventually, makeTemplate, PERSON, type ServerProcess } from '../harness.ts';
+import { commandTemplate, eventually, makeTemplate, PERSON, type ServerProcess, tokenOf } from '../harness.ts';
 import { assertAccessible, follow, keepScreenshots, needsBrowser } from './browser.ts';
 import { useSite } from './site.ts';
 
@@ -28,8 +28,7 @@ async function addPerson(server: ServerProcess, username: string, name: string):
   const account = { username, name, email, password: PERSON.password, organization_ids: body.organization_ids };
   const made = await server.api('POST', '/users', account);
   assert.equal(made.status, 201, JSON.stringify(made.body));
-  const login = await server.api<{ session_token: string }>('POST', '/users/login', account);
-  return login.body.session_token;
+  return tokenOf(server, account);
 }
 
 const site = useSite(async (server) => {

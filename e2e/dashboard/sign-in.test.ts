@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { type Github, startGithub } from '@platform/testkit/github';
 import { CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
 import type { Browser } from 'playwright-core';
-import { PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { PERSON, type ServerProcess, startCoderServer, tokenOf } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 
 let idp: IdentityProvider;
@@ -35,8 +35,7 @@ before(async () => {
   ]);
   const made = await server.api('POST', '/users/first', PERSON);
   assert.equal(made.status, 201);
-  const login = await server.api<{ session_token: string }>('POST', '/users/login', PERSON);
-  server.token = login.body.session_token;
+  server.token = await tokenOf(server, PERSON);
 });
 after(async () => {
   await browser?.close();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeTemplate, PERSON } from '../harness.ts';
+import { makeTemplate, PERSON, tokenOf } from '../harness.ts';
 import { assertAccessible, follow, keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { useSite } from './site.ts';
 
@@ -32,8 +32,8 @@ test('a member reads a template, but cannot change it', { ...needsBrowser, timeo
   const member = { username: 'member', email: 'member@example.com', password: PERSON.password };
   const made = await site.server.api('POST', '/users', { ...member, organization_ids: [organizations[0]!.id] });
   assert.equal(made.status, 201, JSON.stringify(made.body));
-  const login = await site.server.api<{ session_token: string }>('POST', '/users/login', member);
-  const { page, context } = await openAs(site.browser, site.server, login.body.session_token);
+  const token = await tokenOf(site.server, member);
+  const { page, context } = await openAs(site.browser, site.server, token);
   try {
     await page.goto('/templates');
     await page.getByRole('link', { name: 'payments' }).first().click();
