@@ -47,12 +47,17 @@ const VALUES: Readonly<Record<string, string>> = {
   last_used_after: DATE,
   created_before: DATE,
   created_after: DATE,
+  service_account: 'false',
   last_seen_before: DATE,
   last_seen_after: DATE,
   deprecated: 'false',
   status: 'active',
   login_type: 'password',
 };
+const PEOPLE = [
+  ...['search', 'name', 'status', 'role', 'login_type', 'last_seen_before', 'last_seen_after'],
+  ...['created_before', 'created_after', 'github_com_user_id', 'service_account'],
+];
 const LISTS: Readonly<Record<string, readonly string[]>> = {
   '/workspaces': [
     ...['owner', 'name', 'template', 'status', 'has-agent', 'dormant', 'deleted', 'outdated', 'organization', 'id'],
@@ -67,10 +72,9 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
       'healthy',
     ],
   ],
-  '/users': [
-    ...['search', 'name', 'status', 'role', 'login_type', 'last_seen_before', 'last_seen_after'],
-    ...['created_before', 'created_after', 'github_com_user_id'],
-  ],
+  '/users': PEOPLE,
+  '/organizations/default/paginated-members': PEOPLE,
+  '/organizations/default/groups/Everyone/members': PEOPLE,
   '/templates': ['name', 'exact_name', 'organization', 'deprecated', 'has-ai-task'],
 };
 
