@@ -55,7 +55,23 @@ test('a template from scratch: an error is marked at its line, fixed and publish
   timeout: 120_000,
 }, async () => {
   await withPage(async (page) => {
-    await page.goto('/templates');
+    // the field of a search without results keeps the focus while its text is removed
+    await page.goto('/templates?filter=nothing-of-this-name');
+    await page.getByText('No template matches').waitFor();
+    const slow = Promise.withResolvers<void>();
+    await page.route('**/api/v2/templates*', async (route) => {
+      await slow.promise;
+      await route.continue();
+    });
+    const search = page.getByLabel('Search templates');
+    await search.press('Control+A');
+    await search.press('Delete');
+    await page.waitForURL((url) => url.search === '');
+    assert.ok(await search.evaluate('(field) => field === document.activeElement'));
+    slow.resolve();
+    await page.getByRole('link', { name: 'Payments', exact: true }).first().waitFor();
+    await page.unroute('**/api/v2/templates*');
+
     await button(page, 'New template').click();
     await page.getByRole('menuitem', { name: 'From scratch' }).click();
     await page.getByLabel('Name (required)').fill('my-first');

@@ -104,7 +104,8 @@ export default function TemplateList() {
         ),
     },
   ];
-  const none = templates.data?.length === 0 && filter === '';
+  // the result of the search before would hide the field while the person clears it
+  const none = templates.data?.length === 0 && filter === '' && !templates.isPlaceholderData;
   return (
     <Page
       title="Templates"
