@@ -354,7 +354,7 @@ function Item({
     <Command.Item
       value={value}
       onSelect={onSelect}
-      className="flex cursor-default items-center gap-2.5 rounded-md px-2 py-2 data-[selected=true]:bg-hover"
+      className="flex cursor-default items-center gap-2.5 rounded-md px-2 py-2 data-[selected=true]:bg-active"
     >
       {picture ?? (Icon && <Icon size={16} aria-hidden="true" className="shrink-0 text-muted" />)}
       <span className="min-w-0 flex-1 truncate">{children}</span>

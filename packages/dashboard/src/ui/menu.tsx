@@ -46,7 +46,7 @@ export function Menu({
 }
 
 const ITEM =
-  'flex cursor-default select-none items-center gap-2 rounded-sm px-2 py-1.5 outline-none data-[disabled]:opacity-50 data-[highlighted]:bg-hover';
+  'flex cursor-default select-none items-center gap-2 rounded-sm px-2 py-1.5 outline-none data-[disabled]:opacity-50 data-[highlighted]:bg-active';
 
 export function MenuItem({
   icon: Icon,

@@ -52,7 +52,7 @@ export function Select({
                 key={option.value}
                 value={option.value}
                 disabled={option.disabled ?? false}
-                className="flex cursor-default select-none items-start gap-2 rounded-sm px-2 py-1.5 outline-none data-[disabled]:opacity-50 data-[highlighted]:bg-hover"
+                className="flex cursor-default select-none items-start gap-2 rounded-sm px-2 py-1.5 outline-none data-[disabled]:opacity-50 data-[highlighted]:bg-active"
               >
                 <span className="mt-0.5 size-4 shrink-0">
                   <Radix.ItemIndicator>

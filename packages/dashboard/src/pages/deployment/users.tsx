@@ -80,7 +80,7 @@ export default function UsersPage() {
     { name: 'Roles', wideOnly: true, cell: (user) => <RoleBadges roles={user.roles} /> },
     {
       name: 'Status',
-      width: '7rem',
+      width: '6rem',
       cell: (user) => <Status tone={STATUS[user.status].tone}>{STATUS[user.status].name}</Status>,
     },
     {

@@ -34,9 +34,11 @@ export default function GroupsPage() {
               </span>
               {group.source === 'oidc' && <Badge>Synced</Badge>}
             </span>
-            <span className="block truncate text-muted text-sm">
-              {isEveryone(group) ? 'All members of the organization' : group.name}
-            </span>
+            {(isEveryone(group) || groupTitle(group) !== group.name) && (
+              <span className="block truncate text-muted text-sm">
+                {isEveryone(group) ? 'All members of the organization' : group.name}
+              </span>
+            )}
           </span>
         </span>
       ),

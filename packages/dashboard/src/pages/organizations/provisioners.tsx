@@ -41,7 +41,6 @@ export default function ProvisionersPage() {
   const columns: Column<ProvisionerDaemon>[] = [
     {
       name: 'Daemon',
-      width: 'minmax(0,2fr)',
       cell: (daemon) => (
         <span className="flex min-w-0 flex-col gap-1">
           <span className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
@@ -103,7 +102,9 @@ export default function ProvisionersPage() {
       area={organization.display_name || organization.name}
       description="Daemons that run Terraform for templates and workspaces. A daemon takes the jobs whose tags it has."
       actions={
-        may.createProvisionerKeys && (
+        // an empty list has the button itself
+        may.createProvisionerKeys &&
+        daemons.data?.length !== 0 && (
           <LinkButton to={paths.provisionerKeys(organization.name)} icon={Plus}>
             Add a daemon
           </LinkButton>

@@ -1,4 +1,4 @@
-import { EllipsisVertical, FilePlus2, Pencil, Trash2, Upload } from 'lucide-react';
+import { Ellipsis, FilePlus2, Pencil, Trash2, Upload } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { IconButton } from '../../../ui/button.tsx';
 import { ConfirmDialog } from '../../../ui/dialog.tsx';
@@ -98,7 +98,7 @@ export function FilePanel({
             <Menu
               trigger={
                 <IconButton
-                  icon={EllipsisVertical}
+                  icon={Ellipsis}
                   size="sm"
                   label={`Actions of ${node.path}`}
                   className="opacity-0 focus-visible:opacity-100 group-hover:opacity-100 aria-expanded:opacity-100"

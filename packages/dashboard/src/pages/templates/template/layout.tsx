@@ -1,7 +1,7 @@
 import type { Template } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
-import { Copy, EllipsisVertical, FilePen, Plus, Settings, Trash2 } from 'lucide-react';
+import { Copy, Ellipsis, FilePen, Plus, Settings, Trash2 } from 'lucide-react';
 import { Suspense, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { organizationsQuery } from '../../../api/me.ts';
@@ -125,7 +125,7 @@ function Header({ template, may }: { template: Template; may: { update: boolean;
           </LinkButton>
         )}
         {(may?.update || may?.delete) && (
-          <Menu trigger={<IconButton icon={EllipsisVertical} label="More actions" look="default" />}>
+          <Menu trigger={<IconButton icon={Ellipsis} label="More actions" look="default" />}>
             {may.update && (
               <>
                 <MenuItem icon={Settings} to={paths.templateSettings(template)}>

@@ -1,6 +1,6 @@
 import type { Template, TemplateVersion } from '@platform/contract';
 import { useQuery } from '@tanstack/react-query';
-import { Archive, ArchiveRestore, CircleCheck, EllipsisVertical, FileDiff, FilePen, History } from 'lucide-react';
+import { Archive, ArchiveRestore, CircleCheck, Ellipsis, FileDiff, FilePen, History } from 'lucide-react';
 import { useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { useChange } from '../../../api/query.ts';
@@ -137,7 +137,7 @@ export default function TemplateVersions() {
         const previous = before(version);
         if (!mayUpdate) return null;
         return (
-          <Menu trigger={<IconButton icon={EllipsisVertical} label={`Actions of ${version.name}`} size="sm" />}>
+          <Menu trigger={<IconButton icon={Ellipsis} label={`Actions of ${version.name}`} size="sm" />}>
             {!active && version.job.status === 'succeeded' && !version.archived && (
               <MenuItem icon={CircleCheck} onSelect={() => setPromoting(version)}>
                 Make active

@@ -312,16 +312,23 @@ function Groups({
   filter: string;
   children: (workspace: Workspace) => React.ReactNode;
 }) {
-  const templates = useQuery(templatesQuery).data ?? [];
-  const organizations = useQuery(organizationsQuery).data ?? [];
+  const templates = useQuery(templatesQuery);
+  const organizations = useQuery(organizationsQuery);
+  const { data, isError, error, refetch } = grouping === 'template' ? templates : organizations;
+  if (!data && isError)
+    return (
+      <div role="listitem">
+        <ErrorView error={error} retry={() => void refetch()} />
+      </div>
+    );
   const groups =
     grouping === 'template'
-      ? templates.map((template) => ({
+      ? (templates.data ?? []).map((template) => ({
           id: template.id,
           name: template.display_name || template.name,
           term: `${filterTerm('template', template.name)} ${filterTerm('organization', template.organization_name)}`,
         }))
-      : organizations.map((organization) => ({
+      : (organizations.data ?? []).map((organization) => ({
           id: organization.id,
           name: organization.display_name || organization.name,
           term: filterTerm('organization', organization.name),
@@ -342,7 +349,19 @@ function Group({
   filter: string;
   children: (workspace: Workspace) => React.ReactNode;
 }) {
-  const { data } = useQuery(workspacesQuery(filter, 0, GROUP_ROWS));
+  const { data, isError, error, refetch } = useQuery(workspacesQuery(filter, 0, GROUP_ROWS));
+  if (!data && isError)
+    return (
+      <div role="listitem" className="flex items-center gap-2 border-line border-b bg-sunken px-4 py-2">
+        <h2 className="font-medium text-sm">{name}</h2>
+        <span role="alert" className="min-w-0 flex-1 text-muted text-sm">
+          {errorLine(error)}
+        </span>
+        <Button size="sm" onClick={() => void refetch()}>
+          Try again
+        </Button>
+      </div>
+    );
   if (!data || data.count === 0) return null;
   return (
     <>
