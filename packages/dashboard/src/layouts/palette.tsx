@@ -281,14 +281,15 @@ function HereItems({
       'Open a terminal',
       () => open(paths.terminal(workspace, agent.name)),
     ],
-    ...(agent ? editorsOf(agent) : []).map(
-      (editor): Entry | false =>
-        agent !== undefined && [
-          CodeXml,
-          `Open in ${EDITOR_NAMES[editor]}`,
-          then(() => makeChange(() => openEditor({ editor, workspace, agent }))),
-        ],
-    ),
+    ...(agent
+      ? editorsOf(agent).map(
+          (editor): Entry => [
+            CodeXml,
+            `Open in ${EDITOR_NAMES[editor]}`,
+            then(() => makeChange(() => openEditor({ editor, workspace, agent }))),
+          ],
+        )
+      : []),
     agent?.display_apps.includes('ssh_helper') && [
       Copy,
       'Copy the SSH command',

@@ -84,9 +84,10 @@ function MenuValues({ of, chosen, onChoose }: ValuesProps) {
           </MenuLabel>
           <MenuItem
             onSelect={(event) => {
-              // the menu stays open for the values
+              // the menu stays open for the values, and has the focus once this entry leaves with the error
               event.preventDefault();
-              void refetch();
+              const menu = (event.currentTarget as HTMLElement).closest<HTMLElement>('[role="menu"]');
+              void refetch().then(() => menu?.focus());
             }}
           >
             Try again
@@ -112,9 +113,12 @@ function FoundValues({ of, chosen, onChoose, find }: ValuesProps & { find: strin
   const id = useId();
   const field = useRef<HTMLInputElement>(null);
   const [typed, setTyped] = useState('');
-  const { data, error, isError, refetch } = useValues(of, typed.trim().toLowerCase());
+  const wanted = typed.trim().toLowerCase();
+  const { data, error, isError, isPlaceholderData, refetch } = useValues(of, wanted);
   const any = chosen !== undefined && typed === '' ? [{ value: '' }] : [];
-  const options: readonly FilterValue[] = data ? [...data, ...any] : [];
+  // until the answer, only what matches of the one before: Enter must not choose another one
+  const found = isPlaceholderData ? data?.filter(({ value }) => value.toLowerCase().includes(wanted)) : data;
+  const options: readonly FilterValue[] = found ? [...found, ...any] : [];
   const { active, setActive, setOpen, fieldProps, onKey } = useOptionList(id, options.length, 0);
   const choose = ({ value }: FilterValue) => onChoose(value || undefined);
   const onKeyDown = (event: KeyboardEvent) => {
@@ -157,10 +161,10 @@ function FoundValues({ of, chosen, onChoose, find }: ValuesProps & { find: strin
             Try again
           </Button>
         </div>
-      ) : !data ? (
+      ) : options.length > 0 ? null : !data || isPlaceholderData ? (
         <SkeletonLines lines={3} />
       ) : (
-        options.length === 0 && <div className="px-2 py-3 text-muted text-sm">No {of.key} matches.</div>
+        <div className="px-2 py-3 text-muted text-sm">No {of.key} matches.</div>
       )}
       <OptionList
         id={id}

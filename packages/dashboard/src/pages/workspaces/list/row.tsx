@@ -200,7 +200,12 @@ function RowActions({
           />
         }
       >
-        {canConnect && <InNarrow>{connect}</InNarrow>}
+        {canConnect && (
+          <WhereNeeded always={actions.length === 0}>
+            {connect}
+            {actions.length > 0 && <MenuSeparator />}
+          </WhereNeeded>
+        )}
         {actions.map((action) => (
           <Fragment key={action}>
             {action === 'delete' && actions.length > 1 && <MenuSeparator />}
@@ -250,11 +255,6 @@ function MainAction({
   );
 }
 
-/** Entries of a menu that only a phone's window needs: a wider one has a button for them. */
-const InNarrow = ({ children }: { children: ReactNode }) =>
-  useNarrow() && (
-    <>
-      {children}
-      <MenuSeparator />
-    </>
-  );
+/** Entries that a phone's window needs: a wider one has a button for them. Otherwise a menu without others has them. */
+const WhereNeeded = ({ always, children }: { always: boolean; children: ReactNode }) =>
+  (useNarrow() || always) && children;
