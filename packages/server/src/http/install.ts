@@ -8,23 +8,13 @@ import { pipeline } from 'node:stream/promises';
 import { AppError } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context.ts';
+import { EXECUTABLES } from '../app/deployment/executables.ts';
 import { type FindBinary, HOW_TO_ADD } from './binaries.ts';
 
 declare global {
   /** The installer. Set by the single executable; a checkout reads its file. */
   var PLATFORM_INSTALL_SCRIPT: string | undefined;
 }
-
-/** Executables by upstream's names of system and architecture. */
-const SYSTEMS = [
-  ['linux', 'amd64'],
-  ['linux', 'arm64'],
-  ['linux', 'armv7'],
-  ['darwin', 'amd64'],
-  ['darwin', 'arm64'],
-  ['windows', 'amd64'],
-  ['windows', 'arm64'],
-] as const;
 
 /** The routes that upstream's ssh, ping, port-forward and desktop clients call before they connect to a workspace. */
 const CONNECTING = ['/api/v2/tailnet', '/api/v2/derp-map', '/api/v2/workspaceagents/:id/coordinate', '/derp'];
@@ -40,7 +30,7 @@ export function installRoutes(app: FastifyInstance, services: Services, find: Fi
   /** The available executables, by file name, with their checksums. */
   const executables = async (): Promise<{ name: string; size: number; sum: string }[]> => {
     const found = await Promise.all(
-      SYSTEMS.map(async ([os, arch]) => {
+      EXECUTABLES.map(async ([os, arch]) => {
         const path = await find(os, arch);
         if (!path) return [];
         const { size, mtimeMs } = statSync(path);

@@ -2,12 +2,13 @@ import type { ExternalAgentCredentials } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { externalAgents } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context.ts';
+import { EXECUTABLES } from '../deployment/executables.ts';
 import { findWorkspace } from '../workspace/find.ts';
 
 /**
  * The token of an agent that a person starts, and the command for it. The token acts as the agent, so only people who may
  * connect to the workspace get it.
- * @throws AppError `not_found` without such an agent in the latest build
+ * @throws AppError `not_found` without such an agent in the latest build, `precondition` if no executable is for it
  */
 export async function externalAgentCredentials(
   ctx: Ctx,
@@ -26,8 +27,20 @@ export async function externalAgentCredentials(
 
 type Machine = Awaited<ReturnType<typeof externalAgents>>[number];
 
-function commandOf(accessUrl: string, { operating_system: os, architecture, auth_token: token }: Machine): string {
+/** A build chooses both names. Only known ones enter a command that people copy into a shell. */
+function executableFor({ operating_system, architecture }: Machine): (typeof EXECUTABLES)[number] {
+  const found = EXECUTABLES.find(([os, arch]) => os === operating_system && arch === architecture);
+  if (found) return found;
+  const system = `${JSON.stringify(operating_system)} on ${JSON.stringify(architecture)}`;
+  throw new AppError('precondition', `The agent is for ${system}, and no executable exists for it.`, {
+    detail: `Set the agent's os and arch in the template to one of ${EXECUTABLES.map((one) => one.join(' and ')).join(', ')}.`,
+  });
+}
+
+function commandOf(accessUrl: string, agent: Machine): string {
+  const [os, architecture] = executableFor(agent);
   const program = `${accessUrl}/bin/coder-${os}-${architecture}`;
+  const { auth_token: token } = agent;
   if (os === 'windows') {
     const variables = `$env:CODER_AGENT_URL="${accessUrl}/"; $env:CODER_AGENT_TOKEN="${token}"`;
     return `${variables}; iwr -useb "${program}.exe" -OutFile coder.exe; .\\coder.exe agent`;
