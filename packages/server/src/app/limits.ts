@@ -1,12 +1,39 @@
-/** How much of a table one person or organization may fill. Each limit is an option. docs/decisions/0019 lists all. */
+/**
+ * How much of a table one person or organization may fill. A limit that operators would change is an option.
+ * docs/decisions/0019 lists all.
+ */
 import { AppError } from '@platform/kit';
 import type { Tx } from '../db/connect.ts';
-import { countKeys, countPendingJobs, countProvisionerKeys, countWorkspaces, lockLimit } from '../db/queries/limits.ts';
+import { countUnusedUploads } from '../db/queries/files.ts';
+import {
+  countCustomRoles,
+  countGroups,
+  countKeys,
+  countOrganizations,
+  countOtherPortShares,
+  countPendingJobs,
+  countProvisionerKeys,
+  countTemplates,
+  countVersions,
+  countVersionsWithoutTemplate,
+  countWorkspaces,
+  lockLimit,
+} from '../db/queries/limits.ts';
 import { together } from '../db/together.ts';
 import type { Ctx } from './context.ts';
 
 /** Keys without a name and sessions, for each token that a person may have. Editors make a key for each connection. */
 const KEYS_FOR_TOKEN = 5;
+
+const MAX_ORGANIZATIONS = 1_000;
+const MAX_CUSTOM_ROLES_PER_ORGANIZATION = 200;
+const MAX_PORT_SHARES_PER_WORKSPACE = 100;
+/** Versions without a template that a person pushes in this many days. They stay, as those of a template do. */
+const MAX_VERSIONS_WITHOUT_TEMPLATE = 1_000;
+const DAYS_OF_VERSIONS = 30;
+/** Uploads of a person that no template version uses. The purge deletes them after a day. */
+const MAX_UNUSED_UPLOADS = 200;
+const MAX_UNUSED_BYTES = 1024 ** 3;
 
 interface Limited {
   count(): Promise<number>;
@@ -14,7 +41,8 @@ interface Limited {
   /** The subject of the message. */
   whose: string;
   next: string;
-  flag: string;
+  /** Of the option that sets the limit. Undefined: it is fixed. */
+  flag?: string;
 }
 
 /**
@@ -31,7 +59,7 @@ async function requireRoom(
   const [, has] = await together([lockLimit(tx, what, holderId), count()]);
   if (has < max) return;
   throw new AppError('conflict', `${whose} already has ${has} ${what}. ${next}`, {
-    detail: `At most ${max} are allowed. An administrator sets the limit with ${flag}.`,
+    detail: `At most ${max} are allowed.${flag === undefined ? '' : ` An administrator sets the limit with ${flag}.`}`,
   });
 }
 
@@ -66,6 +94,99 @@ export const requireWorkspaceRoom = ({ config }: Ctx, tx: Tx, owner: { id: strin
     next: 'Delete one and try again.',
     flag: '--max-workspaces-per-user',
   });
+
+/** Checks the room for a group in an organization. */
+export const requireGroupRoom = ({ config }: Ctx, tx: Tx, organizationId: string): Promise<void> =>
+  requireRoom(tx, config.maxGroupsPerOrganization, organizationId, {
+    ...GROUPS,
+    count: () => countGroups(tx, organizationId),
+    next: 'Delete one and try again.',
+  });
+
+const GROUPS = { what: 'groups', whose: 'This organization', flag: '--max-groups-per-organization' };
+
+/** How many groups an organization may still get. A concurrent transaction waits for this one. */
+export async function roomForGroups({ config }: Ctx, tx: Tx, organizationId: string): Promise<number> {
+  if (config.maxGroupsPerOrganization <= 0) return Number.POSITIVE_INFINITY;
+  const [, has] = await together([lockLimit(tx, GROUPS.what, organizationId), countGroups(tx, organizationId)]);
+  return Math.max(0, config.maxGroupsPerOrganization - has);
+}
+
+export const requireTemplateRoom = ({ config }: Ctx, tx: Tx, organizationId: string): Promise<void> =>
+  requireRoom(tx, config.maxTemplatesPerOrganization, organizationId, {
+    count: () => countTemplates(tx, organizationId),
+    what: 'templates',
+    whose: 'This organization',
+    next: 'Delete one and try again.',
+    flag: '--max-templates-per-organization',
+  });
+
+/** Checks the room for a version of a template, or for a person's version without a template. */
+export const requireVersionRoom = (
+  { config, clock }: Ctx,
+  tx: Tx,
+  { templateId, creatorId }: { templateId: string | undefined; creatorId: string },
+): Promise<void> =>
+  templateId === undefined
+    ? requireRoom(tx, MAX_VERSIONS_WITHOUT_TEMPLATE, creatorId, {
+        count: () =>
+          countVersionsWithoutTemplate(tx, creatorId, new Date(clock.now().getTime() - DAYS_OF_VERSIONS * DAY_MS)),
+        what: `template versions without a template in the last ${DAYS_OF_VERSIONS} days`,
+        whose: 'Your account',
+        next: 'Push to a template instead.',
+      })
+    : requireRoom(tx, config.maxVersionsPerTemplate, templateId, {
+        count: () => countVersions(tx, templateId),
+        what: 'versions',
+        whose: 'This template',
+        next: 'Create another template.',
+        flag: '--max-versions-per-template',
+      });
+
+const DAY_MS = 86_400_000;
+
+export const requireRoleRoom = (tx: Tx, organizationId: string): Promise<void> =>
+  requireRoom(tx, MAX_CUSTOM_ROLES_PER_ORGANIZATION, organizationId, {
+    count: () => countCustomRoles(tx, organizationId),
+    what: 'custom roles',
+    whose: 'This organization',
+    next: 'Delete one and try again.',
+  });
+
+export const requireOrganizationRoom = (tx: Tx): Promise<void> =>
+  requireRoom(tx, MAX_ORGANIZATIONS, 'deployment', {
+    count: () => countOrganizations(tx),
+    what: 'organizations',
+    whose: 'This deployment',
+    next: 'Delete one and try again.',
+  });
+
+/** Checks the room for a shared port of a workspace, which may be shared already. */
+export const requirePortShareRoom = (
+  tx: Tx,
+  workspaceId: string,
+  port: { agent_name: string; port: number },
+): Promise<void> =>
+  requireRoom(tx, MAX_PORT_SHARES_PER_WORKSPACE, workspaceId, {
+    count: () => countOtherPortShares(tx, workspaceId, port),
+    what: 'shared ports',
+    whose: 'This workspace',
+    next: 'Stop sharing one and try again.',
+  });
+
+/**
+ * Checks the room for a new upload of a person, in bytes and in number. Only uploads that nothing uses count.
+ * @throws AppError `conflict`
+ */
+export async function requireUploadRoom(tx: Tx, ownerId: string, bytes: number): Promise<void> {
+  const [, has] = await together([lockLimit(tx, 'uploads', ownerId), countUnusedUploads(tx, ownerId)]);
+  if (has.count < MAX_UNUSED_UPLOADS && has.bytes + bytes <= MAX_UNUSED_BYTES) return;
+  throw new AppError('conflict', 'You have too many uploads that no template version uses. Try again tomorrow.', {
+    detail:
+      `At most ${MAX_UNUSED_UPLOADS} uploads and ${MAX_UNUSED_BYTES} bytes are kept, and you have ${has.count} and ` +
+      `${has.bytes}. The server deletes uploads that nothing uses after a day.`,
+  });
+}
 
 /**
  * How many jobs below the limit the count becomes exact. Fewer transactions of one person run at a time, so that they

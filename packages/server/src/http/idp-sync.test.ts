@@ -27,6 +27,7 @@ before(async () => {
       CODER_OIDC_USER_ROLE_FIELD: 'roles',
       CODER_OIDC_USER_ROLE_MAPPING: '{"boss":["owner"],"reader":"auditor"}',
       CODER_OIDC_USER_ROLE_DEFAULT: 'template-admin',
+      CODER_MAX_GROUPS_PER_ORGANIZATION: '100',
     },
   });
   second = (await server.api<Organization>('POST', '/organizations', { body: { name: 'second' } })).body;
@@ -199,4 +200,57 @@ test('rejects a mapping to a role above the giver’s before any claim is set', 
   const added = { add: [{ given: 'planter', gets: 'organization-admin' }] };
   assert.equal((await server.api('PATCH', `${at}/mapping`, { ...as, body: added })).status, 403);
   assert.deepEqual((await server.api<RoleSyncSettings>('GET', at)).body.mapping, {});
+});
+
+test('many changes of a mapping cannot make it larger than one request may', async () => {
+  const at = `/organizations/${second.id}/settings/idpsync/groups`;
+  const add = async (given: (n: number) => string, gets: () => string, count: number) =>
+    (
+      await server.api('PATCH', `${at}/mapping`, {
+        body: { add: Array.from({ length: count }, (_, n) => ({ given: given(n), gets: gets() })) },
+      })
+    ).status;
+  const stored = async () => (await server.api<GroupSyncSettings>('GET', at)).body.mapping;
+  await server.api('PATCH', at, { body: { field: '', mapping: {} } });
+  const group = crypto.randomUUID();
+  assert.equal(await add(String, () => group, 10_000), 200);
+  assert.equal(
+    await add(
+      () => 'one more',
+      () => group,
+      1,
+    ),
+    400,
+  );
+  assert.equal(Object.keys(await stored()).length, 10_000);
+  await server.api('PATCH', at, { body: { field: '', mapping: {} } });
+  assert.equal(
+    await add(
+      () => 'all',
+      () => crypto.randomUUID(),
+      1_000,
+    ),
+    200,
+  );
+  assert.equal(
+    await add(
+      () => 'all',
+      () => crypto.randomUUID(),
+      1,
+    ),
+    400,
+  );
+  await server.api('PATCH', at, { body: { field: '', mapping: {} } });
+});
+
+test('a sign-in leaves out groups beyond the limit of its organization', async () => {
+  const { sql } = server.services;
+  await sql`INSERT INTO groups (organization_id, name, display_name, avatar_url, quota_allowance, source)
+    SELECT ${main.id}, 'filler' || n, '', '', 0, 'user' FROM generate_series(1, 99 - (
+      SELECT count(*) FROM groups WHERE organization_id = ${main.id} AND id <> organization_id)) n`;
+  const { user } = await signIn('crowd', { groups: ['ops', 'eng-one', 'eng-two', 'eng-three'] });
+  assert.equal((await groupsOf(user)).filter((name) => name.startsWith('eng-')).length, 1);
+  const again = await signIn('crowd', { groups: ['ops', 'eng-one', 'eng-two', 'eng-three'] });
+  assert.deepEqual(await groupsOf(again.user), await groupsOf(user));
+  await sql`DELETE FROM groups WHERE name LIKE 'filler%'`;
 });

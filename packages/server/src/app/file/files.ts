@@ -2,9 +2,10 @@ import type { UploadResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import { type FileRow, fileById, fileData, insertFile, templatesOfFile } from '../../db/queries/files.ts';
+import { type FileRow, fileByHash, fileById, fileData, insertFile, templatesOfFile } from '../../db/queries/files.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid } from '../ids.ts';
+import { requireUploadRoom } from '../limits.ts';
 import { templateObject } from '../template/find.ts';
 import { unpackUpload } from './archive.ts';
 
@@ -38,7 +39,10 @@ export async function uploadFile(
             bytes: data.length,
           },
         );
-  const { id, created } = await insertFile(ctx.sql, owner, { hash, mimetype: TAR, data: tar });
+  const { id, created } = await ctx.sql.begin(async (tx) => {
+    if (!(await fileByHash(tx, hash, actorId))) await requireUploadRoom(tx, actorId, tar.length);
+    return insertFile(tx, owner, { hash, mimetype: TAR, data: tar });
+  });
   return { response: { hash: id }, created };
 }
 

@@ -13,6 +13,7 @@ import {
 } from '../../db/queries/groups.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { requireGroupRoom } from '../limits.ts';
 import { findInOrganization } from '../organization/find.ts';
 import { findGroup, isEveryone } from './find.ts';
 import { toGroups } from './read.ts';
@@ -51,6 +52,7 @@ export async function createGroup(ctx: Ctx, organization: string, input: CreateG
   checkFields(input);
   try {
     return await ctx.sql.begin(async (tx) => {
+      await requireGroupRoom(ctx, tx, place.organizationId);
       const id = await insertGroup(tx, place, {
         name: input.name,
         display_name: input.display_name ?? '',

@@ -98,6 +98,10 @@ function checkFilter(filter: string): void {
     throw new Error(`it has ${size} instructions, but may have ${MAX_FILTER_SIZE}: use fewer or smaller repetitions`);
 }
 
+/** The sizes of a mapping, as in the contract. */
+const MAX_CLAIMS = 10_000;
+const MAX_FOR_CLAIM = 1_000;
+
 function check(settings: Partial<GroupSyncSettings & OrganizationSyncSettings>, kind: SyncKind): void {
   const invalid = (field: string, detail: string) =>
     new AppError('invalid', 'Invalid sync settings.', { validations: [{ field, detail }] });
@@ -108,6 +112,10 @@ function check(settings: Partial<GroupSyncSettings & OrganizationSyncSettings>, 
       throw invalid('regex_filter', errorText(err));
     }
   }
+  // one request has a bound. Many add up
+  const mapping = Object.entries(settings.mapping ?? {});
+  if (mapping.length > MAX_CLAIMS || mapping.some(([, gets]) => gets.length > MAX_FOR_CLAIM))
+    throw invalid('mapping', `has more than ${MAX_CLAIMS} values of the claim, or ${MAX_FOR_CLAIM} ${kind}s for one`);
   if (kind === 'role') return;
   const ids = Object.values(settings.mapping ?? {}).flat();
   const wrong = ids.find((id) => !isUuid(id));

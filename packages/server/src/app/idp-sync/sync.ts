@@ -16,6 +16,7 @@ import { anotherOwner, lockUsers, setSiteRoles, userById } from '../../db/querie
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { groupObject, isEveryone } from '../group/find.ts';
+import { roomForGroups } from '../limits.ts';
 import { rolesOfOrganization } from '../organization/roles.ts';
 import { claimTexts } from '../sign-in/claims.ts';
 import type { Claims } from '../sign-in/provider.ts';
@@ -123,10 +124,17 @@ async function syncGroups(system: Ctx, tx: Tx, userId: string, claims: Claims, c
       const fresh = names.filter(
         (name) => !known.has(name.toLowerCase()) && isGroupName(name) && !/^everyone$/i.test(name),
       );
-      for (const name of [...new Map(fresh.map((each) => [each.toLowerCase(), each])).values()].slice(
-        0,
-        MOST_NEW_GROUPS,
-      )) {
+      const missing = [...new Map(fresh.map((each) => [each.toLowerCase(), each])).values()];
+      const room = missing.length === 0 ? 0 : await roomForGroups(system, tx, organization.id);
+      const creatable = missing.slice(0, Math.min(MOST_NEW_GROUPS, room));
+      if (creatable.length < missing.length) {
+        system.log.warn('a sign-in creates fewer groups than its claims name: the limit of groups is reached', {
+          organization: organization.name,
+          named: missing.length,
+          created: creatable.length,
+        });
+      }
+      for (const name of creatable) {
         const place = authorize(system, 'create', { type: 'group', organizationId: organization.id });
         const fields = { name, display_name: '', avatar_url: '', quota_allowance: 0, source: 'oidc' as const };
         groups.push((await groupById(tx, await insertGroup(tx, place, fields)))!);

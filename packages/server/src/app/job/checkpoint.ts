@@ -56,7 +56,10 @@ export async function deliverState(
     const rejected = build.is_latest ? await offerState(tx, build, report.state, 'delivery') : undefined;
     if (build.is_latest && !rejected) return { outcome: 'kept' };
     const reason = rejected ? rejectionReason(rejected) : 'a newer build had begun';
-    await insertOrphanState(tx, build, state, reason);
+    if (!(await insertOrphanState(tx, build, state, reason))) {
+      services.log.warn('ignored the state of a lost job: its build has too many orphan states', { job_id: own.jobId });
+      return { outcome: 'refused', ...(rejected ? { rejected } : {}) };
+    }
     return { outcome: 'orphaned', ...(rejected ? { rejected } : {}) };
   });
   // after the commit, because a transaction can run again

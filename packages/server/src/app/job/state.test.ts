@@ -202,6 +202,17 @@ test('the late state of a lost job never replaces a stored one of another lineag
   await failJob(server.services, own, failed(own, EMPTY));
 });
 
+test('a build keeps a number of orphan states', async () => {
+  await make('many-orphans');
+  const own = await takeJob(server);
+  await checkpoint(server.services, own, { state: state(5, ['a']), inFlight: [] });
+  const deliver = (n: number) => deliverState(server.services, own, { state: state(1, ['b'], `line ${n}`) });
+  const outcomes = await Promise.all(Array.from({ length: 12 }, (_, n) => deliver(n)));
+  assert.deepEqual(outcomes.sort(), [...Array(10).fill('orphaned'), 'refused', 'refused']);
+  assert.equal((await orphans(own)).length, 10);
+  await failJob(server.services, own, failed(own, EMPTY));
+});
+
 test('only an explicit push replaces a state by an unrelated one. It is audited, and earlier states stay retrievable', async () => {
   const workspace = await make('pushes');
   const first = await takeJob(server);

@@ -24,6 +24,7 @@ import {
 } from '../../db/queries/custom-roles.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { requireRoleRoom } from '../limits.ts';
 import { assignableRole, IMPLIED, permissionsOf } from '../user/roles.ts';
 import { findInOrganization } from './find.ts';
 
@@ -115,6 +116,7 @@ export async function createRole(ctx: Ctx, organization: string, input: CustomRo
   try {
     return await ctx.sql.begin(async (tx) => {
       const { name, display_name = '' } = input;
+      await requireRoleRoom(tx, place.organizationId);
       const row = await insertCustomRole(tx, place, { name, display_name, permissions });
       await audit(ctx, tx, { ...entry(row, 'create'), after: row });
       return toAnswer(row);

@@ -15,6 +15,7 @@ import {
 import { deleteProvisionerKeysOf } from '../../db/queries/provisioner-keys.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { requireOrganizationRoom } from '../limits.ts';
 import { findOrganization } from './find.ts';
 import { toOrganization } from './read.ts';
 
@@ -62,6 +63,7 @@ export async function createOrganization(ctx: Ctx, input: CreateOrganizationRequ
   checkFields(input);
   try {
     return await ctx.sql.begin(async (tx) => {
+      await requireOrganizationRoom(tx);
       const row = await insertOrganization(tx, allowed, {
         name: input.name,
         display_name: input.display_name || input.name,

@@ -4,6 +4,7 @@ import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertTemplate, templateById } from '../../db/queries/templates.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { requireTemplateRoom } from '../limits.ts';
 import { findInOrganization } from '../organization/find.ts';
 import { toTemplates } from './convert.ts';
 import { findTemplate, findVersion } from './find.ts';
@@ -39,6 +40,7 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
   const autostart = input.autostart_requirement?.days_of_week;
   try {
     await ctx.sql.begin(async (tx) => {
+      await requireTemplateRoom(ctx, tx, organizationId);
       await insertTemplate(tx, place, version, {
         id,
         name: input.name,

@@ -9,6 +9,7 @@ import { readableFile } from '../file/files.ts';
 import { lookAtFile } from '../job/engines.ts';
 import { announcePending, postJob } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
+import { requireVersionRoom } from '../limits.ts';
 import { findInOrganization, locateOrganization } from '../organization/find.ts';
 import { randomText } from '../token.ts';
 import { beginInTurn } from '../turns.ts';
@@ -54,6 +55,7 @@ export async function createVersion(
   try {
     const post = async (tx: Tx) => {
       if (replaced) await retireReplaced(ctx, tx, replaced.version);
+      await requireVersionRoom(ctx, tx, { templateId: template?.id, creatorId: actorId });
       const job = await postJob(ctx, tx, place, {
         id: jobId,
         initiator_id: actorId,

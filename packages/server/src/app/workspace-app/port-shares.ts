@@ -16,6 +16,7 @@ import {
 } from '../../db/queries/port-shares.ts';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
+import { requirePortShareRoom } from '../limits.ts';
 import { findWorkspace, workspaceObject } from '../workspace/find.ts';
 import { narrower } from './share-level.ts';
 
@@ -48,6 +49,7 @@ export async function sharePort(
   if (!(await hasAgentNamed(ctx.sql, workspace.id, agent_name)))
     throw invalid('agent_name', `The workspace has no agent ${JSON.stringify(agent_name)}.`);
   return ctx.sql.begin(async (tx) => {
+    await requirePortShareRoom(tx, workspace.id, { agent_name, port });
     const row = await upsertPortShare(tx, workspace, { agent_name, port, share_level, protocol });
     await note(ctx, tx, workspace, { port, agent_name, share_level });
     return row;

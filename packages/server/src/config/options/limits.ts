@@ -81,4 +81,32 @@ export const limitOptions = {
     description: 'The provisioner keys that an organization may have. 0 or less: no limit.',
     group: 'Limits',
   },
+  maxGroupsPerOrganization: {
+    type: 'int',
+    flag: 'max-groups-per-organization',
+    env: 'CODER_MAX_GROUPS_PER_ORGANIZATION',
+    yaml: 'limits.groupsPerOrganization',
+    default: '2000',
+    description:
+      'The groups that an organization may have. A sign-in that would create more leaves them out. 0 or less: no limit.',
+    group: 'Limits',
+  },
+  maxTemplatesPerOrganization: {
+    type: 'int',
+    flag: 'max-templates-per-organization',
+    env: 'CODER_MAX_TEMPLATES_PER_ORGANIZATION',
+    yaml: 'limits.templatesPerOrganization',
+    default: '1000',
+    description: 'The templates that an organization may have. 0 or less: no limit.',
+    group: 'Limits',
+  },
+  maxVersionsPerTemplate: {
+    type: 'int',
+    flag: 'max-versions-per-template',
+    env: 'CODER_MAX_VERSIONS_PER_TEMPLATE',
+    yaml: 'limits.versionsPerTemplate',
+    default: '20000',
+    description: 'The versions that a template may have, archived ones included. 0 or less: no limit.',
+    group: 'Limits',
+  },
 } as const satisfies Record<string, OptionRow>;

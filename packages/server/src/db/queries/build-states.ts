@@ -113,11 +113,24 @@ export async function lockDeliveredBuild(
   return build;
 }
 
-/** Keeps a state that did not become the build's, with a warning on the build and an entry in the audit log. */
-export async function insertOrphanState(tx: Tx, build: OwnedBuild, state: BuildState, reason: string): Promise<void> {
+/** States of one build that did not become its own. A daemon has one or two. The first ones stay. */
+const MAX_ORPHAN_STATES = 10;
+
+/**
+ * Keeps a state that did not become the build's, with a warning on the build and an entry in the audit log. False: the
+ * build has too many. The caller's transaction has locked the build or its job.
+ */
+export async function insertOrphanState(
+  tx: Tx,
+  build: OwnedBuild,
+  state: BuildState,
+  reason: string,
+): Promise<boolean> {
   const { build_id: id } = build;
-  await tx`INSERT INTO orphan_states (workspace_build_id, state, serial, lineage, reason)
-    VALUES (${id}, ${state.bytes}, ${state.serial}, ${state.lineage}, ${reason})`;
+  const stored = await tx`INSERT INTO orphan_states (workspace_build_id, state, serial, lineage, reason)
+    SELECT ${id}::uuid, ${state.bytes}::bytea, ${state.serial}::bigint, ${state.lineage}::text, ${reason}::text
+    WHERE (SELECT count(*) FROM orphan_states WHERE workspace_build_id = ${id}) < ${MAX_ORPHAN_STATES}`;
+  if (stored.count === 0) return false;
   await setBuildWarning(
     tx,
     build,
@@ -127,6 +140,7 @@ export async function insertOrphanState(tx: Tx, build: OwnedBuild, state: BuildS
     SELECT j.organization_id, 'workspace_build', b.id, 'write', 409,
       ${tx.json({ orphan_state: reason, serial: state.serial, lineage: state.lineage })}
     FROM workspace_builds b JOIN provisioner_jobs j ON j.id = b.job_id WHERE b.id = ${id}`;
+  return true;
 }
 
 export async function setBuildWarning(tx: Tx, build: OwnedBuild, warning: string): Promise<void> {

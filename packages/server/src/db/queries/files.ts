@@ -189,6 +189,20 @@ async function insertPieces(tx: Tx, { hash, mimetype, data, created_by }: OwnedF
   return made?.id;
 }
 
+/** That nothing uses a file `f`. */
+const UNUSED = (db: Db) => db`NOT EXISTS (SELECT FROM provisioner_jobs j WHERE j.file_id = f.id)
+      AND NOT EXISTS (SELECT FROM template_version_terraform_values v WHERE v.module_files_id = f.id)
+      AND NOT EXISTS (SELECT FROM template_version_packages p WHERE p.file_id = f.id)
+      AND NOT EXISTS (SELECT FROM template_version_package_parts p WHERE p.file_id = f.id)`;
+
+/** The uploads of a person that no job and no template version references, and their size. */
+export async function countUnusedUploads(tx: Tx, ownerId: string): Promise<{ count: number; bytes: number }> {
+  const [row] = await tx<{ count: number; bytes: number }[]>`SELECT count(*)::integer AS count,
+      coalesce(sum(octet_length(f.data)), 0)::float8 AS bytes
+    FROM files f WHERE f.created_by = ${ownerId} AND ${UNUSED(tx)}`;
+  return row!;
+}
+
 /**
  * Deletes at most this many files that no job and no template version references and that nobody uploaded for so long.
  * Says how many it deleted. A file that a transaction begins to reference meanwhile stays.
@@ -200,10 +214,7 @@ export async function deleteUnreferencedFiles(
 ): Promise<number> {
   const { count } = await db`DELETE FROM files WHERE id = ANY(ARRAY(SELECT f.id FROM files f
     WHERE f.created_at < now() - ${hours} * interval '1 hour'
-      AND NOT EXISTS (SELECT FROM provisioner_jobs j WHERE j.file_id = f.id)
-      AND NOT EXISTS (SELECT FROM template_version_terraform_values v WHERE v.module_files_id = f.id)
-      AND NOT EXISTS (SELECT FROM template_version_packages p WHERE p.file_id = f.id)
-      AND NOT EXISTS (SELECT FROM template_version_package_parts p WHERE p.file_id = f.id)
+      AND ${UNUSED(db)}
     ORDER BY f.created_at LIMIT ${most} FOR UPDATE OF f SKIP LOCKED))`;
   return count;
 }
