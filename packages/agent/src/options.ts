@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
 import { AppError, type Logger, parseDuration } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { AGENT_SOCKET_PATH } from '@platform/wire/agent-socket-path';
 import { Startup_Subsystem } from '@platform/wire/proto/agent';
 import type { DialOptions } from '@platform/wire/websocket';
@@ -89,7 +90,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
     .map((name) => name.trim())
     .filter((name) => name !== '')
     .map((name) => {
-      const known = SUBSYSTEMS[name];
+      const known = ownValue(SUBSYSTEMS, name);
       if (known === undefined) throw new AppError('invalid', `Unknown subsystem "${name}" in CODER_AGENT_SUBSYSTEM.`);
       return known;
     });

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { AppError, errorText, type Logger } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import type { ResumableSessions, SessionHolder } from '@platform/wire/resume/sessions';
 import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@platform/wire/tunnel';
 import type { YamuxStream } from '@platform/wire/yamux';
@@ -20,7 +21,7 @@ const RECORDED: Readonly<Record<string, 'ssh' | 'port'>> = { ssh: 'ssh', tcp: 'p
 
 /** Reports the end of a tunnel, or of its session, which may outlive several connections. */
 function reportEnd(stream: Duplex, request: TunnelRequest, activity: TunnelContext['activity']): void {
-  const kind = RECORDED[request.service];
+  const kind = ownValue(RECORDED, request.service);
   const connection = connectionOf(request);
   if (!kind || !connection) return;
   stream.once('close', () => activity.tunnelEnded(kind, connection, stream.errored ? errorText(stream.errored) : ''));

@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import type { Expr, TemplatePart } from './ast.ts';
 import type { Scanner } from './scanner.ts';
 
@@ -17,7 +18,7 @@ const ESCAPES: Record<string, string> = { n: '\n', r: '\r', t: '\t', '"': '"', '
 /** Reads one backslash escape of a quoted template. The scanner stands after the backslash. */
 export function readEscape(scanner: Scanner): string {
   const c = scanner.char;
-  const simple = ESCAPES[c];
+  const simple = ownValue(ESCAPES, c);
   if (simple !== undefined) {
     scanner.pos++;
     return simple;

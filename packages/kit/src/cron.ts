@@ -1,5 +1,6 @@
 import { parseDuration } from './duration.ts';
 import { AppError } from './errors.ts';
+import { ownValue } from './own-value.ts';
 import { isTimeZone, timeZoneId } from './time-zone.ts';
 
 /**
@@ -149,7 +150,8 @@ function parseScript(text: string, expression: string, zone: string | undefined)
   if (text.startsWith('@')) {
     const every = /^@every (.*)$/.exec(text);
     if (every && GO_DURATION.test(every[1]!)) return { everyMs: Math.max(1_000, parseDuration(every[1]!)) };
-    if (!every && Object.hasOwn(DESCRIPTORS, text)) return parseFields(DESCRIPTORS[text]!.split(' '), zone);
+    const fields = every ? undefined : ownValue(DESCRIPTORS, text);
+    if (fields !== undefined) return parseFields(fields.split(' '), zone);
     throw invalid(`"${text}" is neither a descriptor like @daily nor @every with a duration like 1h30m`);
   }
   const given = wordsOf(text);

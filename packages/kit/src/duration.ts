@@ -1,4 +1,5 @@
 import { AppError } from './errors.ts';
+import { ownValue } from './own-value.ts';
 
 const UNIT_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7 };
 
@@ -14,7 +15,7 @@ export function parseDuration(text: string): number {
     const part = /^(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)/.exec(rest);
     if (!part)
       throw new AppError('invalid', `Invalid duration ${JSON.stringify(text)}: use a form like 1h30m, 90s or 500ms.`);
-    total += Number(part[1]) * UNIT_MS[part[2]!]!;
+    total += Number(part[1]) * ownValue(UNIT_MS, part[2]!)!;
     rest = rest.slice(part[0].length);
   }
   if (body === '') throw new AppError('invalid', 'Invalid duration "": use a form like 1h30m, 90s or 500ms.');

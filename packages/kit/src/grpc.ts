@@ -3,6 +3,7 @@ import { createServer, type Http2Session, type ServerHttp2Stream } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { AppError, errorText } from './errors.ts';
 import type { Logger } from './log.ts';
+import { ownValue } from './own-value.ts';
 
 export interface Call {
   /** Identifies the client connection. */
@@ -49,7 +50,7 @@ const UNIT_MS: Record<string, number> = { H: 3.6e6, M: 6e4, S: 1e3, m: 1, u: 1e-
 /** Parses a grpc-timeout header such as `30S` into milliseconds. Undefined if it is absent or invalid. */
 export function grpcTimeout(header: string | string[] | undefined): number | undefined {
   const match = typeof header === 'string' ? /^(\d{1,8})([HMSmun])$/.exec(header) : null;
-  return match ? Math.min(Number(match[1]) * UNIT_MS[match[2]!]!, 2 ** 31 - 1) : undefined;
+  return match ? Math.min(Number(match[1]) * ownValue(UNIT_MS, match[2]!)!, 2 ** 31 - 1) : undefined;
 }
 
 /** An error that the client receives with this status. Other errors are `internal`. */

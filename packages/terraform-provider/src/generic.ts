@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import type { Diagnostics, Path } from './diagnostics.ts';
 import { type Block, nested } from './schema.ts';
 import { canonical, isObj, isUnknown, type Obj, UNKNOWN, type Value } from './value.ts';
@@ -91,7 +92,7 @@ export function publishedForms(block: Block, value: Obj, inner = false): Obj {
   for (const [name, { type, computed, required }] of Object.entries(block.attributes)) {
     const given = value[name] ?? null;
     if (Array.isArray(type) && type[0] === 'map' && isObj(given)) out[name] = mapEntries(given);
-    else if (inner && given === null && !computed && !required) out[name] = EMPTY[String(type)] ?? null;
+    else if (inner && given === null && !computed && !required) out[name] = ownValue(EMPTY, String(type)) ?? null;
   }
   for (const [name, { block: below }] of nested(block))
     if (Array.isArray(value[name])) out[name] = mapBlocks(value[name], (b) => publishedForms(below, b, true));

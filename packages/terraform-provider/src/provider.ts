@@ -7,6 +7,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import type { Logger } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { Provider } from '@platform/wire/proto/tfplugin5';
 import { Diagnostics } from './diagnostics.ts';
 import {
@@ -57,12 +58,12 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
   });
 
   const resource = (name: string): ResourceType => {
-    const found = resources[name];
+    const found = ownValue(resources, name);
     if (!found) throw new Error(`unknown resource type ${name}`);
     return found;
   };
   const dataSource = (name: string): DataSource => {
-    const found = dataSources[name];
+    const found = ownValue(dataSources, name);
     if (!found) throw new Error(`unknown data source ${name}`);
     return found;
   };

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { ownValue } from '@platform/kit/own-value';
 import {
   CreateSubAgentRequest_App_OpenIn,
   CreateSubAgentRequest_App_SharingLevel,
@@ -79,6 +80,7 @@ function toApp(app: Values): SubAgentApp {
   const flag = (name: string) => (typeof app[name] === 'boolean' ? { [name]: app[name] } : {});
   const { openIn, share, order, healthCheck } = app;
   const check = values(healthCheck);
+  const level = typeof share === 'string' ? ownValue(SHARING, share) : undefined;
   const whole = (given: unknown) => (Number.isInteger(given) ? (given as number) : 0);
   return {
     slug: String(app['slug'] ?? ''),
@@ -92,7 +94,7 @@ function toApp(app: Values): SubAgentApp {
     ...flag('subdomain'),
     ...(Number.isInteger(order) ? { order: order as number } : {}),
     ...(openIn === 'tab' ? { openIn: CreateSubAgentRequest_App_OpenIn.TAB } : {}),
-    ...(typeof share === 'string' && Object.hasOwn(SHARING, share) ? { share: SHARING[share]! } : {}),
+    ...(level === undefined ? {} : { share: level }),
     ...(typeof check['url'] === 'string'
       ? { healthcheck: { url: check['url'], interval: whole(check['interval']), threshold: whole(check['threshold']) } }
       : {}),

@@ -1,5 +1,6 @@
 import { realpath } from 'node:fs/promises';
 import { AppError, backoff, errorText, type GroupChild, type Logger, spawnGroup, systemClock } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { LineSplitter } from '../logs.ts';
 import { type AgentClient, uuidText } from '../wire-types.ts';
 import { execArgs, type Project, readConfiguration } from './command.ts';
@@ -74,7 +75,7 @@ export async function startSubAgent(
   }
   const prepare = `mkdir -p ${FOLDER} && chmod 0755 ${FOLDER} && uname -m`;
   const machine = (await execAsRoot(containerId, ['/bin/sh', '-c', prepare], around, signal)).trim();
-  if (ARCHITECTURES[machine] !== process.arch) {
+  if (ownValue(ARCHITECTURES, machine) !== process.arch) {
     const message = `The container's architecture is ${JSON.stringify(machine)}, the agent's is "${process.arch}". They must be the same.`;
     throw new AppError('unavailable', message);
   }

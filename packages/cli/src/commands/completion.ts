@@ -3,6 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { ensureDirectorySync } from '@platform/kit';
 import { AppError } from '@platform/kit/errors';
 import { homeFolder } from '@platform/kit/home';
+import { ownValue } from '@platform/kit/own-value';
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
 
@@ -54,7 +55,7 @@ const flags = {
 
 export default command({ flags }, async (ctx, { flags: given }) => {
   const shell = given.shell || basename(ctx.env['SHELL'] ?? '').replace(/^pwsh$/, 'powershell');
-  const script = SCRIPTS[shell];
+  const script = ownValue(SCRIPTS, shell);
   if (script === undefined)
     throw new AppError('invalid', 'Unknown shell. Set --shell to bash, zsh, fish or powershell.');
   if (given.print) {
@@ -67,7 +68,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     zsh: join(home, '.coder-completion.zsh'),
     bash: join(home, '.local/share/bash-completion/completions/coder'),
   };
-  const path = target[shell];
+  const path = ownValue(target, shell);
   if (path === undefined)
     throw new AppError(
       'invalid',

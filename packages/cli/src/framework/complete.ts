@@ -1,4 +1,5 @@
 import type { Client } from '@platform/client';
+import { ownValue } from '@platform/kit/own-value';
 import type { Definition, FlagDefs } from './definition.ts';
 import { flagsBetweenNames, globalFlags } from './globals.ts';
 import { flagOf, parseArguments, takesValue } from './parse.ts';
@@ -46,7 +47,7 @@ export async function completions(
   const flags = { ...flagsBetweenNames, ...offered };
   const { before, current, flag } = lineOf(flags, rest, words.at(-1) ?? '');
   const namesOf = async (name: string): Promise<readonly string[]> => {
-    const names = NAMES[name] ?? NAMES[name.replace(/s$/, '')];
+    const names = ownValue(NAMES, name) ?? ownValue(NAMES, name.replace(/s$/, ''));
     return names ? names(await client()) : [];
   };
   const starting = (all: readonly string[], prefix = '') =>

@@ -1,6 +1,7 @@
 import { cronError, nextRun, parseCron } from '@platform/kit/cron';
 import { parseDuration } from '@platform/kit/duration';
 import { AppError } from '@platform/kit/errors';
+import { ownValue } from '@platform/kit/own-value';
 import { zoneNamed } from '@platform/kit/time-zone';
 
 const DAYS: Record<string, number> = { sun: 0, mon: 1, tue: 2, wed: 3, thu: 4, fri: 5, sat: 6 };
@@ -42,7 +43,7 @@ function parseTime(text: string): { hour: number; minute: number } {
 function parseDays(text: string): string {
   if (text === '*') return text;
   const day = (name: string) => {
-    const value = /^[0-6]$/.test(name) ? Number(name) : DAYS[name.slice(0, 3).toLowerCase()];
+    const value = /^[0-6]$/.test(name) ? Number(name) : ownValue(DAYS, name.slice(0, 3).toLowerCase());
     if (value === undefined) {
       throw new AppError(
         'invalid',

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { cpus, freemem, totalmem } from 'node:os';
+import { ownValue } from '@platform/kit/own-value';
 
 export interface Usage {
   used: number;
@@ -89,7 +90,7 @@ function sizeText(size: number): string {
 /** `0.5/2 cores (25%)`, `1.2/3.9 GiB (31%)`. */
 export function usageText({ used, total, unit }: Usage, prefix = 'Gi'): string {
   const number = (value: number) =>
-    unit === 'B' ? sizeText(value / UNITS[prefix]!) : String(Number(value.toFixed(2)));
+    unit === 'B' ? sizeText(value / ownValue(UNITS, prefix)!) : String(Number(value.toFixed(2)));
   const label = unit === 'B' ? `${prefix}B` : 'cores';
   if (total === undefined) return `${number(used)} ${label}`;
   return `${number(used)}/${number(total)} ${label} (${total > 0 ? Math.round((used / total) * 100) : 0}%)`;

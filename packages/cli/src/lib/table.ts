@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { plainStyle, type Style } from '../framework/style.ts';
 import { oneLine } from '../framework/terminal-text.ts';
 import { ago } from './format.ts';
@@ -120,7 +121,7 @@ function shrink(columns: readonly { width: number; least: number }[], most: numb
 
 function styled(cell: string, column: TableColumn, style: Style): string {
   if (!column.status) return cell;
-  const color = COLORS[/^\w*/.exec(cell)![0].toLowerCase()];
+  const color = ownValue(COLORS, /^\w*/.exec(cell)![0].toLowerCase());
   return color ? style(color, cell) : cell;
 }
 

@@ -3,6 +3,7 @@ import { constants } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { widenSshWindow } from '@platform/client/pipes';
 import { AppError } from '@platform/kit/errors';
+import { ownValue } from '@platform/kit/own-value';
 import { Client, type ClientChannel, type ConnectConfig, type ExecOptions } from 'ssh2';
 import type { Context } from '../framework/context.ts';
 import type { Io } from '../framework/io.ts';
@@ -204,7 +205,7 @@ function exitOf(client: Client, channel: ClientChannel, stream: Duplex): Promise
   return new Promise((resolve, reject) => {
     let code: number | undefined;
     channel.once('exit', (status: number | null, signal?: string) => {
-      code = status ?? 128 + (SIGNALS[`SIG${(signal ?? '').replace(/^SIG/, '')}`] ?? 0);
+      code = status ?? 128 + (ownValue(SIGNALS, `SIG${(signal ?? '').replace(/^SIG/, '')}`) ?? 0);
     });
     const over = () => (code === undefined ? reject(lossOf(stream)) : resolve(code));
     client.once('error', () => reject(lossOf(stream)));

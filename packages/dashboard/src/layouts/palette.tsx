@@ -1,4 +1,5 @@
 import type { Workspace } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useLocation } from '@tanstack/react-router';
 import { Command } from 'cmdk';
@@ -194,7 +195,7 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
                     {PAGE_SHORTCUTS.filter(({ needs }) => !needs || may[needs]).map((page) => (
                       <Item
                         key={page.to}
-                        icon={PAGE_ICONS[page.keys] ?? FileText}
+                        icon={ownValue(PAGE_ICONS, page.keys) ?? FileText}
                         value={`page ${page.name}`}
                         hint={page.keys}
                         onSelect={() => open(page.to)}

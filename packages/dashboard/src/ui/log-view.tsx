@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { ArrowDownToLine, ChevronDown, ChevronUp, Download } from 'lucide-react';
 import { memo, useDeferredValue, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
@@ -235,7 +236,7 @@ const Line = memo(function Line({
       className={cx(
         'flex h-5 items-center whitespace-pre pr-4',
         current ? 'bg-warn-soft' : 'hover:bg-hover',
-        LEVELS[line.level],
+        ownValue(LEVELS, line.level),
       )}
     >
       <time

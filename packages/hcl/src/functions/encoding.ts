@@ -1,4 +1,5 @@
 import { constants, createHash, privateDecrypt } from 'node:crypto';
+import { ownValue } from '@platform/kit/own-value';
 import { count, EvaluationError, fromJson, jsonText, list, object, toText, type Value } from '../values.ts';
 import type { Fn, Meter } from './types.ts';
 
@@ -128,7 +129,7 @@ const NAMESPACES: Record<string, string> = {
 };
 
 function uuidV5(namespace: string, name: string): string {
-  const digits = NAMESPACES[namespace] ?? namespace.replaceAll('-', '').toLowerCase();
+  const digits = ownValue(NAMESPACES, namespace) ?? namespace.replaceAll('-', '').toLowerCase();
   if (!/^[0-9a-f]{32}$/.test(digits))
     throw new EvaluationError(`The namespace ${JSON.stringify(namespace)} is not a UUID.`);
   const hashed = createHash('sha1').update(Buffer.from(digits, 'hex')).update(name).digest().subarray(0, 16);

@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { EvaluationError, toText } from '../values.ts';
 import type { Fn } from './types.ts';
 
@@ -153,7 +154,7 @@ function duration(text: string): bigint {
     const match = /^(?:(\d{1,18})(?:\.(\d{0,18}))?|\.(\d{1,18}))(ns|us|µs|μs|ms|s|m|h)/.exec(rest);
     if (!match) throw wrong();
     const fraction = match[2] ?? match[3] ?? '';
-    const unit = UNITS[match[4]!]!;
+    const unit = ownValue(UNITS, match[4]!)!;
     total += BigInt(match[1] ?? 0) * unit + (BigInt(fraction || 0) * unit) / 10n ** BigInt(fraction.length);
     rest = rest.slice(match[0].length);
   }

@@ -1,4 +1,5 @@
 // What the external metrics API of Kubernetes answers: https://github.com/kubernetes/metrics. Only the shapes are Kubernetes'.
+import { ownValue } from '@platform/kit/own-value';
 import type { Provisioner } from '../crd/provisioner.ts';
 import { kubeTime } from '../kube/types.ts';
 import { currentDemand, type Demand, daemonsNeeded } from '../provisioner/demand.ts';
@@ -46,7 +47,7 @@ export async function valuesOf(world: World, metric: string, namespace: string, 
   );
   const items = await Promise.all(
     selected.map(async (provisioner) => {
-      const value = METRICS[metric]!(await currentDemand(world, provisioner));
+      const value = ownValue(METRICS, metric)!(await currentDemand(world, provisioner));
       return {
         metricName: metric,
         metricLabels: labelsOf(provisioner),

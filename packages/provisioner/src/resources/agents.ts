@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
 import { mergedVariable } from '@platform/kit/environment-merge';
+import { ownValue } from '@platform/kit/own-value';
 import {
   type Agent,
   AgentSchema,
@@ -258,7 +259,7 @@ function toApp(child: Instance, slugs: Set<string>) {
           },
         }
       : {}),
-    sharingLevel: SHARING[str(v['share'])] ?? AppSharingLevel.OWNER,
+    sharingLevel: ownValue(SHARING, str(v['share'])) ?? AppSharingLevel.OWNER,
     external: bool(v['external']),
     order: BigInt(int(v['order'])),
     hidden: bool(v['hidden']),
@@ -269,7 +270,7 @@ function toApp(child: Instance, slugs: Set<string>) {
 
 /** Gives an agent with instance identity the id of its cloud machine, if the template does not set one. */
 export function adoptInstanceId(found: FoundAgent, resource: Instance): void {
-  const attribute = INSTANCE_IDS[resource.type];
+  const attribute = ownValue(INSTANCE_IDS, resource.type);
   if (!attribute || !found.byInstance || found.agent.auth.value) return;
   found.agent.auth = { case: 'instanceId', value: str(resource.values[attribute]) };
 }

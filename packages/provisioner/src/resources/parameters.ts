@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import {
   type ExternalAuthProviderResource,
   ExternalAuthProviderResourceSchema,
@@ -87,7 +88,7 @@ function toParameter(name: string, v: Values): RichParameter {
     required: !bool(v['optional']),
     order: int(v['order']),
     ephemeral: bool(v['ephemeral']),
-    formType: FORM_TYPES[str(v['form_type'])] ?? ParameterFormType.DEFAULT,
+    formType: ownValue(FORM_TYPES, str(v['form_type'])) ?? ParameterFormType.DEFAULT,
   });
 }
 

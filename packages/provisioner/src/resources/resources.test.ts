@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { AppSharingLevel, ParameterFormType } from '@platform/wire/proto/provisioner';
 import { Graph } from './graph.ts';
 import { type Instance, labelOf, readPlan, readState, stateHeader } from './model.ts';
 import { describe, replacements } from './resources.ts';
@@ -280,6 +281,21 @@ test('names what is left out because its agent_id is that of no agent', () => {
     warnings.some((text) => /coder_app\.lost is left out/.test(text)),
     warnings.join('\n'),
   );
+});
+
+test('ignores names that every object has as sharing levels, form types and types of machines', () => {
+  const child = { agent_id: '1', slug: 'app', share: 'constructor' };
+  const instances = [
+    managed('coder_agent.a', { id: '1', auth: 'aws-instance-identity' }),
+    managed('toString.vm', { id: 'i-1' }),
+    managed('coder_app.app', child),
+    data('coder_parameter', 'p', { name: 'p', type: 'string', form_type: '__proto__' }),
+  ];
+  const found = describe({ instances }, graph('toString.vm > coder_agent.a', 'coder_app.app > coder_agent.a'), nothing);
+  const [agent] = found.resources.flatMap(({ agents }) => agents);
+  assert.equal(agent!.apps[0]!.sharingLevel, AppSharingLevel.OWNER);
+  assert.deepEqual(agent!.auth, { case: 'instanceId', value: '' });
+  assert.equal(found.parameters[0]!.formType, ParameterFormType.DEFAULT);
 });
 
 test('variables of one name join without an empty part', () => {

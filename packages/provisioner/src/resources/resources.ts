@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import {
   type AITask,
   AITaskSchema,
@@ -96,7 +97,7 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
         type: instance.type,
         agents: own.map(({ agent }) => agent),
         modulePath: instance.module,
-        instanceType: str(instance.values[INSTANCE_TYPES[instance.type] ?? '']),
+        instanceType: str(instance.values[ownValue(INSTANCE_TYPES, instance.type) ?? '']),
         ...(meta ? metadataFields(meta) : {}),
       }),
     );

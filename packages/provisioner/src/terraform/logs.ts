@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { LogLevel } from '@platform/wire/proto/provisioner';
 import { type LogRecord, readRecords } from '../runner/tail.ts';
 
@@ -74,19 +75,19 @@ export function convertRecord(record: Omit<LogRecord, 'next'>): LogLine[] {
   const line = parseTerraformLine(text);
   if (kind === 'e') {
     if (!line) return text.trim() === '' ? [] : [{ level: LogLevel.ERROR, output: text, at }];
-    const level = LEVELS[line['@level'] ?? ''] ?? LogLevel.INFO;
+    const level = ownValue(LEVELS, line['@level'] ?? '') ?? LogLevel.INFO;
     if (level === LogLevel.TRACE) return [];
     return [{ level: level === LogLevel.INFO ? LogLevel.DEBUG : level, output: line['@message'] ?? '', at }];
   }
   if (!line) return text.trim() === '' ? [] : [{ level: LogLevel.INFO, output: text, at }];
   const stamp = Date.parse(line['@timestamp'] ?? '');
   const when = Number.isNaN(stamp) ? at : stamp;
-  const known = LEVELS[line['@level'] ?? ''];
+  const known = ownValue(LEVELS, line['@level'] ?? '');
   const out: LogLine[] = [{ level: known ?? LogLevel.INFO, output: line['@message'] ?? '', at: when }];
   if (known === undefined)
     out.push({ level: LogLevel.WARN, output: `unknown log level ${JSON.stringify(line['@level'] ?? '')}`, at: when });
   if (line.diagnostic) {
-    const level = LEVELS[line.diagnostic.severity ?? ''] ?? LogLevel.ERROR;
+    const level = ownValue(LEVELS, line.diagnostic.severity ?? '') ?? LogLevel.ERROR;
     for (const output of diagnosticLines(line.diagnostic)) out.push({ level, output, at: when });
   }
   return out;

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { ownValue } from '@platform/kit/own-value';
 import { type Timing, TimingSchema, TimingState } from '@platform/wire/proto/provisioner';
 import type { TerraformLine } from './logs.ts';
 
@@ -27,7 +28,7 @@ export class Progress {
 
   /** Processes one line. Its time is its own timestamp, else `at` (Unix milliseconds). */
   take(line: TerraformLine, stage: TimingStage, at: number): void {
-    const span = SPANS[line.type ?? ''];
+    const span = ownValue(SPANS, line.type ?? '');
     const addr = line.hook?.resource?.addr;
     if (!span || !line.hook || !addr) return;
     const [category, state] = span;

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { AppError, errorText, isAppError, type Logger } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import {
   DISK_FULL,
   isPgError,
@@ -25,7 +26,7 @@ const REFUSED_VALUES: Readonly<Record<string, string>> = {
  */
 export function describeUnexpected(err: unknown, log: Logger, context: Record<string, unknown> = {}): AppError {
   if (isAppError(err)) return err;
-  const refused = isPgError(err) ? REFUSED_VALUES[err.code] : undefined;
+  const refused = isPgError(err) ? ownValue(REFUSED_VALUES, err.code) : undefined;
   if (refused !== undefined) {
     log.warn('the database rejected a value that the server should have rejected', { ...context, err });
     return new AppError('invalid', refused, { cause: err });

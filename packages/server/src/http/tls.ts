@@ -10,6 +10,7 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { AppError, errorText, type Logger } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import type { PresentedCertificate } from '../app/deployment/security.ts';
 import type { Config } from '../config/options.ts';
 import { LISTENER } from './listener.ts';
@@ -61,7 +62,7 @@ export function createTlsServer(server: Server, config: TlsConfig, log: Logger):
   const clients = clientRules(config);
   const shared: SecureContextOptions = {
     ciphers: cipherList(config),
-    minVersion: VERSIONS[config.tlsMinVersion]!,
+    minVersion: ownValue(VERSIONS, config.tlsMinVersion)!,
     ...(clients.ca ? { ca: clients.ca } : {}),
   };
   const load = ([certFile, keyFile]: FilePair): Pair => {

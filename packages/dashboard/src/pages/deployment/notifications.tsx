@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Send } from 'lucide-react';
 import { call } from '../../api/client.ts';
@@ -100,7 +101,7 @@ export default function DeploymentNotificationsPage() {
                   >
                     <div className="min-w-52 flex-1">
                       <div className="font-medium">{template.name}</div>
-                      <div className="text-muted text-sm">{TEMPLATE_NOTES[template.id]}</div>
+                      <div className="text-muted text-sm">{ownValue(TEMPLATE_NOTES, template.id)}</div>
                       <MissingMethod method={methods.missing(template.method)} />
                     </div>
                     <div className="w-full sm:w-56">

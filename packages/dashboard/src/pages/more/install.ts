@@ -1,3 +1,5 @@
+import { ownValue } from '@platform/kit/own-value';
+
 /** An executable that the server offers. */
 export interface Executable {
   file: string;
@@ -14,7 +16,7 @@ export function readSums(text: string): Executable[] {
     const found = /^([0-9a-f]{64}) [ *](coder-([a-z]+)-([a-z0-9]+)(?:\.exe)?)$/.exec(line.trim());
     if (!found) return [];
     const [, sum, file, system, architecture] = found as unknown as [string, string, string, string, string];
-    return [{ file, system: SYSTEMS[system] ?? system, architecture, sum }];
+    return [{ file, system: ownValue(SYSTEMS, system) ?? system, architecture, sum }];
   });
 }
 

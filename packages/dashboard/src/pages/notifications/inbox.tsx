@@ -1,4 +1,5 @@
 import type { InboxNotification } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { Bell, CheckCheck, FileBox, type LucideIcon, Settings, SquareStack, UserRound } from 'lucide-react';
 import { call } from '../../api/client.ts';
@@ -117,7 +118,7 @@ function Item({
   onToggle: () => void;
 }) {
   const { title, content, actions, created_at, read_at, icon } = notification;
-  const Icon = ICONS[icon] ?? Bell;
+  const Icon = ownValue(ICONS, icon) ?? Bell;
   const unread = read_at === null;
   return (
     <li className="flex gap-3 border-line border-b px-4 py-3 last:border-b-0">

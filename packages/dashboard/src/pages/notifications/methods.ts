@@ -1,10 +1,11 @@
+import { ownValue } from '@platform/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { apiQuery } from '../../api/query.ts';
 
 const METHODS: Readonly<Record<string, string>> = { smtp: 'Email', webhook: 'Webhook', inbox: 'Inbox only' };
 
 /** The name of a method. */
-export const methodName = (method: string): string => METHODS[method] ?? method;
+export const methodName = (method: string): string => ownValue(METHODS, method) ?? method;
 
 /** How this server sends notifications. */
 export function useMethods() {

@@ -1,4 +1,5 @@
 import type { ProvisionerDaemon, ProvisionerDaemonJob } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Plus, Server } from 'lucide-react';
 import { buildInfoQuery } from '../../api/me.ts';
@@ -61,7 +62,7 @@ export default function ProvisionersPage() {
       name: 'State',
       width: '7.5rem',
       cell: (daemon) => {
-        const { tone, name } = STATUS[daemon.status ?? 'offline']!;
+        const { tone, name } = ownValue(STATUS, daemon.status ?? 'offline')!;
         return (
           <span className="flex flex-col">
             <Status tone={tone}>{name}</Status>

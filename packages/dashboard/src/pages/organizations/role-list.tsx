@@ -1,4 +1,5 @@
 import type { AssignableRoles } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Plus, ShieldCheck } from 'lucide-react';
 import { useOrganizationPermissions } from '../../api/permissions.ts';
@@ -29,7 +30,7 @@ export default function RolesPage() {
           <span className="block truncate font-medium">
             <RowLink to={paths.role(organization.name, role.name)}>{role.display_name || role.name}</RowLink>
           </span>
-          <span className="block text-muted text-sm">{ROLE_HELP[role.name] ?? role.name}</span>
+          <span className="block text-muted text-sm">{ownValue(ROLE_HELP, role.name) ?? role.name}</span>
         </span>
       ),
     },

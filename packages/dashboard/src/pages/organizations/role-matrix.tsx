@@ -1,4 +1,5 @@
 import { PERMISSIONS, type PermissionResource } from '@platform/contract/permissions';
+import { ownValue } from '@platform/kit/own-value';
 import { Checkbox } from '../../ui/checkbox.tsx';
 import { type Grant, grantOf } from './role-grants.ts';
 
@@ -30,7 +31,7 @@ const ACTIONS: Readonly<Record<string, string>> = {
 };
 
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1).replaceAll('_', ' ');
-const actionName = (action: string) => ACTIONS[action] ?? capital(action);
+const actionName = (action: string) => ownValue(ACTIONS, action) ?? capital(action);
 
 /** Chooses what a role grants: a row for each type of resource, with its actions. */
 export function RoleMatrix({

@@ -1,4 +1,5 @@
 import type { AssignableRoles, SlimRole } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import { type UseQueryResult, useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { errorText } from '../../api/errors.ts';
@@ -66,7 +67,7 @@ export function RolesDialog({
                 <Checkbox
                   key={role.name}
                   label={role.display_name || role.name}
-                  help={ROLE_HELP[role.name]}
+                  help={ownValue(ROLE_HELP, role.name)}
                   disabled={!role.assignable}
                   checked={chosen.has(role.name)}
                   onChange={(checked) =>

@@ -1,4 +1,5 @@
 import type { NotificationTemplate } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';
@@ -63,7 +64,7 @@ export default function NotificationSettingsPage() {
                         >
                           <div className="min-w-0 flex-1">
                             <div className="font-medium">{template.name}</div>
-                            <div className="text-muted text-sm">{TEMPLATE_NOTES[template.id]}</div>
+                            <div className="text-muted text-sm">{ownValue(TEMPLATE_NOTES, template.id)}</div>
                             <MissingMethod method={methods.missing(template.method)} />
                           </div>
                           <Switch

@@ -1,4 +1,5 @@
 import type { WorkspaceAgent } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import type { Db } from '../../db/connect.ts';
 import {
   type AgentRow,
@@ -60,7 +61,7 @@ export async function endOfAgent(db: Db, agentId: string): Promise<string | unde
 }
 
 function scriptWords({ name, stage, status, exitCode }: NonNullable<Evidence['script']>): string {
-  const what = `${STAGES[stage] ?? stage} script ${JSON.stringify(name)}`;
+  const what = `${ownValue(STAGES, stage) ?? stage} script ${JSON.stringify(name)}`;
   return status === 'timed_out' ? `${what} did not end in time` : `${what} ended with status ${exitCode}`;
 }
 

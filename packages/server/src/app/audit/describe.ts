@@ -1,3 +1,5 @@
+import { ownValue } from '@platform/kit/own-value';
+
 /** What people read for an action, after the name of the person. */
 const DONE: Readonly<Record<string, string>> = {
   create: 'created',
@@ -39,11 +41,11 @@ const OF_SESSIONS = new Set(['login', 'logout', 'register']);
 export function describeAction(entry: { resource_type: string; action: string; status_code: number }): string {
   const { resource_type: type, action, status_code: status } = entry;
   const failed = status >= 400;
-  const done = failed ? `unsuccessfully attempted to ${action}` : (DONE[action] ?? action);
+  const done = failed ? `unsuccessfully attempted to ${action}` : (ownValue(DONE, action) ?? action);
   if (action === 'request_password_reset') return `${done} for {target}`;
   const start = `{user} ${done}`;
   if (type === 'api_key' && OF_SESSIONS.has(action)) return start;
-  const name = NAMES[type] ?? type.replaceAll('_', ' ');
+  const name = ownValue(NAMES, type) ?? type.replaceAll('_', ' ');
   if (WITHOUT_TARGET.has(type)) return `${start} the ${name}`;
   return `${start} ${name}${type === 'convert_login' ? ' to' : ''} {target}`;
 }

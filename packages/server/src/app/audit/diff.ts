@@ -1,4 +1,5 @@
 import type { AuditDiff } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 import { TRACKED } from './tracked.ts';
 
 /** The longest text of a value, in characters. A longer one is cut: the log shows changes, it does not store files. */
@@ -36,7 +37,7 @@ const isNothing = (value: unknown) =>
 export function auditDiff(resourceType: string, before: object | undefined, after: object | undefined): AuditDiff {
   const diff: AuditDiff = {};
   if (!before && !after) return diff;
-  for (const [name, tracking] of Object.entries(TRACKED[resourceType] ?? {})) {
+  for (const [name, tracking] of Object.entries(ownValue(TRACKED, resourceType) ?? {})) {
     const valueIn = (row: object | undefined) => {
       if (!row) return null;
       const given = row as Readonly<Record<string, unknown>>;

@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { audit } from '../audit.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
@@ -67,7 +68,7 @@ export async function auditRefusedWrite(
     resourceType: writtenType(path) ?? 'user',
     resourceId: names.findLast((name) => isUuid(name)) ?? NIL_UUID,
     target: names.at(-1) ?? '',
-    action: ACTIONS[method] ?? 'write',
+    action: ownValue(ACTIONS, method) ?? 'write',
     status: 403,
     fields: { route },
     ...(organizationId ? { organizationId } : {}),

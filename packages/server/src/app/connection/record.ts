@@ -1,4 +1,5 @@
 import { errorText } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { systemTask } from '../../authz/proofs.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { endConnection, insertTunnel, insertWebConnection } from '../../db/queries/connections.ts';
@@ -32,7 +33,7 @@ export function recordTunnel(
   agent: AgentIdentity,
   { service, port, resume }: { service: string; port?: unknown; resume?: unknown },
 ): RecordedTunnel | undefined {
-  const type = TYPES[service];
+  const type = ownValue(TYPES, service);
   const { actor, sql, log } = ctx;
   if (!type || resume === 'attach' || actor.kind !== 'user') return undefined;
   const id = crypto.randomUUID();

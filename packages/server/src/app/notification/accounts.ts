@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import type { Db } from '../../db/connect.ts';
 import { peopleWithRoles } from '../../db/queries/notifications.ts';
 import type { Ctx } from '../context.ts';
@@ -34,7 +35,7 @@ export async function notifyAccount(
   what: 'created' | 'deleted' | 'suspended' | 'activated',
   user: { id: string; username: string },
 ): Promise<void> {
-  const [forAdmins, forPerson] = ABOUT[what]!;
+  const [forAdmins, forPerson] = ownValue(ABOUT, what)!;
   const labels = { username: user.username, initiator: initiatorOf(ctx) };
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const admins = (await peopleWithRoles(db, ['owner', 'user-admin'])).filter((id) => id !== actorId && id !== user.id);

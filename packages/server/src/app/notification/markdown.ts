@@ -13,7 +13,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 };
-export const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (mark) => ENTITIES[mark]!);
+export const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (mark) => ownValue(ENTITIES, mark)!);
 
 const INLINE =
   /\\([\\`*_{}[\]<>()#+\-.!|~])|\*\*((?:\\.|[^*\\])+)\*\*|`([^`]+)`|\[((?:\\.|[^\]\\])+)\]\((https?:\/\/[^\s()<>"]+)\)/g;
@@ -66,6 +66,8 @@ export function markdownToHtml(markdown: string): string {
     })
     .join('\n');
 }
+
+import { ownValue } from '@platform/kit/own-value';
 
 export function markdownToText(markdown: string): string {
   return blocksOf(markdown)

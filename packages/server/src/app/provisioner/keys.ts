@@ -7,6 +7,7 @@ import type {
   ProvisionerKeyDaemons,
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { notFound } from '../../authz/not-found.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
@@ -127,7 +128,7 @@ export async function listKeyDaemons(ctx: Ctx, organization: string): Promise<Pr
   const found = place.organization;
   const names = found.is_default ? Object.keys(RESERVED) : ['user-auth'];
   const reserved = names.map((name) => ({
-    id: RESERVED[name]!,
+    id: ownValue(RESERVED, name)!,
     organization_id: found.id,
     name,
     tags: {},

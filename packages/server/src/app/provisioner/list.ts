@@ -1,5 +1,6 @@
 import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
 import { AppError, parseDuration } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import {
@@ -122,7 +123,7 @@ export async function listDaemons(ctx: Ctx, organization: string, query: DaemonQ
     provisioners: row.provisioners,
     engines: row.engines,
     tags: row.tags,
-    key_name: RESERVED_KEYS[row.key_id] ?? row.key_name,
+    key_name: ownValue(RESERVED_KEYS, row.key_id) ?? row.key_name,
     status: row.status,
     current_job: jobs.current.get(row.id) ?? null,
     previous_job: jobs.previous.get(row.id) ?? null,

@@ -2,7 +2,9 @@
  * Reads what SCIM clients send (RFC 7643 and 7644, and the habits of Okta and Entra ID). Attributes that this server does
  * not have are ignored. Names of attributes and operations ignore case.
  */
+
 import { AppError } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import type { ScimFilter } from '../../db/queries/scim.ts';
 
 /** The attributes of an account that SCIM can set. Absent ones stay as they are. */
@@ -155,7 +157,7 @@ export function filterOf(query: string | undefined): ScimFilter | undefined {
     externalid: 'externalId',
     active: 'active',
   };
-  const known = bare === undefined ? undefined : fields[bare];
+  const known = bare === undefined ? undefined : ownValue(fields, bare);
   if (known === undefined) {
     throw new AppError('invalid', 'This filter is not supported.', {
       detail: 'Use one comparison with eq of userName, emails.value, externalId, id or active.',

@@ -86,7 +86,7 @@ export function writePack(
     });
   for (const [path, plain] of [...files, [EMOJIS, Buffer.from(JSON.stringify(emojis))] as const]) {
     const extension = extensionOf(path);
-    const type = TYPES[extension];
+    const type = ownValue(TYPES, extension);
     if (type === undefined) throw new Error(`Cannot serve ${path}: add the type of .${extension} to pack.ts.`);
     const etag = `W/"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
     const parts: Packed['parts'] = {};

@@ -1,4 +1,5 @@
 import { arch, platform } from 'node:os';
+import { ownValue } from '@platform/kit/own-value';
 import { stableId } from '../../environment.ts';
 import { computed, idAttribute } from '../../schema.ts';
 import type { DataSource } from '../../types.ts';
@@ -17,7 +18,7 @@ export const dataSource: DataSource = {
     },
   },
   read() {
-    const machine = { os: OS[platform()] ?? platform(), arch: ARCH[arch()] ?? arch() };
+    const machine = { os: ownValue(OS, platform()) ?? platform(), arch: ownValue(ARCH, arch()) ?? arch() };
     return { id: stableId('provisioner', machine.os, machine.arch), ...machine };
   },
 };

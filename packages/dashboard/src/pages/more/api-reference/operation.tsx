@@ -1,3 +1,4 @@
+import { ownValue } from '@platform/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Lock, Send } from 'lucide-react';
 import { useState } from 'react';
@@ -27,7 +28,7 @@ const TONES: Readonly<Record<string, Tone>> = {
 
 export function Method({ method }: { method: string }) {
   return (
-    <Badge tone={TONES[method] ?? 'neutral'}>
+    <Badge tone={ownValue(TONES, method) ?? 'neutral'}>
       <span className="font-mono">{method}</span>
     </Badge>
   );

@@ -1,5 +1,7 @@
 /** The steps of a build on one time axis: queue, Terraform's stages with their resources, agents, scripts. */
+
 import type { WorkspaceBuild, WorkspaceBuildTimings } from '@platform/contract';
+import { ownValue } from '@platform/kit/own-value';
 
 export interface Step {
   id: string;
@@ -76,7 +78,7 @@ export function timelineSteps(build: TimedBuild, timings: WorkspaceBuildTimings,
       steps.push({
         id: `${stage}-${index}`,
         name: part.resource,
-        detail: ACTION_NAMES[part.action] ?? part.action,
+        detail: ownValue(ACTION_NAMES, part.action) ?? part.action,
         start: ms(part.started_at),
         end: ms(part.ended_at),
         state: 'done',

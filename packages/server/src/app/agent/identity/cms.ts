@@ -1,5 +1,6 @@
 import { createHash, type KeyObject, verify, X509Certificate } from 'node:crypto';
 import { AppError } from '@platform/kit';
+import { ownValue } from '@platform/kit/own-value';
 import { children, type Der, oid, readDer, TAG } from './der.ts';
 
 const SIGNED_DATA = '1.2.840.113549.1.7.2';
@@ -59,7 +60,7 @@ export function openSignedMessage(message: Buffer): SignedMessage {
   const info = children(sequence(signers[0]));
   const signer = certificates.find((one) => isNamed(one, info[1]));
   if (!signer) throw bad("the signer's certificate is not in it");
-  const digest = DIGESTS[oid(children(sequence(info[2]))[0])];
+  const digest = ownValue(DIGESTS, oid(children(sequence(info[2]))[0]));
   if (!digest) throw bad('its digest algorithm is not supported');
   const attributes = info[3]?.tag === TAG.first ? info[3] : undefined;
   const [algorithm, signature] = info.slice(attributes ? 4 : 3);
