@@ -18,6 +18,7 @@ import {
 import { type OrganizationRow, organizationsOfRecords } from '../../db/queries/organizations.ts';
 import { type UserRow, usersOfRecords } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
+import { exportParts } from '../export-parts.ts';
 import { NIL_UUID } from '../ids.ts';
 import { badQuery, pageOf, parseSearch, type Search, searchOneOf, searchUuid } from '../search.ts';
 import { time } from '../time.ts';
@@ -90,19 +91,14 @@ export async function listAudit(ctx: Ctx, query: RecordQuery): Promise<AuditLogR
   return { audit_logs: await toAuditLogs(ctx, rows), count, count_cap: COUNT_CAP };
 }
 
-const EXPORT_AT_ONCE = 1_000;
-
 /** All matching entries, newest first, in parts. Checks the permission and the query before the first part. */
 export async function exportAudit(ctx: Ctx, q: string | undefined): Promise<AsyncIterable<AuditLog[]>> {
   const filter = await filterOf(ctx, q);
-  return (async function* () {
-    for (let last: AuditRow | undefined; ; ) {
-      const rows = await auditAfter(ctx.lists, filter, last, EXPORT_AT_ONCE);
-      if (rows.length > 0) yield await toAuditLogs(ctx, rows);
-      last = rows.at(-1);
-      if (!last || rows.length < EXPORT_AT_ONCE) return;
-    }
-  })();
+  return exportParts<AuditRow, AuditLog>(
+    ctx,
+    (last, count) => auditAfter(ctx.lists, filter, last, count),
+    (rows) => toAuditLogs(ctx, rows),
+  );
 }
 
 export const toMinimalOrganization = (id: string, row: OrganizationRow | undefined): MinimalOrganization => ({

@@ -11,6 +11,7 @@ import { type UserRow, usersOfRecords } from '../../db/queries/users.ts';
 import { COUNT_CAP, type RecordQuery, toMinimalOrganization } from '../audit/list.ts';
 import { readableRecords, searchedOrganization, searchedPeople } from '../audit/readable.ts';
 import type { Ctx } from '../context.ts';
+import { exportParts } from '../export-parts.ts';
 import { NIL_UUID } from '../ids.ts';
 import { badQuery, pageOf, parseSearch, searchOneOf, searchTime, searchUuid } from '../search.ts';
 import { optionalTime, time } from '../time.ts';
@@ -63,19 +64,14 @@ export async function listConnections(ctx: Ctx, query: RecordQuery): Promise<Con
   return { connection_logs: await toConnectionLogs(ctx, rows), count, count_cap: COUNT_CAP };
 }
 
-const EXPORT_AT_ONCE = 1_000;
-
 /** All matching connections, newest first, in parts. Checks the permission and the query before the first part. */
 export async function exportConnections(ctx: Ctx, q: string | undefined): Promise<AsyncIterable<ConnectionLog[]>> {
   const filter = await filterOf(ctx, q);
-  return (async function* () {
-    for (let last: ConnectionRow | undefined; ; ) {
-      const rows = await connectionsAfter(ctx.lists, filter, last, EXPORT_AT_ONCE);
-      if (rows.length > 0) yield await toConnectionLogs(ctx, rows);
-      last = rows.at(-1);
-      if (!last || rows.length < EXPORT_AT_ONCE) return;
-    }
-  })();
+  return exportParts<ConnectionRow, ConnectionLog>(
+    ctx,
+    (last, count) => connectionsAfter(ctx.lists, filter, last, count),
+    (rows) => toConnectionLogs(ctx, rows),
+  );
 }
 
 async function toConnectionLogs(ctx: Ctx, rows: readonly ConnectionRow[]): Promise<ConnectionLog[]> {
