@@ -317,7 +317,10 @@ function killLeftovers(configDir: string, url: string): void {
     if (pid === process.pid) continue;
     try {
       const environment = readProc(pid, 'environ');
-      if (environment.includes(url) || environment.includes(configDir)) process.kill(pid, 'SIGKILL');
+      if (!environment.includes(url) && !environment.includes(configDir)) continue;
+      process.kill(pid, 'SIGKILL');
+      // the next agent of the same user would remove them, and there is none
+      for (const dir of globSync(`/tmp/agent-*-${pid}-??????`)) rmSync(dir, { recursive: true, force: true });
     } catch {
       // ended, or not ours
     }

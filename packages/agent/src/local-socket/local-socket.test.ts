@@ -69,6 +69,8 @@ test('serves the calls at the wanted path, for its own user only', async () => {
   const wanted = join(dir, 'wanted.sock');
   const { socket, path, agent } = await open(wanted);
   assert.equal(path, wanted);
+  const isScratch = (name: string) => name.startsWith('agent-socket-');
+  assert.deepEqual(readdirSync(tmpdir()).filter(isScratch), [], 'a killed agent leaves no folder');
   if (process.platform !== 'win32') assert.equal(statSync(path).mode & 0o777, 0o600);
   await agent.ping({});
   await agent.syncWant({ unit: 'b', dependsOn: 'a' });
@@ -90,10 +92,7 @@ test('serves the calls at the wanted path, for its own user only', async () => {
   await assert.rejects(agent.updateAppStatus({ slug: 'x' }), /not connected to the server/);
   await socket.close();
   assert.equal(existsSync(wanted), false, 'the socket is removed');
-  assert.deepEqual(
-    readdirSync(tmpdir()).filter((name) => name.startsWith('agent-socket-')),
-    [],
-  );
+  assert.deepEqual(readdirSync(tmpdir()).filter(isScratch), []);
 });
 
 test('replaces a socket that a killed agent left, and leaves one in use alone', async () => {

@@ -57,6 +57,8 @@ export function startLocalSocket({ wanted, log }: { wanted: string; log: Logger 
     }
     try {
       await rename(own, wanted);
+      // a killed agent would leave it
+      rmSync(dir, { recursive: true, force: true });
       return wanted;
     } catch (err) {
       log.info('could not place the local socket', { path: wanted, instead: own, err: errorText(err) });
