@@ -85,6 +85,30 @@ test('the bundled database rejects a second server, and a new server takes over 
   }
 });
 
+test('a signal during the start ends the server and its database, and the next start succeeds', async () => {
+  const env = { CODER_PROVISIONER_DAEMONS: '0' };
+  const server = await startCoderServer({ bundled: true, env, expectFailure: true });
+  try {
+    const ends = async (line: string, signal: NodeJS.Signals) => {
+      const { child } = server;
+      const ended = once(child, 'exit');
+      await eventually(line, () => server.log().includes(line));
+      child.kill(signal);
+      assert.deepEqual(await ended, [0, null], server.log());
+      assert.match(server.log(), new RegExp(`stopping before the server is ready.*${signal}`));
+      assert.equal(server.postmaster(), undefined, 'no database is left');
+    };
+    await ends('creating the bundled PostgreSQL database', 'SIGTERM');
+    const again = assert.rejects(server.restart(), /the server ended with 0/);
+    await ends('applying migration', 'SIGHUP');
+    await again;
+    await server.restart();
+    assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+  } finally {
+    await server.stop();
+  }
+});
+
 test('a server starts with files that a full disk or a loss of power left empty, and keeps its uids', async () => {
   const isRoot = process.getuid?.() === 0;
   const server = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: isRoot ? '1' : '0' } });

@@ -8,6 +8,7 @@ import {
   type Logger,
   systemClock,
 } from '@platform/kit';
+import { abortable } from '@platform/kit/abortable';
 import { VERSION } from '@platform/kit/version';
 import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import { createChangeFeed } from './app/change/feed.ts';
@@ -129,6 +130,8 @@ export interface ServerOptions {
   env: NodeJS.ProcessEnv;
   /** Default: the system's. */
   clock?: Clock;
+  /** Ends the start: what was started is ended again, and the start rejects with the signal's reason. */
+  stop?: AbortSignal;
 }
 
 export interface RunningServer {
@@ -162,7 +165,7 @@ const LOCK_CONNECTIONS = 8;
 
 /** Starts everything, in order; on failure what was started is ended again. The only wiring file. */
 export async function startServer(given: ServerOptions): Promise<RunningServer> {
-  const { config, configDir, daemonCommand, findBinary, env, clock = systemClock } = given;
+  const { config, configDir, daemonCommand, findBinary, env, clock = systemClock, stop } = given;
   let { log } = given;
   const closer = createCloser(log);
   try {
@@ -194,6 +197,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       closer.add('bundled postgres', () => bundled.stop(), 30_000);
       postgresUrl = bundled.url;
     }
+    stop?.throwIfAborted();
     const sql = connect(postgresUrl, { password, statementTimeoutMs: STATEMENT_TIMEOUT_MS });
     closer.add('database connections', () => sql.end({ timeout: 5 }));
     const lists = connect(postgresUrl, {
@@ -211,7 +215,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     });
     closer.add('database connections of locks', () => locks.end({ timeout: 5 }));
-    await migrate(sql, log).catch((err) => {
+    await abortable(migrate(sql, log), stop).catch((err) => {
       if (isUnreachable(err)) {
         throw new AppError('unavailable', `Could not reach the database: ${(err as Error).message}`, { cause: err });
       }
@@ -431,6 +435,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       // people use the encrypted address unless they were given another
       if (!config.accessUrl) services.accessUrl = localUrl(address.host, listening.port, 'https');
     }
+    stop?.throwIfAborted();
     // not before daemons can come back: from here on their leases run again
     const tasks = [
       lostJobsTask,
@@ -469,6 +474,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       services.warnings.push(...running.warnings);
       closer.add('built-in provisioner daemons', () => running.close());
     }
+    stop?.throwIfAborted();
     return {
       url,
       ...(tlsUrl === undefined ? {} : { tlsUrl }),

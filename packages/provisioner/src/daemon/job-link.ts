@@ -1,5 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { AppError, backoff, type Clock, errorText, type Logger } from '@platform/kit';
+import { abortable } from '@platform/kit/abortable';
 import { DrpcError, MAX_MESSAGE_BYTES } from '@platform/wire/drpc/frames';
 import { JOB_ERRORS } from '@platform/wire/job-errors';
 import { formatLogNumbers, LOG_SEQUENCE_KEY, type LogNumber } from '@platform/wire/log-sequence';
@@ -27,7 +28,7 @@ import {
 import type { Ending, FrozenPort, JobPort, UpdateFields, Upload } from '../job/port.ts';
 import { stateHeader } from '../resources/model.ts';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
-import { abortable, type Connection, type ServerLink } from './link.ts';
+import type { Connection, ServerLink } from './link.ts';
 
 const CALL_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 5 * 60_000;

@@ -1,4 +1,5 @@
 import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT } from '@platform/kit';
+import { abortable } from '@platform/kit/abortable';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
 import { DrpcError } from '@platform/wire/drpc/frames';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
@@ -301,18 +302,4 @@ function isBroken(err: unknown): boolean {
   // the server resets only the stream of a message that it rejects
   if (err instanceof YamuxError) return err.code !== 'reset';
   return /EOF|closed|reset|destroyed|ECONN|EPIPE|aborted|premature/i.test(errorText(err));
-}
-
-/** A promise that also rejects when the signal fires. */
-export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return promise;
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = () => aborted.reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }

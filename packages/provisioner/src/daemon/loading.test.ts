@@ -1,5 +1,6 @@
 // A daemon loads parts of its code after it has connected. A process loads each file once, so each test here uses a file
 // that nothing has imported before.
+
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { registerHooks } from 'node:module';
@@ -7,10 +8,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, type TestContext, test } from 'node:test';
 import { silentLogger, systemClock } from '@platform/kit';
+import { abortable } from '@platform/kit/abortable';
 import { eventually } from '@platform/testkit/wait';
 import { ScriptedServer } from '../testing/server.ts';
 import { runDaemonGroup } from './group.ts';
-import { abortable, ServerLink } from './link.ts';
+import { ServerLink } from './link.ts';
 
 let server: ScriptedServer;
 let dir: string;

@@ -1,3 +1,4 @@
+import { abortable } from '@platform/kit/abortable';
 import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/background-task.ts';
 import type { Services } from '../app/context.ts';
 import { textForAdministrators } from '../app/unexpected.ts';
@@ -158,7 +159,8 @@ class TaskLoop {
     let outcome: TaskOutcome = 'succeeded';
     let error: string | undefined;
     try {
-      const run = (until: AbortSignal) => untilAborted(this.#task.run(until), until);
+      // a task that ignores its signal holds up nothing but itself
+      const run = (until: AbortSignal) => abortable(this.#task.run(until), until);
       if (needsLock) {
         const done = await withTaskLock(locks, name, (lost) => run(AbortSignal.any([signal, lost])));
         if (done) next = done.result;
@@ -177,14 +179,4 @@ class TaskLoop {
     this.#last = { lastRun: clock.now(), durationMs: clock.monotonic() - start, error };
     return Math.max(0, Math.min(periodMs, next ?? periodMs));
   }
-}
-
-/** What `work` gives, or the reason of the abort: a task that ignores its signal holds up nothing but itself. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

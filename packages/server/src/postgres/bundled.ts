@@ -52,11 +52,17 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
   const url = urlOf(place, password);
   if (!existsSync(join(place.data, 'PG_VERSION'))) initialise(place, binaries, password, log);
   let stopping = false;
-  let pid = runningPid(place);
-  if (pid === undefined) pid = await launch(place, binaries, log);
-  else log.info('taking over the running bundled PostgreSQL', { pid });
-  await ensureDatabase(url);
-  const lock = await holdServerLock(url, place.data, log);
+  const running = runningPid(place);
+  if (running !== undefined) log.info('taking over the running bundled PostgreSQL', { pid: running });
+  let pid: number | undefined = running ?? (await launch(place, binaries, log));
+  const take = async () => {
+    await ensureDatabase(url);
+    return holdServerLock(url, place.data, log);
+  };
+  const lock = await take().catch(async (err) => {
+    if (running === undefined) await terminate(pid!);
+    throw err;
+  });
   const waits = backoff({ baseMs: 100, capMs: 5_000 });
   const watch = setInterval(() => {
     if (stopping || (pid !== undefined && isAlive(pid))) return;

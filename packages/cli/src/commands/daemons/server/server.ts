@@ -58,7 +58,12 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     });
   }
   // until the server is ready: as PID 1 of a container, it would otherwise ignore SIGTERM
-  onEverySignal(STOPPING, () => process.exit(1));
+  const starting = new AbortController();
+  onEverySignal(STOPPING, (signal) => {
+    if (starting.signal.aborted) process.exit(1);
+    log.info('stopping before the server is ready', { signal });
+    starting.abort();
+  });
   // V8 lets the heap grow to four times its live size, which was 700 MB with 2,000 agents
   setFlagsFromString('--heap-growing-percent=100');
   const binaries = createBinaries();
@@ -76,7 +81,12 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     buildsBinaries: binaries.building,
     dashboard,
     env: ctx.env,
+    stop: starting.signal,
+  }).catch((err) => {
+    if (!starting.signal.aborted) throw err;
+    return undefined;
   });
+  if (!server) return binaries.close();
   releaseMemoryWhenIdle();
   const drained = Promise.withResolvers<void>();
   let isClosing = false;
