@@ -84,6 +84,37 @@ const notify = (db: Db, texts: string[]) =>
 
 type Listener<K extends EventName> = (payload: EventMap[K]) => void;
 
+/** What this server published and received since its start. */
+export interface EventCounts {
+  published: number;
+  unpublished: number;
+  publishedBytes: number;
+  received: number;
+  /** Those of the received that are near PostgreSQL's limit. */
+  receivedLarge: number;
+  receivedBytes: number;
+  /** How often a part of the server subscribed. */
+  subscribed: number;
+  /** How often the listening connection was lost and restored. */
+  disconnections: number;
+  /** How often this server timed a notification to itself, and how often that failed or did not arrive. */
+  measures: number;
+  unmeasured: number;
+}
+
+/** The state of this server's events right now. */
+export interface EventState {
+  counts: Readonly<EventCounts>;
+  /** Whether notifications arrive. */
+  connected: boolean;
+  /** Event names with subscribers, and their subscribers. */
+  names: number;
+  subscribers: number;
+  /** Of the last notification to itself, in seconds: until the database accepted it, and until it arrived. */
+  sendSeconds: number | undefined;
+  receiveSeconds: number | undefined;
+}
+
 export interface Events {
   /**
    * Sends the event to this and every other server when `db`'s transaction commits, or at once outside a transaction.
@@ -102,17 +133,44 @@ export interface Events {
    * apart, while notifications do not arrive on an open connection.
    */
   onResync(listener: () => void): () => void;
+  state(): EventState;
   close(): Promise<void>;
 }
 
 /** An event that each server sends only to itself. */
 const BEAT = 'beat';
 const BEAT_MS = 2_500;
+/** Upstream counts notifications from this size on separately, in bytes. */
+const LARGE_BYTES = 7_600;
 
 export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } = {}): Promise<Events> {
   const listeners = new Map<EventName, Set<(payload: never) => void>>();
   const publishing = new Map<EventName, Set<(payload: never) => void>>();
   const resync = new Set<() => void>();
+  const counts: EventCounts = {
+    published: 0,
+    unpublished: 0,
+    publishedBytes: 0,
+    received: 0,
+    receivedLarge: 0,
+    receivedBytes: 0,
+    subscribed: 0,
+    disconnections: 0,
+    measures: 0,
+    unmeasured: 0,
+  };
+  const bytesOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  /** Sends and counts notifications. */
+  const send = async (db: Db, texts: string[]): Promise<void> => {
+    try {
+      await notify(db, texts);
+    } catch (err) {
+      counts.unpublished += texts.length;
+      throw err;
+    }
+    counts.published += texts.length;
+    counts.publishedBytes += bytesOf(texts);
+  };
   let first = true;
   const call = (run: () => void) => {
     try {
@@ -134,7 +192,7 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
       const texts = [...soon];
       soon = new Set();
       try {
-        await notify(sql, texts);
+        await send(sql, texts);
       } catch (err) {
         log.warn('could not publish events', { err: errorText(err), count: texts.length });
       }
@@ -146,21 +204,32 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
   let undelivered = false;
   let wasUndelivered = false;
   let beating = false;
+  let sentAt = 0;
+  let sendSeconds: number | undefined;
+  let receiveSeconds: number | undefined;
+  const secondsSince = (start: number) => (performance.now() - start) / 1_000;
   const beat = async () => {
     if (beating) return;
     beating = true;
     try {
       // after a pause of this process, the notification may have arrived without being read
       if (undelivered) await new Promise(setImmediate);
-      if (undelivered) for (const listener of resync) call(listener);
+      if (undelivered) {
+        counts.unmeasured++;
+        for (const listener of resync) call(listener);
+      }
       if (undelivered !== wasUndelivered)
         log.warn(undelivered ? 'notifications do not arrive' : 'notifications arrive again');
       wasUndelivered = undelivered;
       // set first: the notification may arrive before the statement ends
       undelivered = true;
+      counts.measures++;
+      sentAt = performance.now();
       await sql`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: BEAT, p: self })})`;
+      sendSeconds = secondsSince(sentAt);
     } catch (err) {
       undelivered = false;
+      counts.unmeasured++;
       // the database is unavailable, and onResync runs when it is back
       log.debug('could not send the test notification', { err: errorText(err) });
     } finally {
@@ -172,13 +241,23 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
     (text) => {
       const { n, p } = JSON.parse(text) as { n: EventName | typeof BEAT; p: never };
       if (n === BEAT) {
-        if (p === self) undelivered = false;
+        if (p === self) {
+          undelivered = false;
+          receiveSeconds = secondsSince(sentAt);
+        }
         return;
       }
+      const bytes = Buffer.byteLength(text);
+      counts.received++;
+      counts.receivedBytes += bytes;
+      if (bytes >= LARGE_BYTES) counts.receivedLarge++;
       for (const listener of listeners.get(n) ?? []) call(() => listener(p));
     },
     () => {
-      if (!first) for (const listener of resync) call(listener);
+      if (!first) {
+        counts.disconnections++;
+        for (const listener of resync) call(listener);
+      }
       first = false;
     },
   );
@@ -186,18 +265,32 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
   return {
     async publish(db, name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
-      await collect(db, notify, notifications(name, payload));
+      await collect(db, send, notifications(name, payload));
     },
     publishSoon(name, payload) {
       for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
       for (const text of notifications(name, payload)) soon.add(text);
       sending ??= Promise.resolve().then(sendSoon);
     },
-    on: (name, listener) => add(listeners, name, listener),
+    on(name, listener) {
+      counts.subscribed++;
+      return add(listeners, name, listener);
+    },
     onPublish: (name, listener) => add(publishing, name, listener),
     onResync(listener) {
       resync.add(listener);
       return () => resync.delete(listener);
+    },
+    state() {
+      const sizes = [...listeners.values()].map(({ size }) => size).filter((size) => size > 0);
+      return {
+        counts,
+        connected: !wasUndelivered,
+        names: sizes.length,
+        subscribers: sizes.reduce((sum, size) => sum + size, 0),
+        sendSeconds,
+        receiveSeconds,
+      };
     },
     async close() {
       clearInterval(timer);

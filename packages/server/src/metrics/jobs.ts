@@ -22,7 +22,7 @@ const STATUS: Partial<Record<JobStatus, string>> = { succeeded: 'success', faile
 export function createJobMetrics(
   services: Services,
   registry: Registry,
-): Omit<Metrics, 'agentReported'> & { close(): void } {
+): Pick<Metrics, 'jobAcquired' | 'stateRejected'> & { close(): void } {
   const { sql, log } = services;
   const registers = [registry];
   const wait = new Histogram({

@@ -10,9 +10,16 @@ import type { JobRow } from '../db/queries/jobs.ts';
 export interface Metrics extends StateObserver {
   /** A daemon that is connected to this server got this job. The row is the one at that moment. */
   jobAcquired(job: Pick<JobRow, 'organization_id' | 'type' | 'created_at' | 'started_at'>): void;
+  /** An agent connected for the first time, to this server. */
+  agentFirstConnected(agent: Pick<AgentIdentity, 'name' | 'parent_id' | 'workspace_id' | 'created_at'>): void;
   /** An agent that is connected to this server sent these metrics of itself. They are not checked. */
   agentReported(agent: Pick<AgentIdentity, 'id' | 'owner_id'>, metrics: readonly Stats_Metric[]): void;
 }
 
 /** For a server without metrics. */
-export const noMetrics: Metrics = { jobAcquired() {}, stateRejected() {}, agentReported() {} };
+export const noMetrics: Metrics = {
+  jobAcquired() {},
+  stateRejected() {},
+  agentFirstConnected() {},
+  agentReported() {},
+};

@@ -7,6 +7,8 @@ import type { OnDispatch } from '../app/notification/deliver.ts';
 import { type Address, listen } from '../config/listen.ts';
 import { type AgentMetrics, createAgentMetrics } from './agent-metrics.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
+import { createEventMetrics } from './events.ts';
+import { createFirstConnectionMetrics } from './first-connections.ts';
 import { createDatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
 import { createInsightsGauges } from './insights.ts';
@@ -76,7 +78,9 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   const dispatched = createNotificationMetrics(registry);
   const observe = createHttpMetrics(registry);
   const jobs = createJobMetrics(services, registry);
+  const agentFirstConnected = createFirstConnectionMetrics(services, registry);
   createTaskMetrics(services, registry);
+  createEventMetrics(services.events, registry);
 
   let reading: Promise<void> | undefined;
   async function readAll(): Promise<void> {
@@ -132,6 +136,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       cspReported: () => cspReports.inc(),
       dispatched,
       jobAcquired: jobs.jobAcquired,
+      agentFirstConnected,
       agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
       stateRejected: jobs.stateRejected,
       async close() {

@@ -139,6 +139,7 @@ export function createAgentConnections(
           close: () => void session.close(),
         };
         void liveness.arrived(living);
+        if (number === 1) metrics.agentFirstConnected(agent);
         log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
       };
       const api = agentApi(services, { reports, reportConnection, metrics }, agent);

@@ -175,3 +175,9 @@ export async function organizationNameById(db: Db, id: string): Promise<string |
   const [row] = await db<{ name: string }[]>`SELECT name FROM organizations WHERE id = ${id}`;
   return row?.name;
 }
+
+export async function templateNameOfWorkspace(db: Db, id: string): Promise<string | undefined> {
+  const [row] = await db<{ name: string }[]>`SELECT t.name FROM workspaces w JOIN templates t ON t.id = w.template_id
+    WHERE w.id = ${id}`;
+  return row?.name;
+}

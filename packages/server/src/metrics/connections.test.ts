@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createTestTemplate, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { dialAgent, makeAgents } from '../rpc/testing/agents.ts';
+import { parseMetrics, sampleOf } from './testing.ts';
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer({
+    env: { CODER_PROMETHEUS_ENABLE: 'true', CODER_PROMETHEUS_ADDRESS: '127.0.0.1:0' },
+  });
+});
+after(() => server.stop());
+
+const scrape = async () => parseMetrics(await (await fetch(`${server.metricsUrl}/metrics`)).text());
+
+test('reports the events that servers send each other, and how long they take', async () => {
+  const { sql, events } = server.services;
+  const pubsub = async (name: string, labels: Record<string, string> = {}) =>
+    sampleOf(await scrape(), `coder_pubsub_${name}`, labels);
+  const before = await scrape();
+  const count = (from: typeof before, name: string, labels: Record<string, string> = {}) =>
+    sampleOf(from, `coder_pubsub_${name}`, labels)!;
+  const [gone, arrived] = [
+    count(before, 'publishes_total', { success: 'true' }),
+    count(before, 'messages_total', { size: 'normal' }),
+  ];
+  const [sent, received] = [count(before, 'published_bytes_total'), count(before, 'received_bytes_total')];
+  const listeners = count(before, 'current_subscribers');
+  assert.ok(listeners > 0 && count(before, 'current_events') > 0);
+  const stop = events.on('agent_reinit', () => {});
+  await events.publish(sql, 'agent_logs', { agent_id: crypto.randomUUID() });
+  const after = await eventually('the notification', async () => {
+    const now = await scrape();
+    return count(now, 'messages_total', { size: 'normal' }) > arrived ? now : undefined;
+  });
+  assert.ok(count(after, 'publishes_total', { success: 'true' }) > gone);
+  assert.ok(count(after, 'published_bytes_total') > sent && count(after, 'received_bytes_total') > received);
+  assert.equal(count(after, 'current_subscribers'), listeners + 1);
+  assert.ok(count(after, 'subscribes_total', { success: 'true' }) > listeners);
+  stop();
+  assert.equal(await pubsub('current_subscribers'), listeners);
+  await assert.rejects(
+    sql.begin(async (tx) => {
+      await tx`SELECT 1 / 0`.catch(() => {});
+      await events.publish(tx, 'agent_logs', { agent_id: crypto.randomUUID() });
+    }),
+  );
+  assert.equal(await pubsub('publishes_total', { success: 'false' }), 1);
+
+  const timed = await eventually('a notification of the server to itself', async () => {
+    const now = await scrape();
+    return sampleOf(now, 'coder_pubsub_receive_latency_seconds') === undefined ? undefined : now;
+  });
+  for (const name of ['send_latency_seconds', 'receive_latency_seconds', 'latency_measures_total']) {
+    assert.ok(count(timed, name) > 0, name);
+  }
+  assert.equal(count(timed, 'latency_measure_errs_total'), 0);
+  assert.equal(count(timed, 'connected'), 1);
+  assert.equal(count(timed, 'disconnections_total'), 0);
+  // the database ends the connection that listens
+  await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND query ILIKE 'listen%' AND pid <> pg_backend_pid()`;
+  await eventually('the next connection', async () => ((await pubsub('disconnections_total')) ?? 0) > 0);
+});
+
+test('times the first connection of each agent', async () => {
+  const name = 'coderd_agents_first_connection_seconds';
+  const labels = { template_name: 'timed', agent_name: 'a0' };
+  const { agents } = await makeAgents(server, await createTestTemplate(server, 'timed'), 'fresh');
+  const [agent] = agents;
+  for (let n = 0; n < 2; n++) {
+    const connection = await dialAgent(server, agent!.token);
+    await eventually('the first connection', async () => sampleOf(await scrape(), `${name}_count`, labels) === 1);
+    connection.close();
+    await connection.closed;
+  }
+  const found = await scrape();
+  assert.equal(sampleOf(found, `${name}_count`, labels), 1);
+  assert.ok(sampleOf(found, `${name}_sum`, labels)! < 60);
+});
