@@ -422,7 +422,7 @@ export type PaginatedMembersResponse = Static<typeof PaginatedMembersResponse>;
 
 export const TerminalFontName = named(
   'TerminalFontName',
-  stringEnum(['', 'ibm-plex-mono', 'fira-code', 'source-code-pro', 'jetbrains-mono']),
+  stringEnum(['', 'ibm-plex-mono', 'fira-code', 'source-code-pro', 'jetbrains-mono', 'geist-mono']),
 );
 export type TerminalFontName = Static<typeof TerminalFontName>;
 

@@ -185,7 +185,8 @@ test('lets people read and change only their own personal data', async () => {
   // at once, although the session was cached
   assert.equal((await server.api<User>('GET', '/users/me', as)).body.username, 'uma2');
   assert.equal((await server.api('PUT', '/users/me/profile', { ...as, body: { username: 'EVE' } })).status, 409);
-  const looks = { theme_preference: 'dark', terminal_font: 'fira-code' };
+  // a font of upstream's dashboard since 2.32
+  const looks = { theme_preference: 'dark', terminal_font: 'geist-mono' };
   assert.equal((await server.api('PUT', '/users/me/appearance', { ...as, body: looks })).status, 200);
   assert.deepEqual((await server.api('GET', '/users/me/appearance', as)).body, looks);
   assert.equal((await server.api<User>('GET', '/users/me', as)).body.theme_preference, 'dark');

@@ -21,6 +21,8 @@ import { TerminalView } from './terminal-view.tsx';
 const OWN_FONT = '"JetBrains Mono Variable"';
 const FONTS: Record<UserAppearanceSettings['terminal_font'], string> = {
   '': OWN_FONT,
+  // only upstream's dashboard has it
+  'geist-mono': OWN_FONT,
   'jetbrains-mono': OWN_FONT,
   'fira-code': '"Fira Code"',
   'ibm-plex-mono': '"IBM Plex Mono"',
