@@ -16,6 +16,7 @@ export { IMAGE_ADDRESS, schemaName } from './schema/kit.ts';
 export * from './schema/notifications.ts';
 export * from './schema/provisioners.ts';
 export * from './schema/sharing.ts';
+export * from './schema/tasks.ts';
 export * from './schema/template-acl.ts';
 export * from './schema/templates.ts';
 export * from './schema/users.ts';

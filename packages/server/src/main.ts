@@ -89,6 +89,7 @@ import { provisionerKeyHandlers } from './http/routes/provisioner-keys.ts';
 import { provisionerHandlers } from './http/routes/provisioners.ts';
 import { sessionHandlers } from './http/routes/session.ts';
 import { signInHandlers } from './http/routes/sign-in.ts';
+import { taskHandlers } from './http/routes/tasks.ts';
 import { templateVersionHandlers } from './http/routes/template-versions.ts';
 import { templateHandlers } from './http/routes/templates.ts';
 import { terminalHandlers, terminalPass } from './http/routes/terminal.ts';
@@ -351,6 +352,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...auditHandlers,
       ...notificationHandlers,
       ...organizationHandlers,
+      ...taskHandlers,
       ...groupHandlers,
       ...externalAuthHandlers,
       ...fileHandlers,

@@ -12,6 +12,7 @@ import { insightsRoutes } from './insights.ts';
 import { notificationsRoutes } from './notifications.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
+import { tasksRoutes } from './tasks.ts';
 import { templatesRoutes } from './templates.ts';
 import { terminalRoutes } from './terminal.ts';
 import { usersRoutes } from './users.ts';
@@ -32,6 +33,7 @@ export const routes = {
   ...templatesRoutes,
   ...workspacesRoutes,
   ...buildsRoutes,
+  ...tasksRoutes,
   ...agentsRoutes,
   ...terminalRoutes,
   ...applicationsRoutes,

@@ -637,6 +637,8 @@ export const Workspace = named(
     owner_avatar_url: Type.String(),
     owner_id: Uuid,
     owner_name: Type.String(),
+    /** Its own id, if the workspace is a task. */
+    task_id: Type.Optional(Uuid),
     template_active_version_id: Uuid,
     template_allow_user_cancel_workspace_jobs: Type.Boolean(),
     template_display_name: Type.String(),

@@ -330,6 +330,28 @@ async function workspaces(): Promise<void> {
   }
 }
 
+/** The writes of a workspace as a task. Each build is canceled, so that the next can begin. */
+async function oneTask(id: string): Promise<void> {
+  for (const [method, path, action] of [
+    ['POST', '/pause', 'stop'],
+    ['POST', '/resume', 'start'],
+    ['DELETE', '', 'delete'],
+  ] as const) {
+    await server.services.sql`UPDATE workspace_builds SET has_ai_task = true WHERE workspace_id = ${id}`;
+    const entry = await records(method, `/tasks/me/${id}${path}`, ['workspace_build', action]);
+    await server.api('PATCH', `/workspacebuilds/${entry.resource_id}/cancel`);
+  }
+  const { active_version_id: version } = await createTestTemplate(server, 'agentic', { hasAiTasks: true });
+  const entries = await entriesOf('POST', '/tasks/me', { template_version_id: version, input: 'Find the leak' });
+  assert.deepEqual(
+    entries.map(({ resource_type, action }) => [resource_type, action]),
+    [
+      ['workspace', 'create'],
+      ['workspace_build', 'start'],
+    ],
+  );
+}
+
 async function oneWorkspace(id: string, buildId: string): Promise<void> {
   const at = `/workspaces/${id}`;
   const { sql } = server.services;
@@ -362,6 +384,7 @@ async function oneWorkspace(id: string, buildId: string): Promise<void> {
   assert.equal((canceled.additional_fields as { canceled: boolean }).canceled, true);
   const again = await records('POST', `${at}/restart`, ['workspace_build', 'stop'], {});
   await server.api('PATCH', `/workspacebuilds/${again.resource_id}/cancel`);
+  await oneTask(id);
   const [deleted] = await entriesOf('POST', `${at}/builds`, { transition: 'delete', orphan: true });
   assert.deepEqual([deleted!.action, deleted!.is_deleted, deleted!.resource_link], ['delete', true, '']);
 }

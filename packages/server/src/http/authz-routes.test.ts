@@ -64,8 +64,9 @@ async function insertWorkspace(owner: string, organization: string, of: Things):
         VALUES (${each}, ${organization}, ${owner}, ${type}, ${of['fileID']!},
           ${tx.json(type === 'workspace_build' ? { workspace_build_id: build! } : input)}, now(), now())`;
     }
-    await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, build_number, transition, initiator_id, job_id)
-      VALUES (${build!}, ${id!}, ${of['templateversion']!}, 1, 'start', ${owner}, ${job!})`;
+    await tx`INSERT INTO workspace_builds (id, workspace_id, template_version_id, build_number, transition, initiator_id, job_id,
+        has_ai_task)
+      VALUES (${build!}, ${id!}, ${of['templateversion']!}, 1, 'start', ${owner}, ${job!}, true)`;
     await tx`INSERT INTO workspace_resources (id, job_id, transition, type, name)
       VALUES (${resource!}, ${job!}, 'start', 'coder_external_agent', 'machine')`;
     await tx`INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system,
@@ -74,6 +75,7 @@ async function insertWorkspace(owner: string, organization: string, of: Things):
   });
   return {
     workspace: id!,
+    task: id!,
     workspacename: 'dev',
     buildnumber: '1',
     workspacebuild: build!,

@@ -75,6 +75,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   '/users': PEOPLE,
   '/organizations/default/paginated-members': PEOPLE,
   '/organizations/default/groups/Everyone/members': PEOPLE,
+  '/tasks': ['owner', 'organization', 'status'],
   '/templates': ['name', 'exact_name', 'organization', 'deprecated', 'has-ai-task'],
 };
 

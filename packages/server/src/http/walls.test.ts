@@ -54,6 +54,7 @@ before(async () => {
   const value = { resources: [{ name: 'machine', type: 'vm', agents: [agent] }] };
   const type = { case: 'workspaceBuild' as const, value };
   await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
+  await server.services.sql`UPDATE workspace_builds SET has_ai_task = true`;
   const build = (await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${made.body.latest_build.id}`)).body;
   const version = template.active_version_id;
   const dryRun = await server.api<{ id: string }>('POST', `/templateversions/${version}/dry-run`, { body: {} });
@@ -88,6 +89,7 @@ before(async () => {
     externalauth: 'github',
     workspacename: 'mine',
     workspace: made.body.id,
+    task: made.body.id,
     buildnumber: '1',
     workspacebuild: build.id,
     notification_template: TEMPLATES.userCreated.id,
@@ -170,6 +172,7 @@ const EVERYBODY: RouteKey[] = [
   'GET /api/experimental/aitasks/prompts',
   'GET /groups',
   'GET /organizations',
+  'GET /tasks',
   'GET /templates',
   'GET /users',
   'GET /workspaces',

@@ -81,6 +81,7 @@ export async function toWorkspaces(
       favorite: row.favorite,
       next_start_at: nullableTime(row.next_start_at),
       is_prebuild: row.owner_id === PREBUILDS_USER_ID,
+      ...(build.has_ai_task ? { task_id: row.id } : {}),
     };
   });
 }

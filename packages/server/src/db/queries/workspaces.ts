@@ -1,3 +1,5 @@
+import type { WorkspaceStatus } from '@platform/contract';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
 import { agentIsUnhealthy, agentStatus } from './agents.ts';
@@ -40,6 +42,8 @@ export interface WorkspaceRow {
   allow_user_autostop: boolean;
   latest_build_id: string;
   latest_job_id: string;
+  /** Of the latest build. */
+  status: WorkspaceStatus;
   /** For the viewer. */
   favorite: boolean;
 }
@@ -195,6 +199,20 @@ const hasAgent = (db: Db, condition: ReturnType<typeof agentIsUnhealthy>) =>
   db`EXISTS (SELECT 1 FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
     WHERE r.job_id = b.job_id AND NOT a.deleted AND ${condition})`;
 
+/**
+ * Whether the workspace of a latest build `b` is a task. A build that has not ended, or that failed, has not reported that:
+ * then it is one if it has a prompt.
+ */
+const isTaskBuild = (db: Db) => db`coalesce(b.has_ai_task, EXISTS (SELECT 1 FROM workspace_build_parameters p
+  WHERE p.workspace_build_id = b.id AND p.name = ${PROMPT_PARAMETER} AND p.value <> ''))`;
+
+/** Whether a workspace is a task. */
+export async function isTask(db: Db, workspaceId: string): Promise<boolean> {
+  const [row] = await db<{ found: boolean }[]>`SELECT ${isTaskBuild(db)} AS found
+    FROM workspaces w JOIN workspace_builds b ON b.id = w.latest_build_id WHERE w.id = ${workspaceId}`;
+  return row?.found ?? false;
+}
+
 /** The conditions of a search on a workspace `w`. Only the given conditions are part of the statement. */
 function conditions(db: Db, search: WorkspaceSearch) {
   const { scope, ownerId, ownerName, namePattern, template, id, organization, outdated, dormant, status } = search;
@@ -227,7 +245,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
   else if (status !== null) parts.push(db`w.status = ${status}`);
   if (search.shared) parts.push(db`false`);
   if (favorite !== undefined) parts.push(db`${isFavorite(db, search.viewerId)} = ${favorite}`);
-  if (hasTask !== undefined) parts.push(db`coalesce(b.has_ai_task, false) = ${hasTask}`);
+  if (hasTask !== undefined) parts.push(db`${isTaskBuild(db)} = ${hasTask}`);
   if (search.hasExternalAgent !== undefined) parts.push(db`${hasExternalAgent(db, 'b')} = ${search.hasExternalAgent}`);
   if (before) parts.push(db`coalesce(w.last_used_at, '-infinity') <= ${before}`);
   if (after) parts.push(db`w.last_used_at >= ${after}`);

@@ -1,0 +1,47 @@
+import { Type } from 'typebox';
+import { CreateTaskRequest, Task, TaskBuildResponse, TasksListResponse } from '../schema/tasks.ts';
+import { Nothing, route } from './kit.ts';
+
+/** `task` is the id or the name of a task. */
+const params = Type.Object({ user: Type.String(), task: Type.String() });
+
+/** The routes of upstream's version 2.29 and later. A task is a workspace whose template declares `coder_ai_task`. */
+export const tasksRoutes = {
+  'GET /tasks': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Lists tasks, filtered by `owner:`, `organization:` and `status:`.',
+    query: Type.Object({ q: Type.Optional(Type.String()) }),
+    responses: { 200: TasksListResponse },
+  }),
+  'POST /tasks/{user}': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Creates a workspace that works on a prompt.',
+    params: Type.Object({ user: Type.String() }),
+    body: CreateTaskRequest,
+    responses: { 201: Task },
+  }),
+  'GET /tasks/{user}/{task}': route({ tag: 'Tasks', auth: 'session', params, responses: { 200: Task } }),
+  'DELETE /tasks/{user}/{task}': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Deletes a task with its workspace.',
+    params,
+    responses: { 202: Nothing },
+  }),
+  'POST /tasks/{user}/{task}/pause': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Stops the workspace of a task.',
+    params,
+    responses: { 202: TaskBuildResponse },
+  }),
+  'POST /tasks/{user}/{task}/resume': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Starts the workspace of a task.',
+    params,
+    responses: { 202: TaskBuildResponse },
+  }),
+} as const;

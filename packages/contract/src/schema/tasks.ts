@@ -1,0 +1,80 @@
+import { type Static, Type } from 'typebox';
+import { WorkspaceStatus } from './common.ts';
+import { Line, Nullable, named, ParameterValue, stringEnum, Timestamp, Uuid } from './kit.ts';
+import { WorkspaceAgentHealth, WorkspaceAgentLifecycle, WorkspaceBuild } from './workspaces.ts';
+
+/** Upstream's: `active` if the workspace runs, its agent is ready and the task's app is not unhealthy. */
+export const TaskStatus = named(
+  'TaskStatus',
+  stringEnum(['pending', 'initializing', 'active', 'paused', 'unknown', 'error']),
+);
+export type TaskStatus = Static<typeof TaskStatus>;
+
+/** What the task's app reported last, or what the task waits for. */
+export const TaskStateEntry = named(
+  'TaskStateEntry',
+  Type.Object({
+    message: Type.String(),
+    state: stringEnum(['working', 'idle', 'complete', 'failed']),
+    timestamp: Timestamp,
+    uri: Type.String(),
+  }),
+);
+export type TaskStateEntry = Static<typeof TaskStateEntry>;
+
+/** A workspace in which a coding agent works on a prompt. It has the workspace's id and name. */
+export const Task = named(
+  'Task',
+  Type.Object({
+    created_at: Timestamp,
+    current_state: Nullable(TaskStateEntry),
+    /** The beginning of the prompt. */
+    display_name: Type.String(),
+    id: Uuid,
+    initial_prompt: Type.String(),
+    name: Type.String(),
+    organization_id: Uuid,
+    owner_avatar_url: Type.Optional(Type.String()),
+    owner_id: Uuid,
+    owner_name: Type.String(),
+    status: TaskStatus,
+    template_display_name: Type.String(),
+    template_icon: Type.String(),
+    template_id: Uuid,
+    template_name: Type.String(),
+    template_version_id: Uuid,
+    updated_at: Timestamp,
+    workspace_agent_health: Nullable(WorkspaceAgentHealth),
+    workspace_agent_id: Nullable(Uuid),
+    workspace_agent_lifecycle: Nullable(WorkspaceAgentLifecycle),
+    workspace_app_id: Nullable(Uuid),
+    workspace_build_number: Type.Integer(),
+    workspace_id: Nullable(Uuid),
+    workspace_name: Type.String(),
+    workspace_status: WorkspaceStatus,
+  }),
+);
+export type Task = Static<typeof Task>;
+
+export const TasksListResponse = named(
+  'TasksListResponse',
+  Type.Object({ count: Type.Integer(), tasks: Type.Array(Task) }),
+);
+export type TasksListResponse = Static<typeof TasksListResponse>;
+
+export const CreateTaskRequest = named(
+  'CreateTaskRequest',
+  Type.Object({
+    /** The prompt. As long as the value of a parameter may be. */
+    input: ParameterValue,
+    /** Of the workspace. Made from the prompt if absent or empty. */
+    name: Type.Optional(Line),
+    template_version_id: Uuid,
+    template_version_preset_id: Type.Optional(Uuid),
+  }),
+);
+export type CreateTaskRequest = Static<typeof CreateTaskRequest>;
+
+/** The build that stops or starts the workspace of a task. */
+export const TaskBuildResponse = named('TaskBuildResponse', Type.Object({ workspace_build: WorkspaceBuild }));
+export type TaskBuildResponse = Static<typeof TaskBuildResponse>;

@@ -1,0 +1,48 @@
+import { type Task, TaskStatus, type TasksListResponse } from '@platform/contract';
+import type { Allowed } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
+import { isTask, type WorkspaceRow } from '../../db/queries/workspaces.ts';
+import type { Ctx } from '../context.ts';
+import { isUuid } from '../ids.ts';
+import { badQuery, parseSearch, searchOneOf } from '../search.ts';
+import { findUser } from '../user/find.ts';
+import { toWorkspace } from '../workspace/convert.ts';
+import { findWorkspace, findWorkspaceByName } from '../workspace/find.ts';
+import { listWorkspaces } from '../workspace/list.ts';
+import { toTasks } from './convert.ts';
+
+const STATUSES = (TaskStatus as unknown as { enum: readonly string[] }).enum;
+
+/** Lists the tasks that the actor may read. A word without a key names the owner. */
+export async function listTasks(ctx: Ctx, q: string | undefined): Promise<TasksListResponse> {
+  const search = parseSearch(q, ['owner', 'organization', 'status']);
+  const [word, another] = search.words;
+  if (another !== undefined || (word !== undefined && search.terms.has('owner'))) {
+    throw badQuery('owner', 'a search can have only one owner');
+  }
+  const owner = search.terms.get('owner') ?? word;
+  const organization = search.terms.get('organization');
+  const status = searchOneOf(search, 'status', STATUSES);
+  const terms = ['has-ai-task:true'];
+  if (owner !== undefined) terms.push(`owner:"${owner}"`);
+  if (organization !== undefined) terms.push(`organization:"${organization}"`);
+  const { workspaces } = await listWorkspaces(ctx, { q: terms.join(' ') });
+  const all = await toTasks(ctx, ctx.lists, workspaces);
+  const tasks = status === undefined ? all : all.filter((task) => task.status === status);
+  return { tasks, count: tasks.length };
+}
+
+/** Finds the workspace of a task by its id or by its owner and name. */
+export async function findTask(ctx: Ctx, user: string, task: string): Promise<Allowed<'read', WorkspaceRow>> {
+  const owner = await findUser(ctx, 'read', user);
+  const found = isUuid(task)
+    ? await findWorkspace(ctx, 'read', task)
+    : await findWorkspaceByName(ctx, 'read', { ownerId: owner.id, name: task });
+  if (!(await isTask(ctx.sql, found.id))) throw notFound();
+  return found;
+}
+
+export async function getTask(ctx: Ctx, user: string, task: string): Promise<Task> {
+  const workspace = await toWorkspace(ctx, await findTask(ctx, user, task));
+  return (await toTasks(ctx, ctx.sql, [workspace]))[0]!;
+}

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto';
+import type { CreateTaskRequest, Task, TaskBuildResponse } from '@platform/contract';
+import { AppError, isAppError } from '@platform/kit';
+import { PROMPT_PARAMETER } from '@platform/kit/task';
+import type { Ctx } from '../context.ts';
+import { findVersion } from '../template/find.ts';
+import { findUser } from '../user/find.ts';
+import { createWorkspace } from '../workspace/create.ts';
+import { createBuild } from '../workspace-build/create.ts';
+import { toTasks } from './convert.ts';
+import { findTask } from './read.ts';
+
+/** Leaves room in a workspace's name of 32 characters for what makes it unique. */
+const MAX_WORDS_LENGTH = 24;
+
+/** Creates a workspace that works on a prompt. */
+export async function createTask(ctx: Ctx, user: string, input: CreateTaskRequest): Promise<Task> {
+  const owner = await findUser(ctx, 'read', user);
+  if (input.input.trim() === '') {
+    throw new AppError('invalid', 'A task needs a prompt.', {
+      validations: [{ field: 'input', detail: 'must not be empty' }],
+    });
+  }
+  await requireTasks(ctx, input.template_version_id);
+  const workspace = await createWorkspace(ctx, owner.id, {
+    name: input.name || nameFor(input.input),
+    template_version_id: input.template_version_id,
+    ...(input.template_version_preset_id ? { template_version_preset_id: input.template_version_preset_id } : {}),
+    rich_parameter_values: [{ name: PROMPT_PARAMETER, value: input.input }],
+  });
+  return (await toTasks(ctx, ctx.sql, [workspace]))[0]!;
+}
+
+/** @throws AppError `invalid` if the actor may not read the version, or if it has no tasks */
+async function requireTasks(ctx: Ctx, versionId: string): Promise<void> {
+  const wrong = (message: string, detail: string) =>
+    new AppError('invalid', message, { validations: [{ field: 'template_version_id', detail }] });
+  const version = await findVersion(ctx, 'read', versionId).catch((err: unknown) => {
+    if (!isAppError(err, 'not_found')) throw err;
+    throw wrong('Template version not found, or you do not have access to it.', 'not found');
+  });
+  if (!version.has_ai_task) {
+    throw wrong('This template version has no tasks: it does not declare "coder_ai_task".', 'has no tasks');
+  }
+}
+
+/** A name from the prompt's first words, with a random end, so that two tasks can have the same prompt. */
+function nameFor(prompt: string): string {
+  const words = prompt.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  let name = '';
+  for (const word of words) {
+    const longer = name === '' ? word.slice(0, MAX_WORDS_LENGTH) : `${name}-${word}`;
+    if (longer.length > MAX_WORDS_LENGTH) break;
+    name = longer;
+  }
+  return `${name || 'task'}-${randomBytes(3).toString('hex')}`;
+}
+
+export async function deleteTask(ctx: Ctx, user: string, task: string): Promise<undefined> {
+  const { id } = await findTask(ctx, user, task);
+  await createBuild(ctx, id, { transition: 'delete' });
+}
+
+/** Stops the workspace of a task. */
+export async function pauseTask(ctx: Ctx, user: string, task: string): Promise<TaskBuildResponse> {
+  const { id } = await findTask(ctx, user, task);
+  return { workspace_build: await createBuild(ctx, id, { transition: 'stop' }) };
+}
+
+/** Starts the workspace of a task. @throws AppError `conflict` if it runs */
+export async function resumeTask(ctx: Ctx, user: string, task: string): Promise<TaskBuildResponse> {
+  const { id, status } = await findTask(ctx, user, task);
+  if (status === 'running') throw new AppError('conflict', 'The workspace of this task is already running.');
+  return { workspace_build: await createBuild(ctx, id, { transition: 'start' }) };
+}
