@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { CreateTaskRequest, Task, TaskBuildResponse, TasksListResponse } from '../schema/tasks.ts';
 import { Nothing, route } from './kit.ts';
+import { harmless, unknownKeys } from './unknown-keys.ts';
 
 /** `task` is the id or the name of a task. */
 const params = Type.Object({ user: Type.String(), task: Type.String() });
@@ -20,6 +21,7 @@ export const tasksRoutes = {
     summary: 'Creates a workspace that works on a prompt.',
     params: Type.Object({ user: Type.String() }),
     body: CreateTaskRequest,
+    unknownKeys: unknownKeys('work', { display_name: harmless('the name that people see') }),
     responses: { 201: Task },
   }),
   'GET /tasks/{user}/{task}': route({ tag: 'Tasks', auth: 'session', params, responses: { 200: Task } }),

@@ -150,7 +150,7 @@ test('names a task by its prompt, and rejects prompts and versions without tasks
   }
 });
 
-test('shows people only the tasks that they may read, and no workspace that is none', async () => {
+test('shows people only the tasks that they may read, and no other workspaces', async () => {
   const { token } = await insertPerson(server, 'tess');
   const other = await insertPerson(server, 'uwe');
   const task = await make({ name: 'mine' }, token);

@@ -10,7 +10,7 @@ import { createBuild } from '../workspace-build/create.ts';
 import { toTasks } from './convert.ts';
 import { findTask } from './read.ts';
 
-/** Leaves room in a workspace's name of 32 characters for what makes it unique. */
+/** A workspace's name has 32 characters. The rest makes it unique. */
 const MAX_WORDS_LENGTH = 24;
 
 /** Creates a workspace that works on a prompt. */
