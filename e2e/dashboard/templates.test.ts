@@ -67,7 +67,7 @@ test('a template from scratch: an error is marked at its line, fixed and publish
     await search.press('Control+A');
     await search.press('Delete');
     await page.waitForURL((url) => url.search === '');
-    assert.ok(await search.evaluate('(field) => field === document.activeElement'));
+    assert.equal(await page.evaluate(`document.activeElement.getAttribute('aria-label')`), 'Search templates');
     slow.resolve();
     await page.getByRole('link', { name: 'Payments', exact: true }).first().waitFor();
     await page.unroute('**/api/v2/templates*');
