@@ -118,6 +118,8 @@ export const upstreamProviderSchema = () => load<Record<string, object>>('provid
 /** Types that upstream's API document describes by Go's fields, and the form that Go programs send. */
 const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
   'uuid.NullUUID': { type: 'string' },
+  // upstream has had one more font since its version 2.32
+  'codersdk.TerminalFontName': { type: 'string' },
   // upstream's programs accept any text, and this server records more types of resources
   'codersdk.ResourceType': { type: 'string' },
   'regexp.Regexp': { type: 'string' },
