@@ -20,7 +20,11 @@ export function createEventMetrics(events: Pick<Events, 'state'>, registry: Regi
         this.reset();
         const found = read(events.state());
         const samples: Samples = typeof found === 'object' ? found : [[{}, found]];
-        for (const [labels, value] of samples) if (value !== undefined) this.inc(labels, value);
+        for (const [labels, value] of samples) {
+          if (value !== undefined) this.inc(labels, value);
+          // a metric without labels is 0 after a reset, and an unknown time is not
+          else this.remove(labels);
+        }
       },
     });
   const success = ({ ok, failed }: { ok: number; failed: number }): Samples => [
