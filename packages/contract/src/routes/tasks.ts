@@ -21,7 +21,7 @@ export const tasksRoutes = {
     summary: 'Creates a workspace that works on a prompt.',
     params: Type.Object({ user: Type.String() }),
     body: CreateTaskRequest,
-    unknownKeys: unknownKeys('work', { display_name: harmless('the name that people see') }),
+    unknownKeys: unknownKeys('work', { display_name: harmless('the title that lists show') }),
     responses: { 201: Task },
   }),
   'GET /tasks/{user}/{task}': route({ tag: 'Tasks', auth: 'session', params, responses: { 200: Task } }),

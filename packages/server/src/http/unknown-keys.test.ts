@@ -63,6 +63,7 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
   disable_module_cache: { harmless: [false], restricts: [true] },
   use_terraform_workspace_cache: { harmless: [true, false], restricts: [] },
   enable_dynamic_parameters: { harmless: [true, false], restricts: [] },
+  display_name: { harmless: ['Find the leak'], restricts: [] },
   on_success: { harmless: [{ transition: 'start' }], restricts: [] },
 };
 
