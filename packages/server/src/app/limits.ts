@@ -43,19 +43,29 @@ interface Limited {
   next: string;
   /** Of the option that sets the limit. Undefined: it is fixed. */
   flag?: string;
+  /** How far below the limit the count becomes exact. Default: always. */
+  exactFrom?: number;
 }
 
 /**
- * Checks that a holder has less than `max` of something. The check of a concurrent request waits for this transaction.
+ * How far below a limit the count of what people add often becomes exact. Fewer transactions of one person run at a time,
+ * so that they cannot pass the limit together.
+ */
+const EXACT_FROM = 100;
+
+/**
+ * Checks that a holder has less than `max` of something. Where the count is exact, the check of a concurrent request waits
+ * for this transaction.
  * @throws AppError `conflict`
  */
 async function requireRoom(
   tx: Tx,
   max: number,
   holderId: string,
-  { count, what, whose, next, flag }: Limited,
+  { count, what, whose, next, flag, exactFrom }: Limited,
 ): Promise<void> {
   if (max <= 0) return;
+  if (exactFrom !== undefined && (await count()) < max - exactFrom) return;
   const [, has] = await together([lockLimit(tx, what, holderId), count()]);
   if (has < max) return;
   throw new AppError('conflict', `${whose} already has ${has} ${what}. ${next}`, {
@@ -121,7 +131,10 @@ export const requireTemplateRoom = ({ config }: Ctx, tx: Tx, organizationId: str
     flag: '--max-templates-per-organization',
   });
 
-/** Checks the room for a version of a template, or for a person's version without a template. */
+/**
+ * Checks the room for a version of a template, or for a person's version without a template. A person's posts do not wait
+ * for each other far below the limit.
+ */
 export const requireVersionRoom = (
   { config, clock }: Ctx,
   tx: Tx,
@@ -134,6 +147,7 @@ export const requireVersionRoom = (
         what: `template versions without a template in the last ${DAYS_OF_VERSIONS} days`,
         whose: 'Your account',
         next: 'Push to a template instead.',
+        exactFrom: EXACT_FROM,
       })
     : requireRoom(tx, config.maxVersionsPerTemplate, templateId, {
         count: () => countVersions(tx, templateId),
@@ -141,6 +155,7 @@ export const requireVersionRoom = (
         whose: 'This template',
         next: 'Create another template.',
         flag: '--max-versions-per-template',
+        exactFrom: EXACT_FROM,
       });
 
 const DAY_MS = 86_400_000;
@@ -187,12 +202,6 @@ export async function requireUploadRoom(tx: Tx, ownerId: string, bytes: number):
       `${has.bytes}. The server deletes uploads that nothing uses after a day.`,
   });
 }
-
-/**
- * How many jobs below the limit the count becomes exact. Fewer transactions of one person run at a time, so that they
- * cannot pass it together.
- */
-const EXACT_FROM = 100;
 
 /**
  * Checks the number of a person's pending jobs after one was inserted in this transaction. Close to the limit, the check of

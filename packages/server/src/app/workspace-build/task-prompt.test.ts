@@ -49,8 +49,9 @@ for (const [how, source, classic] of [
       { hasAiTasks: true },
     );
     const template = await server.api<Template>('POST', '/organizations/default/templates', {
-      body: { name, template_version_id: version.id, use_classic_parameter_flow: classic },
+      body: { name, template_version_id: version.id, template_use_classic_parameter_flow: classic },
     });
+    assert.equal(template.status, 201, JSON.stringify(template.body));
     const made = await make(name, template.body);
     assert.equal(made.status, 201, JSON.stringify(made.body));
     const first = await built();
