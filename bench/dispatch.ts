@@ -49,7 +49,7 @@ async function startPlace(): Promise<Place> {
   return {
     server,
     sql,
-    post: await poster(server),
+    post: await poster(server, sql),
     async stop() {
       await sql.end();
       await server.stop();
@@ -104,11 +104,22 @@ async function startDaemons(server: ServerProcess, daemons: DaemonsOrder['daemon
 
 type Post = (tags: Record<string, string>) => Promise<void>;
 
-/** Posts template versions of one uploaded template. */
-async function poster(server: ServerProcess): Promise<Post> {
+/** Posts versions of one template, with one uploaded archive. */
+async function poster(server: ServerProcess, sql: Sql): Promise<Post> {
   const text = '# a template of four kilobytes\n'.repeat(TEMPLATE_BYTES).slice(0, TEMPLATE_BYTES);
   const tar = await writeTar([{ path: 'main.tf', data: Buffer.from(text), mode: 0o644 }]);
   const { body: file } = await server.api<{ hash: string }>('POST', '/files', tar);
+  const posted = { file_id: file.hash, provisioner: 'terraform', storage_method: 'file' };
+  const { body: version } = await server.api<{ id: string; job: { id: string } }>(
+    'POST',
+    '/organizations/default/templateversions',
+    posted,
+  );
+  await sql`UPDATE provisioner_jobs SET started_at = now(), completed_at = now() WHERE id = ${version.job.id}`;
+  const { body: template } = await server.api<{ id: string }>('POST', '/organizations/default/templates', {
+    name: 'measured',
+    template_version_id: version.id,
+  });
   const agent = new Agent({ keepAlive: true, maxSockets: POSTS_AT_ONCE });
   const target = `${server.url}/api/v2/organizations/default/templateversions`;
   const headers = { 'Coder-Session-Token': server.token, 'content-type': 'application/json' };
@@ -122,7 +133,7 @@ async function poster(server: ServerProcess): Promise<Post> {
         });
       });
       call.once('error', reject);
-      call.end(JSON.stringify({ file_id: file.hash, provisioner: 'terraform', storage_method: 'file', tags }));
+      call.end(JSON.stringify({ ...posted, template_id: template.id, tags }));
     });
 }
 

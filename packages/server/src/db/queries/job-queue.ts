@@ -42,8 +42,11 @@ export type NewJob = Pick<JobRow, 'id' | 'initiator_id' | 'type' | 'file_id' | '
     provisioner?: string;
   };
 
-/** The maximum number of tag sets that are compared with that of a new job. By default, a person has at most as many jobs. */
-const MAX_COMPARED = 200;
+/**
+ * The maximum number of tag sets that are compared with that of a new job: a few microseconds each. Jobs of a person with more
+ * pending sets may share some turns.
+ */
+const MAX_COMPARED = 50;
 
 /** The job of each tag set with the last turn, each found in an index, however many jobs have its tags. */
 function lastOfTagSets(db: Db, which: postgres.PendingQuery<postgres.Row[]>) {
