@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Page, Route } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { buildEnds, commandTemplate, createWorkspace, ensureExecutable, eventually, makeTemplate } from '../harness.ts';
 import { localExample } from '../local.ts';
 import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
@@ -78,15 +78,28 @@ test('a term that is being written filters nothing, and menus write terms', need
   assert.equal((await search.inputValue()).trim(), 'owner:me status:running template:local');
 });
 
+/**
+ * Loads the page again, with requests that fail until the person chooses "Try again". The page may ask again by itself
+ * meanwhile, as after a focus.
+ */
+async function reloadWithFailing(page: Page, url: string): Promise<void> {
+  await page.addInitScript(`document.addEventListener('click', ({ target }) => {
+    if (target.closest('button, [role=menuitem]')?.textContent === 'Try again') window.triedAgain = true;
+  }, true)`);
+  await page.route(url, async (route) => {
+    if (await page.evaluate('window.triedAgain')) return route.continue();
+    return route.fulfill({ status: 500, json: { message: 'The database is away.' } });
+  });
+  await page.reload();
+}
+
 test('the menu of owners finds people, and a menu whose values do not load tries again', needsBrowser, async (t) => {
   const { page, errors } = await site.open(t, '/workspaces?filter=');
   await row(page, 'beta').waitFor();
   const owners = page.getByRole('button', { name: 'Owner', exact: true });
-  const failing = (route: Route) => route.fulfill({ status: 500, json: { message: 'The database is away.' } });
-  await page.route('**/api/v2/users?*', failing);
+  await reloadWithFailing(page, '**/api/v2/users?*');
   await owners.click();
   await page.getByRole('alert').filter({ hasText: 'The database is away.' }).waitFor();
-  await page.unroute('**/api/v2/users?*');
   await page.getByRole('button', { name: 'Try again' }).click();
   const option = (name: RegExp) => page.getByRole('option', { name });
   await option(/^user-b/).waitFor();
@@ -101,11 +114,9 @@ test('the menu of owners finds people, and a menu whose values do not load tries
   await option(/^Any owner/).click();
   await page.waitForURL(({ search }) => search === '?filter=');
 
-  await page.route('**/api/v2/templates', failing);
-  await page.reload();
+  await reloadWithFailing(page, '**/api/v2/templates');
   await page.getByRole('button', { name: 'Template', exact: true }).click();
   await page.getByRole('menu').getByRole('alert').waitFor();
-  await page.unroute('**/api/v2/templates');
   await page.getByRole('menuitem', { name: 'Try again' }).click();
   await page.getByRole('menuitem', { name: /^local/ }).waitFor();
   assert.deepEqual(errors, []);
