@@ -48,7 +48,7 @@ interface Limited {
 }
 
 /**
- * How far below a limit the count of what people add often becomes exact. Fewer transactions of one person run at a time,
+ * How far below a limit the count of frequent rows becomes exact. Fewer transactions of one person run at a time,
  * so that they cannot pass the limit together.
  */
 const EXACT_FROM = 100;
