@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { processIds } from '@platform/testkit/processes';
 import {
   CHECKOUT,
   ensureExecutable,
@@ -41,10 +42,9 @@ async function forward(
 
 /** The pid of the agent that dials a server, found by the address in its environment. */
 function agentPid(url: string): number {
-  for (const file of globSync('/proc/[0-9]*/cmdline')) {
-    const pid = Number(file.split('/')[2]);
+  for (const pid of processIds()) {
     try {
-      const words = readFileSync(file, 'utf8').split('\0');
+      const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
       if (words[1] !== 'agent' && words.at(-2) !== 'agent') continue;
       if (readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`CODER_AGENT_URL=${url}`)) return pid;
     } catch {

@@ -9,6 +9,7 @@ import { run, sshClient } from '@platform/agent/testing/ssh-client';
 import { silentLogger } from '@platform/kit';
 import { connect, type Sql } from '@platform/server/db/connect';
 import { type RunningAgent, runAgent } from '@platform/testkit';
+import { processIds } from '@platform/testkit/processes';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 import {
   buildEnds,
@@ -186,11 +187,11 @@ async function way(path: string) {
 }
 /** The processes of this test's sessions, which have this mark in their environment. */
 function marked(mark: string): number[] {
-  return globSync('/proc/[0-9]*/environ').flatMap((file) => {
+  return processIds().filter((pid) => {
     try {
-      return readFileSync(file, 'latin1').includes(mark) ? [Number(file.split('/')[2])] : [];
+      return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(mark);
     } catch {
-      return [];
+      return false;
     }
   });
 }

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { processIds } from '@platform/testkit/processes';
 import {
   coder,
   ensureExecutable,
@@ -173,9 +174,9 @@ test('a killed ssh leaves none of our processes', { timeout: 120_000 }, async ()
   });
   await once(child.stdout, 'data');
   const stdioCommands = () =>
-    globSync('/proc/[0-9]*/cmdline').filter((path) => {
+    processIds().filter((pid) => {
       try {
-        const words = readFileSync(path, 'utf8').split('\0');
+        const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
         return words.includes('--stdio') && words.includes(server.configDir);
       } catch {
         return false;

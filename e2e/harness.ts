@@ -18,6 +18,7 @@ import { directoryHash } from '@platform/server/postgres/place';
 import { removeKept } from '@platform/testkit/kept';
 import { freePort } from '@platform/testkit/ports';
 import { freshDatabase } from '@platform/testkit/postgres';
+import { processIds } from '@platform/testkit/processes';
 import { eventually } from '@platform/testkit/wait';
 
 export { eventually, freePort };
@@ -284,8 +285,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
 }
 
 function processes(): { pid: number; parent: number; text: string }[] {
-  return globSync('/proc/[0-9]*/stat').flatMap((file) => {
-    const pid = Number(file.split('/')[2]);
+  return processIds().flatMap((pid) => {
     try {
       const parent = Number(/\) \S (\d+)/.exec(readProc(pid, 'stat'))?.[1]);
       return [{ pid, parent, text: readProc(pid, 'cmdline').replaceAll('\0', ' ') }];

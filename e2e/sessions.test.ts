@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { processIds } from '@platform/testkit/processes';
 import {
   CHECKOUT,
   coder,
@@ -152,14 +153,13 @@ test('after a signal, an SSH session and `coder ssh --stdio` end quietly with th
 
 /** The agent's processes: their command line is an agent's, and their environment has the server's address. */
 function agentPids(): number[] {
-  return globSync('/proc/[0-9]*').flatMap((folder) => {
+  return processIds().filter((pid) => {
     try {
-      const text = readFileSync(join(folder, 'cmdline'), 'utf8').split('\0').join(' ');
-      if (!/ agent( |$)/.test(text)) return [];
-      return readFileSync(join(folder, 'environ'), 'utf8').includes(server.url) ? [Number(folder.slice(6))] : [];
+      const text = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').join(' ');
+      return / agent( |$)/.test(text) && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(server.url);
     } catch {
       // ended, or not ours
-      return [];
+      return false;
     }
   });
 }

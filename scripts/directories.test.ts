@@ -22,3 +22,16 @@ test('the check finds calls on one line and on several', () => {
   assert.equal('mkdirSync(\n  join(a, b),\n  { mode, recursive: true },\n);'.match(RECURSIVE)?.length, 1);
   assert.equal('mkdirSync(dir);\nrmSync(dir, { recursive: true });'.match(RECURSIVE), null);
 });
+
+/** Finds searches of /proc with `glob`, which sometimes return nothing: see processIds in the testkit. */
+const GLOB_OF_PROC = /\bglob(?:Sync)?\(\s*\[?\s*['"`]\/proc\b/;
+
+test('processes are found with readdir', () => {
+  const files = globSync(['packages/*/src/**/*.ts', 'e2e/**/*.ts', 'bench/**/*.ts', 'scripts/**/*.ts']);
+  const wrong = files.filter((file) => GLOB_OF_PROC.test(readFileSync(file, 'utf8')));
+  assert.ok(files.length > 1_000, `${files.length}`);
+  assert.deepEqual(
+    wrong.filter((file) => file !== 'packages/testkit/src/processes.ts'),
+    [],
+  );
+});

@@ -6,7 +6,6 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
   readlinkSync,
   rmSync,
@@ -20,6 +19,7 @@ import { fileURLToPath } from 'node:url';
 import type { HealthcheckReport, ProvisionerDaemon, TemplateVersion } from '@platform/contract';
 import { idsOfProcess } from '@platform/kit';
 import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { processIds } from '@platform/testkit/processes';
 import { eventually } from '@platform/testkit/wait';
 
 // a server that is not root runs builds under its own uid and says so
@@ -52,10 +52,9 @@ async function serverBelow(
 
 /** The daemons' process. */
 function processOf(program: string): number | undefined {
-  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+  for (const pid of processIds()) {
     try {
-      if (readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(`${program}\0provisioner\0builtin`))
-        return Number(name);
+      if (readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`${program}\0provisioner\0builtin`)) return pid;
     } catch {
       // it has ended
     }

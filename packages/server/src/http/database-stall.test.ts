@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Workspace } from '@platform/contract';
@@ -13,6 +13,7 @@ import {
   type TestPostgres,
   type TestServer,
 } from '@platform/testkit';
+import { processIds } from '@platform/testkit/processes';
 import { dialWebSocket } from '@platform/wire/websocket';
 
 import { watchDatabaseStall } from './database-stall.ts';
@@ -37,12 +38,11 @@ after(async () => {
 });
 
 function signal(name: 'SIGSTOP' | 'SIGCONT'): void {
-  const below = globSync('/proc/[0-9]*/stat').flatMap((file) => {
+  const below = processIds().filter((pid) => {
     try {
-      const parent = Number(/\) \S (\d+)/.exec(readFileSync(file, 'utf8'))?.[1]);
-      return parent === postmaster ? [Number(file.split('/')[2])] : [];
+      return Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]) === postmaster;
     } catch {
-      return [];
+      return false;
     }
   });
   for (const pid of [postmaster, ...below]) process.kill(pid, name);

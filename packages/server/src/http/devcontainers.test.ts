@@ -1,15 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -28,6 +19,7 @@ import {
   type TestWorkspace,
 } from '@platform/testkit';
 import { startTestDocker, type TestDocker, writeDevcontainer } from '@platform/testkit/docker/index';
+import { processIds } from '@platform/testkit/processes';
 import { byteStream, dialWebSocket } from '@platform/wire/websocket';
 
 // The agent, its sub-agents, the devcontainer command and the server are real. Docker is a stand-in.
@@ -123,7 +115,7 @@ async function shell(agentId: string, command: string): Promise<string> {
 
 /** The commands of the processes that have this variable. */
 function processesWith(variable: string): string[] {
-  return readdirSync('/proc').flatMap((pid) => {
+  return processIds().flatMap((pid) => {
     try {
       const has = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(variable);
       return has ? [readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')] : [];

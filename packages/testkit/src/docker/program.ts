@@ -23,6 +23,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { isAlive } from '@platform/kit';
+import { processIds } from '../processes.ts';
 
 /** How long a new container waits for a follower of events, in ms. Nobody follows those that a person starts. */
 const FOLLOWED_MS = 10_000;
@@ -100,9 +101,9 @@ function end(container: Container): void {
   container.running = false;
   save(container);
   const mark = `${MARK}=${container.id}`;
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+  for (const pid of processIds()) {
     try {
-      if (readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(mark)) process.kill(Number(pid), 'SIGKILL');
+      if (readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(mark)) process.kill(pid, 'SIGKILL');
     } catch {
       // the process ended or belongs to another user
     }
