@@ -5,8 +5,9 @@ import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import { type Sealed, storedText } from '../sealed.ts';
 import type { UserRow } from './users.ts';
+import { unchanged, WRITTEN, type Written } from './written.ts';
 
-export interface ExternalAuthLinkRow {
+export interface ExternalAuthLinkRow extends Written {
   provider_id: string;
   user_id: string;
   access_token: Sealed;
@@ -18,8 +19,6 @@ export interface ExternalAuthLinkRow {
   failure: string;
   created_at: Date;
   updated_at: Date;
-  /** `updated_at` exactly: another value means other tokens. A new key leaves it as it is. */
-  written: string;
 }
 
 /** What a provider gave, as it is stored. */
@@ -27,9 +26,7 @@ export type SealedTokens = Pick<ExternalAuthLinkRow, 'access_token' | 'refresh_t
 
 const COLUMNS = (db: Db) =>
   db`provider_id, user_id, access_token, refresh_token, expires_at, extra, failure, created_at, updated_at,
-    extract(epoch FROM updated_at)::text AS written`;
-const unchanged = (db: Db, { written }: { written: string }) =>
-  db`extract(epoch FROM updated_at) = ${written}::text::numeric`;
+    ${WRITTEN(db)}`;
 
 export async function externalAuthLink(
   db: Db,

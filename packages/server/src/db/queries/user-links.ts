@@ -5,8 +5,9 @@ import type { SystemTask, VerifiedSignIn } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import { type Sealed, storedText } from '../sealed.ts';
 import type { UserRow } from './users.ts';
+import { unchanged, WRITTEN, type Written } from './written.ts';
 
-export interface UserLinkRow {
+export interface UserLinkRow extends Written {
   user_id: string;
   login_type: 'github' | 'oidc';
   linked_id: string;
@@ -14,14 +15,10 @@ export interface UserLinkRow {
   refresh_token: Sealed;
   expires_at: Date | null;
   claims: Record<string, unknown>;
-  /** When the tokens were stored, exactly: another value means other tokens. A new key leaves it as it is. */
-  written: string;
 }
 
 const COLUMNS = (db: Db) => db`user_id, login_type, linked_id, access_token, refresh_token, expires_at, claims,
-  extract(epoch FROM updated_at)::text AS written`;
-const unchanged = (db: Db, { written }: { written: string }) =>
-  db`extract(epoch FROM updated_at) = ${written}::text::numeric`;
+  ${WRITTEN(db)}`;
 
 export async function linkBySubject(
   db: Db,
@@ -47,7 +44,7 @@ export async function linkOfUser(
 export async function saveLink(
   db: Db,
   { userId }: VerifiedSignIn,
-  link: Omit<UserLinkRow, 'user_id' | 'written'>,
+  link: Omit<UserLinkRow, 'user_id' | keyof Written>,
 ): Promise<void> {
   const row = { ...link, user_id: userId, claims: db.json(link.claims as never) };
   await db`INSERT INTO user_links ${db(row as never)}
