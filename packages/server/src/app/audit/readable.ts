@@ -1,9 +1,9 @@
 import { AppError } from '@platform/kit';
-import { may, readScope } from '../../authz/authorize.ts';
+import { readScope } from '../../authz/authorize.ts';
 import { userIdsNamed } from '../../db/queries/users.ts';
 import type { Ctx } from '../context.ts';
 import { isUuid, NIL_UUID } from '../ids.ts';
-import { locateOrganization } from '../organization/find.ts';
+import { locateOrganization, maySeeOrganization } from '../organization/find.ts';
 import { badQuery, type Search } from '../search.ts';
 
 /**
@@ -26,7 +26,7 @@ export async function searchedOrganization(ctx: Ctx, search: Search): Promise<st
   if (text === undefined) return undefined;
   if (isUuid(text)) return text;
   const found = await locateOrganization(ctx, text).catch(() => undefined);
-  if (!found || !may(ctx.actor, 'read', { type: 'organization', ...found }))
+  if (!found || !maySeeOrganization(ctx.actor, found.organizationId))
     throw badQuery('organization', `Organization "${text}" either does not exist, or you are unauthorized to view it`);
   return found.organizationId;
 }

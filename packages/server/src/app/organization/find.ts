@@ -1,3 +1,4 @@
+import type { Actor } from '../../authz/actor.ts';
 import { type Allowed, type AuthzObject, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
@@ -32,9 +33,22 @@ export async function findOrganization<A extends Action>(
   return allow(ctx, action, row, { type: 'organization', organizationId: row.id });
 }
 
+export const maySeeOrganization = (actor: Actor, organizationId: string): boolean =>
+  may(actor, 'read', { type: 'organization', organizationId });
+
+/** Authorizes an action in an organization. One that the actor may not see looks like one that does not exist. */
+export function authorizeInOrganization<A extends Action, const O extends AuthzObject & { organizationId: string }>(
+  ctx: Ctx,
+  action: A,
+  object: O,
+): Allowed<A, O> {
+  if (!may(ctx.actor, action, object) && !maySeeOrganization(ctx.actor, object.organizationId)) throw notFound();
+  return authorize(ctx, action, object);
+}
+
 /**
  * Finds an organization in which the actor may do this to objects of a type: `findInOrganization(ctx, 'create', { type:
- * 'template' }, name)`. An organization that the actor may not see looks like one that does not exist.
+ * 'template' }, name)`.
  */
 export async function findInOrganization<A extends Action, const O extends AuthzObject>(
   ctx: Ctx,
@@ -43,10 +57,7 @@ export async function findInOrganization<A extends Action, const O extends Authz
   text: string,
 ): Promise<Allowed<A, O & { organizationId: string; organization: OrganizationRow }>> {
   const organization = await organizationOf(ctx, text);
-  const place = { ...object, organizationId: organization.id, organization };
-  const seen = { type: 'organization', organizationId: organization.id } as const;
-  if (!may(ctx.actor, action, place) && !may(ctx.actor, 'read', seen)) throw notFound();
-  return authorize(ctx, action, place);
+  return authorizeInOrganization(ctx, action, { ...object, organizationId: organization.id, organization });
 }
 
 /**

@@ -24,7 +24,7 @@ import { NIL_UUID } from '../ids.ts';
 import { enginesOf } from '../job/engines.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { forgetDaemonGroups } from '../job/waiting.ts';
-import { locateOrganization } from '../organization/find.ts';
+import { locateOrganization, maySeeOrganization } from '../organization/find.ts';
 import { randomText, sameBytes, sha256 } from '../token.ts';
 import { daemonObject, type JoinedDaemon } from './credential.ts';
 
@@ -59,8 +59,7 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
       ? credential.organizationId
       : (await locateOrganization(ctx, join.organization)).organizationId;
   // to a person who may not see it, it looks like one that does not exist
-  if (credential.kind === 'user' && !may(credential.actor, 'read', { type: 'organization', organizationId }))
-    throw notFound();
+  if (credential.kind === 'user' && !maySeeOrganization(credential.actor, organizationId)) throw notFound();
   const requested = requestedTags(list(join.query['tag']));
   const provisioners = list(join.query['provisioner']);
   if (provisioners.length === 0) throw invalid('provisioner', 'at least one is required');

@@ -10,7 +10,7 @@ import { lookAtFile } from '../job/engines.ts';
 import { announcePending, postJob } from '../job/post.ts';
 import { mutateTags } from '../job/tags.ts';
 import { requireVersionRoom } from '../limits.ts';
-import { findInOrganization, locateOrganization } from '../organization/find.ts';
+import { authorizeInOrganization, locateOrganization } from '../organization/find.ts';
 import { randomText } from '../token.ts';
 import { beginInTurn } from '../turns.ts';
 import { toVersions } from './convert.ts';
@@ -32,12 +32,12 @@ export async function createVersion(
   const replaced = request.replaces ? await findReplaced(ctx, organizationId, request.replaces) : undefined;
   const input = { ...replaced?.request, ...request };
   const templateId = replaced ? replaced.version.template_id : input.template_id;
-  // without a template, the organization decides
-  const within = templateId ? undefined : await findInOrganization(ctx, 'create', { type: 'template' }, organization);
   const template = templateId ? await findTemplate(ctx, 'read', templateId) : undefined;
   if (template && template.organization_id !== organizationId)
     throw new AppError('not_found', 'Template does not exist.');
-  const place: VersionPlace = template ? allow(ctx, 'update', template, templateObject(template)) : within!;
+  const place: VersionPlace = template
+    ? allow(ctx, 'update', template, templateObject(template))
+    : authorizeInOrganization(ctx, 'create', { type: 'template', organizationId });
   const name = input.name || `version-${randomText(8).toLowerCase()}`;
   checkVersionName('name', name);
   const message = input.message ?? '';
