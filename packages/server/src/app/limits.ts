@@ -31,6 +31,7 @@ const MAX_PORT_SHARES_PER_WORKSPACE = 100;
 /** Versions without a template that a person pushes in this many days. They stay, as those of a template do. */
 const MAX_VERSIONS_WITHOUT_TEMPLATE = 1_000;
 const DAYS_OF_VERSIONS = 30;
+const DAY_MS = 86_400_000;
 /** Uploads of a person that no template version uses. The purge deletes them after a day. */
 const MAX_UNUSED_UPLOADS = 200;
 const MAX_UNUSED_BYTES = 1024 ** 3;
@@ -53,6 +54,12 @@ interface Limited {
  */
 const EXACT_FROM = 100;
 
+/** What a holder has. The count of a concurrent request waits for this transaction, so the lock is sent first. */
+async function counted<T>(tx: Tx, what: string, holderId: string, count: () => Promise<T>): Promise<T> {
+  const [, has] = await together([lockLimit(tx, what, holderId), count()]);
+  return has;
+}
+
 /**
  * Checks that a holder has less than `max` of something. Where the count is exact, the check of a concurrent request waits
  * for this transaction.
@@ -66,7 +73,7 @@ async function requireRoom(
 ): Promise<void> {
   if (max <= 0) return;
   if (exactFrom !== undefined && (await count()) < max - exactFrom) return;
-  const [, has] = await together([lockLimit(tx, what, holderId), count()]);
+  const has = await counted(tx, what, holderId, count);
   if (has < max) return;
   throw new AppError('conflict', `${whose} already has ${has} ${what}. ${next}`, {
     detail: `At most ${max} are allowed.${flag === undefined ? '' : ` An administrator sets the limit with ${flag}.`}`,
@@ -105,7 +112,8 @@ export const requireWorkspaceRoom = ({ config }: Ctx, tx: Tx, owner: { id: strin
     flag: '--max-workspaces-per-user',
   });
 
-/** Checks the room for a group in an organization. */
+const GROUPS = { what: 'groups', whose: 'This organization', flag: '--max-groups-per-organization' };
+
 export const requireGroupRoom = ({ config }: Ctx, tx: Tx, organizationId: string): Promise<void> =>
   requireRoom(tx, config.maxGroupsPerOrganization, organizationId, {
     ...GROUPS,
@@ -113,12 +121,10 @@ export const requireGroupRoom = ({ config }: Ctx, tx: Tx, organizationId: string
     next: 'Delete one and try again.',
   });
 
-const GROUPS = { what: 'groups', whose: 'This organization', flag: '--max-groups-per-organization' };
-
 /** How many groups an organization may still get. A concurrent transaction waits for this one. */
 export async function roomForGroups({ config }: Ctx, tx: Tx, organizationId: string): Promise<number> {
   if (config.maxGroupsPerOrganization <= 0) return Number.POSITIVE_INFINITY;
-  const [, has] = await together([lockLimit(tx, GROUPS.what, organizationId), countGroups(tx, organizationId)]);
+  const has = await counted(tx, GROUPS.what, organizationId, () => countGroups(tx, organizationId));
   return Math.max(0, config.maxGroupsPerOrganization - has);
 }
 
@@ -158,8 +164,6 @@ export const requireVersionRoom = (
         exactFrom: EXACT_FROM,
       });
 
-const DAY_MS = 86_400_000;
-
 export const requireRoleRoom = (tx: Tx, organizationId: string): Promise<void> =>
   requireRoom(tx, MAX_CUSTOM_ROLES_PER_ORGANIZATION, organizationId, {
     count: () => countCustomRoles(tx, organizationId),
@@ -194,7 +198,7 @@ export const requirePortShareRoom = (
  * @throws AppError `conflict`
  */
 export async function requireUploadRoom(tx: Tx, ownerId: string, bytes: number): Promise<void> {
-  const [, has] = await together([lockLimit(tx, 'uploads', ownerId), countUnusedUploads(tx, ownerId)]);
+  const has = await counted(tx, 'uploads', ownerId, () => countUnusedUploads(tx, ownerId));
   if (has.count < MAX_UNUSED_UPLOADS && has.bytes + bytes <= MAX_UNUSED_BYTES) return;
   throw new AppError('conflict', 'You have too many uploads that no template version uses. Try again tomorrow.', {
     detail:

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Response, Template, Workspace } from '@platform/contract';
 import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { failed, statuses, times } from './testing/limits.ts';
 
 const MAX = 3;
 let server: TestServer;
@@ -20,12 +21,6 @@ before(async () => {
   template = await createTestTemplate(server, 'pending');
 });
 after(() => server.stop());
-
-const times = <T>(count: number, make: (n: number) => Promise<T>) =>
-  Promise.all(Array.from({ length: count }, (_, n) => make(n)));
-const statuses = (answers: { status: number }[]) => answers.map(({ status }) => status).sort();
-const failed = <T extends { status: number; body: unknown }>(answers: T[]) =>
-  answers.filter(({ status }) => status >= 400).map(({ body }) => body as Response);
 
 test('a person has at most a number of tokens, also with requests at the same time, and may replace one', async () => {
   const { token } = await insertPerson(server, 'tokens');

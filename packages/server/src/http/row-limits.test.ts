@@ -5,6 +5,7 @@ import type { Group, Organization, Response, Template, TemplateVersion, Workspac
 import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob, tarOf } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { completeJob } from '../app/job/complete.ts';
+import { failed, statuses, times } from './testing/limits.ts';
 
 // Limits of the rows of an organization, a template, a workspace and the deployment, and of uploads. limits.test.ts tests
 // those of tokens, workspaces and jobs.
@@ -24,11 +25,6 @@ before(async () => {
 });
 after(() => server.stop());
 
-const times = <T>(count: number, make: (n: number) => Promise<T>) =>
-  Promise.all(Array.from({ length: count }, (_, n) => make(n)));
-const statuses = (answers: { status: number }[]) => answers.map(({ status }) => status).sort();
-const failed = <T extends { status: number; body: unknown }>(answers: T[]) =>
-  answers.filter(({ status }) => status >= 400).map(({ body }) => body as Response);
 const message = ({ body }: { body: unknown }) => (body as Response).message;
 
 test('a workspace shares at most a number of ports, and changes those that it shares', async () => {
