@@ -1,8 +1,14 @@
 import { type Static, Type } from 'typebox';
 import { Line, Nullable, named } from './kit.ts';
 
+/** The values of a claim that a mapping may have, and what the people with one of them may get. */
+export const MAX_MAPPED_VALUES = 10_000;
+export const MAX_GIVEN_FOR_VALUE = 1_000;
+
 /** Claim value → what its people get. Go programs send null for an empty mapping. */
-const Mapping = Type.Record(Line, Type.Array(Line, { maxItems: 1_000 }), { maxProperties: 10_000 });
+const Mapping = Type.Record(Line, Type.Array(Line, { maxItems: MAX_GIVEN_FOR_VALUE }), {
+  maxProperties: MAX_MAPPED_VALUES,
+});
 
 /** A regular expression in RE2 syntax. */
 const Filter = Nullable(Line);

@@ -1,4 +1,10 @@
-import type { GroupSyncSettings, OrganizationSyncSettings, RoleSyncSettings } from '@platform/contract';
+import {
+  type GroupSyncSettings,
+  MAX_GIVEN_FOR_VALUE,
+  MAX_MAPPED_VALUES,
+  type OrganizationSyncSettings,
+  type RoleSyncSettings,
+} from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
 import { compile } from '@platform/kit/re2';
@@ -98,10 +104,6 @@ function checkFilter(filter: string): void {
     throw new Error(`it has ${size} instructions, but may have ${MAX_FILTER_SIZE}: use fewer or smaller repetitions`);
 }
 
-/** The sizes of a mapping, as in the contract. */
-const MAX_CLAIMS = 10_000;
-const MAX_FOR_CLAIM = 1_000;
-
 function check(settings: Partial<GroupSyncSettings & OrganizationSyncSettings>, kind: SyncKind): void {
   const invalid = (field: string, detail: string) =>
     new AppError('invalid', 'Invalid sync settings.', { validations: [{ field, detail }] });
@@ -114,8 +116,11 @@ function check(settings: Partial<GroupSyncSettings & OrganizationSyncSettings>, 
   }
   // one request has a bound. Many add up
   const mapping = Object.entries(settings.mapping ?? {});
-  if (mapping.length > MAX_CLAIMS || mapping.some(([, gets]) => gets.length > MAX_FOR_CLAIM))
-    throw invalid('mapping', `has more than ${MAX_CLAIMS} values of the claim, or ${MAX_FOR_CLAIM} ${kind}s for one`);
+  if (mapping.length > MAX_MAPPED_VALUES || mapping.some(([, gets]) => gets.length > MAX_GIVEN_FOR_VALUE))
+    throw invalid(
+      'mapping',
+      `has more than ${MAX_MAPPED_VALUES} values of the claim, or ${MAX_GIVEN_FOR_VALUE} ${kind}s for one`,
+    );
   if (kind === 'role') return;
   const ids = Object.values(settings.mapping ?? {}).flat();
   const wrong = ids.find((id) => !isUuid(id));

@@ -97,7 +97,7 @@ function matches(expression: Expression, name: string): boolean {
 }
 
 /** The most groups that one sign-in may create. */
-const MOST_NEW_GROUPS = 100;
+const MAX_NEW_GROUPS = 100;
 
 const isGroupName = (name: string): boolean => {
   try {
@@ -126,7 +126,7 @@ async function syncGroups(system: Ctx, tx: Tx, userId: string, claims: Claims, c
       );
       const missing = [...new Map(fresh.map((each) => [each.toLowerCase(), each])).values()];
       const room = missing.length === 0 ? 0 : await roomForGroups(system, tx, organization.id);
-      const creatable = missing.slice(0, Math.min(MOST_NEW_GROUPS, room));
+      const creatable = missing.slice(0, Math.min(MAX_NEW_GROUPS, room));
       if (creatable.length < missing.length) {
         system.log.warn('a sign-in creates fewer groups than its claims name: the limit of groups is reached', {
           organization: organization.name,
