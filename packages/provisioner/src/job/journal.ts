@@ -14,7 +14,7 @@ import {
   FailedJobSchema,
 } from '@platform/wire/proto/provisionerd';
 import type { BuildUser } from '../isolation/protocol.ts';
-import { isAlive, processRef, readRef } from '../runner/process-ref.ts';
+import { DEAD, isAlive, isSame, processRef, readRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
@@ -299,13 +299,14 @@ export class Session {
         if (!entry) {
           const job = await readJob(dir);
           if (!job) throw new AppError('invalid', 'its journal and the file of its job are damaged');
-          if (!claim(dir, NOBODY)) continue;
+          // the journal had the name of the owner
+          if (!claim(dir, DEAD)) continue;
           const known = { version: 1, jobId: job.jobId, epoch: '0', owner: me, phase: 'apply' } as const;
           adopted.push(new Session(dir, known, { damaged: true }));
           continue;
         }
         if (entry.version !== 1) throw new AppError('invalid', `journal of version ${entry.version}`);
-        const mine = entry.owner.pid === me.pid && entry.owner.startTime === me.startTime;
+        const mine = isSame(entry.owner, me);
         if (mine ? !isLeft(entry.jobId) : isAlive(entry.owner) || !claim(dir, entry.owner)) continue;
         const session = new Session(dir, { ...entry, owner: me });
         try {
@@ -347,9 +348,6 @@ function removeFew(dir: string): boolean {
 function self(): ProcessRef {
   return processRef(process.pid) ?? { pid: process.pid, startTime: '' };
 }
-
-/** The owner of a session whose journal is damaged. */
-const NOBODY: ProcessRef = { pid: 0, startTime: '' };
 
 /** Undefined if the text is damaged. */
 function parseEntry(text: string): JournalEntry | undefined {

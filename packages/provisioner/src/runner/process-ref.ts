@@ -23,13 +23,16 @@ export function processRef(pid: number): ProcessRef | undefined {
 }
 
 /** A reference to no process. */
-const DEAD: ProcessRef = { pid: 0, startTime: '' };
+export const DEAD: ProcessRef = { pid: 0, startTime: '' };
+
+/** Whether both name the same process, which may have ended. */
+export const isSame = (a: ProcessRef, b: ProcessRef): boolean => a.pid === b.pid && a.startTime === b.startTime;
 
 /** Whether this process still runs. False for another process with the same pid. */
 export function isAlive(ref: ProcessRef): boolean {
   if (ref.pid === DEAD.pid) return false;
   const now = processRef(ref.pid);
-  return now !== undefined && now.startTime === ref.startTime;
+  return now !== undefined && isSame(now, ref);
 }
 
 /**

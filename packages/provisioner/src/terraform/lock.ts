@@ -1,6 +1,6 @@
 import { link, rm, writeFile } from 'node:fs/promises';
 import type { Clock } from '@platform/kit';
-import { isAlive, processRef, readRef } from '../runner/process-ref.ts';
+import { isAlive, isSame, processRef, readRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 
 const POLL_MS = 100;
@@ -39,7 +39,7 @@ async function removeDead(path: string, owner: ProcessRef, clock: Clock, signal?
   const release = await lockFile(`${path}.dead-${owner.pid}`, clock, signal);
   try {
     const now = readRef(path);
-    if (now && now.pid === owner.pid && now.startTime === owner.startTime) await rm(path, { force: true });
+    if (now && isSame(now, owner)) await rm(path, { force: true });
   } finally {
     await release();
   }
