@@ -10,7 +10,7 @@ import {
   WorkspaceResource,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
-import { harmless, unknownKeys } from './unknown-keys.ts';
+import { dynamicParameters, harmless, unknownKeys } from './unknown-keys.ts';
 
 export const buildsRoutes = {
   'GET /api/experimental/aitasks/prompts': route({
@@ -44,7 +44,7 @@ export const buildsRoutes = {
     params: Type.Object({ workspace: Type.String() }),
     body: CreateWorkspaceBuildRequest,
     unknownKeys: unknownKeys('work', {
-      enable_dynamic_parameters: harmless('how the form of the template is evaluated'),
+      enable_dynamic_parameters: dynamicParameters,
       on_success: harmless('a build that starts after this one. Without it nothing starts'),
     }),
     responses: { 201: WorkspaceBuild },

@@ -66,6 +66,9 @@ export function unknownKeys(
 /** A foreign key that gives or decorates something. */
 export const harmless = (text: string): ForeignKey => ({ text, harmless: () => true });
 
+/** The key `enable_dynamic_parameters`, which some clients send with a build. */
+export const dynamicParameters = harmless('how the form of the template is evaluated');
+
 /** A foreign key that restricts. */
 export const restricts = (text: string): ForeignKey => ({ text, harmless: () => false });
 

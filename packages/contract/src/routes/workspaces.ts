@@ -21,7 +21,7 @@ import {
   WorkspacesResponse,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
-import { harmless, unknownKeys } from './unknown-keys.ts';
+import { dynamicParameters, unknownKeys } from './unknown-keys.ts';
 
 export const workspacesRoutes = {
   'GET /workspace-quota/{user}': route({
@@ -43,9 +43,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String(), user: Type.String() }),
     body: CreateWorkspaceRequest,
-    unknownKeys: unknownKeys('work', {
-      enable_dynamic_parameters: harmless('how the form of the template is evaluated'),
-    }),
+    unknownKeys: unknownKeys('work', { enable_dynamic_parameters: dynamicParameters }),
     responses: { 201: Workspace },
   }),
   'POST /users/{user}/workspaces': route({
@@ -53,9 +51,7 @@ export const workspacesRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: CreateWorkspaceRequest,
-    unknownKeys: unknownKeys('work', {
-      enable_dynamic_parameters: harmless('how the form of the template is evaluated'),
-    }),
+    unknownKeys: unknownKeys('work', { enable_dynamic_parameters: dynamicParameters }),
     responses: { 201: Workspace },
   }),
   'GET /users/{user}/workspace/{workspacename}': route({

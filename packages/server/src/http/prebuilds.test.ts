@@ -313,7 +313,7 @@ test('measures pools', async () => {
   await end(template);
 });
 
-test('limits what pools cost by the allowance of their own group, not because other groups have one', async () => {
+test('limits the cost of pools by the allowance of their group. Allowances of other groups do not limit it', async () => {
   const GROUPS = '/organizations/default/groups';
   const allow = (group: Group, quota_allowance: number) =>
     server.api('PATCH', `/groups/${group.id}`, { body: { quota_allowance } });

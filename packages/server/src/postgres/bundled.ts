@@ -50,7 +50,7 @@ export async function startBundledPostgres(configDir: string, log: Logger): Prom
   const binaries = postgresBinaries(place.base, place.uid);
   const password = passwordOf(configDir, place);
   const url = urlOf(place, password);
-  if (!existsSync(join(place.data, 'PG_VERSION'))) initialise(place, binaries, password, log);
+  if (!isCreated(place.data)) initialise(place, binaries, password, log);
   let stopping = false;
   const running = runningPid(place);
   if (running !== undefined) log.info('taking over the running bundled PostgreSQL', { pid: running });
@@ -105,7 +105,7 @@ export async function useBundledPostgres(configDir: string, log: Logger): Promis
  * @throws AppError `not_found` before a server has created the database
  */
 export function bundledPostgresUrl(configDir: string): string {
-  if (!existsSync(join(baseFor(configDir), 'data', 'PG_VERSION')))
+  if (!isCreated(join(baseFor(configDir), 'data')))
     throw new AppError(
       'not_found',
       `The config directory ${configDir} has no bundled database. "coder server" creates it when it starts without CODER_PG_CONNECTION_URL.`,
@@ -113,6 +113,8 @@ export function bundledPostgresUrl(configDir: string): string {
   const place = placeFor(configDir);
   return urlOf(place, passwordOf(configDir, place));
 }
+
+const isCreated = (data: string): boolean => existsSync(join(data, 'PG_VERSION'));
 
 const isRoot = () => process.getuid?.() === 0;
 
@@ -166,7 +168,7 @@ function passwordOf(configDir: string, place: Place): string {
   const stored = textOf(file);
   const password = stored || textOf(copy) || randomBytes(24).toString('base64url');
   if (password !== stored) {
-    if (stored === '' && !textOf(copy) && existsSync(join(place.data, 'PG_VERSION'))) {
+    if (stored === '' && !textOf(copy) && isCreated(place.data)) {
       const why = `The file ${file}, which has the password of the bundled database, is empty. Restore it from a backup.`;
       throw new AppError('unavailable', why);
     }

@@ -1,5 +1,7 @@
 // The Markdown of notifications: paragraphs, lists, bold, code and links. Everything else is text.
 
+import { ownValue } from '@platform/kit/own-value';
+
 const SPECIAL = /[\\`*_{}[\]<>()#+\-.!|~]/g;
 
 /** A value inside Markdown, without marks. */
@@ -66,8 +68,6 @@ export function markdownToHtml(markdown: string): string {
     })
     .join('\n');
 }
-
-import { ownValue } from '@platform/kit/own-value';
 
 export function markdownToText(markdown: string): string {
   return blocksOf(markdown)

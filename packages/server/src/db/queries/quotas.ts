@@ -15,8 +15,8 @@ export async function lockQuota(tx: Tx, { organizationId, userId }: Spender): Pr
 
 export interface QuotaRow {
   /**
-   * The sum of the allowances of the person's groups. Null: no group of the organization has an allowance. For the account
-   * of pools also null if none of its own groups has one.
+   * The sum of the allowances of the person's groups. Null: no group of the organization has an allowance, or, for the
+   * account of pools, no group of that account has one.
    */
   budget: number | null;
   /** The daily cost of the person's workspaces. */

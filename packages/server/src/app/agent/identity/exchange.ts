@@ -13,9 +13,9 @@ export type InstanceProof =
   | { cloud: 'google'; token: string };
 
 /**
- * Returns the agent token for a machine that proves its identity. A name chooses one of its agents. Throws `unauthenticated` for an invalid proof,
- * `not_found` for a machine without an agent, `invalid` if its agent does not belong to a workspace's latest build,
- * `conflict` if two agents claim it.
+ * Returns the agent token for a machine that proves its identity. A name chooses one of its agents. Throws
+ * `unauthenticated` for an invalid proof, `not_found` for a machine without an agent, `invalid` if its agent does not
+ * belong to a workspace's latest build, `conflict` if two agents claim it.
  */
 export async function exchangeIdentity(
   ctx: Ctx,
