@@ -1,7 +1,7 @@
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { OrganizationRow } from './organizations.ts';
-import { type PeoplePage, type PeopleSearch, peopleFound, peoplePage, type UserRow } from './users.ts';
+import { pageOfPeople, type UserFilter, type UserRow } from './users.ts';
 
 export interface GroupRow {
   id: string;
@@ -66,18 +66,15 @@ export async function membersOfGroups(db: Db, ids: string[], only?: string): Pro
     ORDER BY lower(u.username)`;
 }
 
-/** A page of a group's members by user name, and the total number of matches. With `only`, at most this person. Null: nobody. */
+/** A page of a group's members by user name, and the total number of matches. */
 export async function findGroupMembers(
   db: Db,
   groupId: string,
-  filter: PeopleSearch & PeoplePage & { only: string | null | undefined },
+  filter: UserFilter,
 ): Promise<{ users: UserRow[]; count: number }> {
-  const { only } = filter;
-  const from = db`FROM all_group_members m JOIN users u ON u.id = m.user_id AND NOT u.deleted AND NOT u.is_system
-    WHERE m.group_id = ${groupId} ${only === undefined ? db`` : db`AND u.id = ${only}`} ${peopleFound(db, filter)}`;
-  const [total] = await db<{ count: number }[]>`SELECT count(*) AS count ${from}`;
-  const users = await db<UserRow[]>`SELECT u.* ${from} ${peoplePage(db, filter)}`;
-  return { users, count: total!.count };
+  const from = db`FROM all_group_members m JOIN users u ON u.id = m.user_id WHERE m.group_id = ${groupId}`;
+  const { rows: users, count } = await pageOfPeople<UserRow>(db, { columns: db`u.*`, from }, filter);
+  return { users, count };
 }
 
 /** The ids of a group's members. */

@@ -1,7 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { OrganizationRow } from './organizations.ts';
-import { type PeoplePage, type PeopleSearch, peopleFound, peoplePage, type UserRow } from './users.ts';
+import { pageOfPeople, type UserFilter, type UserRow } from './users.ts';
 
 export interface MemberRow {
   organization_id: string;
@@ -20,26 +20,18 @@ export type MemberWithUser = MemberRow &
     user_updated_at: Date;
   };
 
-export interface MemberFilter extends PeopleSearch, PeoplePage {
-  /** The only person whose membership the actor may read. Undefined: the actor may read all memberships. */
-  only: string | undefined;
-}
-
 /** Members by user name, and the total number of matches. */
 export async function membersOf(
   db: Db,
   organizationId: string,
-  filter: MemberFilter,
+  filter: UserFilter,
 ): Promise<{ members: MemberWithUser[]; count: number }> {
-  const { only } = filter;
+  const columns = db`m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles, u.status, u.login_type,
+    u.last_seen_at, u.created_at AS user_created_at, u.updated_at AS user_updated_at`;
   const from = db`FROM organization_members m JOIN users u ON u.id = m.user_id
-    WHERE m.organization_id = ${organizationId} AND NOT u.deleted AND NOT u.is_system
-      ${only === undefined ? db`` : db`AND u.id = ${only}`} ${peopleFound(db, filter)}`;
-  const [total] = await db<{ count: number }[]>`SELECT count(*) AS count ${from}`;
-  const members = await db<MemberWithUser[]>`
-    SELECT m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles, u.status, u.login_type, u.last_seen_at,
-      u.created_at AS user_created_at, u.updated_at AS user_updated_at ${from} ${peoplePage(db, filter)}`;
-  return { members, count: total!.count };
+    WHERE m.organization_id = ${organizationId}`;
+  const { rows: members, count } = await pageOfPeople<MemberWithUser>(db, { columns, from }, filter);
+  return { members, count };
 }
 
 /** An organization in which the actor may create members. */

@@ -1,3 +1,4 @@
+import type postgres from 'postgres';
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
 import type { Role } from '../../authz/policy.ts';
 import type { SystemTask, VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
@@ -173,7 +174,7 @@ export interface PeopleSearch {
 }
 
 /** The conditions for `users u` that a search makes, each with its AND. */
-export function peopleFound(db: Db, search: PeopleSearch) {
+function peopleFound(db: Db, search: PeopleSearch) {
   const { text, name, githubId, statuses, logins, roles, times, serviceAccount } = search;
   return db`${text ? db`AND (u.username ILIKE ${text} OR u.email ILIKE ${text} OR u.name ILIKE ${text})` : db``}
     ${name ? db`AND u.name ILIKE ${name}` : db``}
@@ -200,24 +201,36 @@ export interface PeoplePage {
   offset: number;
 }
 
-/** The end of a query for `users u`, after WHERE and its conditions: the page and its order. */
-export const peoplePage = (db: Db, { afterId, limit, offset }: PeoplePage) => db`
-  ${afterId ? db`AND lower(u.username) > (SELECT lower(a.username) FROM users a WHERE a.id = ${afterId})` : db``}
-  ORDER BY lower(u.username) LIMIT ${limit} OFFSET ${offset}`;
-
 export interface UserFilter extends PeopleSearch, PeoplePage {
   /** The only person that the actor may read. Undefined: the actor may read everyone. Null: nobody. */
   only: string | null | undefined;
 }
 
+type Fragment = postgres.PendingQuery<postgres.Row[]>;
+
+/**
+ * A page of people by user name, and the total number of matches. `from` has `users u` and ends with a condition.
+ */
+export async function pageOfPeople<Row extends object>(
+  db: Db,
+  { columns, from }: { columns: Fragment; from: Fragment },
+  filter: UserFilter,
+): Promise<{ rows: Row[]; count: number }> {
+  const { only, afterId, limit, offset } = filter;
+  const found = db`${from} AND NOT u.deleted AND NOT u.is_system
+    ${only === undefined ? db`` : db`AND u.id = ${only}`} ${peopleFound(db, filter)}`;
+  const [total] = await db<{ count: number }[]>`SELECT count(*) AS count ${found}`;
+  const rows = await db<Row[]>`SELECT ${columns} ${found}
+    ${afterId ? db`AND lower(u.username) > (SELECT lower(a.username) FROM users a WHERE a.id = ${afterId})` : db``}
+    ORDER BY lower(u.username) LIMIT ${limit} OFFSET ${offset}`;
+  return { rows, count: total!.count };
+}
+
 /** People by user name, and the total number of matches. */
 export async function findUsers(db: Db, filter: UserFilter): Promise<{ users: UserWithRoles[]; count: number }> {
-  const { only } = filter;
-  const where = db`NOT u.deleted AND NOT u.is_system
-    ${only === undefined ? db`` : db`AND u.id = ${only}`} ${peopleFound(db, filter)}`;
-  const [total] = await db<{ count: number }[]>`SELECT count(*) AS count FROM users u WHERE ${where}`;
-  const users = await db<UserWithRoles[]>`SELECT ${ROLES(db)} FROM users u WHERE ${where} ${peoplePage(db, filter)}`;
-  return { users, count: total!.count };
+  const parts = { columns: ROLES(db), from: db`FROM users u WHERE true` };
+  const { rows: users, count } = await pageOfPeople<UserWithRoles>(db, parts, filter);
+  return { users, count };
 }
 
 /** User names by id. */
