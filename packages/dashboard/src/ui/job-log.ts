@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useState, useSyncExternalStore } from 'react';
+import { useMemo, useState, useSyncExternalStore } from 'react';
 import { type ExcerptLine, lastError } from './log-errors.ts';
 import { createJobLogStore, type LogStore } from './log-store.ts';
 import type { LogTarget } from './log-view.tsx';
@@ -11,11 +11,14 @@ export interface JobLogHandle {
   show: (index: number) => void;
 }
 
-/** The log at a path below /api/v2. It is fetched while something shows it. */
-export function useJobLog(path: string): JobLogHandle {
+/** The log at a path below /api/v2. It is fetched while something shows it. `open` makes its view visible. */
+export function useJobLog(path: string, open: () => void = () => {}): JobLogHandle {
   const store = useMemo(() => createJobLogStore(path), [path]);
   const [target, setTarget] = useState<LogTarget & { path: string }>();
-  const show = useCallback((index: number) => setTarget({ path, index }), [path]);
+  const show = (index: number) => {
+    open();
+    setTarget({ path, index });
+  };
   return { store, target: target?.path === path ? target : undefined, show };
 }
 

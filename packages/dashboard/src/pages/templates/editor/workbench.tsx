@@ -83,14 +83,7 @@ export function Workbench({
   const [publishing, setPublishing] = useState(false);
   const [tags, setTags] = useState<readonly TagRow[]>(() => tagRows(start.job.tags));
   const [made, setMade] = useState<TemplateVersion>();
-  const { version: followed, log: importLog, problems } = useImport((made ?? start).id);
-  const log = {
-    ...importLog,
-    show(index: number) {
-      setTab('log');
-      importLog.show(index);
-    },
-  };
+  const { version: followed, log, problems } = useImport((made ?? start).id, () => setTab('log'));
   const again = useImportAgain((next) => {
     setTags(tagRows(next.job.tags));
     setMade(next);

@@ -58,21 +58,14 @@ export default function TemplateVersionPage() {
 
 function Loaded({ template, found }: { template: Template; found: TemplateVersion }) {
   const mayUpdate = useMayUpdate(template);
-  const { version: current, log: importLog, problems } = useImport(found.id);
+  const [search, setSearch] = useSearchParams();
+  const { version: current, log, problems } = useImport(found.id, () => setSearch({ tab: 'log' }));
   // the address has the name, which the new version takes over
   const again = useImportAgain();
   const version = current ?? found;
-  const [search, setSearch] = useSearchParams();
   const [promoting, setPromoting] = useState<TemplateVersion>();
   const [describing, setDescribing] = useState(false);
   const now = useNow(60_000);
-  const log = {
-    ...importLog,
-    show(index: number) {
-      setSearch({ tab: 'log' });
-      importLog.show(index);
-    },
-  };
   const active = version.id === template.active_version_id;
   const succeeded = version.job.status === 'succeeded';
   const tabs = [
