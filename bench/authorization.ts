@@ -1,7 +1,7 @@
 // Permissions of a large company: what authorizing one request costs for a member of many groups and organizations, and
 // the list of templates for a member, when each template has permissions of its own.
 import type { Template } from '@platform/contract';
-import { createSessions } from '@platform/server/app/session';
+import { createSessions } from '@platform/server/app/context/session';
 import { authorize, readScope } from '@platform/server/authz/authorize';
 import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { median, type Row } from './measure.ts';

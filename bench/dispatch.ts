@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
-import { writeTar } from '@platform/server/app/file/archive';
+import { writeTar } from '@platform/server/app/evaluate/archive';
 import { connect, type Sql } from '@platform/server/db/connect';
 import { freshDatabase } from '@platform/testkit/postgres';
 import { firstUser, type ServerProcess, startCoderServer } from '../e2e/harness.ts';

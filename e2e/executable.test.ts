@@ -5,7 +5,7 @@ import { chmodSync, copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeZip } from '@platform/server/app/file/zip';
+import { makeZip } from '@platform/server/app/evaluate/zip';
 import { hashHere } from '@platform/server/app/hashing/argon2';
 import { startGrpcTraceReceiver } from '@platform/server/tracing/testing';
 import { startDaemon } from './daemon-process.ts';

@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { writeTar } from '@platform/server/app/file/archive';
+import { writeTar } from '@platform/server/app/evaluate/archive';
 import { directoryHash } from '@platform/server/postgres/place';
 import { removeKept } from '@platform/testkit/kept';
 import { freePort } from '@platform/testkit/ports';

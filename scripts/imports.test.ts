@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { basename, join, relative, resolve } from 'node:path';
 import { test } from 'node:test';
 
 /** The packages that each package may import; see docs/decisions. */
@@ -37,6 +37,28 @@ const ROOMS: Record<string, string[]> = {
   config: ['config'],
   postgres: ['postgres', 'db'],
 };
+/**
+ * The rules of the server, from below. A folder imports only from floors below its own, types included, so that one can
+ * say which noun stands above which; see docs/decisions/0012-import-directions.md.
+ */
+const FLOORS: readonly string[][] = [
+  ['evaluate', 'hashing', 'markdown', 'outbound', 'schedule', 'values'],
+  ['threads'],
+  ['context'],
+  ['find', 'lists', 'record'],
+  ['file', 'follow', 'insights', 'parameters', 'quota'],
+  ['notification'],
+  ['user'],
+  ['audit', 'group', 'organization'],
+  ['sign-in'],
+  ['external-auth', 'scim'],
+  ['agent'],
+  ['job', 'workspace-app'],
+  ['provisioner', 'template', 'workspace'],
+  ['deployment', 'prebuild', 'task'],
+];
+const floorOf = (folder: string | undefined): number => FLOORS.findIndex((floor) => floor.includes(folder ?? ''));
+
 /** Folders from which a folder may also import types, because writes require proofs and the policy reads rows. */
 const TYPES: Record<string, string[]> = { db: ['authz'], authz: ['db'] };
 
@@ -80,7 +102,7 @@ export function circles(imports: readonly Import[]): string[] {
 
 /** The rule that an import breaks, or undefined. */
 export function breach({ file, target, typeOnly }: Import): string | undefined {
-  const [, from, , room] = file.split('/') as [string, string, string, string];
+  const [, from, , room, folder] = file.split('/') as [string, string, string, string, string?];
   const isTest = /\.(test|bench)\.ts$/.test(file) || file.includes('/testing/');
   const ours = /^@platform\/([^/]+)/.exec(target)?.[1];
   if (ours !== undefined && ours !== from) {
@@ -91,8 +113,11 @@ export function breach({ file, target, typeOnly }: Import): string | undefined {
   if (!target.startsWith('.')) return undefined;
   const path = relative(process.cwd(), resolve(file, '..', target));
   if (!path.startsWith(`packages/${from}/`)) return `${file} reaches into another package: ${target}`;
-  const toRoom = path.split('/')[3]!;
+  const [, , , toRoom, toFolder] = path.split('/') as [string, string, string, string, string?];
   if (from !== 'server' || isTest || !(room in ROOMS)) return undefined;
+  if (room === 'app' && toRoom === 'app' && folder !== toFolder && floorOf(toFolder) >= floorOf(folder)) {
+    return `app/${folder} may not import app/${toFolder} (${file})`;
+  }
   if (typeOnly && TYPES[room]?.includes(toRoom)) return undefined;
   return ROOMS[room]!.includes(toRoom) ? undefined : `server/${room} may not import server/${toRoom} (${file})`;
 }
@@ -104,6 +129,11 @@ test('imports follow the directions of the design', () => {
     .flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8')))
     .flatMap((i) => breach(i) ?? []);
   assert.deepEqual(wrong, []);
+});
+
+test('every folder of rules stands on one floor', () => {
+  const folders = globSync('packages/server/src/app/*').map((path) => basename(path));
+  assert.deepEqual(folders.toSorted(), FLOORS.flat().toSorted());
 });
 
 test('no files load each other in a circle', () => {
@@ -186,6 +216,10 @@ test('the check finds forbidden imports', () => {
   assert.equal(server('db', "import type { X } from '../authz/proofs.ts';"), undefined);
   assert.match(server('authz', "import type { X } from '../app/context.ts';")!, /may not import server\/app/);
   assert.match(server('metrics', "import { x } from '../http/errors.ts';")!, /server\/metrics may not import/);
+  const app = (folder: string, text: string) => see(`packages/server/src/app/${folder}/a.ts`, text)[0];
+  assert.match(app('find', "import type { X } from '../job/x.ts';")!, /app\/find may not import app\/job/);
+  assert.match(app('task', "import { x } from '../prebuild/x.ts';")!, /app\/task may not import app\/prebuild/);
+  assert.equal(app('workspace/build', "import { x } from '../../../app/job/x.ts';"), undefined);
   assert.match(see('packages/agent/src/a.ts', "import { x } from '../../server/src/main.ts';")[0]!, /another package/);
   assert.equal(
     see('packages/cli/src/commands/daemons/server/server.ts', "const s = await import('@platform/server');")[0],

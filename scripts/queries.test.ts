@@ -13,23 +13,23 @@ const MAY_HOLD_SQL = [`${SERVER}db/`, `${SERVER}postgres/`];
 const MAKERS: Record<string, string[]> = {
   verifiedSignIn: [
     'app/sign-in/account.ts',
-    'app/user/login.ts',
-    'app/user/passcode.ts',
+    'app/sign-in/login.ts',
+    'app/sign-in/passcode.ts',
     'app/workspace-app/sign-in.ts',
   ],
   verifiedDaemon: ['app/provisioner/join.ts'],
-  connectedAgent: ['app/agent/find.ts'],
+  connectedAgent: ['app/find/agent.ts'],
   // the actor of a token, for which verifiedToken makes a proof. For a restart, the token was verified with the request
   actorOf: [
-    'app/allowed.ts',
+    'app/context/allowed.ts',
     'app/provisioner/credential.ts',
     'app/workspace-app/grants.ts',
     'app/workspace-app/sign-in.ts',
-    'app/workspace-build/restart.ts',
+    'app/workspace/build/restart.ts',
   ],
 };
 /** The files that may create the system actor. All others call `systemContext`. */
-const SAY_SYSTEM = ['app/context.ts', 'app/job/module-files.ts', 'main.ts'];
+const SAY_SYSTEM = ['app/context/context.ts', 'app/job/module-files.ts', 'main.ts'];
 const PROOFS = [
   'Allowed',
   'Outranked',

@@ -165,7 +165,7 @@ export const PARTS = ['client', 'whole', ...DAEMONS, 'hasher', 'launcher', 'runn
 /** Writes launch.js, worker.js and a script for each part to a folder. */
 export async function makeParts(into: string): Promise<void> {
   await bundle('launch.ts', join(into, 'launch.js'), []);
-  await bundle('../../packages/server/src/app/work/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
+  await bundle('../../packages/server/src/app/threads/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
   const whole = [lightSsh2(SSH2), bundledGrpc, lazyBuiltins];
   const partOf = (folder: string) => DAEMONS.find((name) => name === folder) ?? 'whole';
   const entries: Record<(typeof PARTS)[number], [entry: string, plugins: Plugin[]]> = {

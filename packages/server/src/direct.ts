@@ -1,9 +1,9 @@
 import { type Logger, systemClock } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
-import { type Ctx, type Services, systemContext } from './app/context.ts';
+import { type Ctx, type Services, systemContext } from './app/context/context.ts';
+import { createVault } from './app/context/vault.ts';
 import { hashHere } from './app/hashing/argon2.ts';
-import { createVault } from './app/vault.ts';
-import { createWork } from './app/work/start.ts';
+import { createWork } from './app/threads/start.ts';
 import { loadConfig } from './config/load.ts';
 import { connect } from './db/connect.ts';
 import { createEvents } from './db/events.ts';

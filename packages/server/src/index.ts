@@ -1,6 +1,6 @@
 export { VERSION } from '@platform/kit/version';
+export { decryptSecrets, deleteSecrets, rotateSecrets } from './app/context/sealed-secrets.ts';
 export { renewVapidKeys } from './app/notification/webpush.ts';
-export { decryptSecrets, deleteSecrets, rotateSecrets } from './app/sealed-secrets.ts';
 export { createAdminUser, resetPassword } from './app/user/direct.ts';
 export type { BuiltinDaemonsInput } from './background/builtin-daemons.ts';
 export { givenWithoutEffect } from './config/effect.ts';

@@ -1,5 +1,5 @@
-import { systemContext } from '@platform/server/app/context';
-import { issueToken } from '@platform/server/app/session';
+import { systemContext } from '@platform/server/app/context/context';
+import { issueToken } from '@platform/server/app/context/session';
 import { authorize } from '@platform/server/authz/authorize';
 import { insertUser } from '@platform/server/db/queries/users';
 import type { TestServer } from './server.ts';

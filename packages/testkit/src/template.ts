@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { Template, TemplateVersion } from '@platform/contract';
-import { writeTar } from '@platform/server/app/file/archive';
+import { writeTar } from '@platform/server/app/evaluate/archive';
 import { completeJob, failJob } from '@platform/server/app/job/complete';
 import { verifiedDaemon } from '@platform/server/authz/proofs';
 import { type Owned, type Ownership, ownershipOf } from '@platform/server/db/queries/job-ownership';

@@ -1,7 +1,7 @@
 import { abortable } from '@platform/kit/abortable';
-import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/background-task.ts';
-import type { Services } from '../app/context.ts';
-import { textForAdministrators } from '../app/unexpected.ts';
+import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/context/background-task.ts';
+import type { Services } from '../app/context/context.ts';
+import { textForAdministrators } from '../app/context/unexpected.ts';
 import type { Sql } from '../db/connect.ts';
 import { withTaskLock } from '../db/queries/task-locks.ts';
 

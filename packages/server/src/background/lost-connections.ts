@@ -1,5 +1,5 @@
-import type { BackgroundTask } from '../app/background-task.ts';
-import { type Services, systemContext } from '../app/context.ts';
+import type { BackgroundTask } from '../app/context/background-task.ts';
+import { type Services, systemContext } from '../app/context/context.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { ping } from '../db/connect.ts';
 import { endLostConnections } from '../db/queries/connections.ts';

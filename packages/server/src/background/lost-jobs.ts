@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
-import type { BackgroundTask } from '../app/background-task.ts';
-import { type Services, systemContext } from '../app/context.ts';
+import type { BackgroundTask } from '../app/context/background-task.ts';
+import { type Services, systemContext } from '../app/context/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { announce } from '../app/job/complete.ts';
 import { announcePending } from '../app/job/post.ts';

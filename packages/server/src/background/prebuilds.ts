@@ -1,6 +1,6 @@
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import type { BackgroundTask } from '../app/background-task.ts';
-import { type Services, systemContext } from '../app/context.ts';
+import type { BackgroundTask } from '../app/context/background-task.ts';
+import { type Services, systemContext } from '../app/context/context.ts';
 import { reconcilePools } from '../app/prebuild/reconcile.ts';
 
 const NAME = 'prebuilt workspaces';

@@ -5,7 +5,7 @@
 // A workspace whose last delete failed is not deleted, and nothing of it goes. The state of the latest build and orphan
 // states stay too: resources that were left behind may be named nowhere else.
 
-import { type Services, systemContext } from '../app/context.ts';
+import { type Services, systemContext } from '../app/context/context.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { dropStatesOfDeleted } from '../db/queries/build-states.ts';
 import {

@@ -13,9 +13,9 @@ import {
   takeJob,
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import { completeJob } from '../app/job/complete.ts';
-import { startAgain } from '../app/workspace-build/restart.ts';
+import { startAgain } from '../app/workspace/build/restart.ts';
 import type { DueRestart } from '../db/queries/restarts.ts';
 
 const SIZE = { name: 'size', type: 'string', mutable: true, defaultValue: 'small' };

@@ -1,7 +1,7 @@
-import type { BackgroundTask } from '../app/background-task.ts';
-import { type Services, systemContext } from '../app/context.ts';
-import { TemplateTurns } from '../app/template-turns.ts';
-import { startAgain } from '../app/workspace-build/restart.ts';
+import type { BackgroundTask } from '../app/context/background-task.ts';
+import { type Services, systemContext } from '../app/context/context.ts';
+import { TemplateTurns } from '../app/schedule/template-turns.ts';
+import { startAgain } from '../app/workspace/build/restart.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { isTransient } from '../db/connect.ts';
 import { anyRestarts, type DueRestart, dropRestarts, dueRestarts } from '../db/queries/restarts.ts';

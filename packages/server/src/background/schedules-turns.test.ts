@@ -6,9 +6,9 @@ import type { Template, Workspace } from '@platform/contract';
 import { systemClock } from '@platform/kit';
 import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import { completeJob } from '../app/job/complete.ts';
-import { actOn } from '../app/schedule/act.ts';
+import { actOn } from '../app/workspace/scheduled.ts';
 
 const HOUR = 3_600_000;
 /** Longer than the jitter of starts. */

@@ -1,8 +1,8 @@
-import type { BackgroundTask } from '../app/background-task.ts';
-import { type Services, systemContext } from '../app/context.ts';
-import { actOn } from '../app/schedule/act.ts';
+import type { BackgroundTask } from '../app/context/background-task.ts';
+import { type Services, systemContext } from '../app/context/context.ts';
 import { decide } from '../app/schedule/decide.ts';
-import { TemplateTurns } from '../app/template-turns.ts';
+import { TemplateTurns } from '../app/schedule/template-turns.ts';
+import { actOn } from '../app/workspace/scheduled.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { isTransient } from '../db/connect.ts';
 import { type DueWorkspace, dueWorkspaces, type Look, storeLooks } from '../db/queries/schedules.ts';

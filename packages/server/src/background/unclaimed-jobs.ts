@@ -1,5 +1,5 @@
-import type { BackgroundTask } from '../app/background-task.ts';
-import { type Services, systemContext } from '../app/context.ts';
+import type { BackgroundTask } from '../app/context/background-task.ts';
+import { type Services, systemContext } from '../app/context/context.ts';
 import { announce } from '../app/job/complete.ts';
 import { pendingReasons } from '../app/job/waiting.ts';
 import { systemTask } from '../authz/proofs.ts';

@@ -1,7 +1,7 @@
 declare const sealed: unique symbol;
 
 /**
- * A secret as it is stored: encrypted if the server has keys (app/vault.ts), with the key's fingerprint in front. It is a
+ * A secret as it is stored: encrypted if the server has keys (app/context/vault.ts), with the key's fingerprint in front. It is a
  * text at run time. Only the vault makes one and reads it, so the type is not a string's.
  */
 export interface Sealed {

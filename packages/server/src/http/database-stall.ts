@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import { type Kept, ShortLived } from '../app/short-lived.ts';
+import { type Kept, ShortLived } from '../app/values/short-lived.ts';
 import { checkWritable, isPgError, ping, READ_ONLY, type Sql } from '../db/connect.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { describeUnexpected } from '../app/unexpected.ts';
+import { describeUnexpected } from '../app/context/unexpected.ts';
 import { notFound } from '../authz/not-found.ts';
 
 /** The only place that maps the code of an error to an HTTP status. */

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import type { Change, ProvisionerDaemon } from '@platform/contract';
 import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { dialWebSocket } from '@platform/wire/websocket';
-import type { NamedEvent } from '../app/follow.ts';
+import type { NamedEvent } from '../app/follow/follow.ts';
 
 let server: TestServer;
 before(async () => {

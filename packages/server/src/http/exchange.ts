@@ -4,7 +4,7 @@ import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '
 import { AppError } from '@platform/kit';
 import { acceptWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Ctx } from '../app/context.ts';
+import type { Ctx } from '../app/context/context.ts';
 
 /** The HTTP side of a request, for the few handlers that need more than the parsed input. */
 export interface Exchange {

@@ -25,9 +25,9 @@ import {
 import { Browser } from '@platform/testkit/identity-provider';
 import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
 import { Registry } from 'prom-client';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
+import { rotateSecrets } from '../app/context/sealed-secrets.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
-import { rotateSecrets } from '../app/sealed-secrets.ts';
 import { createProviderMetrics } from '../metrics/provider-calls.ts';
 import { parseMetrics, sampleOf } from '../metrics/testing.ts';
 

@@ -4,10 +4,10 @@
  */
 import { AppError, isAppError } from '@platform/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Ctx, Services } from '../app/context.ts';
+import type { Ctx, Services } from '../app/context/context.ts';
+import type { Sessions } from '../app/context/session.ts';
 import { connectAccount, providerOf } from '../app/external-auth/accounts.ts';
 import { authorizationUrl, exchangeCode } from '../app/external-auth/oauth.ts';
-import type { Sessions } from '../app/session.ts';
 import { FLOW_MS, type Flows, ownPath } from '../app/sign-in/flow.ts';
 import type { UserActor } from '../authz/actor.ts';
 import { wantsHtml } from './apps/pages.ts';

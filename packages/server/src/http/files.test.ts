@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { insertPerson, startTestServer, type TestServer, tarOf, uploadSource } from '@platform/testkit';
 import { unzipSync, zipSync } from 'fflate';
-import { readTar, writeTar } from '../app/file/archive.ts';
+import { readTar, writeTar } from '../app/evaluate/archive.ts';
 
 let server: TestServer;
 before(async () => {

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { eventually, startTestServer, type TestServer } from '@platform/testkit';
 import type { FastifyReply } from 'fastify';
-import { systemContext } from '../app/context.ts';
-import type { Source } from '../app/follow.ts';
+import { systemContext } from '../app/context/context.ts';
+import type { Source } from '../app/follow/follow.ts';
 import { followAsEvents } from './follow.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import type { WebSocketConnection } from '@platform/wire/websocket';
 import type { FastifyReply } from 'fastify';
-import type { Ctx } from '../app/context.ts';
-import { follow, type NamedEvent, type Outcome, type Sink, type Source } from '../app/follow.ts';
+import type { Ctx } from '../app/context/context.ts';
+import { follow, type NamedEvent, type Outcome, type Sink, type Source } from '../app/follow/follow.ts';
 import { watchSilence } from './heartbeat.ts';
 
 const PING_MS = 15_000;

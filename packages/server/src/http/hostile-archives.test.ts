@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
 import { heldUp, startTestServer, type TestServer } from '@platform/testkit';
 import { zipSync } from 'fflate';
-import { writeTar } from '../app/file/archive.ts';
+import { writeTar } from '../app/evaluate/archive.ts';
 
 /** The longest time that an archive may block the server. One zip of 1 MB took 9 s. */
 const MOST_MS = 100;

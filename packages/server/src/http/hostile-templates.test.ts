@@ -16,11 +16,11 @@ import {
   tarOf,
 } from '@platform/testkit';
 import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import { createLogKeeper } from '../app/job/log-keeper.ts';
 import { updateJob } from '../app/job/update.ts';
 import { buildTags } from '../app/job/workspace-tags.ts';
-import { withAnswers } from '../app/work/answers.ts';
+import { withAnswers } from '../app/parameters/answers.ts';
 
 /** The longest time that a template may block the server. Without bounds, each of these took seconds. */
 const MOST_MS = 200;

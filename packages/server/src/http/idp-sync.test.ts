@@ -4,7 +4,7 @@ import type { Group, GroupSyncSettings, Organization, RoleSyncSettings, User } f
 import { createPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { Browser, CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
 import { createOidc } from '../app/sign-in/oidc.ts';
-import { refreshLinks } from '../app/sign-in/refresh.ts';
+import { refreshLinks } from '../background/refresh-sign-ins.ts';
 
 let idp: IdentityProvider;
 let server: TestServer;

@@ -12,7 +12,7 @@ import type {
 } from '@platform/contract';
 import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
 import { Registry } from 'prom-client';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import { connectedAgent, systemTask } from '../authz/proofs.ts';
 import { purgeUsage, type StatsReport, writeStats } from '../db/queries/agent-reports.ts';
 import { recordAppUse } from '../db/queries/workspace-apps.ts';

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { AppError } from '@platform/kit';
 import type { FastifyInstance } from 'fastify';
-import type { Services } from '../app/context.ts';
-import { EXECUTABLES } from '../app/deployment/executables.ts';
+import { EXECUTABLES } from '../app/agent/executables.ts';
+import type { Services } from '../app/context/context.ts';
 import { type FindBinary, HOW_TO_ADD } from './binaries.ts';
 
 declare global {

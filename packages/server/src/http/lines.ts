@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { FastifyReply } from 'fastify';
-import { type Permission, whileAllowed } from '../app/allowed.ts';
-import type { Ctx } from '../app/context.ts';
+import { type Permission, whileAllowed } from '../app/context/allowed.ts';
+import type { Ctx } from '../app/context/context.ts';
 
 /**
  * Answers with one JSON object per line, part by part, no faster than the client reads. The head is sent with the first

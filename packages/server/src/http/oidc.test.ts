@@ -16,7 +16,7 @@ import {
 } from '@platform/testkit/identity-provider';
 import { TEMPLATES } from '../app/notification/templates.ts';
 import { createOidc } from '../app/sign-in/oidc.ts';
-import { refreshLinks } from '../app/sign-in/refresh.ts';
+import { refreshLinks } from '../background/refresh-sign-ins.ts';
 
 let idp: IdentityProvider;
 let server: TestServer;

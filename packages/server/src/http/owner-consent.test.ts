@@ -14,11 +14,11 @@ import {
   tarOf,
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
 import type { ALL_OWNER_SECRETS } from '../app/job/owner-secrets.ts';
-import { actOn } from '../app/schedule/act.ts';
+import { actOn } from '../app/workspace/scheduled.ts';
 import { storedText } from '../db/sealed.ts';
 
 interface Refusal {

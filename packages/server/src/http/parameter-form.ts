@@ -1,10 +1,10 @@
 import { DynamicParametersRequest } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
 import type { WebSocketConnection } from '@platform/wire/websocket';
-import { whileAllowed } from '../app/allowed.ts';
-import type { Ctx } from '../app/context.ts';
-import type { ParameterForm } from '../app/dynamic-parameters/form.ts';
-import { inTurn } from '../app/turns.ts';
+import { whileAllowed } from '../app/context/allowed.ts';
+import type { Ctx } from '../app/context/context.ts';
+import { inTurn } from '../app/lists/turns.ts';
+import type { ParameterForm } from '../app/parameters/form.ts';
 import { watchSilence } from './heartbeat.ts';
 import { checkJsonSize, parseLoosely, tidyBody } from './input.ts';
 import { validatorCompiler } from './validate.ts';

@@ -1,6 +1,6 @@
 import { openApiDocument } from '@platform/contract';
 import type { FastifyInstance } from 'fastify';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 import { exchange } from './exchange.ts';
 import { MAX_MESSAGE_BYTES } from './stream-limits.ts';
 

@@ -22,9 +22,9 @@ import {
   takeJob,
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { commitQuota } from '../app/job/commit-quota.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { acquiredJobMessage } from '../app/job/message.ts';
-import { commitQuota } from '../app/quota/commit.ts';
 
 const MINUTE = 60_000;
 let ahead = 0;

@@ -4,9 +4,9 @@ import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabili
 import { splice } from '@platform/wire/splice';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
-import { whileAllowed } from '../app/allowed.ts';
-import { recordTunnel } from '../app/connection/record.ts';
-import type { Ctx } from '../app/context.ts';
+import { whileAllowed } from '../app/context/allowed.ts';
+import type { Ctx } from '../app/context/context.ts';
+import { recordTunnel } from '../app/record/connection.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
 import type { Exchange } from './exchange.ts';
 

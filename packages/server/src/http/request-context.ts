@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Ctx, Services } from '../app/context.ts';
+import type { Ctx, Services } from '../app/context/context.ts';
 import type { Actor } from '../authz/actor.ts';
 
 /**

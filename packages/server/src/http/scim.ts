@@ -1,11 +1,11 @@
 /** SCIM 2.0 at /scim/v2, where provisioning clients such as Okta and Entra ID expect it. */
 import { AppError, isAppError } from '@platform/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type Ctx, type Services, systemContext } from '../app/context.ts';
+import { type Ctx, type Services, systemContext } from '../app/context/context.ts';
 import { byId, MOST_RESULTS, providerConfig, resourceTypes, schemas } from '../app/scim/discovery.ts';
 import { filterOf, patchOf, userOf } from '../app/scim/input.ts';
 import { changeScimUser, createScimUser, getScimUser, listScimUsers } from '../app/scim/users.ts';
-import { sameBytes, sha256 } from '../app/token.ts';
+import { sameBytes, sha256 } from '../app/values/token.ts';
 import type { ClientAddress } from './client-address.ts';
 import { statusOf, toAppError } from './errors.ts';
 import { parseLoosely } from './input.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Template, WorkspacesResponse } from '@platform/contract';
 import { createPerson, createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
-import { MOST_SEARCH_LENGTH, MOST_SEARCH_TERMS } from '../app/search.ts';
+import { MOST_SEARCH_LENGTH, MOST_SEARCH_TERMS } from '../app/lists/search.ts';
 
 /** Far above the time of any search here, far below that of one unbounded search (25 s). */
 const MOST_MS = 8_000;

@@ -1,4 +1,4 @@
-import type { Ctx } from '../app/context.ts';
+import type { Ctx } from '../app/context/context.ts';
 import { SESSION_COOKIE } from './auth.ts';
 
 /** The attributes of cookies that scripts of the browser must not read. */

@@ -12,8 +12,8 @@ import {
 } from '@platform/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
 import { dialWebSocket } from '@platform/wire/websocket';
-import { systemContext } from '../app/context.ts';
-import { issueToken } from '../app/session.ts';
+import { systemContext } from '../app/context/context.ts';
+import { issueToken } from '../app/context/session.ts';
 import { authorize } from '../authz/authorize.ts';
 
 /** Every open answer of a person ends soon after the permission for it. */

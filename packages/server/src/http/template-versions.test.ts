@@ -29,7 +29,7 @@ import {
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
 import { dialWebSocket } from '@platform/wire/websocket';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { insertJobLogs } from '../db/queries/job-logs.ts';

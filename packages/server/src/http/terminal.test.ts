@@ -12,7 +12,7 @@ import {
   type TestWorkspace,
 } from '@platform/testkit';
 import { byteStream, dialWebSocket, type WebSocketDialError } from '@platform/wire/websocket';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
 import { PTY, terminalHandlers } from './routes/terminal.ts';
 

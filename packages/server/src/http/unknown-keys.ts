@@ -4,7 +4,7 @@
  */
 import type { RouteDef } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { isZeroTime, NIL_UUID } from '../app/ids.ts';
+import { isZeroTime, NIL_UUID } from '../app/values/ids.ts';
 
 interface JsonSchema {
   type?: string;

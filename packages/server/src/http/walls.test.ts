@@ -12,10 +12,10 @@ import {
   uploadSource,
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
+import { issueToken } from '../app/context/session.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
-import { issueToken } from '../app/session.ts';
 import { authorize } from '../authz/authorize.ts';
 import { sampleRequest } from './testing/route-sample.ts';
 
@@ -190,7 +190,7 @@ const FELLOW: RouteKey[] = [
   'GET /organizations/{organization}/templates',
 ];
 
-/** Stays open for everyone with a session. app/change/feed.test.ts checks what it shows. */
+/** Stays open for everyone with a session. app/follow/change-feed.test.ts checks what it shows. */
 const ENDLESS: RouteKey = 'GET /events';
 
 async function walkAs(token: string, allowed: Set<RouteKey>): Promise<void> {

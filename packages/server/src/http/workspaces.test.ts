@@ -11,7 +11,7 @@ import {
   takeJob,
 } from '@platform/testkit';
 import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
-import { systemContext } from '../app/context.ts';
+import { systemContext } from '../app/context/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint, deliverState } from '../app/job/checkpoint.ts';
 import { completeJob, failJob } from '../app/job/complete.ts';

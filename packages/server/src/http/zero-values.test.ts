@@ -10,7 +10,7 @@ import {
   takeJob,
   uploadSource,
 } from '@platform/testkit';
-import { NIL_UUID } from '../app/ids.ts';
+import { NIL_UUID } from '../app/values/ids.ts';
 import { validatorCompiler } from './validate.ts';
 import { zeroReader } from './zero-values.ts';
 

@@ -2,7 +2,7 @@
 // UUID, the year 1, 0, and null for lists and objects. The server reads these as unset, by the schema of each route. Go
 // reads the names of fields in any case. So does the server.
 
-import { isZeroTime, NIL_UUID } from '../app/ids.ts';
+import { isZeroTime, NIL_UUID } from '../app/values/ids.ts';
 
 interface JsonSchema {
   type?: string;

@@ -1,5 +1,5 @@
 import { errorText } from '@platform/kit';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 
 /** After this time, in ms, an announced end without a commit counts as rolled back. */
 const MARK_MS = 60_000;

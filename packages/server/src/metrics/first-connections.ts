@@ -1,6 +1,6 @@
 import { errorText } from '@platform/kit';
 import { Histogram, type Registry } from 'prom-client';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 import { templateNameOfWorkspace } from '../db/queries/figures.ts';
 import type { Metrics } from './metrics.ts';
 

@@ -1,6 +1,6 @@
 import { errorText } from '@platform/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 import { endedJobs, organizationNameById, stageTimes } from '../db/queries/figures.ts';
 import type { JobStatus, JobType } from '../db/queries/jobs.ts';
 import { createCreationMetrics } from './creations.ts';

@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { OnDispatch } from '../app/notification/deliver.ts';
+import type { OnDispatch } from '../app/notification/methods.ts';
 
 /** Counts attempts to send notifications. */
 export function createNotificationMetrics(registry: Registry): OnDispatch {

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 import { decidePool, phaseOf } from '../app/prebuild/decide.ts';
 import { lookbackFrom, poolRules } from '../app/prebuild/reconcile.ts';
 import { arePoolsPaused } from '../app/prebuild/settings.ts';

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { observeAnswers } from '../app/sign-in/provider-calls.ts';
+import { observeAnswers } from '../app/outbound/provider-calls.ts';
 
 const RATE_LIMIT = 'coderd_oauth2_external_requests_rate_limit';
 

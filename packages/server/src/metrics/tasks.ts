@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 
 /** Metrics of this server's background tasks, read at each scrape. */
 export function createTaskMetrics({ backgroundTasks }: Services, registry: Registry): void {

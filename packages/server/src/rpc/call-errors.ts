@@ -2,8 +2,8 @@ import { isAppError, type Logger } from '@platform/kit';
 import { BoundError } from '@platform/wire/bounds';
 import { DrpcError } from '@platform/wire/drpc';
 import { JOB_ERRORS } from '@platform/wire/job-errors';
+import { describeUnexpected } from '../app/context/unexpected.ts';
 import { NotOwned } from '../app/job/complete.ts';
-import { describeUnexpected } from '../app/unexpected.ts';
 import { INTERNAL_ERROR, isPgError, isRejectedData } from '../db/connect.ts';
 
 interface Described {

@@ -257,7 +257,7 @@ test('holds one message for each daemon that acquires a big job and reads nothin
 });
 
 async function bigTar(size: number): Promise<Buffer> {
-  const { writeTar } = await import('../app/file/archive.ts');
+  const { writeTar } = await import('../app/evaluate/archive.ts');
   return writeTar([{ path: 'main.tf', data: Buffer.alloc(size, '# '), mode: 0o644 }]);
 }
 

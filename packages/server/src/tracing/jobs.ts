@@ -1,5 +1,5 @@
 import { ROOT_CONTEXT, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 import { endedJobs, stageTimes } from '../db/queries/figures.ts';
 import { watchEndedJobs } from '../metrics/ended-jobs.ts';
 

@@ -18,7 +18,7 @@ import { BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentele
 import { errorText, type LogFields, type Logger, type LogLevel } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import type { FastifyInstance } from 'fastify';
-import type { Services } from '../app/context.ts';
+import type { Services } from '../app/context/context.ts';
 import { watchQueries } from '../db/query-times.ts';
 import { routePattern, whenOver } from '../metrics/requests.ts';
 import { traceJobs } from './jobs.ts';

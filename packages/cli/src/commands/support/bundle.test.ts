@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readZip } from '@platform/server/app/file/archive';
+import { readZip } from '@platform/server/app/evaluate/archive';
 import { startTestServer, startTestWorkspace } from '@platform/testkit';
 import { invoke } from '../../testing/invoke.ts';
 

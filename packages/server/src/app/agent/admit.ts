@@ -2,8 +2,8 @@ import { AppError } from '@platform/kit';
 import { AGENT_API } from '@platform/wire/api-versions';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { type AgentIdentity, countConnection, setHostKey } from '../../db/queries/agents.ts';
-import { audit } from '../audit.ts';
-import { type Services, systemContext } from '../context.ts';
+import { type Services, systemContext } from '../context/context.ts';
+import { audit } from '../record/audit.ts';
 
 export interface Admission {
   /** The version of the agent API that the agent uses. */

@@ -3,8 +3,8 @@ import { AppError } from '@platform/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { addAppStatus } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { Services } from '../context.ts';
-import { time } from '../time.ts';
+import type { Services } from '../context/context.ts';
+import { time } from '../values/time.ts';
 
 const LONGEST_MESSAGE = 160;
 const LONGEST_URI = 2_048;

@@ -3,8 +3,8 @@ import { AppError } from '@platform/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { type ReportedConnection, upsertConnection } from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { Services } from '../context.ts';
-import { NIL_UUID } from '../ids.ts';
+import type { Services } from '../context/context.ts';
+import { NIL_UUID } from '../values/ids.ts';
 
 /** The reports that an agent can send in one go, and how many it can send a second in the long run. */
 const MAX_BURST = 600;

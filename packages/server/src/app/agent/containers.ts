@@ -4,12 +4,12 @@ import type { WorkspaceAgentContainer, WorkspaceAgentListContainersResponse } fr
 import { AppError, type ErrorCode } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context.ts';
-import type { Source } from '../follow.ts';
-import { isUuid } from '../ids.ts';
-import { NEVER } from '../time.ts';
-import { inTurn } from '../turns.ts';
-import { workspaceObject } from '../workspace/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { workspaceObject } from '../find/workspace.ts';
+import type { Source } from '../follow/follow.ts';
+import { inTurn } from '../lists/turns.ts';
+import { isUuid } from '../values/ids.ts';
+import { NEVER } from '../values/time.ts';
 
 type Devcontainer = WorkspaceAgentListContainersResponse['devcontainers'][number];
 type Values = Record<string, unknown>;

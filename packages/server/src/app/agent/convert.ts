@@ -2,10 +2,10 @@ import type { WorkspaceAgent, WorkspaceApp } from '@platform/contract';
 import type { Clock } from '@platform/kit';
 import type { AppRow, LogSourceRow, ScriptRow } from '../../db/queries/agent-parts.ts';
 import type { AgentRow } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context.ts';
-import { optionalTime, time } from '../time.ts';
-import { subdomainName } from '../workspace-app/address.ts';
-import { listedUrl } from '../workspace-app/external.ts';
+import type { Ctx } from '../context/context.ts';
+import { subdomainName } from '../values/app-address.ts';
+import { optionalTime, time } from '../values/time.ts';
+import { listedUrl } from './external-apps.ts';
 import { agentHealth, type Evidence } from './health.ts';
 import { agentSight } from './status.ts';
 

@@ -6,10 +6,10 @@ import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireOwnerData } from '../context/owner-consent.ts';
 import { connectUrl, extraFields, findProvider, validLink } from '../external-auth/links.ts';
-import { requireOwnerData } from '../job/owner-consent.ts';
-import { createWakeUp } from '../wake-up.ts';
+import { createWakeUp } from '../follow/wake-up.ts';
 
 /** How long a listening request waits for the owner, in ms. Clients ask again. */
 const LISTEN_MS = 5 * 60_000;

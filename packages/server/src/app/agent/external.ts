@@ -1,9 +1,9 @@
 import type { ExternalAgentCredentials } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { externalAgents } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context.ts';
-import { EXECUTABLES } from '../deployment/executables.ts';
-import { findWorkspace } from '../workspace/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findWorkspace } from '../find/workspace.ts';
+import { EXECUTABLES } from './executables.ts';
 
 /**
  * The token of an agent that a person starts, and the command for it. The token acts as the agent, so only people who may

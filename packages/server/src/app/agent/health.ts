@@ -8,7 +8,7 @@ import {
   type LaterBuild,
   laterBuilds,
 } from '../../db/queries/agents.ts';
-import { time } from '../time.ts';
+import { time } from '../values/time.ts';
 import { type AgentSight, agentSight } from './status.ts';
 
 /** Why an agent is unhealthy, as far as it is known. */

@@ -13,11 +13,11 @@ import {
 } from '../../db/queries/agent-logs.ts';
 import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
 import { latestBuildNumber } from '../../db/queries/builds.ts';
-import type { Ctx, Services } from '../context.ts';
-import type { Source } from '../follow.ts';
-import { isUuid } from '../ids.ts';
-import { time } from '../time.ts';
-import { findReadableAgent } from './find.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import { findReadableAgent } from '../find/agent.ts';
+import type { Source } from '../follow/follow.ts';
+import { isUuid } from '../values/ids.ts';
+import { time } from '../values/time.ts';
 
 const PAGE = 1_000;
 /** The most log sources of one agent, more than the number of scripts in any template. */

@@ -2,10 +2,10 @@ import type { WorkspaceAgentMetadata } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { type MetadataRow, metadataOfAgent } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context.ts';
-import type { Source } from '../follow.ts';
-import { NEVER, time } from '../time.ts';
-import { workspaceObject } from '../workspace/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { workspaceObject } from '../find/workspace.ts';
+import type { Source } from '../follow/follow.ts';
+import { NEVER, time } from '../values/time.ts';
 
 /** How often a reader of an agent's metadata announces itself to the agent's server, in ms. */
 export const WATCH_AGAIN_MS = 8_000;

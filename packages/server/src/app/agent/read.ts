@@ -1,7 +1,7 @@
 import type { WorkspaceAgent } from '@platform/contract';
-import type { Ctx } from '../context.ts';
-import { readAgents } from '../workspace/resources.ts';
-import { findReadableAgent } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findReadableAgent } from '../find/agent.ts';
+import { readAgents } from './resources.ts';
 
 export async function getAgent(ctx: Ctx, id: string): Promise<WorkspaceAgent> {
   const { id: agentId } = await findReadableAgent(ctx, id);

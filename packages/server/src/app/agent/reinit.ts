@@ -1,8 +1,8 @@
 import { errorText } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import { type AgentIdentity, agentByToken } from '../../db/queries/agents.ts';
-import type { Ctx, Services } from '../context.ts';
-import type { Source } from '../follow.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import type { Source } from '../follow/follow.ts';
 
 export const CLAIMED = 'prebuild_claimed';
 

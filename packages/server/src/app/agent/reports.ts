@@ -9,7 +9,7 @@ import {
   writeUsage,
 } from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { type Batcher, createBatcher } from './batcher.ts';
 
 const STATS_EVERY_MS = 15_000;

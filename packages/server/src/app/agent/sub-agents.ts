@@ -15,9 +15,9 @@ import {
   takeSubAgent,
   widestShareLevel,
 } from '../../db/queries/sub-agents.ts';
-import type { Services } from '../context.ts';
-import { imageAddress } from '../image-address.ts';
-import { narrower } from '../workspace-app/share-level.ts';
+import type { Services } from '../context/context.ts';
+import { imageAddress } from '../values/image-address.ts';
+import { narrower } from '../values/share-level.ts';
 
 const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;

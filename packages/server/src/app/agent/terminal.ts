@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
+import type { Ctx } from '../context/context.ts';
+import { isUuid } from '../values/ids.ts';
 
 /** The caller's choices for a terminal, under upstream's names. */
 export interface TerminalQuery {

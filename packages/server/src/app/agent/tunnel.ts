@@ -3,9 +3,9 @@ import { AppError } from '@platform/kit';
 import type { TunnelRequest } from '@platform/wire/tunnel';
 import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { Permission } from '../allowed.ts';
-import type { Ctx } from '../context.ts';
-import { workspaceObject } from '../workspace/find.ts';
+import type { Permission } from '../context/allowed.ts';
+import type { Ctx } from '../context/context.ts';
+import { workspaceObject } from '../find/workspace.ts';
 import { endOfAgent } from './health.ts';
 
 type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;

@@ -17,12 +17,12 @@ import {
 } from '../../db/queries/audit.ts';
 import { type OrganizationRow, organizationsOfRecords } from '../../db/queries/organizations.ts';
 import { type UserRow, usersOfRecords } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { exportParts } from '../export-parts.ts';
-import { NIL_UUID } from '../ids.ts';
-import { badQuery, pageOf, parseSearch, type Search, searchOneOf, searchUuid } from '../search.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { exportParts } from '../lists/export-parts.ts';
+import { badQuery, pageOf, parseSearch, type Search, searchOneOf, searchUuid } from '../lists/search.ts';
 import { toUser } from '../user/convert.ts';
+import { NIL_UUID } from '../values/ids.ts';
+import { time } from '../values/time.ts';
 import { describeAction } from './describe.ts';
 import { readableRecords, searchedOrganization, searchedPeople } from './readable.ts';
 

@@ -1,10 +1,10 @@
 import { AppError } from '@platform/kit';
 import { readScope } from '../../authz/authorize.ts';
 import { userIdsNamed } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid, NIL_UUID } from '../ids.ts';
-import { locateOrganization, maySeeOrganization } from '../organization/find.ts';
-import { badQuery, type Search } from '../search.ts';
+import type { Ctx } from '../context/context.ts';
+import { locateOrganization, maySeeOrganization } from '../find/organization.ts';
+import { badQuery, type Search } from '../lists/search.ts';
+import { isUuid, NIL_UUID } from '../values/ids.ts';
 
 /**
  * The organizations whose records the actor may read. Undefined: all records. Auditors of organizations see those of

@@ -1,8 +1,8 @@
 import { ownValue } from '@platform/kit/own-value';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid, NIL_UUID } from '../ids.ts';
-import { locateOrganization } from '../organization/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { locateOrganization } from '../find/organization.ts';
+import { audit } from '../record/audit.ts';
+import { isUuid, NIL_UUID } from '../values/ids.ts';
 
 /** The resource types that routes write, by the start of their paths. The first match counts. */
 const TYPES: readonly (readonly [path: RegExp, type: string])[] = [

@@ -2,8 +2,8 @@ import type { CreateTestAuditLogRequest } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { verifiedToken } from '../../authz/proofs.ts';
 import { insertAudit } from '../../db/queries/audit.ts';
-import type { Ctx } from '../context.ts';
-import { isZeroTime, NIL_UUID } from '../ids.ts';
+import type { Ctx } from '../context/context.ts';
+import { isZeroTime, NIL_UUID } from '../values/ids.ts';
 
 /** Adds an entry that nothing caused, for people who try out their tools. It is in the name of the caller. */
 export async function createTestEntry(ctx: Ctx, input: CreateTestAuditLogRequest): Promise<undefined> {

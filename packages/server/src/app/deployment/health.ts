@@ -15,11 +15,11 @@ import { dialWebSocket } from '@platform/wire/websocket';
 import { authorize } from '../../authz/authorize.ts';
 import { ping } from '../../db/connect.ts';
 import { allOrganizations } from '../../db/queries/organizations.ts';
-import { type Ctx, type Services, systemContext } from '../context.ts';
+import { type Ctx, type Services, systemContext } from '../context/context.ts';
+import { textForAdministrators } from '../context/unexpected.ts';
 import { listDaemons } from '../provisioner/list.ts';
-import { time } from '../time.ts';
-import { textForAdministrators } from '../unexpected.ts';
-import { siteSettings } from './site-settings.ts';
+import { siteSettings } from '../record/site-settings.ts';
+import { time } from '../values/time.ts';
 
 const settings = siteSettings<HealthSettings>({
   key: 'health_settings',

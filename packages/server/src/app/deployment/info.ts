@@ -12,9 +12,9 @@ import { authorize } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
 import { deploymentConfig } from '../../config/values.ts';
 import { agentTraffic, sessionCounts, workspaceCounts } from '../../db/queries/deployment-stats.ts';
-import type { Ctx, Services } from '../context.ts';
-import { time } from '../time.ts';
-import { parseWildcard, wildcardHost } from '../workspace-app/address.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import { parseWildcard, wildcardHost } from '../values/app-address.ts';
+import { time } from '../values/time.ts';
 
 /** Every option with its value. Secrets are blank. */
 export function getDeploymentConfig(ctx: Ctx): DeploymentConfig {

@@ -1,5 +1,5 @@
 import { authorize } from '../../authz/authorize.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
 
 /** `profile` shows where CPU time was spent, and `heap` where memory in use was allocated. */
 export type ProfileKind = 'profile' | 'heap';

@@ -3,8 +3,8 @@ import type { RegionsResponse, Replica, WorkspaceProxiesResponse } from '@platfo
 import { errorText } from '@platform/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { ping } from '../../db/connect.ts';
-import type { Ctx } from '../context.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { time } from '../values/time.ts';
 import { appHost } from './info.ts';
 
 // This server is the only place where people reach workspaces: one region, and one replica in it.

@@ -3,8 +3,8 @@ import { isIP } from 'node:net';
 import type { DeploymentSecurity, ServedCertificate } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { countByKey } from '../../db/queries/sealed-secrets.ts';
-import type { Ctx } from '../context.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { time } from '../values/time.ts';
 
 /** A certificate that the server presents, with the path of its file. */
 export interface PresentedCertificate {

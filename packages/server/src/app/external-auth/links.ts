@@ -14,7 +14,7 @@ import {
   takeExternalAuthLink,
 } from '../../db/queries/external-auth-links.ts';
 import { isStored } from '../../db/sealed.ts';
-import { type Services, systemContext } from '../context.ts';
+import { type Services, systemContext } from '../context/context.ts';
 import { type LinkTokens, refreshTokens, validateToken } from './oauth.ts';
 
 /** Tokens that expire sooner are refreshed first, in ms. */

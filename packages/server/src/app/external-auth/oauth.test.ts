@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { systemClock } from '@platform/kit';
 import { type ExternalAuthProvider, readExternalAuth } from '../../config/external-auth.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { authorizationUrl, exchangeCode, refreshTokens, revokeTokens, validateToken } from './oauth.ts';
 
 interface Sent {

@@ -6,11 +6,11 @@ import { createHash } from 'node:crypto';
 import type { ExternalAuthAppInstallation, ExternalAuthDevice, ExternalAuthUser } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
-import type { Services } from '../context.ts';
-import { imageAddress } from '../image-address.ts';
-import { type BoundedRequest, basicCredentials, boundedFetch } from '../sign-in/fetch.ts';
+import type { Services } from '../context/context.ts';
+import { type BoundedRequest, basicCredentials, boundedFetch } from '../outbound/fetch.ts';
+import type { CallSource } from '../outbound/provider-calls.ts';
 import type { FlowSecrets } from '../sign-in/provider.ts';
-import type { CallSource } from '../sign-in/provider-calls.ts';
+import { imageAddress } from '../values/image-address.ts';
 
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';

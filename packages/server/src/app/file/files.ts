@@ -3,11 +3,11 @@ import { AppError } from '@platform/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { type FileRow, fileByHash, fileById, fileData, insertFile, templatesOfFile } from '../../db/queries/files.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
-import { requireUploadRoom } from '../limits.ts';
-import { templateObject } from '../template/find.ts';
-import { unpackUpload } from './archive.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireUploadRoom } from '../context/limits.ts';
+import { unpackUpload } from '../evaluate/archive.ts';
+import { templateObject } from '../find/template.ts';
+import { isUuid } from '../values/ids.ts';
 
 const TAR = 'application/x-tar';
 const ZIP = new Set(['application/zip', 'application/x-zip-compressed']);

@@ -1,6 +1,6 @@
 import { systemTask } from '../../authz/proofs.ts';
 import { deleteUnreferencedFiles } from '../../db/queries/files.ts';
-import { type Services, systemContext } from '../context.ts';
+import { type Services, systemContext } from '../context/context.ts';
 
 /** How long a file may wait, after its last upload, for the template version that uses it. */
 const HOURS = 24;

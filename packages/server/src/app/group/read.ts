@@ -10,13 +10,13 @@ import {
 } from '../../db/queries/groups.ts';
 import { organizationById, organizationByName } from '../../db/queries/organizations.ts';
 import { type UserRow, userById, userByName } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
-import { findOrganization } from '../organization/find.ts';
-import { badQuery } from '../search.ts';
+import type { Ctx } from '../context/context.ts';
+import { findGroup, findGroupByName } from '../find/group.ts';
+import { findOrganization } from '../find/organization.ts';
+import { badQuery } from '../lists/search.ts';
 import { toReducedUser } from '../user/convert.ts';
 import { peopleQuery, type UserListQuery } from '../user/list.ts';
-import { findGroup, findGroupByName } from './find.ts';
+import { isUuid } from '../values/ids.ts';
 
 export function toGroup(row: GroupRow, members: readonly UserRow[]): Group {
   return {

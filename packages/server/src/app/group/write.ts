@@ -11,11 +11,11 @@ import {
   removeGroupMembers,
   updateGroupRow,
 } from '../../db/queries/groups.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { requireGroupRoom } from '../limits.ts';
-import { findInOrganization } from '../organization/find.ts';
-import { findGroup, isEveryone } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireGroupRoom } from '../context/limits.ts';
+import { findGroup, isEveryone } from '../find/group.ts';
+import { findInOrganization } from '../find/organization.ts';
+import { audit } from '../record/audit.ts';
 import { toGroups } from './read.ts';
 
 const EVERYONE = 'Everyone';

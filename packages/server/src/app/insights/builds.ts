@@ -1,7 +1,7 @@
 import type { BuildTimesResponse } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { buildTimesByDay } from '../../db/queries/insights.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
 
 /** How long starts of workspaces took, by day in a time zone `offset` hours east of UTC. */
 export async function deploymentBuildTimes(ctx: Ctx, offset = 0): Promise<BuildTimesResponse> {

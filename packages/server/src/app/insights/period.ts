@@ -1,9 +1,9 @@
 import { authorize } from '../../authz/authorize.ts';
 import type { InsightsScope } from '../../db/queries/insights.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
-import { badQuery } from '../search.ts';
-import { findTemplate } from '../template/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findTemplate } from '../find/template.ts';
+import { badQuery } from '../lists/search.ts';
+import { isUuid } from '../values/ids.ts';
 
 export const DAY_MS = 86_400_000;
 /** The longest period. Usage is kept that long. */

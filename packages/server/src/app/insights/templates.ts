@@ -9,9 +9,9 @@ import {
   parameterUsage,
   usersByInterval,
 } from '../../db/queries/insights.ts';
-import type { Ctx } from '../context.ts';
-import { badQuery } from '../search.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { badQuery } from '../lists/search.ts';
+import { time } from '../values/time.ts';
 import { DAY_MS, insightsScope, type PeriodQuery } from './period.ts';
 
 /** The most values of one parameter. The rarest are left out. */

@@ -8,8 +8,8 @@ import type {
 import { authorize } from '../../authz/authorize.ts';
 import { latencyByUser, statusDeltas, usageByUser } from '../../db/queries/insights.ts';
 import { dailyActiveUsers } from '../../db/queries/templates.ts';
-import type { Ctx } from '../context.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { time } from '../values/time.ts';
 import { DAY_MS, insightsScope, type PeriodQuery } from './period.ts';
 
 const HOUR_MS = 3_600_000;

@@ -12,7 +12,7 @@ import { insertJobTimings } from '../../db/queries/timings.ts';
 import { markWorkspaceDeleted } from '../../db/queries/workspaces.ts';
 import { together } from '../../db/together.ts';
 import { askToReinit } from '../agent/reinit.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { notifyReplaced } from '../notification/builds.ts';
 import { countedCost } from '../quota/cost.ts';
 import { quietHoursOf } from '../schedule/quiet-hours.ts';

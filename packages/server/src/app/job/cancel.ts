@@ -2,7 +2,7 @@ import { AppError } from '@platform/kit';
 import { notFound } from '../../authz/not-found.ts';
 import type { Tx } from '../../db/connect.ts';
 import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { announce } from './complete.ts';
 
 interface CancelOptions {

@@ -1,7 +1,7 @@
 import type { VerifiedDaemon } from '../../authz/proofs.ts';
 import { insertOrphanState, lockDeliveredBuild } from '../../db/queries/build-states.ts';
 import type { Ownership } from '../../db/queries/job-ownership.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import {
   offerCheckpoint,
   offerState,

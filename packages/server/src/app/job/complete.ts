@@ -7,7 +7,7 @@ import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/
 import type { JobRow, JobType } from '../../db/queries/jobs.ts';
 import { type NotedBuild, notedBuild } from '../../db/queries/notifications.ts';
 import { together } from '../../db/together.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { notifyBuildEnded } from '../notification/builds.ts';
 import { checkJobBounds } from './bounds.ts';
 import { keepState, RejectedState, storeBuild, storeTimings } from './build-results.ts';

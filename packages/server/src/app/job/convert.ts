@@ -3,8 +3,8 @@ import type { Db } from '../../db/connect.ts';
 import type { MatchCount } from '../../db/queries/daemons.ts';
 import type { JobLogRow } from '../../db/queries/job-logs.ts';
 import { type JobFacts, type JobRow, jobsWithFacts } from '../../db/queries/jobs.ts';
-import type { Services } from '../context.ts';
-import { optionalTime, time } from '../time.ts';
+import type { Services } from '../context/context.ts';
+import { optionalTime, time } from '../values/time.ts';
 import { pendingReasons } from './waiting.ts';
 
 /**

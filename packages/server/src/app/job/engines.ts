@@ -8,7 +8,7 @@ import type { Db } from '../../db/connect.ts';
 import { type FileTraits, fileData, namesWorkspaceTags, setFileTraits } from '../../db/queries/files.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import type { VersionPlace } from '../../db/queries/template-versions.ts';
-import { readTar } from '../file/archive.ts';
+import { readTar } from '../evaluate/archive.ts';
 
 /** In this header our daemons report their engines: `terraform 1.11.4, opentofu 1.10.6`. */
 const ENGINES_HEADER = 'platform-engines';

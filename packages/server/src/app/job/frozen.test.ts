@@ -7,7 +7,7 @@ import { FrozenVersionSchema } from '@platform/wire/proto/platform_provisioner';
 import { systemTask } from '../../authz/proofs.ts';
 import { deleteUnreferencedFiles } from '../../db/queries/files.ts';
 import { frozenIdOf } from '../../db/queries/frozen-versions.ts';
-import { systemContext } from '../context.ts';
+import { systemContext } from '../context/context.ts';
 import { frozenFile, frozenOf, keepFrozen } from './frozen.ts';
 import { storeModuleArchive } from './module-files.ts';
 

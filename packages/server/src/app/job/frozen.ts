@@ -13,8 +13,8 @@ import {
   versionOfOwnJob,
 } from '../../db/queries/frozen-versions.ts';
 import type { Ownership } from '../../db/queries/job-ownership.ts';
-import type { Services } from '../context.ts';
-import { NIL_UUID } from '../ids.ts';
+import type { Services } from '../context/context.ts';
+import { NIL_UUID } from '../values/ids.ts';
 import { notOwned } from './complete.ts';
 
 const MOST_LOCK_BYTES = 1024 * 1024;

@@ -15,9 +15,9 @@ import {
   versionOfJob,
 } from '../../db/queries/version-contents.ts';
 import { together } from '../../db/together.ts';
-import type { Services } from '../context.ts';
-import { imageAddress } from '../image-address.ts';
-import { storeExternalAuth } from '../template/external-auth.ts';
+import type { Services } from '../context/context.ts';
+import { storeExternalAuth } from '../external-auth/for-template.ts';
+import { imageAddress } from '../values/image-address.ts';
 import { requirementOf } from './engines.ts';
 import { keepModuleFiles, mentionsParameters } from './module-files.ts';
 import { insertModules, insertResources } from './resources.ts';

@@ -1,8 +1,8 @@
 import type { ProvisionerJobLog } from '@platform/contract';
 import { jobLogs, newJobLogs } from '../../db/queries/job-logs.ts';
-import type { Permission } from '../allowed.ts';
-import type { Ctx } from '../context.ts';
-import type { Source } from '../follow.ts';
+import type { Permission } from '../context/allowed.ts';
+import type { Ctx } from '../context/context.ts';
+import type { Source } from '../follow/follow.ts';
 import { toJobLog } from './convert.ts';
 
 const PAGE = 1_000;

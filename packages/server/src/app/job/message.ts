@@ -17,11 +17,11 @@ import type { JobRow } from '../../db/queries/jobs.ts';
 import { REDACTED } from '../../db/queries/template-versions.ts';
 import { linkOfUser } from '../../db/queries/user-links.ts';
 import { activeVariableValues, type VariableValue, variableValues } from '../../db/queries/version-contents.ts';
-import type { Services } from '../context.ts';
-import { connectedAccounts, tokensForBuild } from '../template/external-auth.ts';
-import { newToken } from '../token.ts';
+import type { Services } from '../context/context.ts';
+import { getsSecrets, listText, whyNoSecrets } from '../context/owner-consent.ts';
+import { connectedAccounts, tokensForBuild } from '../external-auth/for-template.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
-import { getsSecrets, listText, whyNoSecrets } from './owner-consent.ts';
+import { newToken } from '../values/token.ts';
 import { anyOf, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 import { agentTokensIn } from './state.ts';
 

@@ -6,8 +6,8 @@ import { type Owned, type Ownership, releaseForEngine, releaseJob } from '../../
 import { insertJob, type JobOrder, type NewJob } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { together } from '../../db/together.ts';
-import type { Ctx, Services } from '../context.ts';
-import { requirePendingJobRoom } from '../limits.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import { requirePendingJobRoom } from '../context/limits.ts';
 import { announce } from './complete.ts';
 import { rangeText } from './engines.ts';
 import { USUAL_TYPE } from './tags.ts';

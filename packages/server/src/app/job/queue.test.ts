@@ -14,7 +14,7 @@ import { loseAnswers } from '@platform/testkit/lost-answers';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask, verifiedDaemon } from '../../authz/proofs.ts';
 import { acquireJob, ageBackgroundJobs, insertJob, queuePlaces } from '../../db/queries/job-queue.ts';
-import { systemContext } from '../context.ts';
+import { systemContext } from '../context/context.ts';
 import { createJobQueue } from './queue.ts';
 import { runnableTagSets, type Tags, UNTAGGED } from './tags.ts';
 

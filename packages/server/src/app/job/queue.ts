@@ -7,7 +7,7 @@ import { type Owned, ownershipOf } from '../../db/queries/job-ownership.ts';
 import { acquireJob, jobOfClaim, type Worker } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { rangeHas } from './engines.ts';
 import { putBackJob } from './post.ts';
 import { canTake, matches, runnableTagSets, type Tags, USUAL_TYPE } from './tags.ts';

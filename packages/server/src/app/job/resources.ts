@@ -36,8 +36,8 @@ import {
   type OwnedResource,
 } from '../../db/queries/resources.ts';
 import { together } from '../../db/together.ts';
-import { isUuid, NIL_UUID } from '../ids.ts';
-import { imageAddress } from '../image-address.ts';
+import { isUuid, NIL_UUID } from '../values/ids.ts';
+import { imageAddress } from '../values/image-address.ts';
 import { AgentNames, devcontainerScript, hasOwnParts } from './devcontainer.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;

@@ -12,7 +12,7 @@ import {
 } from '../../db/queries/job-ownership.ts';
 import { importedVersion, setReadme, upsertVariable, upsertWorkspaceTag } from '../../db/queries/version-contents.ts';
 import { together } from '../../db/together.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { notOwned } from './complete.ts';
 import type { LogKeeper } from './log-keeper.ts';
 import { logLine, unstored } from './log-lines.ts';

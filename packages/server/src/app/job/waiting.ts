@@ -4,8 +4,8 @@ import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
 import { pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/job-queue.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';
-import type { Services } from '../context.ts';
-import { optionalTime } from '../time.ts';
+import type { Services } from '../context/context.ts';
+import { optionalTime } from '../values/time.ts';
 import { enginesText, hasEngine } from './engines.ts';
 import {
   canTake,

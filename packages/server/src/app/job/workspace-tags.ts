@@ -3,12 +3,12 @@ import type { Db } from '../../db/connect.ts';
 import { fileData } from '../../db/queries/files.ts';
 import { ownerFacts } from '../../db/queries/job-contents.ts';
 import { variableValues, versionParameters, versionTags } from '../../db/queries/version-contents.ts';
-import type { Ctx } from '../context.ts';
-import type { Answers } from '../work/answers.ts';
-import type { By } from '../work/pool.ts';
-import { type EvaluatedTags, MOST_SHOWN, type Problem, type TagRequest } from './tag-values.ts';
+import type { Ctx } from '../context/context.ts';
+import { type EvaluatedTags, MOST_SHOWN, type Problem, type TagRequest } from '../evaluate/tag-values.ts';
+import type { BuildOf, Inputs } from '../evaluate/template-scope.ts';
+import type { Answers } from '../parameters/answers.ts';
+import type { By } from '../threads/pool.ts';
 import { areTooLong, mutateTags, type Tags, TOO_LONG } from './tags.ts';
-import type { BuildOf, Inputs } from './template-scope.ts';
 
 export type { BuildOf };
 

@@ -1,7 +1,7 @@
 import { ownValue } from '@platform/kit/own-value';
 import type { Db } from '../../db/connect.ts';
 import { peopleWithRoles } from '../../db/queries/notifications.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
 import { notify } from './enqueue.ts';
 import type { TemplateName } from './templates.ts';
 

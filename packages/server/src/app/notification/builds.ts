@@ -4,7 +4,7 @@ import { AUTOMATIC_REASONS } from '../../db/queries/builds.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { type NotedBuild, notedBuild, templateAdmins, templateMethods } from '../../db/queries/notifications.ts';
 import { together } from '../../db/together.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { type Notification, notify } from './enqueue.ts';
 
 const labelsOf = (build: NotedBuild) => ({

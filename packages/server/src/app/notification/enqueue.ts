@@ -1,7 +1,7 @@
 import { systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
 import { insertMessages, templateMethods } from '../../db/queries/notifications.ts';
-import { type Services, systemContext } from '../context.ts';
+import { type Services, systemContext } from '../context/context.ts';
 import { methodsFor } from './methods.ts';
 import { TEMPLATES, type Template, type TemplateName } from './templates.ts';
 

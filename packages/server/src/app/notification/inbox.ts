@@ -19,11 +19,11 @@ import {
   setAllRead,
   setRead,
 } from '../../db/queries/notifications.ts';
-import type { Ctx } from '../context.ts';
-import type { Source } from '../follow.ts';
-import { isUuid } from '../ids.ts';
-import { badQuery } from '../search.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import type { Source } from '../follow/follow.ts';
+import { badQuery } from '../lists/search.ts';
+import { isUuid } from '../values/ids.ts';
+import { time } from '../values/time.ts';
 import { markdownToText } from './markdown.ts';
 
 const PAGE = 25;

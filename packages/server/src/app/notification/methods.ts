@@ -26,3 +26,13 @@ export function methodsFor(config: Config, template: Template, chosen: Method | 
     (method) => method === main || method === 'inbox' || (template.alsoByMail === true && method === 'smtp'),
   );
 }
+
+/** Upstream's names for the results of an attempt. After a temporary failure comes another attempt. */
+export type DispatchResult = 'success' | 'temp_fail' | 'perm_fail';
+/** Receives each attempt to send a message. It never throws. */
+export type OnDispatch = (attempt: {
+  method: Method;
+  templateId: string;
+  result: DispatchResult;
+  seconds: number;
+}) => void;

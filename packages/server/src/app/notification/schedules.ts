@@ -1,7 +1,7 @@
 import type { Db } from '../../db/connect.ts';
 import { notedBuild } from '../../db/queries/notifications.ts';
 import type { WorkspaceRow } from '../../db/queries/workspaces.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { notify } from './enqueue.ts';
 
 const DAY_MS = 86_400_000;

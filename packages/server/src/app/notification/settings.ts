@@ -15,12 +15,12 @@ import {
   setTemplateMethod,
   templateMethods,
 } from '../../db/queries/notifications.ts';
-import { audit } from '../audit.ts';
-import type { Ctx, Services } from '../context.ts';
-import { siteSettings } from '../deployment/site-settings.ts';
-import { isUuid } from '../ids.ts';
-import { time } from '../time.ts';
-import { findUser } from '../user/find.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
+import { audit } from '../record/audit.ts';
+import { siteSettings } from '../record/site-settings.ts';
+import { isUuid } from '../values/ids.ts';
+import { time } from '../values/time.ts';
 import { notify } from './enqueue.ts';
 import { configuredMethods, METHODS } from './methods.ts';
 import { TEMPLATES, type Template, templateById } from './templates.ts';

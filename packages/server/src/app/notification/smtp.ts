@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { AppError } from '@platform/kit';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { emailHtml } from './email-html.ts';
 import { markdownToText } from './markdown.ts';
 import { type Outgoing, PermanentFailure, type Send } from './send.ts';

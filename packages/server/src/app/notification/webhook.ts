@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 import { markdownToText } from './markdown.ts';
 import type { Outgoing, Send } from './send.ts';
 

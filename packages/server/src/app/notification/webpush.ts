@@ -18,10 +18,10 @@ import {
   type WebpushSubscriptionRow,
   webpushSubscriptionsOf,
 } from '../../db/queries/webpush.ts';
-import { type Ctx, type Services, systemContext } from '../context.ts';
-import { namesPrivateAddress, publicDispatcher } from '../public-address.ts';
-import { boundedFetch } from '../sign-in/fetch.ts';
-import { findUser } from '../user/find.ts';
+import { type Ctx, type Services, systemContext } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
+import { boundedFetch } from '../outbound/fetch.ts';
+import { namesPrivateAddress, publicDispatcher } from '../outbound/public-address.ts';
 
 /** What a browser shows. The names are upstream's. */
 export interface WebpushMessage {

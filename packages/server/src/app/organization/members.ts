@@ -19,14 +19,14 @@ import {
 } from '../../db/queries/members.ts';
 import type { OrganizationRow } from '../../db/queries/organizations.ts';
 import type { UserWithRoles } from '../../db/queries/users.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { findInOrganization, findOrganization } from '../find/organization.ts';
+import { locateUser } from '../find/user.ts';
+import { audit } from '../record/audit.ts';
 import { seen, slimRoles } from '../user/convert.ts';
-import { locateUser } from '../user/find.ts';
 import { peopleQuery, type UserListQuery } from '../user/list.ts';
 import { checkRoles } from '../user/roles.ts';
-import { findInOrganization, findOrganization } from './find.ts';
+import { time } from '../values/time.ts';
 import { rolesOfOrganization } from './roles.ts';
 
 const toMember = (row: MemberRow, roles: readonly Role[]): OrganizationMember => ({

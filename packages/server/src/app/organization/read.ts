@@ -2,11 +2,11 @@ import type { Organization } from '@platform/contract';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { allOrganizations, type OrganizationRow } from '../../db/queries/organizations.ts';
-import type { Ctx } from '../context.ts';
-import { readOnce } from '../read-once.ts';
-import { time } from '../time.ts';
-import { findUser } from '../user/find.ts';
-import { findOrganization } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findOrganization } from '../find/organization.ts';
+import { findUser } from '../find/user.ts';
+import { readOnce } from '../lists/read-once.ts';
+import { time } from '../values/time.ts';
 
 export function toOrganization(row: OrganizationRow): Organization {
   return {

@@ -22,11 +22,11 @@ import {
   lockCustomRole,
   updateCustomRole,
 } from '../../db/queries/custom-roles.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { requireRoleRoom } from '../limits.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireRoleRoom } from '../context/limits.ts';
+import { findInOrganization } from '../find/organization.ts';
+import { audit } from '../record/audit.ts';
 import { assignableRole, IMPLIED, permissionsOf } from '../user/roles.ts';
-import { findInOrganization } from './find.ts';
 
 /** A custom role as the policy has it. */
 export const toRole = ({ name, display_name, permissions }: CustomRoleRow): Role => ({

@@ -13,10 +13,10 @@ import {
   updateOrganizationRow,
 } from '../../db/queries/organizations.ts';
 import { deleteProvisionerKeysOf } from '../../db/queries/provisioner-keys.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { requireOrganizationRoom } from '../limits.ts';
-import { findOrganization } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireOrganizationRoom } from '../context/limits.ts';
+import { findOrganization } from '../find/organization.ts';
+import { audit } from '../record/audit.ts';
 import { toOrganization } from './read.ts';
 
 function checkFields(input: UpdateOrganizationRequest): void {

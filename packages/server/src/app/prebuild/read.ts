@@ -1,8 +1,8 @@
 import type { PrebuildPool, TemplatePrebuilds } from '@platform/contract';
 import { type PoolRow, type PrebuildRow, pools, prebuilds } from '../../db/queries/prebuilds.ts';
-import type { Ctx } from '../context.ts';
-import { findTemplate } from '../template/find.ts';
-import { time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { findTemplate } from '../find/template.ts';
+import { time } from '../values/time.ts';
 import { backoffUntil, decidePool, nextChange, type PoolRules, phaseOf } from './decide.ts';
 import { lookbackFrom, poolRules } from './reconcile.ts';
 import { arePoolsPaused } from './settings.ts';

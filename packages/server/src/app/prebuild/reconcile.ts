@@ -20,16 +20,16 @@ import {
   storePoolAttempt,
 } from '../../db/queries/prebuilds.ts';
 import { auditedWorkspace, insertWorkspace } from '../../db/queries/workspaces.ts';
-import { audit } from '../audit.ts';
-import type { Ctx, Services } from '../context.ts';
+import type { Ctx, Services } from '../context/context.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { notify } from '../notification/enqueue.ts';
-import { TemplateTurns } from '../template-turns.ts';
-import { type Answers, withAnswers } from '../work/answers.ts';
-import { attemptError } from '../workspace-build/attempt.ts';
-import { valuesBefore } from '../workspace-build/create.ts';
-import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
-import { prepareBuild } from '../workspace-build/prepare.ts';
+import { type Answers, withAnswers } from '../parameters/answers.ts';
+import { audit } from '../record/audit.ts';
+import { TemplateTurns } from '../schedule/template-turns.ts';
+import { attemptError } from '../workspace/build/attempt.ts';
+import { valuesBefore } from '../workspace/build/create.ts';
+import { insertBuild, orderBuild } from '../workspace/build/insert.ts';
+import { prepareBuild } from '../workspace/build/prepare.ts';
 import { decidePool, jobsAtOnce, type PoolDecision, type PoolRules, type Step, takeTurns } from './decide.ts';
 import { newPrebuildName } from './name.ts';
 import { arePoolsPaused } from './settings.ts';

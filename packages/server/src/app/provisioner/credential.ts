@@ -4,8 +4,8 @@ import { touchApiKey, validApiKeys } from '../../db/queries/apikeys.ts';
 import type { DaemonRow } from '../../db/queries/daemons.ts';
 import { existingProvisionerKeys } from '../../db/queries/provisioner-keys.ts';
 import { userById } from '../../db/queries/users.ts';
-import type { Services } from '../context.ts';
-import { actorOf, refreshedExpiry } from '../session.ts';
+import type { Services } from '../context/context.ts';
+import { actorOf, refreshedExpiry } from '../context/session.ts';
 
 const EXTEND_BEFORE_MS = 60_000;
 

@@ -4,16 +4,16 @@ import { countMatching, daemonsVisibleTo } from '../../db/queries/daemons.ts';
 import { requirementOfVersion } from '../../db/queries/files.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { versionParameters } from '../../db/queries/version-contents.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findVersion } from '../find/template.ts';
 import { toMatched } from '../job/convert.ts';
 import { enginesText, hasEngine } from '../job/engines.ts';
 import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
-import { badQuery } from '../search.ts';
-import { findVersion } from '../template/find.ts';
-import { optionalTime } from '../time.ts';
-import { withAnswers } from '../work/answers.ts';
-import { checkGiven } from '../workspace-build/parameters.ts';
+import { badQuery } from '../lists/search.ts';
+import { withAnswers } from '../parameters/answers.ts';
+import { checkGiven } from '../parameters/parameters.ts';
+import { optionalTime } from '../values/time.ts';
 
 /** From a JSON object, or none. */
 function parametersOf(text: string | undefined): { name: string; value: string }[] {

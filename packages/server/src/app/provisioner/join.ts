@@ -19,13 +19,13 @@ import {
 import type { Worker } from '../../db/queries/job-queue.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { provisionerKeyBySecret } from '../../db/queries/provisioner-keys.ts';
-import type { Ctx } from '../context.ts';
-import { NIL_UUID } from '../ids.ts';
+import type { Ctx } from '../context/context.ts';
+import { locateOrganization, maySeeOrganization } from '../find/organization.ts';
 import { enginesOf } from '../job/engines.ts';
 import { mutateTags, type Tags } from '../job/tags.ts';
 import { forgetDaemonGroups } from '../job/waiting.ts';
-import { locateOrganization, maySeeOrganization } from '../organization/find.ts';
-import { randomText, sameBytes, sha256 } from '../token.ts';
+import { NIL_UUID } from '../values/ids.ts';
+import { randomText, sameBytes, sha256 } from '../values/token.ts';
 import { daemonObject, type JoinedDaemon } from './credential.ts';
 
 export const INSTALLATION_HEADER = 'platform-installation-secret';

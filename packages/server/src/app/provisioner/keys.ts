@@ -24,15 +24,15 @@ import {
   provisionerKeyBySecret,
   provisionerKeysOf,
 } from '../../db/queries/provisioner-keys.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { NIL_UUID } from '../ids.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireProvisionerKeyRoom } from '../context/limits.ts';
+import { findInOrganization } from '../find/organization.ts';
 import { mutateTags } from '../job/tags.ts';
-import { requireProvisionerKeyRoom } from '../limits.ts';
-import { findInOrganization } from '../organization/find.ts';
-import { time } from '../time.ts';
-import { randomText, sha256 } from '../token.ts';
-import { beginInTurn } from '../turns.ts';
+import { beginInTurn } from '../lists/turns.ts';
+import { audit } from '../record/audit.ts';
+import { NIL_UUID } from '../values/ids.ts';
+import { time } from '../values/time.ts';
+import { randomText, sha256 } from '../values/token.ts';
 import { listDaemons } from './list.ts';
 
 const SECRET_LENGTH = 43;

@@ -19,12 +19,12 @@ import {
   latestJobsOfDaemons,
   queuePlaces,
 } from '../../db/queries/queue-lists.ts';
-import type { Ctx, Services } from '../context.ts';
-import { isUuid } from '../ids.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import { findInOrganization } from '../find/organization.ts';
 import { jobsById } from '../job/convert.ts';
-import { findInOrganization } from '../organization/find.ts';
-import { badQuery } from '../search.ts';
-import { optionalTime, time } from '../time.ts';
+import { badQuery } from '../lists/search.ts';
+import { isUuid } from '../values/ids.ts';
+import { optionalTime, time } from '../values/time.ts';
 
 const DEFAULT_LIMIT = 50;
 const MOST = 1_000;

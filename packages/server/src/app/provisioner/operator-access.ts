@@ -1,9 +1,9 @@
 import type { RouteKey } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import type { OperatorActor } from '../../authz/actor.ts';
-import { type Services, systemContext } from '../context.ts';
-import { locateOrganization } from '../organization/find.ts';
-import { sameBytes, sha256 } from '../token.ts';
+import { type Services, systemContext } from '../context/context.ts';
+import { locateOrganization } from '../find/organization.ts';
+import { sameBytes, sha256 } from '../values/token.ts';
 
 const LEAST_LENGTH = 32;
 

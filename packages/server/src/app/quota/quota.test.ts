@@ -12,8 +12,8 @@ import {
   takeJob,
 } from '@platform/testkit';
 import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { commitQuota } from '../job/commit-quota.ts';
 import { completeJob } from '../job/complete.ts';
-import { commitQuota } from './commit.ts';
 
 let server: TestServer;
 let home: Organization;

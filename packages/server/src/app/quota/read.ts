@@ -1,8 +1,8 @@
 import type { WorkspaceQuota } from '@platform/contract';
 import { quotaOf } from '../../db/queries/quotas.ts';
-import type { Ctx } from '../context.ts';
-import { findOrganization } from '../organization/find.ts';
-import { findUser } from '../user/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findOrganization } from '../find/organization.ts';
+import { findUser } from '../find/user.ts';
 
 /** What a person may spend a day in an organization, and what their workspaces there cost. */
 export async function getQuota(ctx: Ctx, organization: string, user: string): Promise<WorkspaceQuota> {

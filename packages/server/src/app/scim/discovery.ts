@@ -1,6 +1,6 @@
 /** What SCIM clients ask first (RFC 7643, sections 5 to 8): what this server can do, and what it knows of a person. */
 import { AppError } from '@platform/kit';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
 import { USER_SCHEMA } from './users.ts';
 
 const of = (type: 'ServiceProviderConfig' | 'ResourceType' | 'Schema') =>

@@ -23,16 +23,16 @@ import {
   userById,
   userByName,
 } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
+import type { Ctx } from '../context/context.ts';
+import { enabledProviders } from '../context/login-types.ts';
 import { notifyAccount, notifyEmailChanged } from '../notification/accounts.ts';
 import { loginName } from '../sign-in/account.ts';
 import { fullName, otherUsername, usernameFrom } from '../sign-in/claims.ts';
-import { time } from '../time.ts';
-import { enabledProviders } from '../user/authmethods.ts';
 import { changeUser } from '../user/change.ts';
 import { createUser, takenName } from '../user/create.ts';
 import { checkEmail } from '../user/validate.ts';
+import { isUuid } from '../values/ids.ts';
+import { time } from '../values/time.ts';
 import type { ScimChange } from './input.ts';
 
 export const USER_SCHEMA = 'urn:ietf:params:scim:schemas:core:2.0:User';

@@ -17,15 +17,15 @@ import {
   userById,
   userByName,
 } from '../../db/queries/users.ts';
-import { auditSignIn } from '../audit/sign-in.ts';
-import { audit } from '../audit.ts';
-import { type Ctx, systemContext } from '../context.ts';
-import { syncIdentity } from '../idp-sync/sync.ts';
+import { type Ctx, systemContext } from '../context/context.ts';
+import { issueToken } from '../context/session.ts';
 import { notifyAccount, notifyEmailChanged } from '../notification/accounts.ts';
-import { issueToken } from '../session.ts';
+import { audit } from '../record/audit.ts';
+import { auditSignIn } from '../record/sign-in.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { otherUsername } from './claims.ts';
 import type { Identity, IdentityProvider } from './provider.ts';
+import { syncIdentity } from './sync.ts';
 
 const NAMES = { oidc: 'the identity provider', github: 'GitHub' } as const;
 

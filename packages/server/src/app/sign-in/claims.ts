@@ -1,7 +1,7 @@
 import { AppError, isReservedUsername } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
 import type { Config } from '../../config/options.ts';
-import { randomText } from '../token.ts';
+import { randomText } from '../values/token.ts';
 import type { Claims } from './provider.ts';
 
 const text = (value: unknown): string => (typeof value === 'string' ? value.trim() : '');

@@ -5,8 +5,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { AppError, type Clock } from '@platform/kit';
-import { sameBytes } from '../token.ts';
-import type { AppTokens } from '../workspace-app/tokens.ts';
+import type { AppTokens } from '../context/sealed-tokens.ts';
+import { sameBytes } from '../values/token.ts';
 import type { FlowSecrets } from './provider.ts';
 
 /** The longest time that a person may take at the provider, in ms. */

@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto';
 import type { ExternalAuthDevice } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
+import { type BoundedRequest, boundedFetch } from '../outbound/fetch.ts';
+import type { CallSource } from '../outbound/provider-calls.ts';
 import { avatarFrom, fullName, usernameFrom } from './claims.ts';
-import { type BoundedRequest, boundedFetch } from './fetch.ts';
 import type { Claims, FlowSecrets, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
-import type { CallSource } from './provider-calls.ts';
 
 export const GITHUB_CALLBACK = '/api/v2/users/oauth2/github/callback';
 /** The page that shows the code of a device flow. */

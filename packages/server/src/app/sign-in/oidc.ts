@@ -7,9 +7,9 @@ import { readFile } from 'node:fs/promises';
 import { AppError, errorText } from '@platform/kit';
 import { compile } from '@platform/kit/re2';
 import * as client from 'openid-client';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
+import { basicCredentials, boundedFetch } from '../outbound/fetch.ts';
 import { claimTexts, mergeClaims, personOf } from './claims.ts';
-import { basicCredentials, boundedFetch } from './fetch.ts';
 import type { Claims, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
 
 /** How long metadata is used before it is fetched again, in ms. */

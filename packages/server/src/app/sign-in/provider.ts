@@ -1,3 +1,5 @@
+import type { ProviderType } from '../context/login-types.ts';
+
 /** What sign-in needs of an identity provider. Each provider has a file of its own that implements this. */
 export interface IdentityProvider {
   type: ProviderType;
@@ -19,7 +21,6 @@ export interface IdentityProvider {
   signUps: { allowed: boolean; deniedText: string };
 }
 
-export type ProviderType = 'github' | 'oidc';
 export type Providers = Partial<Record<ProviderType, IdentityProvider>>;
 
 /** Random values of one sign-in. The browser keeps them, encrypted, until it comes back from the provider. */

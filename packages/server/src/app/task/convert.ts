@@ -7,7 +7,7 @@ import { PROMPT_PARAMETER } from '@platform/kit/task';
 import { readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import { parameterOfBuilds } from '../../db/queries/builds.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
 
 /** Upstream's limit of a display name. */
 const MAX_TITLE_LENGTH = 64;

@@ -2,12 +2,12 @@ import { type Task, TaskStatus, type TasksListResponse } from '@platform/contrac
 import type { Allowed } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { isTask, type WorkspaceRow } from '../../db/queries/workspaces.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
-import { badQuery, parseSearch, searchOneOf } from '../search.ts';
-import { findUser } from '../user/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
+import { findWorkspace, findWorkspaceByName } from '../find/workspace.ts';
+import { badQuery, parseSearch, searchOneOf } from '../lists/search.ts';
+import { isUuid } from '../values/ids.ts';
 import { toWorkspace } from '../workspace/convert.ts';
-import { findWorkspace, findWorkspaceByName } from '../workspace/find.ts';
 import { listWorkspaces } from '../workspace/list.ts';
 import { toTasks } from './convert.ts';
 

@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import type { CreateTaskRequest, Task, TaskBuildResponse } from '@platform/contract';
 import { AppError, isAppError } from '@platform/kit';
 import { PROMPT_PARAMETER } from '@platform/kit/task';
-import type { Ctx } from '../context.ts';
-import { findVersion } from '../template/find.ts';
-import { findUser } from '../user/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findVersion } from '../find/template.ts';
+import { findUser } from '../find/user.ts';
+import { createBuild } from '../workspace/build/create.ts';
 import { createWorkspace } from '../workspace/create.ts';
-import { createBuild } from '../workspace-build/create.ts';
 import { toTasks } from './convert.ts';
 import { findTask } from './read.ts';
 

@@ -9,13 +9,13 @@ import {
   updateTemplateAcl,
 } from '../../db/queries/template-acl.ts';
 import { templateById } from '../../db/queries/templates.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findTemplate } from '../find/template.ts';
 import { toGroups } from '../group/read.ts';
-import { isUuid } from '../ids.ts';
-import { anywhere, pageOf } from '../search.ts';
+import { anywhere, pageOf } from '../lists/search.ts';
+import { audit } from '../record/audit.ts';
 import { slimRoles, toReducedUser } from '../user/convert.ts';
-import { findTemplate } from './find.ts';
+import { isUuid } from '../values/ids.ts';
 
 /** All groups of the template's organization: anyone who may change its permissions may choose each. */
 const groupsOf = (ctx: Ctx, organizationId: string, ids?: string[]): Promise<GroupRow[]> =>

@@ -2,9 +2,9 @@ import type { Template, TemplateVersion } from '@platform/contract';
 import type { Db } from '../../db/connect.ts';
 import type { VersionRow } from '../../db/queries/template-versions.ts';
 import { type BuildTimes, type ListedTemplate, templateUsers } from '../../db/queries/templates.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
 import { jobsById } from '../job/convert.ts';
-import { time } from '../time.ts';
+import { time } from '../values/time.ts';
 import { recentBuildTimes } from './build-times.ts';
 
 const UNKNOWN = { P50: null, P95: null };

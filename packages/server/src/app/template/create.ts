@@ -2,12 +2,12 @@ import type { CreateTemplateRequest, Template } from '@platform/contract';
 import { AppError, checkDisplayName, checkName } from '@platform/kit';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertTemplate, templateById } from '../../db/queries/templates.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { requireTemplateRoom } from '../limits.ts';
-import { findInOrganization } from '../organization/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireTemplateRoom } from '../context/limits.ts';
+import { findInOrganization } from '../find/organization.ts';
+import { findTemplate, findVersion } from '../find/template.ts';
+import { audit } from '../record/audit.ts';
 import { toTemplates } from './convert.ts';
-import { findTemplate, findVersion } from './find.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 
 /** Creates a template from an imported version without a template. Everyone in the organization may use it. */

@@ -1,7 +1,7 @@
 import type { DAUsResponse } from '@platform/contract';
 import { dailyActiveUsers } from '../../db/queries/templates.ts';
-import type { Ctx } from '../context.ts';
-import { findTemplate } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findTemplate } from '../find/template.ts';
 
 /** The number of people who used workspaces of a template, by day in a time zone `offset` hours east of UTC. */
 export async function getTemplateDaus(ctx: Ctx, id: string, offset = 0): Promise<DAUsResponse> {

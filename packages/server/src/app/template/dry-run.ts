@@ -11,16 +11,16 @@ import type { Action } from '../../authz/policy.ts';
 import type { Tx } from '../../db/connect.ts';
 import { countMatching } from '../../db/queries/daemons.ts';
 import { type JobRow, jobById } from '../../db/queries/jobs.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
+import { resourcesOfJobs } from '../agent/resources.ts';
+import type { Ctx } from '../context/context.ts';
+import { findVersion } from '../find/template.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { toApiJob, toMatched } from '../job/convert.ts';
 import { announcePending, postJob } from '../job/post.ts';
-import { beginInTurn } from '../turns.ts';
-import { withAnswers } from '../work/answers.ts';
-import { resourcesOfJobs } from '../workspace/resources.ts';
-import { buildValues } from '../workspace-build/values.ts';
-import { findVersion } from './find.ts';
+import { beginInTurn } from '../lists/turns.ts';
+import { withAnswers } from '../parameters/answers.ts';
+import { buildValues } from '../parameters/values.ts';
+import { isUuid } from '../values/ids.ts';
 
 /** Plans a workspace without creating it, to show its resources. Requires the permission to create the workspace. */
 export async function createDryRun(

@@ -5,9 +5,9 @@ import { starterFiles, starterOf } from '@platform/kit/starters';
 import { parse } from 'yaml';
 import { authorize } from '../../authz/authorize.ts';
 import { insertFile } from '../../db/queries/files.ts';
-import { type Ctx, systemContext } from '../context.ts';
-import { writeTar } from '../file/archive.ts';
-import { sha256 } from '../token.ts';
+import { type Ctx, systemContext } from '../context/context.ts';
+import { writeTar } from '../evaluate/archive.ts';
+import { sha256 } from '../values/token.ts';
 
 interface FrontMatter {
   display_name?: string;

@@ -1,9 +1,9 @@
 import type { Template } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { listTemplateRows } from '../../db/queries/templates.ts';
-import type { Ctx } from '../context.ts';
-import { readOnce } from '../read-once.ts';
-import { parseSearch, searchBool } from '../search.ts';
+import type { Ctx } from '../context/context.ts';
+import { readOnce } from '../lists/read-once.ts';
+import { parseSearch, searchBool } from '../lists/search.ts';
 import { toTemplates } from './convert.ts';
 
 const KNOWN = ['name', 'exact_name', 'organization', 'deprecated', 'has-ai-task'] as const;

@@ -3,9 +3,9 @@ import { previewOwner } from '../../db/queries/dynamic-parameters.ts';
 import { fileData } from '../../db/queries/files.ts';
 import type { Tags } from '../../db/queries/jobs.ts';
 import { variableValues } from '../../db/queries/version-contents.ts';
-import type { Ctx } from '../context.ts';
-import { toOwner } from '../dynamic-parameters/inputs.ts';
-import type { NameValue } from '../workspace-build/parameters.ts';
+import type { Ctx } from '../context/context.ts';
+import type { NameValue } from '../evaluate/parameter-values.ts';
+import { toOwner } from '../parameters/inputs.ts';
 
 /** How long a push waits for the tags, in ms. Without them, it only explains less. */
 const MAX_WAIT_MS = 5_000;

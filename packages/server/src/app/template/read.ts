@@ -1,9 +1,9 @@
 import type { Template, TemplateExample } from '@platform/contract';
-import type { Ctx } from '../context.ts';
-import { findOrganization, locateOrganization } from '../organization/find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findOrganization, locateOrganization } from '../find/organization.ts';
+import { findTemplate, findTemplateByName } from '../find/template.ts';
 import { toTemplates } from './convert.ts';
 import { listExamples } from './examples.ts';
-import { findTemplate, findTemplateByName } from './find.ts';
 import { listTemplates, type TemplateQuery } from './list.ts';
 
 export async function getTemplate(ctx: Ctx, id: string): Promise<Template> {

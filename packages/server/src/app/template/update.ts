@@ -11,12 +11,12 @@ import {
   touchWorkspacesOf,
   updateTemplateRow,
 } from '../../db/queries/templates.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findTemplate } from '../find/template.ts';
 import { notifyTemplateDeleted, notifyTemplateDeprecated } from '../notification/templates-changed.ts';
-import { applySchedule } from '../schedule/template.ts';
+import { audit } from '../record/audit.ts';
 import { toTemplates } from './convert.ts';
-import { findTemplate } from './find.ts';
+import { applySchedule } from './schedule.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 
 /**

@@ -8,11 +8,11 @@ import type {
 import { AppError } from '@platform/kit';
 import { type VersionRow, versionPresets, versionVariables } from '../../db/queries/template-versions.ts';
 import { type ParameterRow, versionParameters } from '../../db/queries/version-contents.ts';
-import type { Ctx } from '../context.ts';
+import { resourcesOfJobs } from '../agent/resources.ts';
+import type { Ctx } from '../context/context.ts';
+import { findVersion } from '../find/template.ts';
 import { plainText } from '../markdown/plain-text.ts';
-import { resourcesOfJobs } from '../workspace/resources.ts';
 import { toVersions } from './convert.ts';
-import { findVersion } from './find.ts';
 
 export async function getVersion(ctx: Ctx, id: string): Promise<TemplateVersion> {
   const [version] = await toVersions(ctx, ctx.sql, [await findVersion(ctx, 'read', id)]);

@@ -5,9 +5,9 @@ import { notFound } from '../../authz/not-found.ts';
 import type { Tx } from '../../db/connect.ts';
 import { type JobRow, jobById } from '../../db/queries/jobs.ts';
 import { archiveUnusedVersion, setVersionName, type VersionRow } from '../../db/queries/template-versions.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findVersion } from '../find/template.ts';
 import { cancelWithin } from '../job/cancel.ts';
-import { findVersion } from './find.ts';
 import { noteWrite } from './versions.ts';
 
 /** A version whose import waits, and that another version replaces. */

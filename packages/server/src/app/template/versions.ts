@@ -16,14 +16,14 @@ import {
   versionsOfTemplate,
 } from '../../db/queries/template-versions.ts';
 import { lockTemplate, setActiveVersion, type TemplateRow } from '../../db/queries/templates.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
+import type { Ctx } from '../context/context.ts';
+import { locateOrganization } from '../find/organization.ts';
+import { findTemplate, findTemplateByName, findVersion } from '../find/template.ts';
 import { requestCancel } from '../job/cancel.ts';
-import { locateOrganization } from '../organization/find.ts';
-import { pageOf } from '../search.ts';
+import { pageOf } from '../lists/search.ts';
+import { audit } from '../record/audit.ts';
+import { isUuid } from '../values/ids.ts';
 import { toVersions } from './convert.ts';
-import { findTemplate, findTemplateByName, findVersion } from './find.ts';
 
 export interface VersionPage {
   after_id?: string;

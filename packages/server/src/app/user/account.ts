@@ -1,30 +1,25 @@
 import type {
   UpdateUserAppearanceSettingsRequest,
-  UpdateUserPasswordRequest,
   UpdateUserProfileRequest,
   User,
   UserAppearanceSettings,
   UserLoginType,
 } from '@platform/contract';
 import { AppError, checkUsername } from '@platform/kit';
-import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
 import {
   countWorkspacesOfUser,
   markUserDeleted,
   setAppearance,
-  setPassword,
   setProfile,
   setUserStatus,
   type UserWithRoles,
 } from '../../db/queries/users.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
 import { notifyAccount } from '../notification/accounts.ts';
-import { checkPassword, hashPassword, verifyPassword } from '../password.ts';
+import { audit } from '../record/audit.ts';
 import { changeUser } from './change.ts';
 import { takenName } from './create.ts';
-import { findUser } from './find.ts';
-import type { SignInLimit } from './sign-in-limit.ts';
 import { checkFullName } from './validate.ts';
 
 const isSelf = (ctx: Ctx, user: UserWithRoles) => ctx.actor.kind === 'user' && ctx.actor.id === user.id;
@@ -41,50 +36,6 @@ export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserPro
     write: (tx, person) => setProfile(tx, person, { username: input.username, name: fullName }),
   }).catch((err) => {
     throw takenName(err);
-  });
-}
-
-/**
- * Sets a password. People who change their own password must give the old one, and cannot try one after the other. All
- * other sessions are revoked.
- */
-export async function updatePassword(
-  ctx: Ctx,
-  name: string,
-  input: UpdateUserPasswordRequest,
-  limit: SignInLimit,
-): Promise<undefined> {
-  const user = await findUser(ctx, 'update_personal', name);
-  if (user.login_type !== 'password') {
-    throw new AppError('invalid', `A user of login type "${user.login_type}" has no password.`);
-  }
-  checkPassword('password', input.password);
-  const self = isSelf(ctx, user);
-  if (self) {
-    const check = () => verifyPassword(user.hashed_password, input.old_password ?? '', ctx.hash);
-    // a budget of its own: somebody with a stolen session cannot delay the person's sign-ins
-    const budget = `password of ${user.id}`;
-    const caller = { address: ctx.ip, account: user.email.toLowerCase(), device: undefined, budget };
-    if (!(await limit.attempt(caller, check))) {
-      throw new AppError('invalid', 'Old password is incorrect.', {
-        validations: [{ field: 'old_password', detail: 'is not the current password' }],
-      });
-    }
-    if (input.old_password === input.password) {
-      throw new AppError('invalid', 'New password cannot match old password.', {
-        validations: [{ field: 'password', detail: 'is the current password' }],
-      });
-    }
-  }
-  const hashed = await hashPassword(input.password);
-  const mine = self && ctx.actor.kind === 'user' ? ctx.actor.apiKeyId : '';
-  await changeUser(ctx, {
-    user,
-    action: 'write',
-    async write(tx, person) {
-      await setPassword(tx, person, hashed);
-      await deleteOtherApiKeys(tx, person, mine);
-    },
   });
 }
 

@@ -1,9 +1,9 @@
 import type { UserParameter } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { lastParametersOf } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
-import { findUser } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
+import { isUuid } from '../values/ids.ts';
 
 /** The value that a person last gave for each non-ephemeral parameter in builds of a template. */
 export async function autofillParameters(

@@ -3,8 +3,8 @@ import { AppError } from '@platform/kit';
 import { authorizeOver, type Outranked } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
 import { anotherOwner, lockUsers, type UserWithAccess, userById } from '../../db/queries/users.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { audit } from '../record/audit.ts';
 import { toUserWithRoles } from './convert.ts';
 
 export interface UserChange<U extends UserWithAccess> {

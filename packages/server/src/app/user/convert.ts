@@ -2,8 +2,8 @@ import type { ReducedUser, SlimRole, User } from '@platform/contract';
 import { may } from '../../authz/authorize.ts';
 import { organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { NEVER, time } from '../time.ts';
+import type { Ctx } from '../context/context.ts';
+import { NEVER, time } from '../values/time.ts';
 
 /** Roles by name, with the display names of the built-in and of these custom ones. */
 export function slimRoles(names: string[], organizationId?: string, custom: readonly Role[] = []): SlimRole[] {

@@ -1,8 +1,8 @@
 import type { User } from '@platform/contract';
 import { authorize } from '../../authz/authorize.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
 import { toUserWithRoles } from './convert.ts';
-import { findUser } from './find.ts';
 
 export async function getUser(ctx: Ctx, user: string): Promise<User> {
   const { actor } = ctx;

@@ -9,11 +9,11 @@ import {
   replaceGitSshKey,
   type SshKeyPair,
 } from '../../db/queries/git-ssh-keys.ts';
-import { audit } from '../audit.ts';
-import { type Ctx, type Services, systemContext } from '../context.ts';
-import { requireOwnerData } from '../job/owner-consent.ts';
-import { time } from '../time.ts';
-import { findUser } from './find.ts';
+import { type Ctx, type Services, systemContext } from '../context/context.ts';
+import { requireOwnerData } from '../context/owner-consent.ts';
+import { findUser } from '../find/user.ts';
+import { audit } from '../record/audit.ts';
+import { time } from '../values/time.ts';
 import { newSshKeyPair, type SshKeyAlgorithm } from './ssh-key-pair.ts';
 
 async function newPair({ vault, config }: Services): Promise<SshKeyPair> {

@@ -1,9 +1,9 @@
 import type { GetUsersResponse } from '@platform/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { findUsers, type PeoplePage, type PeopleSearch } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
-import { anywhere, badQuery, pageOf, parseSearch, searchBool, searchList, searchTime } from '../search.ts';
+import type { Ctx } from '../context/context.ts';
+import { anywhere, badQuery, pageOf, parseSearch, searchBool, searchList, searchTime } from '../lists/search.ts';
+import { isUuid } from '../values/ids.ts';
 import { toUserWithRoles } from './convert.ts';
 
 const TIMES = ['last_seen_before', 'last_seen_after', 'created_before', 'created_after'];

@@ -1,8 +1,8 @@
 import type { UpdateUserPreferenceSettingsRequest, UserPreferenceSettings } from '@platform/contract';
 import { addPreferences, preferencesOf } from '../../db/queries/preferences.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { findUser } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
+import { audit } from '../record/audit.ts';
 
 /** Upstream's. */
 const DEFAULTS: UserPreferenceSettings = {

@@ -2,11 +2,11 @@ import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleRespons
 import { AppError } from '@platform/kit';
 import { cronError, nextRun } from '@platform/kit/cron';
 import { setQuietHours } from '../../db/queries/users.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
+import { audit } from '../record/audit.ts';
 import { quietHoursOf } from '../schedule/quiet-hours.ts';
-import { time } from '../time.ts';
-import { findUser } from './find.ts';
+import { time } from '../values/time.ts';
 
 /** Checks a daily time: `[CRON_TZ=Area/City ]minute hour * * *`. Throws `invalid`. */
 function checkDaily(text: string): void {

@@ -4,10 +4,10 @@ import { AppError } from '@platform/kit';
 import { allow, authorize, mayAssign } from '../../authz/authorize.ts';
 import { type Action, type Grants, organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import { setSiteRoles } from '../../db/queries/users.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser, requirePerson } from '../find/user.ts';
 import { changeUser } from './change.ts';
 import { visibleOrganizations } from './convert.ts';
-import { findUser, requirePerson } from './find.ts';
 
 /** A role's grants as upstream's list. All types of resources stay one entry. */
 export function permissionsOf(table: Grants | undefined, negate = false): Permission[] {

@@ -19,14 +19,14 @@ import {
   sessionKeys,
 } from '../../db/queries/apikeys.ts';
 import { type UserRow, usernames } from '../../db/queries/users.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { requireTokenRoom } from '../limits.ts';
-import { issueToken, type NewSession, revokeToken } from '../session.ts';
-import { time } from '../time.ts';
-import { randomText } from '../token.ts';
-import { beginInTurn } from '../turns.ts';
-import { findUser, requirePerson } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireTokenRoom } from '../context/limits.ts';
+import { issueToken, type NewSession, revokeToken } from '../context/session.ts';
+import { findUser, requirePerson } from '../find/user.ts';
+import { beginInTurn } from '../lists/turns.ts';
+import { audit } from '../record/audit.ts';
+import { time } from '../values/time.ts';
+import { randomText } from '../values/token.ts';
 
 type CreatableKey = Allowed<'create', { type: 'api_key'; ownerId: string }>;
 

@@ -10,32 +10,11 @@ import {
   appWorkspace,
   buildAgents,
 } from '../../db/queries/workspace-apps.ts';
-import type { Services } from '../context.ts';
-import { workspaceObject } from '../workspace/find.ts';
-import { type AppAddress, type AppKind, parsePort } from './address.ts';
-import { narrower } from './share-level.ts';
-
-/** The permission to use an app for a moment, with everything that the proxy needs. */
-export interface AppGrant {
-  kind: AppKind;
-  base: string;
-  /** The user's id. Empty for a visitor of a public app without a session. */
-  user: string;
-  key: string;
-  owner: string;
-  workspace: string;
-  template: string;
-  agent: string;
-  port: number;
-  https: boolean;
-  /** Prepended to each path, without a trailing slash. */
-  path: string;
-  /** The query of the app's front page with its `?`, or empty. */
-  query: string;
-  /** In ms since 1970. */
-  issued: number;
-  expires: number;
-}
+import type { Services } from '../context/context.ts';
+import type { AppGrant } from '../context/sealed-tokens.ts';
+import { workspaceObject } from '../find/workspace.ts';
+import { type AppAddress, type AppKind, parsePort } from '../values/app-address.ts';
+import { narrower } from '../values/share-level.ts';
 
 export const GRANT_MS = 60_000;
 

@@ -1,7 +1,7 @@
 import { agentById } from '../../db/queries/agents.ts';
 import { agentHealth, evidenceFor } from '../agent/health.ts';
 import { agentSight } from '../agent/status.ts';
-import type { Services } from '../context.ts';
+import type { Services } from '../context/context.ts';
 
 /** Why an agent cannot be reached, as a text for people. Undefined when it appears to be connected. */
 export async function explainAgent(

@@ -3,12 +3,12 @@ import type { Actor } from '../../authz/actor.ts';
 import type { EventMap } from '../../db/events.ts';
 import { apiKeyById, validApiKeys } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
-import type { Services } from '../context.ts';
-import { actorOf } from '../session.ts';
-import { type Kept, ShortLived } from '../short-lived.ts';
-import { type AppGrant, GRANT_MS, grantAccess } from './access.ts';
-import type { AppAddress } from './address.ts';
-import type { AppTokens } from './tokens.ts';
+import type { Services } from '../context/context.ts';
+import type { AppGrant, AppTokens } from '../context/sealed-tokens.ts';
+import { actorOf } from '../context/session.ts';
+import type { AppAddress } from '../values/app-address.ts';
+import { type Kept, ShortLived } from '../values/short-lived.ts';
+import { GRANT_MS, grantAccess } from './access.ts';
 import { noteWorkspaceUse } from './usage.ts';
 
 const MOST_REMEMBERED = 10_000;

@@ -14,11 +14,11 @@ import {
   portSharesOf,
   upsertPortShare,
 } from '../../db/queries/port-shares.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { requirePortShareRoom } from '../limits.ts';
-import { findWorkspace, workspaceObject } from '../workspace/find.ts';
-import { narrower } from './share-level.ts';
+import type { Ctx } from '../context/context.ts';
+import { requirePortShareRoom } from '../context/limits.ts';
+import { findWorkspace, workspaceObject } from '../find/workspace.ts';
+import { audit } from '../record/audit.ts';
+import { narrower } from '../values/share-level.ts';
 
 const invalid = (field: string, detail: string) =>
   new AppError('invalid', 'Invalid port share.', { validations: [{ field, detail }] });

@@ -6,13 +6,13 @@ import { verifiedSignIn } from '../../authz/proofs.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { apiKeyById, insertApiKey } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
-import { findReadableAgent } from '../agent/find.ts';
-import type { Ctx, Services } from '../context.ts';
-import { actorOf } from '../session.ts';
-import { randomText, sha256 } from '../token.ts';
-import { workspaceObject } from '../workspace/find.ts';
-import { hostName, parseAppHost, parseWildcard, subdomainOrigin, wildcardLabel } from './address.ts';
-import type { AppTokens } from './tokens.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import type { AppTokens } from '../context/sealed-tokens.ts';
+import { actorOf } from '../context/session.ts';
+import { findReadableAgent } from '../find/agent.ts';
+import { workspaceObject } from '../find/workspace.ts';
+import { hostName, parseAppHost, parseWildcard, subdomainOrigin, wildcardLabel } from '../values/app-address.ts';
+import { randomText, sha256 } from '../values/token.ts';
 
 /** The query parameter that transfers a session to an app's own host. Upstream's name. */
 export const SIGN_IN_PARAMETER = 'coder_application_connect_api_key_35e783';

@@ -1,8 +1,8 @@
 import { errorText } from '@platform/kit';
 import { systemTask } from '../../authz/proofs.ts';
 import { recordAppUse } from '../../db/queries/workspace-apps.ts';
-import { type Services, systemContext } from '../context.ts';
-import { parsePort } from './address.ts';
+import { type Services, systemContext } from '../context/context.ts';
+import { parsePort } from '../values/app-address.ts';
 
 /**
  * Records that an app or a port of a workspace is in use: once for each grant, about once a minute. The caller does not

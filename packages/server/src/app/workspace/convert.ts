@@ -8,11 +8,11 @@ import type { WorkspaceRow } from '../../db/queries/workspaces.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
 import { agentHealth } from '../agent/health.ts';
 import { agentSight } from '../agent/status.ts';
-import type { Ctx } from '../context.ts';
-import { convertRows } from '../rows.ts';
+import type { Ctx } from '../context/context.ts';
+import { convertRows } from '../lists/rows.ts';
 import { timeToLive } from '../schedule/times.ts';
-import { NEVER, optionalTime, time } from '../time.ts';
-import { toBuilds } from '../workspace-build/convert.ts';
+import { NEVER, optionalTime, time } from '../values/time.ts';
+import { toBuilds } from './build/convert.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);
 

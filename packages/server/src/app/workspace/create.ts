@@ -7,20 +7,20 @@ import { holdTemplate, type SourceTemplate, sourceTemplate } from '../../db/quer
 import { pooledPresets } from '../../db/queries/prebuilds.ts';
 import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
 import { together } from '../../db/together.ts';
-import { audit } from '../audit.ts';
-import type { Ctx } from '../context.ts';
-import { requireWorkspaceRoom } from '../limits.ts';
+import type { Ctx } from '../context/context.ts';
+import { requireWorkspaceRoom } from '../context/limits.ts';
+import { templateObject } from '../find/template.ts';
+import { findUser, requirePerson } from '../find/user.ts';
+import { viewerOf } from '../find/workspace.ts';
+import { beginInTurn } from '../lists/turns.ts';
 import { getOrganization } from '../organization/read.ts';
-import { claimReady } from '../prebuild/claim.ts';
+import { withAnswers } from '../parameters/answers.ts';
+import { audit } from '../record/audit.ts';
 import { nextStart } from '../schedule/times.ts';
-import { templateObject } from '../template/find.ts';
-import { beginInTurn } from '../turns.ts';
-import { findUser, requirePerson } from '../user/find.ts';
-import { withAnswers } from '../work/answers.ts';
-import { insertBuild, orderBuild } from '../workspace-build/insert.ts';
-import { prepareBuild } from '../workspace-build/prepare.ts';
+import { insertBuild, orderBuild } from './build/insert.ts';
+import { prepareBuild } from './build/prepare.ts';
+import { claimReady } from './claim.ts';
 import { toWorkspace } from './convert.ts';
-import { viewerOf } from './find.ts';
 import { checkAutostart, checkTtl } from './schedule.ts';
 
 /**

@@ -2,9 +2,10 @@ import { type Workspace, WorkspaceAgentStatus, WorkspaceStatus, type WorkspacesR
 import { readScope } from '../../authz/authorize.ts';
 import { searchWorkspaces } from '../../db/queries/workspaces.ts';
 import { searchedOrganization } from '../audit/readable.ts';
-import type { Ctx } from '../context.ts';
-import { isUuid } from '../ids.ts';
-import { readOnce } from '../read-once.ts';
+import type { Ctx } from '../context/context.ts';
+import { findUser } from '../find/user.ts';
+import { findWorkspace, findWorkspaceByName, viewerOf } from '../find/workspace.ts';
+import { readOnce } from '../lists/read-once.ts';
 import {
   anywhere,
   badQuery,
@@ -16,10 +17,9 @@ import {
   searchOneOf,
   searchTime,
   searchUuid,
-} from '../search.ts';
-import { findUser } from '../user/find.ts';
+} from '../lists/search.ts';
+import { isUuid } from '../values/ids.ts';
 import { toWorkspace, toWorkspaces } from './convert.ts';
-import { findWorkspace, findWorkspaceByName, viewerOf } from './find.ts';
 
 const KNOWN = [
   'owner',

@@ -1,10 +1,10 @@
 import type { ResolveAutostartResponse } from '@platform/contract';
 import { isAppError } from '@platform/kit';
 import { keptParameters, latestBuild } from '../../db/queries/builds.ts';
-import type { Ctx } from '../context.ts';
-import { withAnswers } from '../work/answers.ts';
-import { buildValues } from '../workspace-build/values.ts';
-import { findWorkspace } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findWorkspace } from '../find/workspace.ts';
+import { withAnswers } from '../parameters/answers.ts';
+import { buildValues } from '../parameters/values.ts';
 
 /** Whether an automatic start on the active version would lack parameters that a person must give. */
 export async function resolveAutostart(ctx: Ctx, id: string): Promise<ResolveAutostartResponse> {

@@ -11,9 +11,9 @@ import { type ScheduleRights, scheduleRights } from '../../db/queries/build-sour
 import { latestBuild } from '../../db/queries/builds.ts';
 import { clearDeadline, setDeadline } from '../../db/queries/deadlines.ts';
 import { setAutomaticUpdatesTo, setAutostartSchedule, setTtlMs } from '../../db/queries/workspaces.ts';
-import type { Ctx } from '../context.ts';
+import type { Ctx } from '../context/context.ts';
+import { findWorkspace, workspaceObject } from '../find/workspace.ts';
 import { nextStart } from '../schedule/times.ts';
-import { findWorkspace, workspaceObject } from './find.ts';
 import { changeWorkspace } from './update.ts';
 
 const MINUTE_MS = 60_000;

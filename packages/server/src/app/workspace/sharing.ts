@@ -1,7 +1,7 @@
 import type { WorkspaceACL, WorkspaceSharingSettings } from '@platform/contract';
-import type { Ctx } from '../context.ts';
-import { findOrganization } from '../organization/find.ts';
-import { findWorkspace } from './find.ts';
+import type { Ctx } from '../context/context.ts';
+import { findOrganization } from '../find/organization.ts';
+import { findWorkspace } from '../find/workspace.ts';
 
 /** Whether people may share workspaces: not in any organization. */
 export async function sharingSettings(ctx: Ctx, organization: string): Promise<WorkspaceSharingSettings> {

@@ -1,7 +1,7 @@
-import type { Ctx } from '../context.ts';
-import type { Source } from '../follow.ts';
+import type { Ctx } from '../context/context.ts';
+import { findWorkspace } from '../find/workspace.ts';
+import type { Source } from '../follow/follow.ts';
 import { toWorkspace } from './convert.ts';
-import { findWorkspace } from './find.ts';
 
 /** A workspace each time it changes. */
 export function workspaceSource(ctx: Ctx, id: string): Source {

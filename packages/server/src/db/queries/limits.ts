@@ -1,4 +1,4 @@
-// The numbers that limits apply to: what a person, an organization, a workspace or a template has. See app/limits.ts.
+// The numbers that limits apply to: what a person, an organization, a workspace or a template has. See app/context/limits.ts.
 
 import type { Tx } from '../connect.ts';
 

@@ -2,7 +2,7 @@ import { type IncomingMessage, request as requestOf, type ServerResponse } from 
 import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@platform/kit';
 import { splice } from '@platform/wire/splice';
-import type { AppKind } from '../../app/workspace-app/address.ts';
+import type { AppKind } from '../../app/values/app-address.ts';
 import { BadAnswer } from './answer-parser.ts';
 import { towardsApp, towardsBrowser } from './headers.ts';
 import { type Refusal, refuse } from './pages.ts';

@@ -2,7 +2,7 @@
  * Decides which headers pass between a browser and an app. Headers are in Node's raw form: name and value in turn, as
  * they came.
  */
-import type { AppKind } from '../../app/workspace-app/address.ts';
+import type { AppKind } from '../../app/values/app-address.ts';
 
 /** The cookie with the signed grant, on the app's own host or path. */
 export const GRANT_COOKIE = 'coder_signed_app_token';

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { type AppAddress, hostName, parseAppHost, type Wildcard } from '../../app/workspace-app/address.ts';
+import { type AppAddress, hostName, parseAppHost, type Wildcard } from '../../app/values/app-address.ts';
 
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS']);
 

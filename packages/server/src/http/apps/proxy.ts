@@ -1,12 +1,10 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@platform/kit';
-import { createWebConnectionLog } from '../../app/connection/record.ts';
-import type { Services } from '../../app/context.ts';
-import { networkOf } from '../../app/network.ts';
-import type { Sessions } from '../../app/session.ts';
-import { splitToken } from '../../app/token.ts';
-import type { AppGrant } from '../../app/workspace-app/access.ts';
+import type { Services } from '../../app/context/context.ts';
+import type { AppGrant, AppTokens } from '../../app/context/sealed-tokens.ts';
+import type { Sessions } from '../../app/context/session.ts';
+import { createWebConnectionLog } from '../../app/record/connection.ts';
 import {
   type AppAddress,
   climbs,
@@ -20,11 +18,12 @@ import {
   targetPath,
   type Wildcard,
   wildcardLabel,
-} from '../../app/workspace-app/address.ts';
+} from '../../app/values/app-address.ts';
+import { networkOf } from '../../app/values/network.ts';
+import { splitToken } from '../../app/values/token.ts';
 import { explainAgent } from '../../app/workspace-app/explain.ts';
 import type { AppGrants } from '../../app/workspace-app/grants.ts';
 import { openSession, redeemHandover, SIGN_IN_PARAMETER } from '../../app/workspace-app/sign-in.ts';
-import type { AppTokens } from '../../app/workspace-app/tokens.ts';
 import type { Actor } from '../../authz/actor.ts';
 import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
 import type { ClientAddress } from '../client-address.ts';

@@ -1,6 +1,6 @@
 import type { CSPViolation } from '@platform/contract';
 import { AppError, type Clock, type Logger } from '@platform/kit';
-import { networkOf } from '../../app/network.ts';
+import { networkOf } from '../../app/values/network.ts';
 
 /** The most reports of one network in a period. */
 const MOST = 20;

@@ -1,8 +1,8 @@
 import { AppError, isAppError } from '@platform/kit';
-import type { Sessions } from '../../app/session.ts';
+import type { AppTokens } from '../../app/context/sealed-tokens.ts';
+import type { Sessions } from '../../app/context/session.ts';
 import { listPortShares, sharePort, unsharePort } from '../../app/workspace-app/port-shares.ts';
 import { issueTerminalPass, redirectToApp } from '../../app/workspace-app/sign-in.ts';
-import type { AppTokens } from '../../app/workspace-app/tokens.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 

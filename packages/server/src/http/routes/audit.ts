@@ -1,7 +1,7 @@
+import { exportConnections, listConnections } from '../../app/audit/connections.ts';
 import { exportAudit, listAudit } from '../../app/audit/list.ts';
 import { readableRecords } from '../../app/audit/readable.ts';
 import { createTestEntry } from '../../app/audit/test-entry.ts';
-import { exportConnections, listConnections } from '../../app/connection/list.ts';
 import { defineHandlers } from '../exchange.ts';
 import { sendLines } from '../lines.ts';
 

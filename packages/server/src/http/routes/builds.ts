@@ -1,4 +1,4 @@
-import type { Ctx } from '../../app/context.ts';
+import type { Ctx } from '../../app/context/context.ts';
 import { jobLogSource, listJobLogs } from '../../app/job/logs.ts';
 import {
   cancelBuild,
@@ -9,7 +9,7 @@ import {
   getBuildState,
   getBuildTimings,
   getPrompts,
-} from '../../app/workspace-build/read.ts';
+} from '../../app/workspace/build/read.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsTexts } from '../follow.ts';
 

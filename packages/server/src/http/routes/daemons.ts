@@ -1,6 +1,6 @@
 import type { WebSocketConnection } from '@platform/wire/websocket';
+import type { Sessions } from '../../app/context/session.ts';
 import { joinDaemon } from '../../app/provisioner/join.ts';
-import type { Sessions } from '../../app/session.ts';
 import type { Actor } from '../../authz/actor.ts';
 import { type createDaemonConnections, daemonUpgradeHeaders } from '../../rpc/provisioner/connections.ts';
 import { requestToken } from '../auth.ts';

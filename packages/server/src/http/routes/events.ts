@@ -1,4 +1,4 @@
-import type { ChangeFeed } from '../../app/change/feed.ts';
+import type { ChangeFeed } from '../../app/follow/change-feed.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsNamedEvents } from '../follow.ts';
 

@@ -1,7 +1,7 @@
 import type { BuildInfoResponse } from '@platform/contract';
 import { AGENT_API, formatApiVersion, PROVISIONER_API } from '@platform/wire/api-versions';
-import { authCheck } from '../../app/authcheck.ts';
-import type { Ctx } from '../../app/context.ts';
+import { authCheck } from '../../app/context/authcheck.ts';
+import type { Ctx } from '../../app/context/context.ts';
 import { getAppearance, updateAppearance } from '../../app/deployment/appearance.ts';
 import { getHealthSettings, type Health, updateHealthSettings } from '../../app/deployment/health.ts';
 import {
@@ -14,10 +14,10 @@ import {
   getDeploymentConfig,
   sshConfig,
 } from '../../app/deployment/info.ts';
+import { updateCheck } from '../../app/deployment/latest-release.ts';
 import { type ProfileKind, type ProfileRecorder, recordProfile } from '../../app/deployment/profiles.ts';
 import { regions, replicas, workspaceProxies } from '../../app/deployment/regions.ts';
 import { deploymentSecurity } from '../../app/deployment/security.ts';
-import { updateCheck } from '../../app/deployment/updates.ts';
 import { getPrebuildsSettings, updatePrebuildsSettings } from '../../app/prebuild/settings.ts';
 import type { CspReports } from '../dashboard/csp-reports.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';

@@ -4,7 +4,7 @@ import {
   getSyncSettings,
   listClaimFields,
   listClaimValues,
-} from '../../app/idp-sync/settings.ts';
+} from '../../app/sign-in/sync-settings.ts';
 import { defineHandlers } from '../exchange.ts';
 
 export const idpSyncHandlers = defineHandlers({

@@ -1,13 +1,13 @@
-import { authMethods, validatePassword } from '../../app/user/authmethods.ts';
-import { createFirstUser, firstUserExists } from '../../app/user/first.ts';
-import { loginWithPassword, logout } from '../../app/user/login.ts';
-import { changePasswordWithPasscode, requestPasscode } from '../../app/user/passcode.ts';
+import { authMethods, validatePassword } from '../../app/sign-in/auth-methods.ts';
+import { loginWithPassword, logout } from '../../app/sign-in/login.ts';
+import { changePasswordWithPasscode, requestPasscode } from '../../app/sign-in/passcode.ts';
 import {
   DEVICE_COOKIE,
   DEVICE_LIFETIME_MS,
   type KnownDevices,
   type SignInLimit,
-} from '../../app/user/sign-in-limit.ts';
+} from '../../app/sign-in/sign-in-limit.ts';
+import { createFirstUser, firstUserExists } from '../../app/user/first.ts';
 import { SESSION_COOKIE } from '../auth.ts';
 import { cookieValue } from '../cookies.ts';
 import { defineHandlers } from '../exchange.ts';

@@ -1,6 +1,8 @@
-import type { Ctx } from '../../app/context.ts';
-import { evaluateForm, openForm } from '../../app/dynamic-parameters/form.ts';
+import type { Ctx } from '../../app/context/context.ts';
+import { getVersionExternalAuth } from '../../app/external-auth/for-template.ts';
+import { findVersion } from '../../app/find/template.ts';
 import { jobLogSource, listJobLogs } from '../../app/job/logs.ts';
+import { evaluateForm, openForm } from '../../app/parameters/form.ts';
 import { explainProvisioners } from '../../app/provisioner/explain.ts';
 import {
   cancelDryRun,
@@ -10,8 +12,6 @@ import {
   getDryRunMatched,
   getDryRunResources,
 } from '../../app/template/dry-run.ts';
-import { getVersionExternalAuth } from '../../app/template/external-auth.ts';
-import { findVersion } from '../../app/template/find.ts';
 import { createVersion } from '../../app/template/version-create.ts';
 import {
   getVersion,

@@ -1,12 +1,12 @@
 import type { RouteKey } from '@platform/contract';
 import type { FastifyRequest } from 'fastify';
-import { findReadableAgent } from '../../app/agent/find.ts';
 import { readListeningPorts } from '../../app/agent/ports.ts';
 import { terminalRequest } from '../../app/agent/terminal.ts';
-import type { Services } from '../../app/context.ts';
-import { workspaceObject } from '../../app/workspace/find.ts';
+import type { Services } from '../../app/context/context.ts';
+import type { AppTokens } from '../../app/context/sealed-tokens.ts';
+import { findReadableAgent } from '../../app/find/agent.ts';
+import { workspaceObject } from '../../app/find/workspace.ts';
 import { actorOfTerminalPass } from '../../app/workspace-app/sign-in.ts';
-import type { AppTokens } from '../../app/workspace-app/tokens.ts';
 import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
 import type { AgentConnections } from '../../rpc/agents.ts';

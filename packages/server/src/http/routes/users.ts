@@ -1,9 +1,10 @@
+import { updatePassword } from '../../app/sign-in/change-password.ts';
+import type { SignInLimit } from '../../app/sign-in/sign-in-limit.ts';
 import {
   deleteUser,
   getLoginType,
   getUserAppearance,
   setStatus,
-  updatePassword,
   updateProfile,
   updateUserAppearance,
 } from '../../app/user/account.ts';
@@ -15,7 +16,6 @@ import { listUsers } from '../../app/user/list.ts';
 import { getPreferences, updatePreferences } from '../../app/user/preferences.ts';
 import { getQuietHours, updateQuietHours } from '../../app/user/quiet-hours.ts';
 import { getUserRoles, siteRolesFor, updateUserRoles } from '../../app/user/roles.ts';
-import type { SignInLimit } from '../../app/user/sign-in-limit.ts';
 import { defineHandlers } from '../exchange.ts';
 
 /** `limit` bounds the guesses of a password. */

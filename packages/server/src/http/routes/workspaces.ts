@@ -1,16 +1,16 @@
 import { externalAgentCredentials } from '../../app/agent/external.ts';
+import { findWorkspace } from '../../app/find/workspace.ts';
 import { getQuota } from '../../app/quota/read.ts';
+import { createBuild } from '../../app/workspace/build/create.ts';
+import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/workspace/build/read.ts';
+import { restartWorkspace } from '../../app/workspace/build/restart.ts';
 import { createWorkspace } from '../../app/workspace/create.ts';
-import { findWorkspace } from '../../app/workspace/find.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
 import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
 import { extend, setAutomaticUpdates, setAutostart, setTtl } from '../../app/workspace/schedule.ts';
 import { sharingSettings, workspaceAcl } from '../../app/workspace/sharing.ts';
 import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/workspace/update.ts';
 import { workspaceSource } from '../../app/workspace/watch.ts';
-import { createBuild } from '../../app/workspace-build/create.ts';
-import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/workspace-build/read.ts';
-import { restartWorkspace } from '../../app/workspace-build/restart.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsEvents, followAsMessages } from '../follow.ts';
 

@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import { NIL_UUID } from '../../app/ids.ts';
+import { NIL_UUID } from '../../app/values/ids.ts';
 
 /** Ids on this wire are 16 raw bytes. */
 export function uuidBytes(id: string): Uint8Array {

@@ -1,5 +1,5 @@
 import { errorText } from '@platform/kit';
-import type { Services } from '../../app/context.ts';
+import type { Services } from '../../app/context/context.ts';
 import { type Connected, markAgentsAlive, markAgentsGone } from '../../db/queries/agents.ts';
 
 /** How often each connection gets a ping, and how often the rows of all agents are written. */

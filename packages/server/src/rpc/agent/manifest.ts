@@ -1,5 +1,5 @@
-import type { Services } from '../../app/context.ts';
-import { portProxyUri, subdomainName } from '../../app/workspace-app/address.ts';
+import type { Services } from '../../app/context/context.ts';
+import { portProxyUri, subdomainName } from '../../app/values/app-address.ts';
 import { appsOfAgents, devcontainersOfAgent, metadataOfAgent, scriptsOfAgents } from '../../db/queries/agent-parts.ts';
 import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
 import { uuidBytes } from './ids.ts';

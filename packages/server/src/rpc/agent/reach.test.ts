@@ -8,7 +8,7 @@ import { Tailnet } from '@platform/wire/proto/tailnet';
 import { acceptWebSocket, byteStream, dialWebSocket } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
 import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
-import { findAgentForToken } from '../../app/agent/find.ts';
+import { findAgentForToken } from '../../app/find/agent.ts';
 import { countConnection } from '../../db/queries/agents.ts';
 import { createAgentConnections } from '../agents.ts';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';

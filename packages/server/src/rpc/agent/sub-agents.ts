@@ -7,7 +7,7 @@ import {
   CreateSubAgentRequest_DisplayApp,
 } from '@platform/wire/proto/agent';
 import { createSubAgent, deleteSubAgent, listSubAgents, type SubAgentApp } from '../../app/agent/sub-agents.ts';
-import type { Services } from '../../app/context.ts';
+import type { Services } from '../../app/context/context.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { SubAgent } from '../../db/queries/sub-agents.ts';

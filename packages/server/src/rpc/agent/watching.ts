@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { errorText } from '@platform/kit';
 import { WATCH_AGAIN_MS } from '../../app/agent/metadata.ts';
 import type { AgentReports } from '../../app/agent/reports.ts';
-import type { Services } from '../../app/context.ts';
+import type { Services } from '../../app/context/context.ts';
 
 /** A watcher repeats its event. After two missing events nobody watches. */
 const FORGET_MS = 2.5 * WATCH_AGAIN_MS;

@@ -2,7 +2,7 @@ import { AppError, type Logger } from '@platform/kit';
 import { implement, type MessageBudget } from '@platform/wire/drpc';
 import { JobControl } from '@platform/wire/proto/platform_provisioner';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import type { Services } from '../../app/context.ts';
+import type { Services } from '../../app/context/context.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import type { JoinedDaemon } from '../../app/provisioner/credential.ts';
 import { connectionOf, workerOf } from '../../app/provisioner/join.ts';

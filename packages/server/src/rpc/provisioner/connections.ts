@@ -3,8 +3,8 @@ import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@pla
 import { serveDrpc } from '@platform/wire/drpc';
 import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
 import { YamuxSession } from '@platform/wire/yamux';
-import type { BackgroundTask } from '../../app/background-task.ts';
-import type { Services } from '../../app/context.ts';
+import type { BackgroundTask } from '../../app/context/background-task.ts';
+import type { Services } from '../../app/context/context.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import { forgetDaemonGroups } from '../../app/job/waiting.ts';
 import { type JoinedDaemon, withoutCredential } from '../../app/provisioner/credential.ts';

@@ -1,5 +1,5 @@
 import type { Logger } from '@platform/kit';
-import type { Services } from '../../app/context.ts';
+import type { Services } from '../../app/context/context.ts';
 import type { JoinedDaemon } from '../../app/provisioner/credential.ts';
 import type { workerOf } from '../../app/provisioner/join.ts';
 import type { Metrics } from '../../metrics/metrics.ts';

@@ -1,5 +1,5 @@
 import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
-import { createWakeUp } from '../../app/wake-up.ts';
+import { createWakeUp } from '../../app/follow/wake-up.ts';
 import { isTransient } from '../../db/connect.ts';
 import { jobsOfWorker } from '../../db/queries/job-ownership.ts';
 import type { DaemonContext } from './context.ts';

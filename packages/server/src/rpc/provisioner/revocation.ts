@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import { systemContext } from '../../app/context.ts';
+import { systemContext } from '../../app/context/context.ts';
 import { requestCancel } from '../../app/job/cancel.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';

@@ -1,5 +1,5 @@
-import type { BackgroundTask } from '../../app/background-task.ts';
-import type { Services } from '../../app/context.ts';
+import type { BackgroundTask } from '../../app/context/background-task.ts';
+import type { Services } from '../../app/context/context.ts';
 import { withoutCredential } from '../../app/provisioner/credential.ts';
 import { type DaemonRow, type LiveConnection, touchDaemons } from '../../db/queries/daemons.ts';
 import { type Ownership, renewLeases } from '../../db/queries/job-ownership.ts';

@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 import { agentsByInstance } from '../../../db/queries/agents.ts';
-import type { Ctx } from '../../context.ts';
+import type { Ctx } from '../../context/context.ts';
 import { awsInstanceId } from './aws.ts';
 import { azureInstanceId } from './azure.ts';
 import { googleInstanceId } from './google.ts';

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { rootCertificates } from 'node:tls';
 import { AppError, errorText } from '@platform/kit';
-import type { Services } from '../../context.ts';
+import type { Services } from '../../context/context.ts';
 import { certificatesOf } from './aws.ts';
 import type { AzureTrust } from './azure.ts';
 import type { PublishedKey } from './google.ts';

@@ -1,0 +1,82 @@
+import { errorText, isAppError } from '@platform/kit';
+import { verifiedToken } from '../../authz/proofs.ts';
+import { apiKeyById, touchApiKey } from '../../db/queries/apikeys.ts';
+import { userById } from '../../db/queries/users.ts';
+import type { Ctx } from './context.ts';
+import { actorOf, refreshedExpiry } from './session.ts';
+
+/**
+ * The permission under which a stream was opened. Called again, it repeats the lookup or authorization with the current
+ * permissions of the user, and throws when they no longer suffice.
+ */
+export type Permission = (ctx: Ctx) => unknown;
+
+/** The longest delay of a timer, in ms. */
+const LONGEST_DELAY_MS = 2 ** 31 - 1;
+/** How long before a session expires an open stream extends it, in ms. A stream uses its session like a request. */
+const EXTEND_BEFORE_MS = 60_000;
+const LOOK_AGAIN_MS = 2_000;
+
+/**
+ * Calls `end` once when the token or user of an open stream loses permission. Checks again at every notification of
+ * changed permissions, and when the token expires. Returns a function that stops watching.
+ */
+export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void): () => void {
+  const { actor, events, sql, clock, config } = ctx;
+  if (actor.kind !== 'user') return () => {};
+  let stopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  const later = (ms: number) => {
+    clearTimeout(timer);
+    timer = setTimeout(check, Math.min(Math.max(ms, 0), LONGEST_DELAY_MS)).unref();
+  };
+  const allowed = async (): Promise<boolean> => {
+    const [key, user] = await Promise.all([apiKeyById(sql, actor.apiKeyId), userById(sql, actor.id)]);
+    if (!key || !user || user.status === 'suspended') return false;
+    const now = clock.now();
+    let expires = key.expires_at.getTime();
+    const before = Math.min(EXTEND_BEFORE_MS, (key.lifetime_seconds * 1000) / 2);
+    if (expires - now.getTime() <= before && expires > now.getTime()) {
+      expires = refreshedExpiry(key, now, config).getTime();
+      if (expires > key.expires_at.getTime()) await touchApiKey(sql, verifiedToken(actor), now, new Date(expires));
+    }
+    if (expires <= now.getTime()) return false;
+    const left = expires - now.getTime();
+    if (!stopped) later(left > before ? left - before : left);
+    try {
+      await permission({ ...ctx, actor: actorOf(user, key, config), signal: AbortSignal.any([]) });
+      return true;
+    } catch (err) {
+      if (isAppError(err)) return false;
+      throw err;
+    }
+  };
+  const check = () =>
+    void allowed().then(
+      (still) => {
+        if (still || stopped) return;
+        stop();
+        end();
+      },
+      (err) => {
+        ctx.log.warn('could not check an open stream', { err: errorText(err) });
+        if (!stopped) later(LOOK_AGAIN_MS);
+      },
+    );
+  const off = [
+    events.on('revoked', ({ user_ids = [], api_key_ids = [] }) => {
+      if (user_ids.includes(actor.id) || api_key_ids.includes(actor.apiKeyId)) check();
+    }),
+    // the template's list of permitted users
+    events.on('app_access_changed', ({ template_id: template }) => template !== undefined && check()),
+    events.onResync(check),
+  ];
+  const stop = () => {
+    stopped = true;
+    clearTimeout(timer);
+    for (const each of off) each();
+  };
+  // the notification may have come after the token was verified and before this listener existed
+  check();
+  return stop;
+}

@@ -1,0 +1,203 @@
+import { AppError } from '@platform/kit';
+import { heldRoles, type UserActor } from '../../authz/actor.ts';
+import { verifiedToken } from '../../authz/proofs.ts';
+import type { Db, Tx } from '../../db/connect.ts';
+import type { EventMap } from '../../db/events.ts';
+import {
+  type ApiKeyRow,
+  apiKeyById,
+  deleteApiKey,
+  insertApiKey,
+  type KeyOwner,
+  type RevocableKey,
+  touchApiKey,
+} from '../../db/queries/apikeys.ts';
+import { touchUser, type UserWithAccess, userById } from '../../db/queries/users.ts';
+import { newToken, sameBytes, sha256, splitToken } from '../values/token.ts';
+import type { Ctx, Services } from './context.ts';
+
+/**
+ * How long a verified token is trusted without a database query, in ms. Revocations take effect sooner, by
+ * notification.
+ */
+const BELIEVED_MS = 5_000;
+const MOST_REMEMBERED = 10_000;
+/** The shortest time between two writes of a token's last use, in ms. */
+const TOUCH_MS = 60_000;
+
+interface Session {
+  actor: UserActor;
+  user: UserWithAccess;
+  secretHash: Buffer;
+  expiresAt: number;
+  believedUntil: number;
+}
+
+/** Verifies tokens and remembers the results for a moment. One per server. */
+export interface Sessions {
+  /** The user of a token. Throws `unauthenticated` with the reason in `detail`. */
+  verify(token: string): Promise<{ actor: UserActor; user: UserWithAccess }>;
+  /**
+   * Forgets the remembered tokens of users, here and (by event) on every server. Call it after any change of a user.
+   */
+  changed(userIds: string[]): void;
+  close(): void;
+}
+
+const signedOut = (detail: string) =>
+  new AppError('unauthenticated', 'You are signed out or your session has expired. Please sign in again to continue.', {
+    detail,
+  });
+
+export function actorOf(
+  user: UserWithAccess,
+  key: { id: string; scope: 'all' | 'application_connect' },
+  config: Pick<Services['config'], 'disableOwnerWorkspaceAccess'>,
+): UserActor {
+  return {
+    kind: 'user',
+    id: user.id,
+    username: user.username,
+    email: user.email,
+    roles: user.rbac_roles,
+    organizations: new Map(Object.entries(user.organizations)),
+    groups: new Set(user.groups),
+    held: heldRoles({
+      site: user.rbac_roles,
+      organizations: user.organizations,
+      custom: user.custom_roles,
+      ownersReach: !config.disableOwnerWorkspaceAccess,
+    }),
+    scope: key.scope,
+    apiKeyId: key.id,
+    account: user,
+  };
+}
+
+/** The new expiry of a session that is used now. Tokens, and app tokens created with them, keep their expiry. */
+export function refreshedExpiry(key: ApiKeyRow, now: Date, config: Services['config']): Date {
+  if (key.login_type === 'token' || key.login_type === 'none' || config.disableSessionExpiryRefresh) {
+    return key.expires_at;
+  }
+  const lifetime = Math.min(key.lifetime_seconds * 1000, config.sessionDuration);
+  return new Date(Math.max(key.expires_at.getTime(), now.getTime() + lifetime));
+}
+
+export function createSessions(services: Services): Sessions {
+  const { sql, clock, events, config } = services;
+  const known = new Map<string, Session>();
+  // a result that was read during a change may be outdated, so it is not kept
+  let changes = 0;
+  const forget = (match: (session: Session, id: string) => boolean) => {
+    changes++;
+    for (const [id, session] of known) if (match(session, id)) known.delete(id);
+  };
+  const revoked = ({ api_key_ids = [], user_ids = [] }: EventMap['revoked']) =>
+    forget((session, id) => api_key_ids.includes(id) || user_ids.includes(session.user.id));
+  const off = [
+    // applied at once, so that users who change their own account see it in the next request, before the event arrives
+    events.onPublish('revoked', revoked),
+    events.on('revoked', revoked),
+    events.onResync(() => forget(() => true)),
+  ];
+
+  async function load(id: string, secret: string): Promise<Session> {
+    const key = await apiKeyById(sql, id);
+    if (!key) throw signedOut('Token not found.');
+    if (!sameBytes(key.hashed_secret, sha256(secret))) throw signedOut('Token not found.');
+    const now = clock.now();
+    if (key.expires_at <= now) throw signedOut('Token has expired.');
+    const user = await userById(sql, key.user_id);
+    if (!user) throw signedOut('The user of this token was deleted.');
+    if (user.is_system) throw signedOut('This account belongs to the server. Nobody can sign in with it.');
+    if (user.status === 'suspended') throw signedOut('The user is suspended. Contact an administrator.');
+    const actor = actorOf(user, key, config);
+    let expiresAt = key.expires_at;
+    if (now.getTime() - key.last_used.getTime() > TOUCH_MS || user.status === 'dormant' || !user.last_seen_at) {
+      expiresAt = refreshedExpiry(key, now, config);
+      const shown = verifiedToken(actor);
+      await touchApiKey(sql, shown, now, expiresAt);
+      await touchUser(sql, shown, now);
+      if (user.status === 'dormant') user.status = 'active';
+      user.last_seen_at = now;
+    }
+    return {
+      actor,
+      user,
+      secretHash: key.hashed_secret,
+      expiresAt: expiresAt.getTime(),
+      believedUntil: clock.monotonic() + BELIEVED_MS,
+    };
+  }
+
+  return {
+    async verify(token) {
+      const parts = splitToken(token);
+      if (!parts) throw signedOut('The token is malformed.');
+      let session = known.get(parts.id);
+      if (!session || session.believedUntil < clock.monotonic()) {
+        const before = changes;
+        session = await load(parts.id, parts.secret);
+        if (known.size >= MOST_REMEMBERED) known.clear();
+        if (changes === before) known.set(parts.id, session);
+      } else if (!sameBytes(session.secretHash, sha256(parts.secret))) {
+        throw signedOut('Token not found.');
+      }
+      if (session.expiresAt <= clock.now().getTime()) throw signedOut('Token has expired.');
+      return session;
+    },
+    changed: (userIds) => forget((session) => userIds.includes(session.user.id)),
+    close: () => {
+      for (const stop of off) stop();
+    },
+  };
+}
+
+export interface NewSession {
+  loginType: 'password' | 'token' | 'github' | 'oidc' | 'none';
+  lifetimeMs: number;
+  /** The token that created it. Both end together, so it expires no later, whatever its lifetime. */
+  parent?: { id: string; expiresAt: Date } | undefined;
+  tokenName?: string;
+  scope?: 'all' | 'application_connect';
+}
+
+export interface IssuedToken {
+  /** What its holder sends. It is not stored. */
+  text: string;
+  key: ApiKeyRow;
+}
+
+/** Creates a token. */
+export async function issueToken(
+  ctx: Ctx,
+  owner: KeyOwner,
+  session: NewSession,
+  db: Db = ctx.sql,
+): Promise<IssuedToken> {
+  const token = newToken();
+  const { parent } = session;
+  const now = ctx.clock.now().getTime();
+  const expiresAt = Math.min(now + session.lifetimeMs, parent?.expiresAt.getTime() ?? Number.POSITIVE_INFINITY);
+  const key = await insertApiKey(db, owner, {
+    id: token.id,
+    hashed_secret: token.hashedSecret,
+    token_name: session.tokenName ?? '',
+    login_type: session.loginType,
+    scope: session.scope ?? 'all',
+    ...(parent ? { parent_id: parent.id } : {}),
+    // the parent may have just expired
+    lifetime_seconds: Math.max(0, Math.floor((expiresAt - now) / 1000)),
+    ip_address: ctx.ip,
+    expires_at: new Date(expiresAt),
+  });
+  return { text: token.text, key };
+}
+
+/** Revokes a token and the tokens created with it. `record` adds the audit entry in the transaction. */
+export async function revokeToken(ctx: Ctx, key: RevocableKey, record: (tx: Tx) => Promise<void>): Promise<void> {
+  await ctx.sql.begin(async (tx) => {
+    await record(tx);
+    await ctx.events.publish(tx, 'revoked', { api_key_ids: await deleteApiKey(tx, key) });
+  });
+}

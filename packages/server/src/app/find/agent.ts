@@ -1,0 +1,55 @@
+import { AppError } from '@platform/kit';
+import { type Allowed, allow } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
+import { type ConnectedAgent, connectedAgent } from '../../authz/proofs.ts';
+import { type AgentIdentity, agentById, agentByToken, agentsOfRunning } from '../../db/queries/agents.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import { isUuid } from '../values/ids.ts';
+import { findUser } from './user.ts';
+import { workspaceObject } from './workspace.ts';
+
+/** Finds the agent of a token: in the latest build, or in the previous one while a stop runs. */
+export async function findAgentForToken(
+  { sql }: Pick<Services, 'sql'>,
+  token: string | undefined,
+): Promise<ConnectedAgent<AgentIdentity>> {
+  const unauthorized = (detail: string) =>
+    new AppError('unauthenticated', 'Workspace agent not authorized.', { detail });
+  if (!token) throw unauthorized('The request has no agent token.');
+  if (!isUuid(token)) throw unauthorized('An agent token must be a UUID.');
+  const agent = await agentByToken(sql, token);
+  if (!agent) throw unauthorized('The token belongs to no agent of the latest build of a workspace.');
+  return connectedAgent(agent);
+}
+
+/** Finds an agent by id, of a workspace that the actor may read. */
+export async function findReadableAgent(ctx: Ctx, id: string): Promise<Allowed<'read', AgentIdentity>> {
+  if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
+  const agent = await agentById(ctx.sql, id);
+  if (!agent) throw notFound();
+  return allow(ctx, 'read', agent, workspaceObject(agent));
+}
+
+/**
+ * Finds the named agent of a running workspace, or without a name the only one that is not a dev container's.
+ * @throws AppError `not_found` if the workspace has no such agent, `conflict` if the agent is not ready
+ */
+export async function findReadyAgent(
+  ctx: Ctx,
+  user: string,
+  workspace: string,
+  name: string,
+): Promise<Allowed<'read', AgentIdentity>> {
+  const own = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : undefined;
+  const found = await agentsOfRunning(ctx.sql, own ?? (await findUser(ctx, 'read', user)).id, workspace);
+  if (found.length === 0) throw notFound();
+  const agents = found.map((agent) => allow(ctx, 'read', agent, workspaceObject(agent)));
+  const wanted = agents.filter((agent) => (name === '' ? agent.parent_id === null : agent.name === name));
+  if (wanted.length !== 1) {
+    const names = agents.map((agent) => agent.name).join(', ');
+    throw new AppError('not_found', `The workspace has these agents: ${names}. Name one of them.`);
+  }
+  const agent = wanted[0]!;
+  if (agent.lifecycle_state !== 'ready') throw new AppError('conflict', `The agent is ${agent.lifecycle_state}.`);
+  return agent;
+}

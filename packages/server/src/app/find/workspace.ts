@@ -1,0 +1,61 @@
+import { AppError } from '@platform/kit';
+import { type Allowed, type AuthzObject, allow, authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
+import type { Action } from '../../authz/policy.ts';
+import { type ViewerId, type WorkspaceRow, workspaceById, workspaceByName } from '../../db/queries/workspaces.ts';
+import type { Ctx } from '../context/context.ts';
+import { isUuid } from '../values/ids.ts';
+
+/** A dormant workspace is an object of its own: nobody may start or enter it. */
+export function workspaceObject(
+  workspace: Pick<WorkspaceRow, 'owner_id' | 'organization_id' | 'dormant_at'>,
+): AuthzObject {
+  const { owner_id: ownerId, organization_id: organizationId, dormant_at: dormantAt } = workspace;
+  if (dormantAt === null) return { type: 'workspace', ownerId, organizationId };
+  const name = 'workspace while it is dormant. Activate it first';
+  return { type: 'workspace_dormant', ownerId, organizationId, name };
+}
+
+/** The user whose favorites a list marks. */
+export const viewerOf = ({ actor }: Pick<Ctx, 'actor'>): ViewerId => (actor.kind === 'user' ? actor.id : null);
+
+interface FindOptions {
+  /** Whether to find deleted workspaces, too. */
+  deleted?: boolean;
+}
+
+/**
+ * Finds a workspace by id, for an action that the actor may perform on it.
+ * @throws AppError `not_found` if the actor may not read it, `gone` for a deleted one, otherwise `forbidden`
+ */
+export async function findWorkspace<A extends Action>(
+  ctx: Ctx,
+  action: A,
+  id: string,
+  { deleted = false }: FindOptions = {},
+): Promise<Allowed<A, WorkspaceRow>> {
+  if (!isUuid(id)) throw new AppError('invalid', `Invalid UUID "${id}".`);
+  const row = await workspaceById(ctx.sql, id, viewerOf(ctx));
+  if (!row) throw notFound();
+  authorize(ctx, 'read', workspaceObject(row));
+  if (row.deleted && !deleted) throw deletedWorkspace(row);
+  return allow(ctx, action, row, workspaceObject(row));
+}
+
+export const deletedWorkspace = ({ name }: Pick<WorkspaceRow, 'name'>) =>
+  new AppError(
+    'gone',
+    `Workspace ${JSON.stringify(name)} was deleted, you can view this workspace by specifying '?deleted=true' and trying again.`,
+  );
+
+/** Finds a workspace by its owner and its name or id. With `deleted`, the newest one of that name. */
+export async function findWorkspaceByName<A extends Action>(
+  ctx: Ctx,
+  action: A,
+  { ownerId, name }: { ownerId: string; name: string },
+  { deleted = false }: FindOptions = {},
+): Promise<Allowed<A, WorkspaceRow>> {
+  const row = await workspaceByName(ctx.sql, { ownerId, name, deleted }, viewerOf(ctx));
+  if (!row) throw notFound();
+  return allow(ctx, action, row, workspaceObject(row));
+}
