@@ -3,8 +3,8 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { starterOf } from '@platform/kit/starters';
 import { platformKey } from '@platform/provisioner/terraform/install';
+import { starterOf } from '@platform/rules/starters';
 import { PROVIDER_VERSION } from '@platform/terraform-provider';
 import {
   buildEnds,

@@ -4,8 +4,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { type Body, PlannedValues, parseHcl, previewTemplate, Template } from '@platform/hcl';
-import { STARTERS } from '@platform/kit/starter-ids';
-import { starterOf } from '@platform/kit/starters';
+import { STARTERS } from '@platform/rules/starter-ids';
+import { starterOf } from '@platform/rules/starters';
 import { parse } from 'yaml';
 import { readEmojis, readIcons } from './dashboard/icons.ts';
 

@@ -5,8 +5,6 @@ export * from './duration.ts';
 export * from './errors.ts';
 export * from './home.ts';
 export * from './log.ts';
-export * from './names.ts';
-export * from './provisioner-tags.ts';
 export * from './retry.ts';
 export * from './shutdown.ts';
 export * from './uids.ts';

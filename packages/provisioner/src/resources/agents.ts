@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
-import { mergedVariable } from '@platform/kit/environment-merge';
 import { ownValue } from '@platform/kit/own-value';
+import { mergedVariable } from '@platform/rules/environment-merge';
 import {
   type Agent,
   AgentSchema,

@@ -7,7 +7,7 @@ import { readdirSync } from 'node:fs';
 import { chmod, cp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError, ensureDirectory, errorText, type Logger } from '@platform/kit';
-import { isProviderPackage } from '@platform/kit/provider-package';
+import { isProviderPackage } from '@platform/rules/provider-package';
 import { unpackArchive } from './archive.ts';
 import { platformKey } from './install.ts';
 import { checksumOf, type PackageStore } from './packages.ts';

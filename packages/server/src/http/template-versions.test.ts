@@ -14,7 +14,7 @@ import type {
   TemplateVersionVariable,
   WorkspaceResource,
 } from '@platform/contract';
-import { STARTERS } from '@platform/kit/starter-ids';
+import { STARTERS } from '@platform/rules/starter-ids';
 import {
   createTestTemplate,
   failTaken,

@@ -3,7 +3,7 @@
  * server's own rules. live.ts makes the same list from the evaluation of the server while a person types.
  */
 import type { Preset, TemplateVersionParameter } from '@platform/contract';
-import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/kit/parameter';
+import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/rules/parameter';
 
 export type FormType = Exclude<TemplateVersionParameter['form_type'], ''>;
 

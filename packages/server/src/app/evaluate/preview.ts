@@ -7,7 +7,7 @@ import {
   valueProblems,
 } from '@platform/hcl';
 import { ownValue } from '@platform/kit/own-value';
-import { formTypesFor } from '@platform/kit/parameter';
+import { formTypesFor } from '@platform/rules/parameter';
 import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import { readVersion, type VersionSource } from './templates.ts';
 

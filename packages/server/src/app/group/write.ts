@@ -1,5 +1,6 @@
 import type { CreateGroupRequest, Group, PatchGroupRequest, Response } from '@platform/contract';
-import { AppError, checkDisplayName, checkGroupName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkDisplayName, checkGroupName } from '@platform/rules';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
   addGroupMembers,

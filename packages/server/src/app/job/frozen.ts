@@ -1,5 +1,5 @@
 import { AppError } from '@platform/kit';
-import { isProviderPackage } from '@platform/kit/provider-package';
+import { isProviderPackage } from '@platform/rules/provider-package';
 import type { FrozenVersion, ProviderPackage } from '@platform/wire/proto/platform_provisioner';
 import { filePieces, filesByHash } from '../../db/queries/files.ts';
 import {

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/kit/task';
+import { PROMPT_PARAMETER } from '@platform/rules/task';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import { type AcquiredJob, AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
 import { fileData } from '../../db/queries/files.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
-import { mergedVariable } from '@platform/kit/environment-merge';
+import { mergedVariable } from '@platform/rules/environment-merge';
 import {
   type Agent,
   type App,

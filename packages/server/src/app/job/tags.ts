@@ -1,5 +1,6 @@
-import { AppError, equalTags as equal, matchesTags as matches, UNTAGGED } from '@platform/kit';
+import { AppError } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
+import { equalTags as equal, matchesTags as matches, UNTAGGED } from '@platform/rules';
 import type { Tags } from '../../db/queries/jobs.ts';
 
 export type { Tags };

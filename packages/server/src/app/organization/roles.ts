@@ -1,6 +1,7 @@
 import type { AssignableRoles, CustomRoleRequest, Role as RoleAnswer } from '@platform/contract';
 import { PERMISSIONS } from '@platform/contract/permissions';
-import { AppError, checkDisplayName, checkName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkDisplayName, checkName } from '@platform/rules';
 import { holdsAll } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import {

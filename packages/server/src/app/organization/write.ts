@@ -1,5 +1,6 @@
 import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizationRequest } from '@platform/contract';
-import { AppError, checkDisplayName, checkName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkDisplayName, checkName } from '@platform/rules';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { deleteCustomRolesOf } from '../../db/queries/custom-roles.ts';

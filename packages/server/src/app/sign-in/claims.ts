@@ -1,5 +1,6 @@
-import { AppError, isReservedUsername } from '@platform/kit';
+import { AppError } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
+import { isReservedUsername } from '@platform/rules';
 import type { Config } from '../../config/options.ts';
 import { randomText } from '../values/token.ts';
 import type { Claims } from './provider.ts';

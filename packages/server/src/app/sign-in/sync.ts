@@ -3,9 +3,10 @@
  * claim field changes nothing. A kind with one is decided by the claims alone: what they do not name is removed.
  */
 import type { GroupSyncSettings } from '@platform/contract';
-import { checkGroupName, isAppError } from '@platform/kit';
+import { isAppError } from '@platform/kit';
 import { ownValue } from '@platform/kit/own-value';
 import { compile, type Expression } from '@platform/kit/re2';
+import { checkGroupName } from '@platform/rules';
 import { allow, authorize, authorizeOver } from '../../authz/authorize.ts';
 import { siteRoles } from '../../authz/policy.ts';
 import type { Tx } from '../../db/connect.ts';

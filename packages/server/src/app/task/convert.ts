@@ -3,7 +3,7 @@
  * its status follows from the latest build, the agent of the task's app and the app, in this order, as in upstream.
  */
 import type { Task, TaskStateEntry, TaskStatus, Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
-import { PROMPT_PARAMETER } from '@platform/kit/task';
+import { PROMPT_PARAMETER } from '@platform/rules/task';
 import { readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import { parameterOfBuilds } from '../../db/queries/builds.ts';

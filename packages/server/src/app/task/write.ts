@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { CreateTaskRequest, Task, TaskBuildResponse } from '@platform/contract';
 import { AppError, isAppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/kit/task';
+import { PROMPT_PARAMETER } from '@platform/rules/task';
 import type { Ctx } from '../context/context.ts';
 import { findVersion } from '../find/template.ts';
 import { findUser } from '../find/user.ts';

@@ -1,5 +1,6 @@
 import type { CreateTemplateRequest, Template } from '@platform/contract';
-import { AppError, checkDisplayName, checkName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkDisplayName, checkName } from '@platform/rules';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertTemplate, templateById } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context/context.ts';

@@ -4,7 +4,8 @@ import type {
   ProvisionerJob,
   WorkspaceResource,
 } from '@platform/contract';
-import { AppError, checkName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkName } from '@platform/rules';
 import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';

@@ -1,5 +1,6 @@
 import type { Template, UpdateTemplateMeta } from '@platform/contract';
-import { AppError, checkDisplayName, checkName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkDisplayName, checkName } from '@platform/rules';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
   countWorkspacesOf,

@@ -1,5 +1,6 @@
 import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/contract';
-import { AppError, checkVersionName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkVersionName } from '@platform/rules';
 import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';

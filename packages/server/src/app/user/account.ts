@@ -5,7 +5,8 @@ import type {
   UserAppearanceSettings,
   UserLoginType,
 } from '@platform/contract';
-import { AppError, checkUsername } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkUsername } from '@platform/rules';
 import {
   countWorkspacesOfUser,
   markUserDeleted,

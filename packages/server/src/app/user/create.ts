@@ -1,5 +1,6 @@
 import type { CreateUserRequestWithOrgs, User } from '@platform/contract';
-import { AppError, checkUsername } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkUsername } from '@platform/rules';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertMembers } from '../../db/queries/members.ts';

@@ -1,5 +1,6 @@
 /** Changes of accounts by a person who has the database, when nobody can sign in any more. */
-import { AppError, checkUsername } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkUsername } from '@platform/rules';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';

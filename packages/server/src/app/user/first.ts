@@ -1,5 +1,6 @@
 import type { CreateFirstUserRequest, CreateFirstUserResponse, Response } from '@platform/contract';
-import { AppError, checkUsername } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkUsername } from '@platform/rules';
 import { authorize } from '../../authz/authorize.ts';
 import { insertMembers } from '../../db/queries/members.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';

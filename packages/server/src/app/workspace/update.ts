@@ -5,7 +5,8 @@ import type {
   Workspace,
 } from '@platform/contract';
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError, checkName } from '@platform/kit';
+import { AppError } from '@platform/kit';
+import { checkName } from '@platform/rules';
 import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { bumpDeadline } from '../../db/queries/builds.ts';

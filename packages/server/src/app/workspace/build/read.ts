@@ -5,7 +5,7 @@ import type {
   WorkspaceResource,
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/kit/task';
+import { PROMPT_PARAMETER } from '@platform/rules/task';
 import { type Allowed, allow, may, readScope } from '../../../authz/authorize.ts';
 import { notFound } from '../../../authz/not-found.ts';
 import { versionRules } from '../../../db/queries/build-sources.ts';

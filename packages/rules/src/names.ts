@@ -1,4 +1,4 @@
-import { AppError } from './errors.ts';
+import { AppError } from '@platform/kit';
 
 const NAME = /^[a-zA-Z0-9]+(?:-[a-zA-Z0-9]+)*$/;
 const VERSION_NAME = /^[a-zA-Z0-9]+(?:[_.-][a-zA-Z0-9]+)*$/;
