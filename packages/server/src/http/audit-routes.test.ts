@@ -28,7 +28,7 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'POST /templateversions/{templateversion}/dynamic-parameters/evaluate': 'evaluates, and changes nothing',
   'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': 'ends a plan',
   'POST /workspaceagents/{workspaceagent}/app-link':
-    'reads an address; http/apps/external.test.ts checks the entry of a key in it',
+    'reads an address; app/agent/external-apps.test.ts checks the entry of a key in it',
   'POST /audit/testgenerate': 'adds the entry that it is asked for',
   'POST /notifications/test': 'sends a message to the caller, and changes nothing',
   'PUT /notifications/inbox/mark-all-as-read': 'the reading of messages is nobody else’s business',
