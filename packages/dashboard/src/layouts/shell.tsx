@@ -123,14 +123,14 @@ function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShor
           to={paths.workspaces()}
           plain
           className="mr-2 flex items-center gap-2 font-semibold text-lg"
-          aria-label={`${appearance?.application_name || 'Coder'}: home`}
+          aria-label={`${appearance?.application_name || 'Ropewalk'}: home`}
         >
           {appearance?.logo_url ? (
             <img src={appearance.logo_url} alt="" className="h-6 max-w-32 object-contain" />
           ) : (
             <img src="/favicon.svg" alt="" width={24} height={24} />
           )}
-          <span className="hidden sm:inline">{appearance?.application_name || 'Coder'}</span>
+          <span className="hidden sm:inline">{appearance?.application_name || 'Ropewalk'}</span>
         </Link>
         <nav aria-label="Main" className="hidden items-center gap-1 sm:flex">
           {main.map(({ name, to, active }) => (

@@ -3,7 +3,7 @@ import { cx } from './classes.ts';
 
 /** Sets the tab's title while the component is shown. */
 export function useTitle(...parts: (string | undefined)[]): void {
-  const title = [...parts.filter(Boolean), 'Coder'].join(' · ');
+  const title = [...parts.filter(Boolean), 'Ropewalk'].join(' · ');
   useEffect(() => {
     document.title = title;
   }, [title]);

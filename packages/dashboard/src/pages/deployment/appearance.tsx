@@ -80,7 +80,7 @@ function AppearanceForm({ saved }: { saved: AppearanceConfig }) {
       <Section title="Name and logo">
         <Field
           label="Application name"
-          help="In the navigation. Empty: Coder."
+          help="In the navigation. Empty: Ropewalk."
           error={fieldError(save.error, 'application_name')}
         >
           <Input maxLength={64} value={name} onChange={(event) => setName(event.target.value)} />

@@ -37,7 +37,7 @@ export default function ApiReferencePage() {
       <header className="sticky top-0 z-30 flex h-13 items-center gap-3 border-line border-b bg-page/95 px-4 backdrop-blur-sm sm:px-6">
         <Link to={paths.workspaces()} plain className="flex items-center gap-2 font-semibold text-lg">
           <img src="/favicon.svg" alt="" width={24} height={24} />
-          <span className="max-sm:sr-only">Coder</span>
+          <span className="max-sm:sr-only">Ropewalk</span>
         </Link>
         <span className="font-medium text-muted">API reference</span>
         <div className="flex-1" />
