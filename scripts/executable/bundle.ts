@@ -28,74 +28,14 @@ const lazyBuiltins: Plugin = {
   },
 };
 
-/** Removes work that ssh2 does when it loads and that is not needed or can wait. It depends on the version of ssh2. */
-const SSH2: Record<string, [find: RegExp, replace: string][] | string> = {
-  // agents for HTTP over SSH, which would load TLS for every session
-  'http-agents.js': 'module.exports = {};',
-  // compiles WebAssembly for a cipher that we do not offer
-  'protocol/crypto/poly1305.js':
-    "const none = () => { throw new Error('no chacha20-poly1305 here'); }; module.exports = async () => ({ _malloc: () => 0, cwrap: () => none });",
-  // makes a signature to test for ed25519, which takes 4 ms
-  'protocol/constants.js': [[/const eddsaSupported = \(\(\) => \{[\s\S]*?\n\}\)\(\);/, 'const eddsaSupported = true;']],
-  // requests a few bytes of padding from the system for each packet, a twelfth of an agent's work while it sends
-  'protocol/crypto.js': [
-    [/createHmac, randomFillSync, timingSafeEqual/, 'createHmac, randomFillSync: fillRandom, timingSafeEqual'],
-    [
-      /^const MAX_PACKET_SIZE/m,
-      `const ready = Buffer.alloc(8192);
-       let used = ready.length;
-       function randomFillSync(buffer, offset, size) {
-         if (used + size > ready.length) { fillRandom(ready); used = 0; }
-         ready.copy(buffer, offset, used, used += size);
-       }
-       const MAX_PACKET_SIZE`,
-    ],
-  ],
-  'protocol/zlib.js': [
-    [
-      /const \{\s*createInflate,\s*constants: \{[\s\S]*?\} = require\('zlib'\);\nconst ZlibHandle = .*;/,
-      `const DEFLATE = 1, INFLATE = 2, Z_DEFAULT_CHUNK = 16384, Z_DEFAULT_COMPRESSION = -1, Z_DEFAULT_MEMLEVEL = 8;
-       const Z_DEFAULT_STRATEGY = 0, Z_DEFAULT_WINDOWBITS = 15, Z_PARTIAL_FLUSH = 1;
-       function ZlibHandle(mode) { return new (require('zlib').createInflate()._handle.constructor)(mode); }`,
-    ],
-  ],
-  'client.js': [
-    [
-      /const \{ lookup: dnsLookup \} = require\('dns'\);/,
-      "const dnsLookup = (...args) => require('dns').lookup(...args);",
-    ],
-  ],
-  'agent.js': [
-    [
-      /const \{ execFile, spawn \} = require\('child_process'\);/,
-      "const execFile = (...args) => require('child_process').execFile(...args), spawn = (...args) => require('child_process').spawn(...args);",
-    ],
-  ],
-};
-/** For the part without an SSH server, which makes no keys. */
-const SSH2_CLIENT = { ...SSH2, 'index.js': "module.exports = { Client: require('./client.js') };" };
-const lightSsh2 = (changes: typeof SSH2): Plugin => ({
-  name: 'light-ssh2',
+/** The native parts of ssh2, which we do not ship. Without this, the program would search for them on the disk. */
+const withoutNativeSsh2: Plugin = {
+  name: 'without-native-ssh2',
   setup({ onResolve, onLoad }) {
-    // native parts that do not exist for this Node.js, so a search on the disk would be in vain
     onResolve({ filter: /^cpu-features$|sshcrypto\.node$/ }, ({ path }) => ({ path, namespace: 'absent' }));
     onLoad({ filter: /.*/, namespace: 'absent' }, () => ({ contents: "throw new Error('not there');" }));
-    for (const [file, change] of Object.entries(changes)) {
-      const filter = new RegExp(
-        `[\\\\/]ssh2[\\\\/]lib[\\\\/]${file.replaceAll('/', '[\\\\/]').replaceAll('.', '\\.')}$`,
-      );
-      onLoad({ filter }, ({ path }) => {
-        if (typeof change === 'string') return { contents: change };
-        let contents = readFileSync(path, 'utf8');
-        for (const [find, replace] of change) {
-          if (!find.test(contents)) return { errors: [{ text: `ssh2 has changed: ${find} is not in it` }] };
-          contents = contents.replace(find, () => replace);
-        }
-        return { contents };
-      });
-    }
   },
-});
+};
 
 /** The package's ES module loads gRPC from a folder at run time. Its CommonJS module becomes part of the bundle. */
 const bundledGrpc: Plugin = {
@@ -166,10 +106,10 @@ export const PARTS = ['client', 'whole', ...DAEMONS, 'hasher', 'launcher', 'runn
 export async function makeParts(into: string): Promise<void> {
   await bundle('launch.ts', join(into, 'launch.js'), []);
   await bundle('../../packages/server/src/app/threads/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
-  const whole = [lightSsh2(SSH2), bundledGrpc, lazyBuiltins];
+  const whole = [withoutNativeSsh2, bundledGrpc, lazyBuiltins];
   const partOf = (folder: string) => DAEMONS.find((name) => name === folder) ?? 'whole';
   const entries: Record<(typeof PARTS)[number], [entry: string, plugins: Plugin[]]> = {
-    client: ['entry.ts', [withoutDaemons(undefined, partOf), lightSsh2(SSH2_CLIENT), lazyBuiltins]],
+    client: ['entry.ts', [withoutDaemons(undefined, partOf), withoutNativeSsh2, lazyBuiltins]],
     whole: ['entry.ts', whole],
     agent: ['entry.ts', [withoutDaemons('agent', () => 'whole'), ...whole]],
     operator: ['entry.ts', [withoutDaemons('operator', () => 'whole'), ...whole]],

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { errorText, type Logger } from '@platform/kit';
-import ssh2, { type Connection, type Server } from 'ssh2';
+import type { Connection } from 'ssh2';
+import Server from 'ssh2/lib/server.js';
 import type { Activity } from '../activity.ts';
 import type { HostKey } from '../host-key.ts';
 import type { AgentOptions } from '../options.ts';
@@ -131,7 +132,7 @@ export function createSshServer({ log, options, activity }: SshServerOptions): S
       waiting = [];
     },
     setHostKey(key) {
-      server = new ssh2.Server(
+      server = new Server(
         {
           hostKeys: [key.privateKey],
           // Long enough for a machine that sleeps for a while. Connections behind the tunnel have their own keepalive.

@@ -2,7 +2,8 @@ import { constants, type Dir, type Stats } from 'node:fs';
 import * as fs from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { errorText } from '@platform/kit';
-import ssh2, { type SFTPWrapper } from 'ssh2';
+import type { SFTPWrapper } from 'ssh2';
+import protocol from 'ssh2/lib/protocol/SFTP.js';
 import { attributes, entry, type GivenAttributes } from './sftp-entries.ts';
 import {
   announceExtensions,
@@ -12,7 +13,7 @@ import {
   setOwnAttributes,
 } from './sftp-extensions.ts';
 
-const { STATUS_CODE: STATUS, OPEN_MODE: MODE } = ssh2.utils.sftp;
+const { STATUS_CODE: STATUS, OPEN_MODE: MODE } = protocol;
 
 /** The most open files and directories of one client. */
 const MAX_HANDLES = 1_024;
