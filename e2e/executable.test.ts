@@ -1,17 +1,13 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { chmodSync, copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeZip } from '@platform/server/app/evaluate/zip';
-import { hashHere } from '@platform/server/app/hashing/argon2';
 import { startGrpcTraceReceiver } from '@platform/server/tracing/testing';
 import { startDaemon } from './daemon-process.ts';
 import { coder, ensureExecutable, eventually, PERSON, startCoderServer } from './harness.ts';
-
-const CHEAP = { memory: 1_024, passes: 1, parallelism: 1, tagLength: 32 };
 
 test('each part of the executable starts from its code cache', async () => {
   const program = await ensureExecutable();
@@ -70,22 +66,6 @@ test('the single executable is server, database, daemon, runner, agent and comma
       '--first-user-password',
       PERSON.password,
     );
-    // the first password needed the library that the executable contains and unpacks
-    const unpacked = join(server.env['HOME']!, '.cache', 'coder', 'argon2', 'node_modules');
-    assert.ok(existsSync(unpacked), unpacked);
-    // so do the sign-ins after it, in a process of their own
-    const hasher = spawn(program[0]!, ['server', 'hasher'], {
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-      serialization: 'advanced',
-      env: { HOME: server.env['HOME'] },
-    });
-    await once(hasher, 'message');
-    const question = { id: 1, password: 'pässword', salt: Buffer.alloc(16), cost: CHEAP };
-    hasher.send(question);
-    const [{ hash }] = await once(hasher, 'message');
-    assert.deepEqual(Buffer.from(hash), await hashHere(question.password, question.salt, question.cost));
-    hasher.disconnect();
-    await once(hasher, 'exit');
     await run('templates', 'init', '--id', 'local');
     await run('templates', 'push', 'local', '-d', './local', '-y');
     await run('create', 'dev', '--template', 'local', '-y');

@@ -55,7 +55,7 @@ const ROOMS: Record<string, string[]> = {
  * say which noun stands above which; see docs/decisions/0012-import-directions.md.
  */
 const FLOORS: readonly string[][] = [
-  ['evaluate', 'hashing', 'markdown', 'outbound', 'schedule', 'values'],
+  ['evaluate', 'markdown', 'outbound', 'schedule', 'values'],
   ['threads'],
   ['context'],
   ['find', 'lists', 'record'],

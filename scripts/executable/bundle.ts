@@ -86,7 +86,7 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
       'import.meta.filename': '__filename',
     },
     // the executable unpacks them at run time
-    external: ['@lydell/node-pty', '@node-rs/argon2'],
+    external: ['@lydell/node-pty'],
     logLevel: 'warning',
   });
   if (warnings.length > 0) process.exitCode = 1;
@@ -100,7 +100,7 @@ const DAEMONS = ['agent', 'operator', 'provisioner'] as const;
  * runs one of DAEMONS, and what these do not have runs `whole`. The others are the processes that servers and daemons
  * start beside themselves.
  */
-export const PARTS = ['client', 'whole', ...DAEMONS, 'hasher', 'launcher', 'runner'] as const;
+export const PARTS = ['client', 'whole', ...DAEMONS, 'launcher', 'runner'] as const;
 
 /** Writes launch.js, worker.js and a script for each part to a folder. */
 export async function makeParts(into: string): Promise<void> {
@@ -114,7 +114,6 @@ export async function makeParts(into: string): Promise<void> {
     agent: ['entry.ts', [withoutDaemons('agent', () => 'whole'), ...whole]],
     operator: ['entry.ts', [withoutDaemons('operator', () => 'whole'), ...whole]],
     provisioner: ['entry.ts', [withoutDaemons('provisioner', () => 'whole'), ...whole]],
-    hasher: ['hasher.ts', [lazyBuiltins]],
     launcher: ['../../packages/provisioner/src/isolation/entry.ts', [lazyBuiltins]],
     runner: ['../../packages/provisioner/src/runner/entry.ts', [lazyBuiltins]],
   };

@@ -1,7 +1,6 @@
 // The entry of the single executable. It provides the assets to the programs and then runs the command.
 import { join } from 'node:path';
 import { getAsset, getAssetKeys, getRawAsset } from 'node:sea';
-import './argon2.ts';
 import { cacheFolder, requireFrom, unpack } from './unpack.ts';
 
 const lazily = <K extends keyof typeof globalThis>(name: K, make: () => unknown) =>

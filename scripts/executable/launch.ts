@@ -5,7 +5,7 @@ const { createRequire } = process.getBuiltinModule('node:module');
 const { Script } = process.getBuiltinModule('node:vm');
 
 /** The small parts, and the words that start each. */
-const PROGRAMS = { hasher: 'server', launcher: 'provisioner', runner: 'provisioner' };
+const PROGRAMS = { launcher: 'provisioner', runner: 'provisioner' };
 /** The parts whose commands begin with their name. */
 const DAEMONS = ['agent', 'operator', 'provisioner'];
 const isProgram = (word: string | undefined): word is keyof typeof PROGRAMS =>

@@ -2,7 +2,6 @@ import { type Logger, systemClock } from '@platform/kit';
 import { VERSION } from '@platform/kit/version';
 import { type Ctx, type Services, systemContext } from './app/context/context.ts';
 import { createVault } from './app/context/vault.ts';
-import { hashHere } from './app/hashing/argon2.ts';
 import { createWork } from './app/threads/start.ts';
 import { loadConfig } from './config/load.ts';
 import { connect } from './db/connect.ts';
@@ -53,7 +52,6 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       warnings: [],
       builtinDaemonsProblem: () => undefined,
       backgroundTasks: () => [],
-      hash: hashHere,
       agentsWait: () => false,
     };
     return await run(systemContext(services, task));

@@ -19,14 +19,12 @@ import { createSessions } from './app/context/session.ts';
 import { createVault } from './app/context/vault.ts';
 import { createHealth } from './app/deployment/health.ts';
 import { createChangeFeed } from './app/follow/change-feed.ts';
-import { hashHere } from './app/hashing/argon2.ts';
-import { createHashingProcess } from './app/hashing/process.ts';
 import { createJobQueue } from './app/job/queue.ts';
 import { webpushPublicKey } from './app/notification/webpush.ts';
 import { createFlows } from './app/sign-in/flow.ts';
 import { createGithub, type GithubProvider } from './app/sign-in/github.ts';
 import type { Providers } from './app/sign-in/provider.ts';
-import { CHECKS_AT_ONCE, createKnownDevices, createSignInLimit } from './app/sign-in/sign-in-limit.ts';
+import { createKnownDevices, createSignInLimit } from './app/sign-in/sign-in-limit.ts';
 import { createWork } from './app/threads/start.ts';
 import { appOrigins } from './app/values/app-address.ts';
 import { randomText } from './app/values/token.ts';
@@ -119,8 +117,6 @@ export interface ServerOptions {
   launcherCommand?: readonly string[];
   /** The files and folders that these programs consist of. */
   programPaths?: readonly string[];
-  /** The program and arguments that hash passwords; see app/hashing/process.ts. Default: this process does. */
-  hashingCommand?: readonly string[];
   /** Finds the executables that workspaces download. */
   findBinary: FindBinary;
   /** Whether such an executable is still being built, so that agents wait for it. */
@@ -236,9 +232,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     );
     const work = createWork(log);
     closer.add('worker threads', () => work.close());
-    const hashing =
-      given.hashingCommand && createHashingProcess({ command: given.hashingCommand, log, atOnce: CHECKS_AT_ONCE });
-    if (hashing) closer.add('password hashing', () => hashing.close());
     const background = createBackgroundDriver({ locks, clock, log });
     let builtin: BuiltinDaemons | undefined;
     const services: Services = {
@@ -247,7 +240,6 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       lists,
       events,
       work,
-      hash: hashing?.hash ?? hashHere,
       config,
       clock,
       log,
@@ -324,11 +316,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       log,
       ...(metrics ? { count: metrics.cspReported } : {}),
     });
-    const counting = {
-      enabled: !config.dangerousDisableRateLimits,
-      // one waits in the process, which would otherwise wait for this one
-      checksAtOnce: CHECKS_AT_ONCE + (hashing ? 1 : 0),
-    };
+    const counting = { enabled: !config.dangerousDisableRateLimits };
     const limit = createSignInLimit(clock, counting);
     const flows = createFlows(tokens, clock);
     let servedCertificates: TlsServer['certificates'] = () => [];
@@ -343,7 +331,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...eventHandlers(feed),
       ...sessionHandlers({
         limit,
-        passcodeLimit: createSignInLimit(clock, counting),
+        passcodeLimit: createSignInLimit(clock, { enabled: !config.dangerousDisableRateLimits }),
         devices: createKnownDevices(deviceKey, clock),
       }),
       ...signInHandlers({ providers, flows, tokens, limit }),

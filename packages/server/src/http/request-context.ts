@@ -24,7 +24,6 @@ export class RequestContext implements Ctx {
   readonly warnings: string[];
   readonly builtinDaemonsProblem: Ctx['builtinDaemonsProblem'];
   readonly backgroundTasks: Ctx['backgroundTasks'];
-  readonly hash: Ctx['hash'];
   readonly agentsWait: Ctx['agentsWait'];
   readonly actor: Actor;
   readonly requestId: string;
@@ -54,7 +53,6 @@ export class RequestContext implements Ctx {
     this.warnings = services.warnings;
     this.builtinDaemonsProblem = services.builtinDaemonsProblem;
     this.backgroundTasks = services.backgroundTasks;
-    this.hash = services.hash;
     this.agentsWait = services.agentsWait;
     this.actor = actor;
     this.requestId = request.id;

@@ -33,8 +33,6 @@ export function selfCommand(...words: string[]): string[] {
 
 /** The processes that servers and daemons start beside themselves. In the executable each is a part of its own. */
 const PROGRAMS = {
-  /** Hashes passwords. */
-  hasher: '@platform/server/app/hashing/entry',
   /** Starts builds under other uids. */
   launcher: '@platform/provisioner/isolation/entry',
   /** Runs Terraform. */
@@ -43,7 +41,7 @@ const PROGRAMS = {
 
 /** The program and arguments that run one of these processes. */
 export function programCommand(name: keyof typeof PROGRAMS): string[] {
-  if (isSea()) return [process.execPath, name === 'hasher' ? 'server' : 'provisioner', name];
+  if (isSea()) return [process.execPath, 'provisioner', name];
   return [process.execPath, createRequire(import.meta.url).resolve(PROGRAMS[name])];
 }
 

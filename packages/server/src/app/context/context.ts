@@ -4,7 +4,6 @@ import type { LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import type { Sql } from '../../db/connect.ts';
 import type { Events } from '../../db/events.ts';
-import type { Hash } from '../hashing/argon2.ts';
 import type { Work } from '../threads/start.ts';
 import type { TaskStatus } from './background-task.ts';
 import type { Vault } from './vault.ts';
@@ -20,8 +19,6 @@ export interface Services {
   events: Events;
   /** Worker threads for input that people wrote or uploaded. */
   work: Work;
-  /** Hashes the password of a sign-in, so that other requests do not wait for it. */
-  hash: Hash;
   config: Config;
   clock: Clock;
   log: Logger;

@@ -9,3 +9,10 @@ test('a hash verifies its own password only', async () => {
   assert.equal(await verifyPassword(hash, 'correct horse batterz'), false);
   assert.equal(await verifyPassword('', ''), false, 'a user without a password');
 });
+
+// until 2026-11-25, another implementation made the hashes
+test('a hash that an older version stored verifies its password', async () => {
+  const stored = '$argon2id$v=19$m=19456,t=2,p=1$c2l4dGVlbiBieXRlcyBvZg$t9P/JyQkVQqsAYVPDXxyDZoUpDRG6K1ciCpmog0+p6A';
+  assert.equal(await verifyPassword(stored, 'pässword 🐎'), true);
+  assert.equal(await verifyPassword(stored, 'pässword'), false);
+});

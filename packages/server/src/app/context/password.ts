@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { AppError } from '@platform/kit';
-import { type Cost, type Hash, hashHere } from '../hashing/argon2.ts';
 import { sameBytes } from '../values/token.ts';
+import { argon2id, type Cost } from './argon2.ts';
 
 /** OWASP's argon2id parameters: 19 MiB, two passes, one lane. */
 const COST: Cost = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
@@ -9,16 +9,16 @@ const COST: Cost = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
 /** The PHC string of a password: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
-  const hash = await hashHere(password, salt, COST);
+  const hash = await argon2id(password, salt, COST);
   const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/=+$/, '');
   return `$argon2id$v=19$m=${COST.memory},t=${COST.passes},p=${COST.parallelism}$${base64(salt)}$${base64(hash)}`;
 }
 
 /** Takes the same time for a user without a password, so that the duration reveals nothing. */
-export async function verifyPassword(phc: string, password: string, hash: Hash = hashHere): Promise<boolean> {
+export async function verifyPassword(phc: string, password: string): Promise<boolean> {
   const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([^$]+)\$([^$]+)$/.exec(phc);
   if (!parts) {
-    await hash(password, Buffer.alloc(16), COST);
+    await argon2id(password, Buffer.alloc(16), COST);
     return false;
   }
   const expected = Buffer.from(parts[5]!, 'base64');
@@ -28,7 +28,7 @@ export async function verifyPassword(phc: string, password: string, hash: Hash =
     parallelism: Number(parts[3]),
     tagLength: expected.length,
   };
-  return sameBytes(await hash(password, Buffer.from(parts[4]!, 'base64'), cost), expected);
+  return sameBytes(await argon2id(password, Buffer.from(parts[4]!, 'base64'), cost), expected);
 }
 
 /** Why a password is too weak, or undefined. Length and variety count. Composition rules do not exist. */

@@ -25,7 +25,7 @@ export async function updatePassword(
   checkPassword('password', input.password);
   const self = ctx.actor.kind === 'user' && ctx.actor.id === user.id ? ctx.actor : undefined;
   if (self) {
-    const check = () => verifyPassword(user.hashed_password, input.old_password ?? '', ctx.hash);
+    const check = () => verifyPassword(user.hashed_password, input.old_password ?? '');
     // a separate budget: somebody with a stolen session cannot delay the person's sign-ins
     const budget = `password of ${user.id}`;
     const caller = { address: ctx.ip, account: user.email.toLowerCase(), device: undefined, budget };

@@ -61,7 +61,7 @@ export async function convertLogin(
       detail: `Your login type is "${user.login_type}". Ask an administrator to change it.`,
     });
   }
-  const check = () => verifyPassword(user.hashed_password, input.password, ctx.hash);
+  const check = () => verifyPassword(user.hashed_password, input.password);
   const right = await limit.attempt({ address: ctx.ip, account: user.email.toLowerCase(), device: undefined }, check);
   if (!right) {
     throw new AppError('invalid', 'Incorrect password.', {

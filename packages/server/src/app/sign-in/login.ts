@@ -26,7 +26,7 @@ export async function loginWithPassword(
   { limit, devices, proof }: SignIn,
 ): Promise<LoginWithPasswordResponse & { proof: string }> {
   const user = await userByEmail(ctx.sql, input.email);
-  const check = () => verifyPassword(user?.hashed_password ?? '', input.password, ctx.hash);
+  const check = () => verifyPassword(user?.hashed_password ?? '', input.password);
   const device = user && devices.verify(user.id, proof);
   const right = await limit.attempt({ address: ctx.ip, account: input.email.toLowerCase(), device }, check);
   const reject = async (status: number, err: AppError): Promise<never> => {

@@ -76,7 +76,6 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     daemonCommand: selfCommand('provisioner', 'builtin'),
     launcherCommand: programCommand('launcher'),
     programPaths: programPaths(),
-    hashingCommand: programCommand('hasher'),
     findBinary: binaries.find,
     buildsBinaries: binaries.building,
     dashboard,
