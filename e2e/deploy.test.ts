@@ -25,6 +25,10 @@ import { DRAIN_CANCEL_MS } from '@platform/server/background/drain';
 import { options } from '@platform/server/config/options';
 import { ensureExecutable } from './harness.ts';
 
+const MEMORY = Object.entries(ALLOCATOR)
+  .map(([name, value]) => `${name}=${value}`)
+  .join(' ');
+
 const root = dirname(import.meta.dirname);
 const script = join(root, 'install.sh');
 const onPath = (name: string) =>
@@ -206,11 +210,14 @@ test('install.sh --systemd installs valid units and keeps settings, and --dry-ru
   for (const unit of units) assert.match(readFileSync(unit, 'utf8'), /^KillMode=process$/m, 'builds outlive a restart');
 });
 
-test('the stop settings of units and image fit the server and the daemons', () => {
+test('the settings of units and image fit the server and the daemons', () => {
   const unit = (name: string) => readFileSync(join(root, `deploy/systemd/${name}.service`), 'utf8');
   // the server leaves its builds to the next start, which takes no time but needs processes that outlive the server
   assert.match(unit('coder'), /^Environment=CODER_PROVISIONER_DRAIN_TIMEOUT=0$/m);
-  for (const name of ['coder', 'coder-provisioner']) assert.match(unit(name), /^KillMode=process$/m);
+  for (const name of ['coder', 'coder-provisioner']) {
+    assert.match(unit(name), /^KillMode=process$/m);
+    assert.ok(unit(name).includes(`\nEnvironment=${MEMORY}\n`), 'glibc gives memory back after a burst of work');
+  }
   assert.match(unit('coder-provisioner'), /^TimeoutStopSec=10min$/m);
   // in a container the server waits, and the stop timeout covers the drain, an interrupted Terraform and its state
   const given = [...readFileSync(join(root, 'deploy/Dockerfile'), 'utf8').matchAll(/--stop-timeout (\d+)/g)];
@@ -263,8 +270,7 @@ test('the image copies existing files, its program is server and provisioner, an
   const entrypoint = JSON.parse(of('ENTRYPOINT')[0]!) as string[];
   assert.deepEqual(entrypoint, [own!.paths[1], 'server']);
   assert.equal(own!.paths[1], '/opt/coder', 'the path of --entrypoint in the documented commands');
-  const settings = Object.entries(ALLOCATOR).map(([name, value]) => `${name}=${value}`);
-  assert.ok(of('ENV').includes(settings.join(' ')), 'the settings that the program would otherwise start again for');
+  assert.ok(of('ENV').includes(MEMORY), 'glibc gives memory back after a burst of work');
   assert.equal(of('USER').at(-1), '1000:1000', 'not root');
   // the program has both commands
   for (const words of [['server'], ['provisioner', 'start']])

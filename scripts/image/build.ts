@@ -117,7 +117,6 @@ const config = {
     'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     'HOME=/home/coder',
     'CODER_HTTP_ADDRESS=0.0.0.0:3000',
-    // otherwise the program starts itself once more to have them
     ...Object.entries(ALLOCATOR).map(([name, value]) => `${name}=${value}`),
   ],
   Entrypoint: ['/opt/coder', 'server'],

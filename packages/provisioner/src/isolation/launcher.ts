@@ -24,7 +24,6 @@ import {
   signalGroup,
   type UidBlock,
 } from '@platform/kit';
-import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
 import { SYSTEM_PATH } from '@platform/kit/reach';
@@ -43,7 +42,6 @@ const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
  * The process that starts builds under their uids; see protocol.ts. Exits when its server is gone and no build runs.
  */
 export function runLauncher(): void {
-  forgetAllocator();
   releaseMemoryWhenIdle();
   let busy = 0;
   let orphan = false;

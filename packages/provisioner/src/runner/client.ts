@@ -4,7 +4,7 @@ import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { AppError, type Logger } from '@platform/kit';
-import { ALLOCATOR } from '@platform/kit/allocator';
+import { allocatorSettings } from '@platform/kit/allocator';
 import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 
 /** The command that starts a runner. A single executable uses its own path and its hidden command instead. */
@@ -127,7 +127,7 @@ export class Runner {
     const child = spawn(file!, args, {
       detached: true,
       cwd: '/',
-      env: { PATH: process.env['PATH'] ?? '', ...ALLOCATOR },
+      env: { PATH: process.env['PATH'] ?? '', ...allocatorSettings() },
       stdio: ['pipe', 'pipe', complaints],
     });
     if (typeof complaints === 'number') closeSync(complaints);

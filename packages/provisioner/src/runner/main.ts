@@ -4,7 +4,6 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
 import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
-import { forgetAllocator } from '@platform/kit/allocator';
 import { replaceFile } from '@platform/kit/files';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { startProvider } from '@platform/terraform-provider';
@@ -26,7 +25,6 @@ const log = createLogger({ sinks: [stderrSink()] });
  * outcome to files. When the daemon is gone (end of stdin), it waits for its last run and exits.
  */
 export function runRunner(): void {
-  forgetAllocator();
   releaseMemoryWhenIdle();
   let active = 0;
   let orphan = false;

@@ -5,7 +5,6 @@ import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { AppError, daemonUid, ensureDirectorySync, errorText, type Logger, type UidBlock } from '@platform/kit';
-import { ALLOCATOR } from '@platform/kit/allocator';
 import { crashReason } from '@platform/kit/crash-report';
 import { closedFolder, whyUnreachable } from '@platform/kit/reach';
 import { type Config, type OptionName, options } from '../config/options.ts';
@@ -190,7 +189,6 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
   };
   const env = {
     ...daemonEnvironment(given.env, secretValues),
-    ...ALLOCATOR,
     ...(uids ? { HOME: place.home } : {}),
   };
   let closing = false;

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { AppError, type LauncherInput, type Logger } from '@platform/kit';
-import { ALLOCATOR } from '@platform/kit/allocator';
+import { allocatorSettings } from '@platform/kit/allocator';
 import { noNewPrivileges } from '@platform/kit/no-new-privileges';
 import { createCrashes } from './crashes.ts';
 
@@ -30,7 +30,7 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
       const timer = setTimeout(() => fail('it does not answer'), READY_MS);
       child = spawn(file, args, {
         cwd: '/',
-        env: { PATH: process.env['PATH'] ?? '', ...ALLOCATOR },
+        env: { PATH: process.env['PATH'] ?? '', ...allocatorSettings() },
         stdio: ['pipe', 'pipe', 'inherit'],
         detached: true,
       });

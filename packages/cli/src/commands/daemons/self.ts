@@ -4,7 +4,6 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
-import { applyAllocator } from '@platform/kit/allocator';
 
 const OS: Partial<Record<NodeJS.Platform, string>> = { linux: 'linux', darwin: 'darwin', win32: 'windows' };
 const ARCH: Partial<Record<NodeJS.Architecture, string>> = { x64: 'amd64', arm64: 'arm64', arm: 'armv7' };
@@ -18,11 +17,6 @@ const CHECKOUT = fileURLToPath(new URL('../../../../../', import.meta.url));
 /** Whether this process is the coder command itself, and not another program such as a test. */
 export function startedAsProgram(): boolean {
   return isSea() || process.argv[1] === MAIN;
-}
-
-/** Applies glibc's settings for processes that run for long to this process, by starting it once more. */
-export function useAllocator(): void {
-  if (startedAsProgram()) applyAllocator(isSea());
 }
 
 /** The program and arguments that run a command of this program, from the executable or the checkout. */

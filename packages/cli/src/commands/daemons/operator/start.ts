@@ -3,7 +3,6 @@ import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { command } from '../../../framework/definition.ts';
 import { expandHome } from '../../../lib/expand-home.ts';
 import { logFlags, loggerOf } from '../logging.ts';
-import { useAllocator } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 
 const flags = {
@@ -79,7 +78,6 @@ function addressOf(flag: string, text: string, example: string): { host: string;
 }
 
 export default command({ flags, help, examples }, async (ctx, { flags: given }) => {
-  useAllocator();
   const pollMs = given['poll-interval'];
   if (pollMs <= 0) throw new AppError('invalid', '--poll-interval must be greater than 0');
   const scalerAt = addressOf('keda-address', given['keda-address'] ?? '', '0.0.0.0:9666');

@@ -1,6 +1,5 @@
 import { text } from 'node:stream/consumers';
 import { createLogger } from '@platform/kit';
-import { forgetAllocator } from '@platform/kit/allocator';
 import { reportCrash } from '@platform/kit/crash-report';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import type { BuiltinDaemonsInput } from '@platform/server';
@@ -11,7 +10,6 @@ import { onEverySignal } from '../signals.ts';
 
 /** The process of the server's built-in daemons. BuiltinDaemonsInput describes its standard input. */
 export default command({}, async (ctx) => {
-  forgetAllocator();
   outliveOutputs();
   // also what ends the process as a rejection that nobody handles
   process.on('uncaughtExceptionMonitor', reportCrash);

@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensureDirectorySync } from '@platform/kit';
-import { ALLOCATOR, forgetAllocator, hasAllocator } from '@platform/kit/allocator';
 import { selfCommand, startedAsProgram } from '../self.ts';
 import { overwriteStart } from './own-start.ts';
 
@@ -21,10 +20,10 @@ let isOverwritten = false;
 
 /**
  * Templates run as the daemon's user, and a user can read /proc/<pid>/environ and cmdline of its own processes. So the
- * daemon needs a life without secrets in either. Where the settings of the allocator apply already, as in the image, this
- * overwrites the secrets and returns the arguments and variables to run again with. Elsewhere it replaces the program by
- * execve, under the same pid, and passes the secrets in a file of `dir`, which the new program removes first. Returns
- * undefined without secrets, or if the system lacks execve.
+ * daemon needs a life without secrets in either. This overwrites the secrets and returns the arguments and variables to run
+ * again with. Where the system does not permit that, it replaces the program by execve, under the same pid, and passes the
+ * secrets in a file of `dir`, which the new program removes first. Returns undefined without secrets, or if the system lacks
+ * execve.
  */
 export function hideSecrets(
   dir: string,
@@ -44,24 +43,18 @@ export function hideSecrets(
   const kept = Object.fromEntries(
     Object.entries(process.env).filter(([name, value]) => !(name in secrets) && !values.has(value!)),
   );
-  if (hasAllocator(env)) {
-    for (const name of Object.keys(process.env)) if (!(name in kept)) delete process.env[name];
-    isOverwritten = overwriteStart(values);
-    if (isOverwritten) {
-      process.argv.splice(2, process.argv.length, ...argv);
-      forgetAllocator(kept);
-      return { argv, env: { ...kept, ...secrets } };
-    }
+  for (const name of Object.keys(process.env)) if (!(name in kept)) delete process.env[name];
+  isOverwritten = overwriteStart(values);
+  if (isOverwritten) {
+    process.argv.splice(2, process.argv.length, ...argv);
+    return { argv, env: { ...kept, ...secrets } };
   }
   ensureDirectorySync(dir, { mode: 0o700 });
   sweep(dir);
   const file = join(dir, `${PREFIX}${crypto.randomUUID()}`);
   writeFileSync(file, JSON.stringify(secrets), { flag: 'wx', mode: 0o600 });
   const [program, ...words] = selfCommand(...argv, '--handover', file);
-  process.execve!(program!, [program!, ...process.execArgv, ...words], { ...kept, ...ALLOCATOR } as Record<
-    string,
-    string
-  >);
+  process.execve!(program!, [program!, ...process.execArgv, ...words], kept as Record<string, string>);
 }
 
 /** Removes the files of processes that were killed before they read them. */

@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { ALLOCATOR } from '@platform/kit/allocator';
 import { eventually } from '@platform/testkit/wait';
 import { invoke } from '../../../testing/invoke.ts';
 import { daemonLogger } from '../logging.ts';
@@ -156,7 +155,7 @@ test('removes secrets from the command line in every notation', () => {
   });
 });
 
-test('hides secrets from /proc before anything else, without a second start where the allocator is set', async (t) => {
+test('hides secrets from /proc before anything else, by a second start where it cannot overwrite them', async (t) => {
   const { server, url, cache } = await neverEndingDownload(t);
   const secrets = ['sécret-psk', 'X-One=header-one', 'X-Two=header-two', 'secret-token'];
   const [psk, one, two, token] = secrets as [string, string, string, string];
@@ -173,7 +172,10 @@ test('hides secrets from /proc before anything else, without a second start wher
     cache,
   ];
   line.push('--terraform-download', `1.11.4=${url}/terraform.zip#sha256:${'0'.repeat(64)}`, '--name', 'fine');
-  for (const settings of [{}, ALLOCATOR]) {
+  // the second may not write to /proc/self/mem
+  const files = ['--allow-fs-read=*', `--allow-fs-write=${cache}`];
+  const limited = ['--permission', ...files, '--allow-child-process', '--allow-net'];
+  for (const options of [[], limited]) {
     const env = {
       PATH: process.env['PATH'],
       HOME: cache,
@@ -182,8 +184,8 @@ test('hides secrets from /proc before anything else, without a second start wher
       EMPTY: '',
       TOKENS: 'shown',
     };
-    const child = spawn(process.execPath, [MAIN, 'provisioner', 'start', ...line], {
-      env: { ...env, ...settings },
+    const child = spawn(process.execPath, [...options, MAIN, 'provisioner', 'start', ...line], {
+      env,
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     t.after(() => child.kill('SIGKILL'));
@@ -194,7 +196,7 @@ test('hides secrets from /proc before anything else, without a second start wher
     const text = Buffer.concat(shown).toString();
     for (const secret of secrets) assert.ok(!text.includes(secret), `${secret} in ${JSON.stringify(text)}`);
     assert.match(text, /fine[\s\S]*PATH=[\s\S]*EMPTY=\0TOKENS=shown/);
-    assert.equal(text.includes('--handover'), settings !== ALLOCATOR);
+    assert.equal(text.includes('--handover'), options === limited);
     child.kill();
     await ended;
     assert.doesNotMatch(Buffer.concat(await errors).toString(), /sécret|header-|secret-token/);

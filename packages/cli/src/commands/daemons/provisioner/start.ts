@@ -1,7 +1,6 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { AppError } from '@platform/kit';
-import { forgetAllocator } from '@platform/kit/allocator';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { VERSION } from '@platform/kit/version';
 import type { StopStep } from '@platform/provisioner';
@@ -14,7 +13,7 @@ import { expandHome } from '../../../lib/expand-home.ts';
 import { orgFlag } from '../../../lib/flags.ts';
 import { findOrganization } from '../../../lib/organization.ts';
 import { logFlags, loggerOf } from '../logging.ts';
-import { programCommand, useAllocator } from '../self.ts';
+import { programCommand } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 import { hideSecrets, takeSecrets } from './handover.ts';
 import { checkConcurrency, checkCredentials, daemonNames, daemonTags } from './options.ts';
@@ -140,7 +139,6 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   const cache = expandHome(given['cache-dir'], ctx.env);
   const again = hideSecrets(cache, ctx.env, texts);
   if (again) return ctx.program.run(again.argv, again.env);
-  useAllocator();
   // Until the daemons run, for example while terraform downloads. As PID 1 of a container, the process would otherwise
   // ignore SIGTERM.
   onEverySignal(['SIGINT', 'SIGTERM', 'SIGHUP'], (name) => process.exit(128 + constants.signals[name]));
@@ -195,9 +193,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
 function continueWithSecrets(ctx: Context, file: string): Promise<number> {
   const argv = process.argv.slice(2);
   argv.splice(argv.lastIndexOf('--handover'), 2);
-  const env = { ...ctx.env, ...takeSecrets(file) };
-  forgetAllocator(env);
-  return ctx.program.run(argv, env);
+  return ctx.program.run(argv, { ...ctx.env, ...takeSecrets(file) });
 }
 
 async function whereAndWho(ctx: Context, given: Given) {

@@ -4,7 +4,7 @@ import type { OptionName } from '@platform/server';
 import { command, type FlagDef, type FlagDefs } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import { daemonLogger } from '../logging.ts';
-import { createBinaries, programCommand, programPaths, selfCommand, useAllocator } from '../self.ts';
+import { createBinaries, programCommand, programPaths, selfCommand } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 
 const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -34,7 +34,6 @@ async function serverFlags(): Promise<FlagDefs> {
 }
 
 export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: values }) => {
-  useAllocator();
   const { createDashboard, loadConfig, options, startServer } = await import('@platform/server');
   const flags: Partial<Record<OptionName, string>> = {};
   for (const [name, row] of Object.entries(options) as [OptionName, (typeof options)[OptionName]][]) {
