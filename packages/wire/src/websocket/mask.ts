@@ -1,8 +1,4 @@
 import { randomFillSync } from 'node:crypto';
-import { type MaskMemory, maskMemory, PAGE } from './mask-wasm.ts';
-
-/** Below this size copying costs what the speed gains. */
-const FAST_FROM = 2 * 1024;
 
 const littleEndian = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 const keys = Buffer.allocUnsafe(8192);
@@ -28,26 +24,12 @@ function rotate(key: number, bytes: number): number {
   return bits === 0 ? key : ((key << bits) | (key >>> (32 - bits))) >>> 0;
 }
 
-let scratch: MaskMemory | undefined;
-
-/** Copies data through WebAssembly memory, which is twice as fast as masking in place except for small data. */
-function maskThrough(data: Uint8Array, key: number): number {
-  scratch ??= maskMemory(1);
-  const { bytes } = scratch;
-  const whole = data.length & ~63;
-  bytes.set(data);
-  scratch.mask(0, whole, key);
-  data.set(bytes.subarray(0, whole));
-  return applyMask(data.subarray(whole), key);
-}
-
 /**
  * Masks or unmasks in place, by 32-bit words where memory is aligned. `key` is big endian (first byte of the key in the
  * top bits). Returns the key for the byte that follows, so that a payload may come in pieces.
  */
 export function applyMask(data: Uint8Array, key: number): number {
   const length = data.length;
-  if (length >= FAST_FROM && length <= PAGE) return maskThrough(data, key);
   const lead = Math.min(-data.byteOffset & 3, length);
   let k = key;
   for (let i = 0; i < lead; i++) {
