@@ -26,7 +26,7 @@ const daemons: DaemonProcess[] = [];
 before(async () => {
   sources = await startModuleSources();
   // more than the server stores in one file
-  mirror = await startProviderMirror(110 << 20);
+  mirror = await startProviderMirror({ filler: 110 << 20 });
   appendFileSync(sources.env['TF_CLI_CONFIG_FILE']!, mirror.config);
   server = await startCoderServer({ env: { ...sources.env, ...mirror.env, CODER_PROVISIONER_DAEMONS: '1' } });
   await firstUser(server);

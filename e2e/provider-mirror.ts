@@ -15,6 +15,7 @@ const FILLER = 9 << 20;
 const SERVER = join(dirname(import.meta.dirname), 'packages/terraform-provider/src/server.ts');
 
 const START = `#!/bin/sh
+FIRST
 exec ${process.execPath} "$(dirname "$0")/main.mjs"
 `;
 
@@ -47,7 +48,8 @@ export interface ProviderMirror {
   close(): Promise<void>;
 }
 
-export async function startProviderMirror(filler = FILLER): Promise<ProviderMirror> {
+/** `filler`: the size of the file beside the program. `start`: shell commands that the program runs first. */
+export async function startProviderMirror({ filler = FILLER, start = '' } = {}): Promise<ProviderMirror> {
   const dir = mkdtempSync(join(tmpdir(), 'mirror-'));
   // builds under uids of their own read the certificate
   chmodSync(dir, 0o755);
@@ -58,7 +60,10 @@ export async function startProviderMirror(filler = FILLER): Promise<ProviderMirr
   const archive = zipSync(
     {
       // Node.js rejects the name as that of a script
-      'terraform-provider-thing_v1.0.0': [Buffer.from(START), { os: 3, attrs: 0o100755 << 16 }],
+      'terraform-provider-thing_v1.0.0': [
+        Buffer.from(START.replace('FIRST', () => start)),
+        { os: 3, attrs: 0o100755 << 16 },
+      ],
       'main.mjs': Buffer.from(PROGRAM),
       filler: [randomBytes(filler), { level: 0 }],
     },

@@ -1,8 +1,10 @@
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
-import { AppError, type Exit } from '@platform/kit';
+import { setTimeout as delay } from 'node:timers/promises';
+import { AppError, backoff, type Exit } from '@platform/kit';
 import { type Metadata, PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
 
@@ -11,6 +13,11 @@ const RUNS_PROGRAMS = ['local-exec', 'data "external"'];
 
 /** How long opened outputs are used. The launcher closes them later. */
 const OUTPUTS_MS = 15_000;
+
+/** How long to wait for a launcher that the server starts again, in ms. */
+const RESTART_MS = 15_000;
+/** The interval of looks at a program whose launcher has died. */
+const POLL_MS = 100;
 
 /** A workspace keeps this key when it gets an owner. */
 const ownKey = ({ templateId, workspaceId }: Pick<Metadata, 'templateId' | 'workspaceId'>) =>
@@ -21,6 +28,7 @@ export interface LaunchedProgram {
   process: ProcessRef;
   stdout: Socket;
   stderr: Socket;
+  /** Rejects if the launcher dies, when the program has ended: it outlives the launcher, and nobody knows its exit status. */
   exited: Promise<Exit>;
 }
 
@@ -80,12 +88,19 @@ export class Launcher {
       const replies = await this.#ask({ op: 'run', ...program, out: out.token, err: err.token });
       const first = await replies.next();
       if (!('started' in first)) throw unexpected(first);
-      const exited = replies.next().then((reply): Exit => {
-        if ('exit' in reply) return reply.exit;
-        throw unexpected(reply);
-      });
+      const { started } = first;
+      const exited = replies.next().then(
+        (reply): Exit => {
+          if ('exit' in reply) return reply.exit;
+          throw unexpected(reply);
+        },
+        async () => {
+          while (isAlive(started)) await delay(POLL_MS);
+          throw new AppError('unavailable', UNKNOWN_EXIT);
+        },
+      );
       exited.catch(() => {});
-      return { process: first.started, stdout: out.socket, stderr: err.socket, exited };
+      return { process: started, stdout: out.socket, stderr: err.socket, exited };
     } catch (cause) {
       close();
       throw cause;
@@ -200,16 +215,29 @@ export class Launcher {
     };
   }
 
-  #connect(): Promise<Socket> {
+  /** Connects to the launcher, and waits for one that the server starts again after its death. */
+  async #connect(): Promise<Socket> {
+    const waits = backoff({ baseMs: 20, capMs: 500 });
+    const since = performance.now();
+    for (;;) {
+      try {
+        return await this.#dial();
+      } catch (cause) {
+        if (performance.now() - since > RESTART_MS) {
+          const why = (cause as Error).message;
+          throw new AppError('unavailable', `The process that starts builds does not answer: ${why}`, { cause });
+        }
+        await delay(waits.next());
+      }
+    }
+  }
+
+  #dial(): Promise<Socket> {
     return new Promise((resolve, reject) => {
       const socket = connect(this.socketPath);
-      const fail = (cause: Error) =>
-        reject(
-          new AppError('unavailable', `The process that starts builds does not answer: ${cause.message}`, { cause }),
-        );
-      socket.once('error', fail);
+      socket.once('error', reject);
       socket.once('connect', () => {
-        socket.off('error', fail);
+        socket.off('error', reject);
         socket.on('error', () => {});
         resolve(socket);
       });
@@ -217,5 +245,6 @@ export class Launcher {
   }
 }
 
+const UNKNOWN_EXIT = 'The process that starts builds has died, so the exit status of the program is unknown.';
 const gone = () => new AppError('unavailable', 'The process that starts builds has ended.');
 const unexpected = (reply: LauncherReply) => new AppError('internal', `Unexpected answer: ${JSON.stringify(reply)}`);

@@ -28,6 +28,7 @@ import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
 import { SYSTEM_PATH } from '@platform/kit/reach';
 import { processRef } from '../runner/process-ref.ts';
+import { endRest } from '../terraform/signal.ts';
 import { moveEarlierHome } from './earlier-homes.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';
 import { giveEnvironment, Rooms } from './rooms.ts';
@@ -177,17 +178,15 @@ class Launcher {
       }
       case 'hold': {
         this.#check(request.uid);
-        // cat exits when its standard input closes, also if the launcher is killed
+        // cat exits when the caller closes the connection, which is its standard input. It outlives the launcher, because
+        // Terraform ends its calls to the provider when this process is gone
         const program = { file: '/bin/cat', args: [], cwd: '/', env: {} };
-        const child = await this.#start(request.uid, program, ['pipe', 'ignore', 'ignore'], { cwd: '/' });
-        child.stdin!.on('error', () => {});
-        socket.once('close', () => child.stdin!.destroy());
-        if (socket.destroyed) child.stdin!.destroy();
-        socket.resume();
+        const child = await this.#start(request.uid, program, [socket, 'ignore', 'ignore'], { cwd: '/' });
         const exit = ended(child);
         if (child.pid === undefined) await exit;
         exit.catch(() => {});
-        return reply(socket, { started: processRef(child.pid!) ?? { pid: child.pid!, startTime: '' } });
+        const started = processRef(child.pid!) ?? { pid: child.pid!, startTime: '' };
+        return void socket.write(lineOf({ started }), () => socket.destroy());
       }
       case 'run':
         return this.#run(socket, request);
@@ -221,7 +220,9 @@ class Launcher {
       // only the program holds them now
       for (const stream of outputs) stream.destroy();
       for (const token of [request.out, request.err]) this.#streams.delete(token);
-      reply(socket, { exit: await exit }, true);
+      const outcome = await exit;
+      endRest(child.pid!, outcome);
+      reply(socket, { exit: outcome }, true);
     } finally {
       if (folder !== undefined) closeSync(folder);
       for (const stream of outputs) stream.destroy();
@@ -290,10 +291,11 @@ function ended(child: ChildProcess): Promise<{ code: number | null; signal: Node
 
 function reply(socket: Socket, value: LauncherReply, last = false): void {
   if (socket.destroyed) return;
-  const line = `${JSON.stringify(value)}\n`;
-  if (last) socket.end(line);
-  else socket.write(line);
+  if (last) socket.end(lineOf(value));
+  else socket.write(lineOf(value));
 }
+
+const lineOf = (value: LauncherReply): string => `${JSON.stringify(value)}\n`;
 
 /** Reads the request of a connection: its first line. The rest is not read, because output goes the other way. */
 function readLine(socket: Socket): Promise<string> {

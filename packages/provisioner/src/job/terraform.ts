@@ -26,6 +26,10 @@ import { usesPlugins } from './uses-plugins.ts';
 
 const MAX_OUTPUT = 256 << 20;
 const STARTED_POLL_MS = 50;
+/** How Terraform says that the process of a provider has ended. */
+const LOST_PROVIDER = /Request cancelled|Plugin did not respond|Unrecognized remote plugin message/;
+const PROVIDER_ENDED =
+  'The process of a provider ended while Terraform needed it: it crashed, or something killed it, often the system because its memory was full.';
 
 export interface CommandOptions {
   stage: TimingStage;
@@ -100,14 +104,14 @@ export class JobTerraform {
   /** Runs a command whose output is its JSON stream. @throws AppError with upstream's text if the command fails. */
   async run(command: string, args: string[], options: CommandOptions): Promise<void> {
     const result = await this.#execute(command, args, options);
-    check(command, result);
+    this.#check(command, result);
   }
 
   /** Runs a command and returns its output. Its errors go to the log. */
   async capture(command: string, args: string[], options: CommandOptions): Promise<string> {
     const outputPath = join(this.#ctx.session.dir, `${command}-${crypto.randomUUID()}.out`);
     const result = await this.#execute(command, args, options, outputPath);
-    check(command, result);
+    this.#check(command, result);
     const { size } = await stat(outputPath);
     if (size > MAX_OUTPUT) throw new AppError('too_large', `terraform ${command} printed ${size} bytes`);
     return readFile(outputPath, 'utf8');
@@ -215,7 +219,7 @@ export class JobTerraform {
     const logOffset = Number(await readFile(`${files.logPath}.offset`, 'utf8').catch(() => '0')) || 0;
     const lines = await countLines(files.logPath, logOffset);
     const terraform = await readStarted(files.startedPath);
-    check(command, await this.#follow(command, id, { runner, terraform, stage, logOffset }, lines));
+    this.#check(command, await this.#follow(command, id, { runner, terraform, stage, logOffset }, lines));
   }
 
   async #execute(command: string, args: string[], options: CommandOptions, outputPath?: string): Promise<RunResult> {
@@ -337,6 +341,17 @@ export class JobTerraform {
     });
   }
 
+  /** @throws AppError if the command has failed. */
+  #check(command: string, { exit, errors, applied }: RunResult): void {
+    if (exit.code === 0 && !exit.error) return;
+    if (exit.unknown && applied) return;
+    const { signal } = this.#ctx;
+    const first = errors[0] ?? exit.lost?.why;
+    const why = first === undefined ? '' : `: ${first}`;
+    const crashed = !signal.aborted && errors.some((error) => LOST_PROVIDER.test(error)) ? `\n${PROVIDER_ENDED}` : '';
+    throw new AppError('internal', `${exitText(command, exit, signal)}${why}${crashed}`, { detail: errors.join('\n') });
+  }
+
   /** Notes how much of a run's log the server has received, so that a later daemon continues there. */
   noteDelivered({ origin, offset }: Delivered): void {
     const { logPath } = runFiles(this.#ctx.session.dir, origin);
@@ -368,13 +383,6 @@ export function planFile(name: string): string {
 
 function graphArgs(version: string): string[] {
   return ['-no-color', ...(isAtLeast(version, '1.7.0') ? ['-type=plan'] : [])];
-}
-
-function check(command: string, { exit, errors }: RunResult): void {
-  if (exit.code === 0 && !exit.error) return;
-  const first = errors[0] ?? exit.lost?.why;
-  const why = first === undefined ? '' : `: ${first}`;
-  throw new AppError('internal', `${exitText(command, exit)}${why}`, { detail: errors.join('\n') });
 }
 
 /** Variables for plan and apply. Sensitive ones go to the environment: every process can read the command line. */

@@ -8,6 +8,7 @@ import { replaceFile } from '@platform/kit/files';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { startProvider } from '@platform/terraform-provider';
 import { Launcher, type Outputs } from '../isolation/client.ts';
+import { endRest } from '../terraform/signal.ts';
 import { watchMemory } from './memory.ts';
 import { processRef } from './process-ref.ts';
 import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
@@ -155,19 +156,21 @@ async function execute(
       tooMuch = true;
       void kill(terraform, as);
     });
-    const { code, signal } = await exited.finally(unwatch);
+    const ended: Omit<RunExit, 'finishedAt'> = await exited
+      .catch((err) => ({ code: null, signal: null, error: errorText(err), unknown: true }))
+      .finally(unwatch);
     // A process that the template left in the background (for example, an agent) may keep the pipes open. The run does
     // not wait for it.
     const drained = Promise.allSettled(streams);
-    const ended = new AbortController();
-    await Promise.race([drained, idle([stdout, stderr], ended.signal)]);
-    ended.abort();
+    const over = new AbortController();
+    await Promise.race([drained, idle([stdout, stderr], over.signal)]);
+    over.abort();
     stdout.destroy();
     stderr.destroy();
     await drained;
-    exit = { code, signal, finishedAt: Date.now() };
+    exit = { ...ended, finishedAt: Date.now() };
     if (tooMuch) exit.error = tooMuchMemory(spec.memoryLimit!);
-    else if (code === 0) {
+    else if (ended.code === 0) {
       await copied?.catch((err) => {
         exit.error = `its output could not be stored: ${errorText(err)}`;
       });
@@ -213,6 +216,7 @@ async function start(spec: RunSpec, env: Record<string, string>): Promise<Starte
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const terraform = processRef(pid) ?? { pid, startTime: '' };
+  void exited.then((exit) => endRest(pid, exit));
   return { terraform, stdout: child.stdout as Socket, stderr: child.stderr as Socket, exited };
 }
 

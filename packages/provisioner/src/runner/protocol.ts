@@ -54,8 +54,10 @@ export interface RunExit {
   signal: string | null;
   /** Unix milliseconds. */
   finishedAt: number;
-  /** Why the run could not start, or was ended. */
+  /** Why the run could not start, or was ended, or has no known exit status. */
   error?: string;
+  /** The process that started it has died before it, so that nobody knows its exit status. */
+  unknown?: boolean;
   /** The lost lines that the log does not mention, because its disk was full until the end. */
   lost?: LostLines;
 }

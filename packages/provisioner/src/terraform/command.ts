@@ -7,6 +7,7 @@ import type { Launcher } from '../isolation/client.ts';
 import type { BuildUser } from '../isolation/protocol.ts';
 import type { Env } from './env.ts';
 import { EXIT_TIMEOUT_MS } from './run.ts';
+import { endRest } from './signal.ts';
 import type { TerraformBinary } from './version.ts';
 
 /** The time to read a program's output after its end. Processes that it left may keep the pipe open. */
@@ -37,6 +38,7 @@ export async function begin({ dir, terraform, as }: Where, args: string[], env: 
     const { stdout, stderr } = child.process;
     const stop = async () => void (await child.stop('SIGINT', EXIT_TIMEOUT_MS));
     const kill = async () => child.signal('SIGKILL');
+    void child.exited.then((exit) => endRest(child.pid, exit));
     return { stdout: stdout!, stderr: stderr!, exited: child.exited, stop, kill };
   }
   const { launcher, user } = as;

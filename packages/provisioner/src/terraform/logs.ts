@@ -15,6 +15,8 @@ export interface TerraformLine {
   '@message'?: string;
   '@timestamp'?: string;
   type?: string;
+  /** Of a `change_summary`: after a plan, and after a successful apply. */
+  changes?: { operation?: string };
   hook?: {
     resource?: { addr?: string; resource_type?: string; implied_provider?: string };
     action?: string;

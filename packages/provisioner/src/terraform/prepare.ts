@@ -19,6 +19,7 @@ import { type LogLine, PrintedErrors } from './logs.ts';
 import { PackageStore } from './packages.ts';
 import { askedVersions, checkVersions } from './provider-version.ts';
 import { pruneCache, removeTree, removeUnlinkedDownloads, setWritable } from './prune.ts';
+import { statusText } from './run.ts';
 import type { TerraformBinary } from './version.ts';
 
 const UNUSED_MS = 30 * 24 * 3600_000;
@@ -327,11 +328,14 @@ export class VersionCache {
       }
       if (exit.code === 0) return;
       this.#log.debug('init failed', { code: exit.code, signal: exit.signal });
-      const why = exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`;
       const [first] = printed.errors;
-      throw new AppError('invalid', `initialize terraform: ${why}${first ? `: ${first}` : ''}`, {
-        detail: errors.join('\n'),
-      });
+      throw new AppError(
+        'invalid',
+        `initialize terraform: ${statusText(exit, options.signal)}${first ? `: ${first}` : ''}`,
+        {
+          detail: errors.join('\n'),
+        },
+      );
     } finally {
       clearTimeout(timer);
       options.signal.removeEventListener('abort', stop);

@@ -91,12 +91,15 @@ export interface RunResult {
   exit: RunExit;
   /** The text of each error that terraform reported. */
   errors: string[];
+  /** Whether terraform reported that it has applied all changes. It does so after a success only. */
+  applied: boolean;
 }
 
 /** Follows a run to its end and delivers its log. The run itself continues without a follower. */
 export async function followRun(options: FollowOptions): Promise<RunResult> {
   const { files, terraform, progress, stage } = options;
   const errors: string[] = [];
+  let applied = false;
   const printed = new PrintedErrors();
   const killer = cancelOn(options, terraform);
   const waker = new Waker();
@@ -118,10 +121,11 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   const readEvents = async () => {
     for await (const record of events.read()) {
       if (record.kind === 'e') printed.take(record.text);
-      if (record.kind !== 'o' || !/"hook":|"diagnostic":/.test(record.text)) continue;
+      if (record.kind !== 'o' || !/"(?:hook|diagnostic|changes)":/.test(record.text)) continue;
       const line = parseTerraformLine(record.text);
       if (!line) continue;
       progress.take(line, stage, record.at);
+      if (line.type === 'change_summary' && line.changes?.operation !== 'plan') applied = true;
       const summary = errorSummary(line);
       if (summary && errors.length < 20) errors.push(summary);
     }
@@ -174,7 +178,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     const lines = [{ level: LogLevel.WARN, output, at: exit!.finishedAt }, ...records.flatMap(convertRecord)];
     if (!logFailed) for (const line of lines) await Promise.resolve(options.onLog(line, undefined)).catch(() => {});
   }
-  return { exit: exit!, errors: errors.length > 0 ? errors : printed.errors };
+  return { exit: exit!, errors: errors.length > 0 ? errors : printed.errors, applied };
 }
 
 /** Asks the run to stop when the signal fires. Returns the function that cancels this. */
@@ -279,9 +283,17 @@ export class Waker {
 /** Terraform's status after a crash: Go's own, and that of Terraform's handler. */
 const CRASHED: readonly (number | null)[] = [2, 11];
 
-/** Upstream's text for a failed command. */
-export function exitText(command: string, exit: RunExit): string {
+/** Upstream's text for a failed command. `canceled`: the job's signal. */
+export function exitText(command: string, exit: RunExit, canceled: AbortSignal): string {
   if (exit.error) return `terraform ${command}: ${exit.error}`;
   const crash = CRASHED.includes(exit.code) ? '. Terraform crashed, and the end of the log says where' : '';
-  return `terraform ${command}: ${exit.signal ? `signal: ${exit.signal}` : `exit status ${exit.code}`}${crash}`;
+  return `terraform ${command}: ${statusText(exit, canceled)}${crash}`;
+}
+
+/** How a program ended. Upstream's text, and for a signal its usual cause. */
+export function statusText({ code, signal }: Pick<RunExit, 'code' | 'signal'>, canceled: AbortSignal): string {
+  if (!signal) return `exit status ${code}`;
+  const isForeign = signal === 'SIGKILL' && !canceled.aborted;
+  const why = isForeign ? '. Something else killed Terraform, often the system because its memory was full' : '';
+  return `signal: ${signal}${why}`;
 }
