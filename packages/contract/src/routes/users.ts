@@ -40,7 +40,7 @@ import {
   ValidateUserPasswordResponse,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
-import { harmless, restricts, tokenAllowList, tokenScopes, unknownKeys } from './unknown-keys.ts';
+import { harmless, restricts, restrictsUnless, tokenAllowList, tokenScopes, unknownKeys } from './unknown-keys.ts';
 
 // Upstream's API document has an array of these. Its programs send and read a single one.
 const quietHours = documentedAlso(
@@ -298,7 +298,13 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserPasswordRequest,
-    unknownKeys: unknownKeys('access'),
+    unknownKeys: unknownKeys('access', {
+      confirm_password: restrictsUnless(
+        "the new password again, which upstream's dashboard sends",
+        'if it equals `password`',
+        (value, { password }) => value === password,
+      ),
+    }),
     responses: { 204: Nothing },
   }),
   'PUT /users/{user}/profile': route({

@@ -35,6 +35,7 @@ const fieldsOf = ({ validations }: Refusal) => validations?.map(({ field }) => f
 
 /** Values that restrict nothing, and values that restrict, by key. */
 const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
+  confirm_password: { restricts: ['another'], harmless: ['a walker of routes'] },
   scopes: {
     harmless: [null, [], ['all'], ['coder:all']],
     restricts: [['workspace:read'], ['all', 'x'], 'all', { a: 1 }],

@@ -143,7 +143,11 @@ test('requires the old password for a new one, and ends the other sessions', asy
   assert.equal((await put({ password: 'a better password', old_password: 'a guess' })).status, 400);
   assert.equal((await put({ password: 'sam correct horse', old_password: 'sam correct horse' })).status, 400);
   assert.equal((await put({ password: 'aaaaaaaaaaaa', old_password: 'sam correct horse' })).status, 400);
-  assert.equal((await put({ password: 'a better password', old_password: 'sam correct horse' })).status, 204);
+  const better = { password: 'a better password', old_password: 'sam correct horse' };
+  // the form of upstream's dashboard sends the new password twice
+  const typo = await put({ ...better, confirm_password: 'a better passwort' });
+  assert.deepEqual([typo.status, typo.body.validations?.[0]?.field], [400, 'confirm_password']);
+  assert.equal((await put({ ...better, confirm_password: better.password })).status, 204);
   await refused(other);
   assert.equal((await server.api('GET', '/users/me', { token: sam.token })).status, 200);
   await logIn(server, 'sam@example.com', 'a better password');
