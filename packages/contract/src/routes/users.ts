@@ -163,11 +163,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserAppearanceSettingsRequest,
-    unknownKeys: unknownKeys('display', {
-      theme_mode: harmless('which theme the dashboard shows'),
-      theme_light: harmless('the light theme'),
-      theme_dark: harmless('the dark theme'),
-    }),
+    unknownKeys: unknownKeys('display'),
     responses: { 200: UserAppearanceSettings },
   }),
   'GET /users/{user}/preferences': route({

@@ -453,10 +453,20 @@ export const UpdateRoles = named(
 );
 export type UpdateRoles = Static<typeof UpdateRoles>;
 
+/** Upstream's: `sync` follows the system with a light and a dark theme. Empty if the person has not chosen since 2.36. */
+const ThemeMode = stringEnum(['', 'single', 'sync']);
+const THEMES = ['light', 'light-protan-deuter', 'light-tritan', 'dark', 'dark-protan-deuter', 'dark-tritan'] as const;
+/** Empty if none is chosen. */
+const SyncTheme = stringEnum(['', ...THEMES]);
+
 export const UpdateUserAppearanceSettingsRequest = named(
   'UpdateUserAppearanceSettingsRequest',
   Type.Object({
     terminal_font: TerminalFontName,
+    theme_dark: Type.Optional(SyncTheme),
+    theme_light: Type.Optional(SyncTheme),
+    /** Clients before 2.36 leave it out. Then the mode and both themes stay, except that `auto` clears the mode. */
+    theme_mode: Type.Optional(ThemeMode),
     theme_preference: Line,
   }),
 );
@@ -538,6 +548,9 @@ export const UserAppearanceSettings = named(
   'UserAppearanceSettings',
   Type.Object({
     terminal_font: TerminalFontName,
+    theme_dark: SyncTheme,
+    theme_light: SyncTheme,
+    theme_mode: ThemeMode,
     theme_preference: Type.String(),
   }),
 );

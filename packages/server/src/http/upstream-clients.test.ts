@@ -10,6 +10,7 @@ import type {
   Role,
   Template,
   User,
+  UserAppearanceSettings,
   Workspace,
 } from '@platform/contract';
 import {
@@ -154,5 +155,51 @@ test('rejects a reminder before a stop, which the server would not send', async 
   assert.deepEqual(
     [refused.status, refused.body.validations?.map(({ field }) => field)],
     [400, ['time_til_autostop_notify_ms']],
+  );
+});
+
+test('keeps the themes that follow the system', async () => {
+  const { token } = await insertPerson(server, 'theo');
+  const put = (body: object) =>
+    server.api<UserAppearanceSettings & Response>('PUT', '/users/me/appearance', {
+      token,
+      body: { terminal_font: 'geist-mono', ...body },
+    });
+  const kept = async () => (await server.api<UserAppearanceSettings>('GET', '/users/me/appearance', { token })).body;
+  const follows = { theme_mode: 'sync', theme_light: 'light-tritan', theme_dark: 'dark' };
+  const saved = await put({ theme_preference: 'dark', ...follows });
+  assert.equal(saved.status, 200, JSON.stringify(saved.body));
+  assert.deepEqual(saved.body, { theme_preference: 'dark', terminal_font: 'geist-mono', ...follows });
+  assert.deepEqual(await kept(), saved.body);
+  // older clients know only one theme
+  await put({ theme_preference: 'light' });
+  assert.deepEqual(await kept(), { ...saved.body, theme_preference: 'light' });
+  await put({ theme_preference: 'auto' });
+  assert.deepEqual([(await kept()).theme_mode, (await kept()).theme_light], ['', 'light-tritan']);
+  // a theme that is left out stays
+  const single = await put({
+    theme_preference: 'dark-tritan',
+    theme_mode: 'single',
+    theme_dark: 'dark-tritan',
+    theme_light: '',
+  });
+  assert.deepEqual(single.body, {
+    theme_preference: 'dark-tritan',
+    terminal_font: 'geist-mono',
+    theme_mode: 'single',
+    theme_light: 'light-tritan',
+    theme_dark: 'dark-tritan',
+  });
+  const without = await put({ theme_preference: 'dark', theme_mode: 'sync', theme_dark: 'dark' });
+  assert.deepEqual([without.status, without.body.validations?.[0]?.field], [400, 'theme_light']);
+  assert.equal(
+    (await put({ theme_preference: 'dark', theme_mode: 'sync', theme_light: 'x', theme_dark: 'dark' })).status,
+    400,
+  );
+  // other preferences do not contain them
+  const preferences = await server.api('GET', '/users/me/preferences', { token });
+  assert.equal(
+    Object.keys(preferences.body as object).some((key) => key.startsWith('theme')),
+    false,
   );
 });

@@ -63,7 +63,7 @@ export default function AppearancePage() {
           onChange={(value: Theme) => {
             setChosen(value);
             setTheme(value);
-            save.mutate({ theme_preference: value });
+            save.mutate({ theme_preference: value, theme_mode: value === 'auto' ? '' : 'single' });
           }}
         />
       </Section>

@@ -7,12 +7,14 @@ import type {
 } from '@platform/contract';
 import { AppError } from '@platform/kit';
 import { checkUsername } from '@platform/rules';
+import { addPreferences, preferencesOf } from '../../db/queries/preferences.ts';
 import {
   countWorkspacesOfUser,
   markUserDeleted,
   setAppearance,
   setProfile,
   setUserStatus,
+  type UserRow,
   type UserWithRoles,
 } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';
@@ -81,14 +83,22 @@ export async function getLoginType(ctx: Ctx, name: string): Promise<UserLoginTyp
   return { login_type: user.login_type };
 }
 
-const toAppearance = (row: { theme_preference: string; terminal_font: string }): UserAppearanceSettings => ({
+type Appearance = Pick<UserRow, 'theme_preference' | 'terminal_font'>;
+type SyncedThemes = Pick<UserAppearanceSettings, 'theme_mode' | 'theme_light' | 'theme_dark'>;
+
+const NO_SYNCED_THEMES: SyncedThemes = { theme_mode: '', theme_light: '', theme_dark: '' };
+
+/** `stored` are the person's preferences, among which the themes are that follow the system. */
+const toAppearance = (row: Appearance, stored: object): UserAppearanceSettings => ({
   theme_preference: row.theme_preference,
   terminal_font: row.terminal_font as UserAppearanceSettings['terminal_font'],
+  ...NO_SYNCED_THEMES,
+  ...Object.fromEntries(Object.entries(stored).filter(([key]) => Object.hasOwn(NO_SYNCED_THEMES, key))),
 });
 
 export async function getUserAppearance(ctx: Ctx, name: string): Promise<UserAppearanceSettings> {
   const user = await findUser(ctx, 'read_personal', name);
-  return toAppearance(user);
+  return toAppearance(user, await preferencesOf(ctx.sql, user.id));
 }
 
 export async function updateUserAppearance(
@@ -97,12 +107,31 @@ export async function updateUserAppearance(
   input: UpdateUserAppearanceSettingsRequest,
 ): Promise<UserAppearanceSettings> {
   const user = await findUser(ctx, 'update_personal', name);
-  await ctx.sql.begin(async (tx) => {
+  const themes = syncedThemes(input);
+  return ctx.sql.begin(async (tx) => {
     await setAppearance(tx, user, input);
     const { id: resourceId, username: target } = user;
-    await audit(ctx, tx, { resourceType: 'user', resourceId, target, action: 'write', fields: toAppearance(input) });
+    const fields = { theme_preference: input.theme_preference, terminal_font: input.terminal_font, ...themes };
+    await audit(ctx, tx, { resourceType: 'user', resourceId, target, action: 'write', fields });
     // sessions keep the account that they were read with, and it has the theme
     await ctx.events.publish(tx, 'revoked', { user_ids: [user.id] });
+    return toAppearance(input, await addPreferences(tx, user, themes));
   });
-  return toAppearance(input);
+}
+
+/**
+ * The changes of the themes that follow the system, by upstream's rules.
+ * @throws AppError `invalid` if the mode `sync` lacks a theme
+ */
+function syncedThemes(input: UpdateUserAppearanceSettingsRequest): Partial<SyncedThemes> {
+  const { theme_mode: mode = '', theme_light: light = '', theme_dark: dark = '', theme_preference: preference } = input;
+  // clients before 2.36 follow the system with this theme, so that newer ones see that
+  if (mode === '') return /^auto(-|$)/.test(preference) ? { theme_mode: '' } : {};
+  const missing = Object.entries({ theme_light: light, theme_dark: dark }).filter(([, value]) => value === '');
+  if (mode === 'sync' && missing.length > 0) {
+    throw new AppError('invalid', 'The theme mode "sync" needs a light and a dark theme.', {
+      validations: missing.map(([field]) => ({ field, detail: 'is required' })),
+    });
+  }
+  return { theme_mode: mode, ...(light && { theme_light: light }), ...(dark && { theme_dark: dark }) };
 }

@@ -13,12 +13,13 @@ const DEFAULTS: UserPreferenceSettings = {
   agent_chat_send_shortcut: 'enter',
 };
 
-const chosen = (given: UpdateUserPreferenceSettingsRequest) =>
+/** The preferences among these keys. The table also has the themes that follow the system (`account.ts`). */
+const chosen = (given: object) =>
   Object.fromEntries(Object.entries(given).filter(([key]) => Object.hasOwn(DEFAULTS, key)));
 
 export async function getPreferences(ctx: Ctx, name: string): Promise<UserPreferenceSettings> {
   const user = await findUser(ctx, 'read_personal', name);
-  return { ...DEFAULTS, ...(await preferencesOf(ctx.sql, user.id)) };
+  return { ...DEFAULTS, ...chosen(await preferencesOf(ctx.sql, user.id)) };
 }
 
 /** Stores those of the preferences that are present. Returns all. */
@@ -32,6 +33,6 @@ export async function updatePreferences(
     const all = await addPreferences(tx, user, chosen(input));
     const { id: resourceId, username: target } = user;
     await audit(ctx, tx, { resourceType: 'user', resourceId, target, action: 'write', fields: chosen(input) });
-    return { ...DEFAULTS, ...all };
+    return { ...DEFAULTS, ...chosen(all) };
   });
 }
