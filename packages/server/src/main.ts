@@ -340,7 +340,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
       ...auditHandlers,
       ...notificationHandlers,
       ...organizationHandlers,
-      ...taskHandlers,
+      ...taskHandlers(agents),
       ...groupHandlers,
       ...externalAuthHandlers,
       ...fileHandlers,

@@ -39,6 +39,8 @@ export interface TestWorkspaceOptions {
   socketPath?: string;
   /** The token of the workspace owner. Default: the first user's. */
   token?: string;
+  /** The prompt of a task. The first app of the agent is that of the task. */
+  task?: string;
   /** Whether to wait until its startup scripts have ended (default true). */
   ready?: boolean;
 }
@@ -51,9 +53,13 @@ export async function startTestWorkspace(
 ): Promise<TestWorkspace> {
   const { env = {}, executable, token, socketPath } = options;
   const home = mkdtempSync(join(tmpdir(), 'platform-workspace-'));
-  const template = await createTestTemplate(server, `of-${name}`);
+  const template = await createTestTemplate(server, `of-${name}`, { hasAiTasks: options.task !== undefined });
   const made = await server.api<Workspace>('POST', '/users/me/workspaces', {
-    body: { name, template_id: template.id },
+    body: {
+      name,
+      template_id: template.id,
+      ...(options.task === undefined ? {} : { rich_parameter_values: [{ name: 'AI Prompt', value: options.task }] }),
+    },
     ...(token ? { token } : {}),
   });
   assert.equal(made.status, 201, JSON.stringify(made.body));
@@ -71,7 +77,12 @@ export async function startTestWorkspace(
       auth: { case: 'token' as const, value: agentToken },
     },
   ] as AgentInit[];
-  const type = { case: 'workspaceBuild' as const, value: { resources: [{ name: 'machine', type: 'vm', agents }] } };
+  const appId = agents[0]!.apps?.[0]?.id;
+  const value = {
+    resources: [{ name: 'machine', type: 'vm', agents }],
+    aiTasks: options.task === undefined ? [] : [{ id: crypto.randomUUID(), ...(appId ? { appId } : {}) }],
+  };
+  const type = { case: 'workspaceBuild' as const, value };
   await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
   const build = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${made.body.latest_build.id}`);
   const agentId = build.body.resources[0]!.agents![0]!.id;

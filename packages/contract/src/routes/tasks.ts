@@ -1,5 +1,14 @@
 import { Type } from 'typebox';
-import { CreateTaskRequest, Task, TaskBuildResponse, TasksListResponse } from '../schema/tasks.ts';
+import { stringEnum } from '../schema/kit.ts';
+import {
+  CreateTaskRequest,
+  Task,
+  TaskBuildResponse,
+  TaskInput,
+  TaskLogSnapshot,
+  TaskLogsResponse,
+  TasksListResponse,
+} from '../schema/tasks.ts';
 import { Nothing, route } from './kit.ts';
 import { harmless, unknownKeys } from './unknown-keys.ts';
 
@@ -45,5 +54,40 @@ export const tasksRoutes = {
     summary: 'Starts the workspace of a task.',
     params,
     responses: { 202: TaskBuildResponse },
+  }),
+  'PATCH /tasks/{user}/{task}/input': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Changes the prompt of a stopped task. Its next start uses the new one.',
+    params,
+    body: TaskInput,
+    unknownKeys: unknownKeys('work'),
+    responses: { 204: Nothing },
+  }),
+  'POST /tasks/{user}/{task}/send': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Sends a message to the coding agent of a task.',
+    params,
+    body: TaskInput,
+    unknownKeys: unknownKeys('work'),
+    responses: { 204: Nothing },
+  }),
+  'GET /tasks/{user}/{task}/logs': route({
+    tag: 'Tasks',
+    auth: 'session',
+    summary: 'Shows the conversation of a task: from its app, or as it was when the workspace stopped.',
+    params,
+    responses: { 200: TaskLogsResponse },
+  }),
+  'POST /workspaceagents/me/tasks/{task}/log-snapshot': route({
+    tag: 'Tasks',
+    auth: 'agent',
+    summary: 'Stores the conversation of a task before its workspace stops.',
+    params: Type.Object({ task: Type.String() }),
+    query: Type.Object({ format: stringEnum(['agentapi']) }),
+    body: TaskLogSnapshot,
+    unknownKeys: unknownKeys('report'),
+    responses: { 204: Nothing },
   }),
 } as const;

@@ -75,6 +75,50 @@ export const CreateTaskRequest = named(
 );
 export type CreateTaskRequest = Static<typeof CreateTaskRequest>;
 
+/** A prompt, or a message to the coding agent. As long as the value of a parameter may be. */
+export const TaskInput = named('TaskInput', Type.Object({ input: ParameterValue }));
+export type TaskInput = Static<typeof TaskInput>;
+
+export const TaskLogEntry = named(
+  'TaskLogEntry',
+  Type.Object({
+    content: Type.String(),
+    id: Type.Integer(),
+    time: Timestamp,
+    /** `input` is from a person, `output` from the coding agent. */
+    type: stringEnum(['input', 'output']),
+  }),
+);
+export type TaskLogEntry = Static<typeof TaskLogEntry>;
+
+/** The conversation of a task: from its app, or as the workspace left it at its last stop (`snapshot`). */
+export const TaskLogsResponse = named(
+  'TaskLogsResponse',
+  Type.Object({
+    logs: Type.Array(TaskLogEntry),
+    snapshot: Type.Optional(Type.Boolean()),
+    snapshot_at: Type.Optional(Timestamp),
+  }),
+);
+export type TaskLogsResponse = Static<typeof TaskLogsResponse>;
+
+/** The conversation that a workspace leaves when it stops, as the API of its coding agent lists it. */
+export const TaskLogSnapshot = named(
+  'TaskLogSnapshot',
+  Type.Object({
+    messages: Type.Array(
+      Type.Object({
+        content: Type.String({ maxLength: 65_536 }),
+        id: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+        role: stringEnum(['agent', 'user']),
+        time: Timestamp,
+      }),
+      { maxItems: 2_000 },
+    ),
+  }),
+);
+export type TaskLogSnapshot = Static<typeof TaskLogSnapshot>;
+
 /** The build that stops or starts the workspace of a task. */
 export const TaskBuildResponse = named('TaskBuildResponse', Type.Object({ workspace_build: WorkspaceBuild }));
 export type TaskBuildResponse = Static<typeof TaskBuildResponse>;

@@ -35,7 +35,7 @@ export async function buildValues(ctx: Ctx, db: Db, answers: Answers, choice: Va
 }
 
 /** The prompt of a task is stored like a parameter, even if the template reads it from `coder_task` and declares none. */
-const isPrompt = ({ name }: NameValue): boolean => name === PROMPT_PARAMETER;
+export const isPrompt = ({ name }: NameValue): boolean => name === PROMPT_PARAMETER;
 
 async function declaredValues(ctx: Ctx, db: Db, answers: Answers, choice: ValueChoice): Promise<NameValue[]> {
   if (choice.classic) return classicValues(db, answers, choice);

@@ -61,13 +61,13 @@ function titleOf(prompt: string): string {
   return `${cut.replace(/\s+\S*$/, '')}…`;
 }
 
-interface Chat {
+export interface Chat {
   agent: WorkspaceAgent | undefined;
   app: WorkspaceApp | undefined;
 }
 
 /** The app in which the coding agent works, and its workspace agent. Without an app, the first agent. */
-function chatOf({ latest_build: build }: Workspace): Chat {
+export function chatOf({ latest_build: build }: Workspace): Chat {
   const agents = build.resources.flatMap(({ agents: some = [] }) => some);
   for (const agent of agents) {
     const app = agent.apps.find(({ id }) => id === build.ai_task_sidebar_app_id);
@@ -78,7 +78,7 @@ function chatOf({ latest_build: build }: Workspace): Chat {
 
 const READY: ReadonlySet<string> = new Set(['ready', 'start_timeout', 'start_error']);
 
-function taskStatus(
+export function taskStatus(
   { latest_build: { transition, job } }: Workspace,
   agent: Chat['agent'],
   app: Chat['app'],

@@ -2,11 +2,17 @@ import { randomBytes } from 'node:crypto';
 import type { CreateTaskRequest, Task, TaskBuildResponse } from '@platform/contract';
 import { AppError, isAppError } from '@platform/kit';
 import { PROMPT_PARAMETER } from '@platform/rules/task';
+import { allow } from '../../authz/authorize.ts';
+import type { Tx } from '../../db/connect.ts';
+import { latestBuild } from '../../db/queries/builds.ts';
+import { setTaskPrompt } from '../../db/queries/tasks.ts';
 import type { Ctx } from '../context/context.ts';
 import { findVersion } from '../find/template.ts';
 import { findUser } from '../find/user.ts';
-import { createBuild } from '../workspace/build/create.ts';
+import { workspaceObject } from '../find/workspace.ts';
+import { createBuild, lockUnchanged } from '../workspace/build/create.ts';
 import { createWorkspace } from '../workspace/create.ts';
+import { changeWorkspace } from '../workspace/update.ts';
 import { toTasks } from './convert.ts';
 import { findTask } from './read.ts';
 
@@ -16,11 +22,7 @@ const MAX_WORDS_LENGTH = 24;
 /** Creates a workspace that works on a prompt. */
 export async function createTask(ctx: Ctx, user: string, input: CreateTaskRequest): Promise<Task> {
   const owner = await findUser(ctx, 'read', user);
-  if (input.input.trim() === '') {
-    throw new AppError('invalid', 'A task needs a prompt.', {
-      validations: [{ field: 'input', detail: 'must not be empty' }],
-    });
-  }
+  requirePrompt(input.input);
   await requireTasks(ctx, input.template_version_id);
   const workspace = await createWorkspace(ctx, owner.id, {
     name: input.name || nameFor(input.input),
@@ -29,6 +31,13 @@ export async function createTask(ctx: Ctx, user: string, input: CreateTaskReques
     rich_parameter_values: [{ name: PROMPT_PARAMETER, value: input.input }],
   });
   return (await toTasks(ctx, ctx.sql, [workspace]))[0]!;
+}
+
+function requirePrompt(prompt: string): void {
+  if (prompt.trim() !== '') return;
+  throw new AppError('invalid', 'A task needs a prompt.', {
+    validations: [{ field: 'input', detail: 'must not be empty' }],
+  });
 }
 
 /** @throws AppError `invalid` if the actor may not read the version, or if it has no tasks */
@@ -72,4 +81,25 @@ export async function resumeTask(ctx: Ctx, user: string, task: string): Promise<
   const { id, status } = await findTask(ctx, user, task);
   if (status === 'running') throw new AppError('conflict', 'The workspace of this task is already running.');
   return { workspace_build: await createBuild(ctx, id, { transition: 'start' }) };
+}
+
+/**
+ * Changes the prompt of a stopped task. The next build starts with it.
+ * @throws AppError `conflict` if the task is not paused
+ */
+export async function changeTaskPrompt(ctx: Ctx, user: string, task: string, prompt: string): Promise<undefined> {
+  requirePrompt(prompt);
+  const found = await findTask(ctx, user, task);
+  const workspace = allow(ctx, 'update', found, workspaceObject(found));
+  const change = async (tx: Tx) => {
+    await lockUnchanged(tx, workspace);
+    const last = await latestBuild(tx, workspace.id);
+    if (last?.transition !== 'stop' || last.job_status !== 'succeeded') {
+      throw new AppError('conflict', 'The prompt of a task can change only while the task is paused.', {
+        detail: 'Stop its workspace first.',
+      });
+    }
+    await setTaskPrompt(tx, workspace, prompt);
+  };
+  await changeWorkspace(ctx, workspace, change, { task_prompt: 'changed' });
 }

@@ -387,5 +387,6 @@ export async function markWorkspaceDeleted(
   workspace: Allowed<'delete', BuiltWorkspace> | Owned<{ workspace_id: string }>,
 ): Promise<void> {
   const id = 'workspace_id' in workspace ? workspace.workspace_id : workspace.id;
-  await tx`UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${id}`;
+  await tx`WITH conversation AS (DELETE FROM task_snapshots WHERE workspace_id = ${id})
+    UPDATE workspaces SET deleted = true, updated_at = now() WHERE id = ${id}`;
 }

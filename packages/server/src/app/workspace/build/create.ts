@@ -13,6 +13,7 @@ import {
   type Transition,
 } from '../../../db/queries/builds.ts';
 import type { JobStatus } from '../../../db/queries/jobs.ts';
+import { hasNewPrompt } from '../../../db/queries/tasks.ts';
 import { lockWorkspace, type WorkspaceRow } from '../../../db/queries/workspaces.ts';
 import type { Ctx } from '../../context/context.ts';
 import type { NameValue } from '../../evaluate/parameter-values.ts';
@@ -21,6 +22,7 @@ import { deletedWorkspace, findWorkspace } from '../../find/workspace.ts';
 import { pushedState, type TerraformState } from '../../job/state.ts';
 import { beginInTurn } from '../../lists/turns.ts';
 import { withAnswers } from '../../parameters/answers.ts';
+import { isPrompt } from '../../parameters/values.ts';
 import { toBuildAlone } from './convert.ts';
 import { alreadyActive, insertBuild, orderBuild } from './insert.ts';
 import { prepareBuild } from './prepare.ts';
@@ -70,7 +72,7 @@ export async function createBuild(
         versionId: versionFor(ctx, template, { workspace, last, ...input }),
         ownerId: workspace.owner_id,
         presetId: input.template_version_preset_id,
-        given: input.rich_parameter_values ?? [],
+        given: await withoutStalePrompt(tx, last, input.rich_parameter_values ?? []),
         last: last && (await valuesBefore(tx, last, input.transition)),
       });
       if (last && isActive(last)) {
@@ -130,6 +132,15 @@ export function usualVersion(
   const updates = workspace.automatic_updates === 'always' || workspace.require_active_version;
   if (!last || (transition === 'start' && updates)) return workspace.template_active_version_id;
   return last.template_version_id;
+}
+
+/**
+ * Omits the prompt if a person changed that of the stopped task (`changeTaskPrompt`): clients start it with the values
+ * that they read before the change.
+ */
+async function withoutStalePrompt(tx: Tx, last: BuildRow | undefined, given: NameValue[]): Promise<NameValue[]> {
+  if (last?.transition !== 'stop' || !given.some(isPrompt) || !(await hasNewPrompt(tx, last))) return given;
+  return given.filter((value) => !isPrompt(value));
 }
 
 /**
