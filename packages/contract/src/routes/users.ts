@@ -308,7 +308,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: UpdateUserProfileRequest,
-    unknownKeys: unknownKeys('display', { avatar_url: harmless('the picture of the account') }),
+    unknownKeys: unknownKeys('display'),
     responses: { 200: User },
   }),
   'GET /users/{user}/roles': route({

@@ -484,6 +484,8 @@ export type UpdateUserPasswordRequest = Static<typeof UpdateUserPasswordRequest>
 export const UpdateUserProfileRequest = named(
   'UpdateUserProfileRequest',
   Type.Object({
+    /** Ignored for accounts whose provider sends a picture at each sign-in. */
+    avatar_url: Type.Optional(ImageAddress),
     name: Type.Optional(Line),
     username: Line,
   }),

@@ -27,16 +27,20 @@ import { checkFullName } from './validate.ts';
 
 const isSelf = (ctx: Ctx, user: UserWithRoles) => ctx.actor.kind === 'user' && ctx.actor.id === user.id;
 
-/** Changes the user name and the full name. */
+/** The kinds of sign-in whose accounts get no picture from a provider. */
+const OWN_PICTURE: ReadonlySet<string> = new Set(['password', 'none']);
+
+/** Changes the user name, the full name and the picture. */
 export async function updateProfile(ctx: Ctx, name: string, input: UpdateUserProfileRequest): Promise<User> {
   const user = await findUser(ctx, 'update_personal', name);
   if (input.username !== user.username) checkUsername('username', input.username);
   const fullName = input.name ?? user.name;
   checkFullName(fullName);
+  const picture = OWN_PICTURE.has(user.login_type) ? (input.avatar_url ?? user.avatar_url) : user.avatar_url;
   return changeUser(ctx, {
     user,
     action: 'write',
-    write: (tx, person) => setProfile(tx, person, { username: input.username, name: fullName }),
+    write: (tx, person) => setProfile(tx, person, { username: input.username, name: fullName, avatar_url: picture }),
   }).catch((err) => {
     throw takenName(err);
   });

@@ -188,6 +188,19 @@ test('lets people read and change only their own personal data', async () => {
   assert.deepEqual([profile.status, profile.body.username, profile.body.name], [200, 'uma2', 'Uma Ek']);
   // at once, although the session was cached
   assert.equal((await server.api<User>('GET', '/users/me', as)).body.username, 'uma2');
+  const picture = async (avatar_url?: string) => {
+    const body = { username: 'uma2', name: 'Uma Ek', ...(avatar_url === undefined ? {} : { avatar_url }) };
+    const { status } = await server.api('PUT', '/users/me/profile', { ...as, body });
+    return [status, (await server.api<User>('GET', '/users/me', as)).body.avatar_url];
+  };
+  assert.deepEqual(await picture('/emojis/1f600.png'), [200, '/emojis/1f600.png']);
+  assert.deepEqual(await picture(), [200, '/emojis/1f600.png']);
+  assert.deepEqual(await picture('javascript:alert(1)'), [400, '/emojis/1f600.png']);
+  // a provider sends the picture of others
+  await server.services.sql`UPDATE users SET login_type = 'oidc' WHERE id = ${uma.id}`;
+  assert.deepEqual(await picture('https://example.com/a.png'), [200, '/emojis/1f600.png']);
+  await server.services.sql`UPDATE users SET login_type = 'password' WHERE id = ${uma.id}`;
+  assert.deepEqual(await picture(''), [200, '']);
   assert.equal((await server.api('PUT', '/users/me/profile', { ...as, body: { username: 'EVE' } })).status, 409);
   // a font of upstream's dashboard since 2.32
   const looks = { theme_preference: 'dark', terminal_font: 'geist-mono' };

@@ -284,9 +284,10 @@ export async function lastParametersOf(
 export async function setProfile(
   tx: Tx,
   user: Outranked<Allowed<'update_personal', UserRow>>,
-  { username, name }: { username: string; name: string },
+  { username, name, avatar_url }: Pick<UserRow, 'username' | 'name' | 'avatar_url'>,
 ): Promise<void> {
-  await tx`UPDATE users SET username = ${username}, name = ${name}, updated_at = now() WHERE id = ${user.id}`;
+  await tx`UPDATE users SET username = ${username}, name = ${name}, avatar_url = ${avatar_url}, updated_at = now()
+    WHERE id = ${user.id}`;
 }
 
 export async function setPassword(
