@@ -15,12 +15,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
-import { Script } from 'node:vm';
 import { ensureDirectorySync } from '@platform/kit';
 import { BYTES, INDEX } from '../packages/server/src/http/dashboard/pack.ts';
 import { Assets, addAssets } from './executable/assets.ts';
-import { makeParts, PARTS } from './executable/bundle.ts';
+import { makeParts } from './executable/bundle.ts';
 import { foreignPackageHome } from './executable/packages.ts';
+import { PARTS } from './executable/part.ts';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
@@ -40,25 +40,13 @@ function fail(text: string): never {
   throw new Error(text);
 }
 
-/** The parts of which many processes start. They run once as in the executable. */
-const TRAINED = ['client', 'provisioner', 'runner'];
-
-/**
- * Makes the code caches. That of a trained part has the functions that its start uses. The others are only compiled: their
- * caches have what V8 learns when it looks through the whole text, which takes 200 ms of a processor for the server. The
- * bytecode is the same on each system.
- */
+/** Makes the code caches, which have the functions that each part uses in a run. The bytecode is the same on each system. */
 function makeCaches(): void {
   for (const part of PARTS) {
     const [source, cache] = [join(parts, `${part}.js`), join(parts, `${part}.cache`)];
-    if (TRAINED.includes(part)) {
-      const args = [join(root, 'scripts/executable/train.ts'), part, source, cache];
-      const trained = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 60_000 });
-      if (trained.status !== 0) fail(`Cannot build the code cache of ${part}: see the messages above.`);
-    } else {
-      const script = new Script(readFileSync(source, 'latin1'), { filename: `${part}.js` });
-      writeFileSync(cache, script.createCachedData());
-    }
+    const args = [join(root, 'scripts/executable/train.ts'), part, source, cache];
+    const trained = spawnSync(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: 60_000 });
+    if (trained.status !== 0) fail(`Cannot build the code cache of ${part}: see the messages above.`);
   }
 }
 

@@ -5,6 +5,7 @@ import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { headCommit } from '@platform/kit/head-commit';
 import { build, type Plugin } from 'esbuild';
+import { PARTS } from './part.ts';
 
 const here = import.meta.dirname;
 
@@ -47,24 +48,20 @@ const bundledGrpc: Plugin = {
   },
 };
 
-/**
- * Leaves out the commands that are servers, except those of the folder `kept`. Loading one of them runs `other` in
- * their place, which gets the name of the command's folder.
- */
-const withoutDaemons = (kept: string | undefined, other: (folder: string) => string): Plugin => ({
+/** Leaves out the commands that are servers or daemons, except the agent: see part.ts. */
+const withoutDaemons: Plugin = {
   name: 'without-daemons',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /\/daemons\// }, ({ path, importer }) => {
-      const folder = /\/daemons\/([a-z]+)\//.exec(path)?.[1];
-      if (!importer.endsWith(join('commands', 'index.ts')) || folder === kept) return;
-      return { path: other(folder!), namespace: 'other-part' };
-    });
-    onLoad({ filter: /.*/, namespace: 'other-part' }, ({ path }) => ({
-      contents: `import { OtherPart } from './other-part.ts'; throw new OtherPart('${path}');`,
-      resolveDir: join(here, '../../packages/cli/src'),
+    onResolve({ filter: /\/daemons\// }, ({ path, importer }) =>
+      importer.endsWith(join('commands', 'index.ts')) && !path.includes('/daemons/agent/')
+        ? { path, namespace: 'daemon' }
+        : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'daemon' }, ({ path }) => ({
+      contents: `throw new Error(${JSON.stringify(`${path} is not in this part of the program`)});`,
     }));
   },
-});
+};
 
 async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promise<void> {
   const { warnings } = await build({
@@ -92,35 +89,14 @@ async function bundle(entry: string, outfile: string, plugins: Plugin[]): Promis
   if (warnings.length > 0) process.exitCode = 1;
 }
 
-/** The parts for one folder of commands/daemons each, because many processes of these run. */
-const DAEMONS = ['agent', 'operator', 'provisioner'] as const;
-
-/**
- * The parts of the program. It starts with `client`, the commands that are clients of a server. A command outside of it
- * runs one of DAEMONS, and what these do not have runs `whole`. The others are the processes that servers and daemons
- * start beside themselves.
- */
-export const PARTS = ['client', 'whole', ...DAEMONS, 'launcher', 'runner'] as const;
-
 /** Writes launch.js, worker.js and a script for each part to a folder. */
 export async function makeParts(into: string): Promise<void> {
   await bundle('launch.ts', join(into, 'launch.js'), []);
   await bundle('../../packages/server/src/app/threads/thread.ts', join(into, 'worker.js'), [lazyBuiltins]);
-  const whole = [withoutNativeSsh2, bundledGrpc, lazyBuiltins];
-  const partOf = (folder: string) => DAEMONS.find((name) => name === folder) ?? 'whole';
-  const entries: Record<(typeof PARTS)[number], [entry: string, plugins: Plugin[]]> = {
-    client: ['entry.ts', [withoutDaemons(undefined, partOf), withoutNativeSsh2, lazyBuiltins]],
-    whole: ['entry.ts', whole],
-    agent: ['entry.ts', [withoutDaemons('agent', () => 'whole'), ...whole]],
-    operator: ['entry.ts', [withoutDaemons('operator', () => 'whole'), ...whole]],
-    provisioner: ['entry.ts', [withoutDaemons('provisioner', () => 'whole'), ...whole]],
-    launcher: ['../../packages/provisioner/src/isolation/entry.ts', [lazyBuiltins]],
-    runner: ['../../packages/provisioner/src/runner/entry.ts', [lazyBuiltins]],
-  };
+  const plugins = [withoutNativeSsh2, bundledGrpc, lazyBuiltins];
   for (const name of PARTS) {
     const file = join(into, `${name}.js`);
-    const [entry, plugins] = entries[name];
-    await bundle(entry, file, plugins);
+    await bundle('entry.ts', file, name === 'whole' ? plugins : [withoutDaemons, ...plugins]);
     // Node.js reads one byte per character. esbuild escapes strings, but not regular expressions.
     const text = readFileSync(file, 'utf8').replaceAll(
       /[\u0080-\uffff]/g,

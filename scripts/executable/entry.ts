@@ -30,5 +30,8 @@ lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
   return requireFrom(home, '@lydell/node-pty');
 });
 
-// a static import would run before the lines above
-void import('../../packages/cli/src/start.ts');
+// static imports would run before the lines above
+const [group, name] = process.argv.slice(2);
+if (group === 'provisioner' && name === 'launcher') void import('../../packages/provisioner/src/isolation/entry.ts');
+else if (group === 'provisioner' && name === 'runner') void import('../../packages/provisioner/src/runner/entry.ts');
+else void import('../../packages/cli/src/start.ts');

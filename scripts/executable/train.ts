@@ -8,10 +8,8 @@ import { prepareSsh } from './train-ssh.ts';
 
 /** What each part does in its run. */
 const PREPARE: Record<string, () => Promise<string[]>> = {
-  client: prepareSsh,
-  provisioner: prepareDaemon,
-  // its standard input is empty, so it ends when it has started
-  runner: async () => [],
+  command: prepareSsh,
+  whole: prepareDaemon,
 };
 
 const [part, source, cache] = process.argv.slice(2) as [string, string, string];

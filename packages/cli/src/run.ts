@@ -10,7 +10,6 @@ import { parseArguments, takesValue } from './framework/parse.ts';
 import { serverWarnings } from './framework/server-warnings.ts';
 import { styleOf, widthOf } from './framework/style.ts';
 import { closest, type Found, findCommand } from './framework/tree.ts';
-import { OtherPart } from './other-part.ts';
 
 /** A person waits for the shell, and the shell for this. */
 const COMPLETION_PATIENCE_MS = 2_000;
@@ -22,7 +21,7 @@ export interface Invocation {
   signal: AbortSignal;
 }
 
-/** Runs one command line and returns its exit code. Writes errors to stderr. Rejects only with OtherPart. */
+/** Runs one command line and returns its exit code. Writes errors to stderr. */
 export async function run(invocation: Invocation): Promise<number> {
   const { env, io, signal } = invocation;
   if (env['COMPLETION_MODE'] === '1') return complete(invocation);
@@ -67,7 +66,6 @@ export async function run(invocation: Invocation): Promise<number> {
       await warnings.written();
     }
   } catch (err) {
-    if (err instanceof OtherPart) throw err;
     return await report(err, invocation);
   }
 }
@@ -87,10 +85,7 @@ async function complete({ argv, env, io, signal }: Invocation): Promise<number> 
     isSet,
   });
   // a shell that shows an error in the middle of a command line helps nobody
-  const found = await completions(root, argv, () => ctx.client()).catch((err: unknown) => {
-    if (err instanceof OtherPart) throw err;
-    return [];
-  });
+  const found = await completions(root, argv, () => ctx.client()).catch(() => []);
   for (const word of found) print(io, word);
   return 0;
 }

@@ -5,7 +5,6 @@ import { Readable } from 'node:stream';
 import { endOnCrash } from '@platform/kit/crash';
 import { DEFAULT_CONFIG_DIR } from './framework/globals.ts';
 import { expandHome } from './lib/expand-home.ts';
-import { OtherPart } from './other-part.ts';
 import { run } from './run.ts';
 
 /** The null device has nothing to read, so that Node need not start the threads that read files. */
@@ -62,11 +61,4 @@ run({
     },
   },
   signal: interrupted.signal,
-}).then(
-  (code) => process.stdout.write('', () => process.exit(code)),
-  (err) => {
-    process.off('SIGINT', onInterrupt);
-    if (!(err instanceof OtherPart)) throw err;
-    globalThis.PLATFORM_RUN_PART!(err.name);
-  },
-);
+}).then((code) => process.stdout.write('', () => process.exit(code)));

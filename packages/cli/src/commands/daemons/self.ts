@@ -25,7 +25,7 @@ export function selfCommand(...words: string[]): string[] {
   return [process.execPath, MAIN, ...words];
 }
 
-/** The processes that servers and daemons start beside themselves. In the executable each is a part of its own. */
+/** The processes that servers and daemons start for builds. */
 const PROGRAMS = {
   /** Starts builds under other uids. */
   launcher: '@platform/provisioner/isolation/entry',
