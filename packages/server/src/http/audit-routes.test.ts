@@ -36,6 +36,7 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'POST /users/{user}/webpush/subscription': 'the browsers that a person reads messages in change no access',
   'DELETE /users/{user}/webpush/subscription': 'the browsers that a person reads messages in change no access',
   'POST /users/{user}/webpush/test': 'sends a message to the caller, and changes nothing',
+  'POST /tasks/{user}/{task}/send': 'acts in the workspace, as a command in a shell does',
   'POST /workspaces/{workspace}/usage': 'a heartbeat, several times a minute',
   'POST /workspaceagents/{workspaceagent}/containers/devcontainers/{devcontainer}/recreate':
     'acts in the workspace, as a command in a shell does',
@@ -330,7 +331,7 @@ async function workspaces(): Promise<void> {
   }
 }
 
-/** The writes of a workspace as a task. Each build is canceled, so that the next can begin. */
+/** The writes of a workspace as a task. Each build ends, so that the next can begin. */
 async function oneTask(id: string): Promise<void> {
   for (const [method, path, action] of [
     ['POST', '/pause', 'stop'],
@@ -339,7 +340,15 @@ async function oneTask(id: string): Promise<void> {
   ] as const) {
     await server.services.sql`UPDATE workspace_builds SET has_ai_task = true WHERE workspace_id = ${id}`;
     const entry = await records(method, `/tasks/me/${id}${path}`, ['workspace_build', action]);
-    await server.api('PATCH', `/workspacebuilds/${entry.resource_id}/cancel`);
+    if (action !== 'stop') {
+      await server.api('PATCH', `/workspacebuilds/${entry.resource_id}/cancel`);
+      continue;
+    }
+    await server.services.sql`UPDATE provisioner_jobs SET started_at = now(), completed_at = now()
+      WHERE id = (SELECT job_id FROM workspace_builds WHERE id = ${entry.resource_id})`;
+    await server.services.sql`UPDATE workspace_builds SET has_ai_task = true WHERE workspace_id = ${id}`;
+    const changed = await records('PATCH', `/tasks/me/${id}/input`, ['workspace', 'write'], { input: 'Find the bug' });
+    assert.deepEqual(changed.additional_fields, { task_prompt: 'changed' });
   }
   const { active_version_id: version } = await createTestTemplate(server, 'agentic', { hasAiTasks: true });
   const entries = await entriesOf('POST', '/tasks/me', { template_version_id: version, input: 'Find the leak' });

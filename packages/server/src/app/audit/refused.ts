@@ -25,6 +25,7 @@ const TYPES: readonly (readonly [path: RegExp, type: string])[] = [
   [/^\/templateversions/, 'template_version'],
   [/^\/templates/, 'template'],
   [/^\/(?:workspaces\/\{workspace\}\/(?:builds|restart)|workspacebuilds)/, 'workspace_build'],
+  [/^\/tasks\/\{user\}\/\{task\}\/(?:input|send)/, 'workspace'],
   [/^\/tasks\/\{user\}\/\{task\}/, 'workspace_build'],
   [/^\/(?:workspaces|tasks)/, 'workspace'],
   [/^\/workspaceagents/, 'workspace_agent'],
