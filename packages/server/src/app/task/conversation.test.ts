@@ -84,7 +84,7 @@ test('shows the conversation of a running task, and sends messages to its coding
   assert.equal(received.length, 1);
 });
 
-test('rejects answers of an app that is no coding agent, or that are too large', async () => {
+test('rejects answers of other programs than coding agents, and too large ones', async () => {
   for (const [answer, status] of [
     ['<html>', 200],
     [{ messages: 'none' }, 200],
