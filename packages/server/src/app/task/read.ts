@@ -32,17 +32,23 @@ export async function listTasks(ctx: Ctx, q: string | undefined): Promise<TasksL
   return { tasks, count: tasks.length };
 }
 
-/** Finds the workspace of a task by its id or by its owner and name. */
-export async function findTask(ctx: Ctx, user: string, task: string): Promise<Allowed<'read', WorkspaceRow>> {
+/** Finds the workspace of a task by its id or by its owner and name. With `deleted`, an id also finds a deleted one. */
+export async function findTask(
+  ctx: Ctx,
+  user: string,
+  task: string,
+  { deleted = false } = {},
+): Promise<Allowed<'read', WorkspaceRow>> {
   const owner = await findUser(ctx, 'read', user);
   const found = isUuid(task)
-    ? await findWorkspace(ctx, 'read', task)
+    ? await findWorkspace(ctx, 'read', task, { deleted })
     : await findWorkspaceByName(ctx, 'read', { ownerId: owner.id, name: task });
   if (!(await isTask(ctx.sql, found.id))) throw notFound();
   return found;
 }
 
 export async function getTask(ctx: Ctx, user: string, task: string): Promise<Task> {
-  const workspace = await toWorkspace(ctx, await findTask(ctx, user, task));
+  // a page that shows the task while it is deleted goes on asking by its id
+  const workspace = await toWorkspace(ctx, await findTask(ctx, user, task, { deleted: true }));
   return (await toTasks(ctx, ctx.sql, [workspace]))[0]!;
 }

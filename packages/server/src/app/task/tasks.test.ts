@@ -125,6 +125,11 @@ test('a task goes from its prompt to a report, a pause, a new start and its dele
   await finish(false);
   assert.deepEqual(await list(''), []);
   assert.equal((await server.api('GET', '/tasks/me/leak')).status, 404);
+  const deleted = await server.api<Task>('GET', `/tasks/me/${made.id}`);
+  assert.deepEqual([deleted.status, deleted.body.workspace_status], [200, 'deleted']);
+  for (const path of ['pause', 'resume']) {
+    assert.equal((await server.api('POST', `/tasks/me/${made.id}/${path}`)).status, 410, path);
+  }
 });
 
 test('names a task by its prompt, and rejects prompts and versions without tasks', async () => {
