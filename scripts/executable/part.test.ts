@@ -4,7 +4,7 @@ import { root } from '@platform/cli/commands/index';
 import type { Node } from '@platform/cli/framework/tree';
 import { partFor } from './part.ts';
 
-/** The command lines below a node, with the source of what loads each. */
+/** Each command line below a node, with the source of its `load`. */
 function lines(node: Node, path: string[] = []): { path: string[]; loads: string }[] {
   const below = Object.entries(node.children ?? {}).flatMap(([name, child]) =>
     [name, ...(child.aliases ?? [])].flatMap((word) => lines(child, [...path, word])),
