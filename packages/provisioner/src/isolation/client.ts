@@ -2,9 +2,9 @@ import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError, backoff, type Exit } from '@platform/kit';
+import { isAlive } from '@platform/kit/process-ref';
 import { type Metadata, PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
 import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
-import { isAlive } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
 

@@ -26,8 +26,8 @@ import {
 } from '@platform/kit';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
 import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
+import { processRef } from '@platform/kit/process-ref';
 import { SYSTEM_PATH } from '@platform/kit/reach';
-import { processRef } from '../runner/process-ref.ts';
 import { endRest } from '../terraform/signal.ts';
 import { moveEarlierHome } from './earlier-homes.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';

@@ -5,6 +5,7 @@ import { crc32 } from 'node:zlib';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { AppError, ensureDirectorySync, errorText } from '@platform/kit';
 import { createFile, replaceFile } from '@platform/kit/files';
+import { DEAD, isAlive, isSame, processRef, readRef } from '@platform/kit/process-ref';
 import { formatLogNumbers, parseLogNumbers } from '@platform/wire/log-sequence';
 import { FinishRequestSchema } from '@platform/wire/proto/platform_provisioner';
 import {
@@ -14,7 +15,6 @@ import {
   FailedJobSchema,
 } from '@platform/wire/proto/provisionerd';
 import type { BuildUser } from '../isolation/protocol.ts';
-import { DEAD, isAlive, isSame, processRef, readRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';

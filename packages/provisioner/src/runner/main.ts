@@ -6,11 +6,11 @@ import { setTimeout as delay, setImmediate as immediate } from 'node:timers/prom
 import { createLogger, type Exit, errorText, silentLogger, spawnGroup, stderrSink } from '@platform/kit';
 import { replaceFile } from '@platform/kit/files';
 import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
+import { processRef } from '@platform/kit/process-ref';
 import { startProvider } from '@platform/terraform-provider';
 import { Launcher, type Outputs } from '../isolation/client.ts';
 import { endRest } from '../terraform/signal.ts';
 import { watchMemory } from './memory.ts';
-import { processRef } from './process-ref.ts';
 import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 import { Recorder } from './recorder.ts';
 

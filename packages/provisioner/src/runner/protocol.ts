@@ -4,14 +4,10 @@
  * Files hold everything that a later daemon needs. These messages only save the time of polling the files.
  */
 
+import type { ProcessRef } from '@platform/kit/process-ref';
 import type { LostLines } from './log-file.ts';
 
-/** Identifies a process for ever. A pid alone does not, because the system reuses pids. */
-export interface ProcessRef {
-  pid: number;
-  /** Opaque text that differs between two processes that had the same pid. Empty if the system does not provide it. */
-  startTime: string;
-}
+export type { ProcessRef };
 
 /** What a run needs before Terraform starts. */
 export interface Preparation {

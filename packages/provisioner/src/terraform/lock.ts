@@ -1,6 +1,6 @@
 import { link, rm, writeFile } from 'node:fs/promises';
 import type { Clock } from '@platform/kit';
-import { isAlive, isSame, processRef, readRef } from '../runner/process-ref.ts';
+import { isAlive, isSame, processRef, readRef } from '@platform/kit/process-ref';
 import type { ProcessRef } from '../runner/protocol.ts';
 
 const POLL_MS = 100;

@@ -6,8 +6,8 @@
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@platform/kit';
+import { isAlive, processRef } from '@platform/kit/process-ref';
 import { isAtLeast } from '@platform/kit/version';
-import { isAlive, processRef } from '../runner/process-ref.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { type Download, download, shownUrl } from './download.ts';
 import { lockFile } from './lock.ts';

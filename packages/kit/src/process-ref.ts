@@ -1,6 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import type { ProcessRef } from './protocol.ts';
+
+/** Identifies a process for ever. A pid alone does not, because the system reuses pids. */
+export interface ProcessRef {
+  pid: number;
+  /** Opaque text that differs between two processes that had the same pid. Empty if the system does not provide it. */
+  startTime: string;
+}
 
 /** A reference to the running process with this pid. Undefined if no such process runs. */
 export function processRef(pid: number): ProcessRef | undefined {
