@@ -2,13 +2,24 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { directoryHash } from '@platform/server/postgres/place';
-import { coder, eventually, firstUser, freePort, type ServerProcess, startCoderServer } from './harness.ts';
+import { processIds } from '@platform/testkit/processes';
+import { CHECKOUT, coder, eventually, firstUser, freePort, type ServerProcess, startCoderServer } from './harness.ts';
 
 const base = () => ({ PATH: process.env['PATH'], HOME: tmpdir(), CODER_PROVISIONER_DAEMONS: '0' });
 
@@ -85,25 +96,70 @@ test('the bundled database rejects a second server, and a new server takes over 
   }
 });
 
-test('a signal during the start ends the server and its database, and the next start succeeds', async () => {
-  const env = { CODER_PROVISIONER_DAEMONS: '0' };
-  const server = await startCoderServer({ bundled: true, env, expectFailure: true });
+/** The folder of a server's sockets. */
+const placeOf = ({ configDir }: ServerProcess) =>
+  process.getuid?.() === 0
+    ? join('/var/lib/coder/provisioners', directoryHash(configDir))
+    : join(configDir, 'provisioners');
+
+/** The processes and sockets that a server has started, apart from its database. */
+function belongings(server: ServerProcess): string[] {
+  const place = placeOf(server);
+  const commands = processIds().flatMap((pid) => {
+    const text = (name: string) => readFileSync(`/proc/${pid}/${name}`, 'utf8').replaceAll('\0', ' ');
+    try {
+      const texts = [readlinkSync(`/proc/${pid}/cwd`), text('environ')];
+      return texts.some((one) => one.includes(place) || one.includes(server.configDir)) ? [text('cmdline')] : [];
+    } catch {
+      return []; // ended
+    }
+  });
+  return [...globSync('server-*', { cwd: place }), ...commands];
+}
+
+test('a signal in each moment of the start ends the server and all that it has started, and the next start succeeds', async () => {
+  const server = await startCoderServer({
+    bundled: true,
+    // its own process group, as in a terminal
+    program: ['setsid', ...CHECKOUT],
+    env: { CODER_PROVISIONER_DAEMONS: '1' },
+    expectFailure: true,
+  });
+  let from = 0;
+  const says = (line: string) => () => server.log().slice(from).includes(line);
+  const moments: [string, () => unknown, NodeJS.Signals, { group?: boolean }?][] = [
+    ['the database is created', says('creating the bundled PostgreSQL database'), 'SIGINT', { group: true }],
+    ['PostgreSQL starts', () => server.postmaster(), 'SIGINT', { group: true }],
+    ['migrations run', says('applying migration'), 'SIGHUP'],
+    ['the daemons start', () => globSync('server-*', { cwd: placeOf(server) }).length > 0, 'SIGHUP', { group: true }],
+  ];
   try {
-    const ends = async (line: string, signal: NodeJS.Signals) => {
+    for (const [at, [moment, reached, signal, { group = false } = {}]] of moments.entries()) {
+      from = server.log().length;
+      const failed = at === 0 ? undefined : server.restart().catch(() => {});
       const { child } = server;
-      const ended = once(child, 'exit');
-      await eventually(line, () => server.log().includes(line));
-      child.kill(signal);
-      assert.deepEqual(await ended, [0, null], server.log());
-      assert.match(server.log(), new RegExp(`stopping before the server is ready.*${signal}`));
-      assert.equal(server.postmaster(), undefined, 'no database is left');
-    };
-    await ends('creating the bundled PostgreSQL database', 'SIGTERM');
-    const again = assert.rejects(server.restart(), /the server ended with 0/);
-    await ends('applying migration', 'SIGHUP');
-    await again;
+      await eventually(moment, reached);
+      process.kill(group ? -child.pid! : child.pid!, signal);
+      await eventually(
+        `the server ends: ${moment}`,
+        () => child.exitCode !== null || child.signalCode !== null,
+        30_000,
+      );
+      await failed;
+      assert.equal(child.exitCode, 0, `${moment}: ${server.log().slice(from)}`);
+      assert.match(server.log().slice(from), new RegExp(`stopping( before the server is ready)?.*${signal}`));
+      assert.equal(server.postmaster(), undefined, `no database is left: ${moment}`);
+      await eventually(`nothing is left: ${moment}`, () => belongings(server).length === 0, 5_000).catch(() =>
+        assert.deepEqual(belongings(server), [], moment),
+      );
+    }
+    // as of a server that was killed, with a pid that another process has now
+    const left = join(placeOf(server), `server-${process.pid}-abcdef`);
+    mkdirSync(left);
+    utimesSync(left, 0, 0);
     await server.restart();
     assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+    await eventually('the folder is gone', () => !existsSync(left));
   } finally {
     await server.stop();
   }

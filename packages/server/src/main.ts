@@ -190,7 +190,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
     const password = await passwordSource(config.postgresUrl, config.postgresAuth, log);
     let postgresUrl = config.postgresUrl;
     if (postgresUrl === '') {
-      const bundled = await startBundledPostgres(configDir, log.child({ part: 'postgres' }));
+      const bundled = await startBundledPostgres(configDir, log.child({ part: 'postgres' }), stop);
       closer.add('bundled postgres', () => bundled.stop(), 30_000);
       postgresUrl = bundled.url;
     }

@@ -1,12 +1,15 @@
-import { chmodSync, chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AppError, isAlive } from '@platform/kit';
 
 /** The longest path of a Unix socket that every system takes. */
 const MAX_PATH = 100;
+const SOCKET = 'daemons.sock';
+/** A server listens this long after it has created its folder, in ms. */
+const OPENING_MS = 60_000;
 
 /** The server's own Unix socket. Built-in daemons connect here only, and nobody else does. */
 export interface OwnSocket {
@@ -30,12 +33,12 @@ export async function openOwnSocket(given: {
   /** Who may connect beside this process's own user. */
   uid: number | undefined;
 }): Promise<OwnSocket> {
-  sweep(given.base);
   const prefix = `server-${process.pid}-`;
   const name = join(`${prefix}XXXXXX`, 'launcher.sock');
   const parent = join(given.base, name).length <= MAX_PATH ? given.base : tmpdir();
+  await sweep(parent);
   const dir = mkdtempSync(join(parent, prefix));
-  const path = join(dir, 'daemons.sock');
+  const path = join(dir, SOCKET);
   const sockets = new WeakSet<object>();
   const open = new Set<Socket>();
   const server = createServer((_request, response) => {
@@ -80,10 +83,34 @@ export async function openOwnSocket(given: {
   };
 }
 
-/** Removes the folders of servers that were killed. */
-function sweep(base: string): void {
-  for (const name of readdirSync(base)) {
+/** Removes the folders of servers that were killed. Other users cannot have made them, also not in a folder for everybody. */
+async function sweep(parent: string): Promise<void> {
+  for (const name of readdirSync(parent)) {
     const pid = /^server-(\d+)-\w{6}$/.exec(name)?.[1];
-    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(base, name), { recursive: true, force: true });
+    if (pid === undefined) continue;
+    const dir = join(parent, name);
+    const found = lstatSync(dir, { throwIfNoEntry: false });
+    if (!found?.isDirectory() || (process.getuid && found.uid !== process.getuid())) continue;
+    if (await isLeft(dir, Number(pid), found.mtimeMs)) rmSync(dir, { recursive: true, force: true });
   }
+}
+
+/**
+ * Whether no server uses a folder. A living process with its pid need not be that server: every start in a container has
+ * the same pid, and elsewhere the system uses pids again.
+ */
+async function isLeft(dir: string, pid: number, changedMs: number): Promise<boolean> {
+  if (pid === process.pid || !isAlive(pid)) return true;
+  return Date.now() - changedMs > OPENING_MS && !(await answers(join(dir, SOCKET)));
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once('error', () => resolve(false));
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+  });
 }

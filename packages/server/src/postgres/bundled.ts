@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
@@ -43,18 +43,22 @@ interface Place {
 /**
  * Starts the bundled PostgreSQL of a config directory and supervises it. As root it runs under an unprivileged uid in
  * /var/lib/coder, with one database per config directory. A PostgreSQL that survived its server is taken over. A second
- * server on the same directory is rejected.
+ * server on the same directory is rejected. `stop` ends the start: it rejects with the signal's reason, and nothing runs.
  */
-export async function startBundledPostgres(configDir: string, log: Logger): Promise<BundledPostgres> {
+export async function startBundledPostgres(
+  configDir: string,
+  log: Logger,
+  stop?: AbortSignal,
+): Promise<BundledPostgres> {
   const place = placeFor(configDir);
   const binaries = postgresBinaries(place.base, place.uid);
   const password = passwordOf(configDir, place);
   const url = urlOf(place, password);
-  if (!isCreated(place.data)) initialise(place, binaries, password, log);
+  if (!isCreated(place.data)) await initialise(place, binaries, password, log, stop);
   let stopping = false;
   const running = runningPid(place);
   if (running !== undefined) log.info('taking over the running bundled PostgreSQL', { pid: running });
-  let pid: number | undefined = running ?? (await launch(place, binaries, log));
+  let pid: number | undefined = running ?? (await launch(place, binaries, log, stop));
   const take = async () => {
     await ensureDatabase(url);
     return holdServerLock(url, place.data, log);
@@ -198,7 +202,13 @@ function ids(place: Place): { uid?: number; gid?: number } {
 /**
  * Creates a new data directory next to its final path and moves it there, so that a crash leaves nothing incomplete.
  */
-function initialise(place: Place, binaries: PostgresBinaries, password: string, log: Logger): void {
+async function initialise(
+  place: Place,
+  binaries: PostgresBinaries,
+  password: string,
+  log: Logger,
+  stop?: AbortSignal,
+): Promise<void> {
   const fresh = `${place.data}.new`;
   const passwordFile = join(place.sockets, 'initial-password');
   rmSync(fresh, { recursive: true, force: true });
@@ -209,18 +219,39 @@ function initialise(place: Place, binaries: PostgresBinaries, password: string, 
     chownSync(passwordFile, place.uid, place.gid!);
   }
   log.info('creating the bundled PostgreSQL database', { path: place.data });
-  const made = spawnSync(
+  // Ctrl+C in a terminal reaches all processes of the server's group: initdb would fail before the server knows why
+  const child = spawn(
     join(binaries.home, 'bin', 'initdb'),
     ['-D', fresh, '-U', 'coder', '-E', 'UTF8', '--locale=C', '-A', 'scram-sha-256', '--pwfile', passwordFile],
-    { ...ids(place), env: environment(binaries), cwd: place.sockets, encoding: 'utf8' },
+    {
+      ...ids(place),
+      env: environment(binaries),
+      cwd: place.sockets,
+      detached: true,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    },
   );
-  rmSync(passwordFile, { force: true });
-  if (made.status !== 0) {
+  const end = () => child.kill();
+  stop?.addEventListener('abort', end, { once: true });
+  if (stop?.aborted) end();
+  try {
+    let printed = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      printed += text;
+    });
+    const why = await new Promise<string | undefined>((resolve) => {
+      child.once('error', (err) => resolve(err.message));
+      child.once('close', (code) => resolve(code === 0 ? undefined : printed.trim().split('\n').slice(-3).join(' ')));
+    });
+    stop?.throwIfAborted();
+    if (why !== undefined)
+      throw new AppError('unavailable', `Could not create the bundled database in ${place.data}: ${why}`);
+    renameSync(fresh, place.data);
+  } finally {
+    stop?.removeEventListener('abort', end);
+    rmSync(passwordFile, { force: true });
     rmSync(fresh, { recursive: true, force: true });
-    const why = made.error?.message ?? `${made.stderr}`.trim().split('\n').slice(-3).join(' ');
-    throw new AppError('unavailable', `Could not create the bundled database in ${place.data}: ${why}`);
   }
-  renameSync(fresh, place.data);
 }
 
 /** The pid of a PostgreSQL that currently runs on this data directory. */
@@ -240,7 +271,7 @@ function isPostgres(pid: number): boolean {
   }
 }
 
-async function launch(place: Place, binaries: PostgresBinaries, log: Logger): Promise<number> {
+async function launch(place: Place, binaries: PostgresBinaries, log: Logger, stop?: AbortSignal): Promise<number> {
   // to a file, since PostgreSQL outlives a server that is killed
   const out = openSync(place.log, 'a', 0o600);
   const settings = [
@@ -279,6 +310,11 @@ async function launch(place: Place, binaries: PostgresBinaries, log: Logger): Pr
   const deadline = performance.now() + READY_TIMEOUT_MS;
   const status = join(place.data, 'postmaster.pid');
   while (performance.now() < deadline) {
+    if (stop?.aborted) {
+      // one that recovers from a crash takes its time
+      await terminate(child.pid!);
+      throw stop.reason;
+    }
     if (existsSync(status) && /^ready\s*$/m.test(readFileSync(status, 'utf8').split('\n')[7] ?? '')) {
       log.debug('bundled PostgreSQL is ready', { pid: child.pid });
       return child.pid!;
