@@ -20,6 +20,7 @@ import {
   startCoderServer,
   type Workspace,
 } from './harness.ts';
+import { heldStatement } from './held-statement.ts';
 import { type ProviderMirror, startProviderMirror } from './provider-mirror.ts';
 
 // Kills exactly one process that works for a job, in one phase of the job. The daemon survives: it ends the job with the
@@ -133,34 +134,6 @@ const STATEMENTS: Partial<Record<Phase, [string, string]>> = {
   completion: ['provisioner_jobs', 'OLD.completed_at IS NULL AND NEW.completed_at IS NOT NULL'],
 };
 
-/** Lets a statement wait that changes a row in this way. */
-async function heldStatement(table: string, condition: string) {
-  await sql.unsafe(`CREATE OR REPLACE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-      PERFORM pg_advisory_xact_lock_shared(27); RETURN NEW; END $$;
-    CREATE TRIGGER held BEFORE UPDATE ON ${table} FOR EACH ROW WHEN (${condition}) EXECUTE FUNCTION held()`);
-  const release = Promise.withResolvers<void>();
-  const locked = Promise.withResolvers<void>();
-  const lock = sql.begin(async (tx) => {
-    await tx`SELECT pg_advisory_xact_lock(27)`;
-    locked.resolve();
-    await release.promise;
-  });
-  await locked.promise;
-  return {
-    waits: () =>
-      eventually('a statement waits', async () => {
-        const [row] = await sql<{ n: number }[]>`SELECT count(*)::int AS n FROM pg_locks
-          WHERE locktype = 'advisory' AND objid = 27 AND NOT granted`;
-        return row!.n > 0;
-      }),
-    async go() {
-      release.resolve();
-      await lock;
-      await sql.unsafe(`SET client_min_messages = error; DROP TRIGGER IF EXISTS held ON ${table}`);
-    },
-  };
-}
-
 const textOf = (pid: number, file: string): string => {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'latin1').replaceAll('\0', ' ');
@@ -245,7 +218,7 @@ async function killIn(phase: Phase, kind: Kind, name: string): Promise<{ job: Jo
   }
   const plan = phase === 'plan' ? held(kind === 'provider' ? 'plugin' : 'plan', name) : undefined;
   const machine = plan ? undefined : held('machine', name);
-  const statement = STATEMENTS[phase] && (await heldStatement(...STATEMENTS[phase]));
+  const statement = STATEMENTS[phase] && (await heldStatement(sql, ...STATEMENTS[phase]));
   try {
     const { latest_build } = await createWorkspace(server, kind === 'provider' ? withPlugin : template, name);
     const waiting = await (plan ?? machine)!.pid();
