@@ -14,6 +14,7 @@ import { LineSplitter, type LogSender } from './logs.ts';
 import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
 import { type PipedChild, spawnPiped } from './pipes.ts';
+import { runningPrograms } from './running-programs.ts';
 import { stopGroup, trySignalGroup } from './signals.ts';
 import { durationMs, type Routine, uuidText } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
@@ -121,6 +122,7 @@ export function createScripts(
     }
     const { child, stdout, stderr } = piped;
     running.add(child);
+    runningPrograms(workspace).add(child);
     let lastOutput = performance.now();
     /** The number of paused streams. Their silence is not the script's. */
     let held = 0;
@@ -251,6 +253,10 @@ export function createScripts(
 
   return {
     async runStage(workspace, stage) {
+      if (stage === Timing_Stage.START) {
+        const count = await runningPrograms(workspace).endLeft();
+        if (count > 0) log.warn('ended programs that a killed agent has left', { count });
+      }
       const scripts = workspace.manifest.scripts.filter((script) =>
         stage === Timing_Stage.START ? script.runOnStart : script.runOnStop,
       );

@@ -2,6 +2,7 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import type { Exit } from '@platform/kit';
 import type { ServerChannel } from 'ssh2';
 import { spawnPiped } from '../pipes.ts';
+import type { RunningPrograms } from '../running-programs.ts';
 import { trySignalGroup } from '../signals.ts';
 import type { ProcessSpec } from '../workspace.ts';
 import { pump } from './channel.ts';
@@ -21,9 +22,14 @@ export interface RunningProcess {
 }
 
 /** Runs a program with pipes to the channel as its input, output and errors. */
-export async function startPiped(channel: ServerChannel, spec: ProcessSpec): Promise<RunningProcess> {
+export async function startPiped(
+  channel: ServerChannel,
+  spec: ProcessSpec,
+  programs: RunningPrograms,
+): Promise<RunningProcess> {
   const { file, args, env, cwd } = spec;
   const { child, stdin, stdout, stderr } = await spawnPiped(file, args, { cwd, env, stdin: true });
+  programs.add(child);
   // A program that ends its input early breaks the pipe. The client need not know.
   stdin!.on('error', () => channel.resume());
   channel.pipe(stdin!);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type Exit, errorText } from '@platform/kit';
 import type { PseudoTtyInfo, ServerChannel, Session, SFTPWrapper } from 'ssh2';
 import { expandPath } from '../environment.ts';
+import { runningPrograms } from '../running-programs.ts';
 import { fairWindow, widen } from './channel.ts';
 import { type RunningProcess, startPiped } from './process.ts';
 import type { SshConnection } from './server.ts';
@@ -153,7 +154,9 @@ export function serveSession(session: Session, connection: SshConnection): void 
       ...(x11 ? { DISPLAY: x11 } : {}),
     });
     if (pty && command === undefined) await showMotd(channel);
-    running = pty ? await startTerminal(channel, spec, pty) : await startPiped(channel, spec);
+    running = pty
+      ? await startTerminal(channel, spec, pty)
+      : await startPiped(channel, spec, runningPrograms(workspace));
     if (gone.aborted) running.hangUp();
     return running.ended;
   }
