@@ -137,7 +137,7 @@ export async function benchAgents(): Promise<Row[]> {
     const each = (spent / AGENTS) * (60_000 / WINDOW_MS);
     const rows: Row[] = [
       {
-        what: `${AGENTS} agents connect at once, until all have reported their start`,
+        what: `${AGENTS} agents connect at the same time, until all have reported their start`,
         ours: `${(crowd.ms / 1_000).toFixed(1)} s`,
         floor: '–',
         figure: `${crowd.retries} tried again`,

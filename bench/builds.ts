@@ -91,7 +91,7 @@ function processorTime(): { terraform: number; parts: Map<string, number> } {
   };
 }
 
-/** One workspace start, and twelve at once, beside bare `terraform apply` of the same template with the same provider. */
+/** One workspace start, and twelve at the same time, beside bare `terraform apply` of the same template with the same provider. */
 export async function benchBuilds(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
   const scratch = mkdtempSync(join(tmpdir(), 'platform-bench-'));
@@ -175,7 +175,11 @@ export async function benchBuilds(): Promise<Row[]> {
       reach: `≤ ${reach}×`,
       met: pair.ratio <= reach,
     });
-    return [row('one workspace start', one, 1.35), row('12 starts at once, 3 daemons', twelve, 1.4), processorRow];
+    return [
+      row('one workspace start', one, 1.35),
+      row('12 starts at the same time, 3 daemons', twelve, 1.4),
+      processorRow,
+    ];
   } finally {
     await provider.close();
     await server.stop();

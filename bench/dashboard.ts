@@ -68,7 +68,7 @@ async function load(browser: Browser, server: { url: string; token: string }): P
   });
   await page.goto('/workspaces');
   await page.evaluate(ROW_APPEARS);
-  // the main thread is free: a task that the page posts runs at once
+  // the main thread is free: a task that the page posts runs immediately
   const interactiveMs = await page.evaluate<number>(
     'new Promise((done) => requestIdleCallback(() => done(performance.now()), { timeout: 5000 }))',
   );

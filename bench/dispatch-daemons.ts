@@ -1,4 +1,4 @@
-// Scripted daemons, many in one separate process. They use upstream's protocol and complete each job at once.
+// Scripted daemons, many in one separate process. They use upstream's protocol and complete each job immediately.
 
 import { createDrpcClient } from '@platform/wire/drpc';
 import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';

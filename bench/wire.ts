@@ -16,7 +16,7 @@ const TOTAL = 64 * MIB;
 /** Bytes sent plain. With fewer, the transfer ends too soon to measure. */
 const BYTES = 256 * MIB;
 /** Bytes that plain senders let wait in memory, like ours. */
-const MOST_WAITING = 256 * 1024;
+const MAX_WAITING = 256 * 1024;
 /** Between our own parts. Upstream's daemons use 256 KiB. */
 const OUR_WINDOW = 512 * 1024;
 
@@ -163,7 +163,7 @@ function servePlain(ws: WebSocket, size: number): void {
 async function sendPlain(ws: WebSocket, size: number): Promise<void> {
   const block = Buffer.alloc(size, 7);
   for (let sent = 0; sent < TOTAL; sent += size) {
-    if (ws.bufferedAmount < MOST_WAITING) ws.send(block);
+    if (ws.bufferedAmount < MAX_WAITING) ws.send(block);
     else await new Promise((done) => ws.send(block, done));
   }
 }

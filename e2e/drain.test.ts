@@ -112,7 +112,7 @@ test('SIGHUP also drains, and a later SIGTERM cancels the build', { skip }, asyn
   assert.ok(state.includes('first'), state.join());
 });
 
-test('a second SIGTERM cancels the build at once, and the server stores its state', { skip }, async () => {
+test('a second SIGTERM cancels the build immediately, and the server stores its state', { skip }, async () => {
   const { server } = patient;
   const { workspace } = await building(patient, 'twice');
   const from = server.log().length;

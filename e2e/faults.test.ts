@@ -41,7 +41,7 @@ after(async () => {
   rmSync(scratch, { recursive: true, force: true });
 });
 
-/** A command that reports that it has begun and waits for a file. Several builds can run it at once. */
+/** A command that reports that it has begun and waits for a file. Several builds can run it at the same time. */
 function waiting(name: string): { command: string; begun: (builds?: number) => boolean; release: () => void } {
   const [mark, gate] = [join(scratch, `${name}-begun`), join(scratch, `${name}-gate`)];
   return {

@@ -151,7 +151,7 @@ test('another operator takes over from a killed leader, and does nothing twice',
   assert.notEqual(now.holderIdentity, before.holderIdentity);
   const tookMs = Date.parse(now.acquireTime) - Date.parse(before.renewTime);
   t.diagnostic(`it led ${tookMs} ms after the last renewal`);
-  assert.ok(tookMs >= LEASE_MS, 'two never lead at once');
+  assert.ok(tookMs >= LEASE_MS, 'two never lead at the same time');
   // the last renewal is seen, and its end noticed, at the next look
   assert.ok(tookMs <= LEASE_MS + 2 * RETRY_MS + SLOW_MS, `${tookMs} ms`);
 

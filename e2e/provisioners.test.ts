@@ -210,7 +210,7 @@ test('--once runs one job and exits with 0, also if the job fails', async () => 
   assert.equal(waiting.body.job.status, 'pending', 'the daemon took only one job');
 });
 
-test('--concurrency 2 runs two builds at once in one process, with metrics of both', async () => {
+test('--concurrency 2 runs two builds at the same time in one process, with metrics of both', async () => {
   const daemon = await keyed('pair', {
     args: ['--concurrency', '2', '--prometheus-enable', '--prometheus-address', ':0'],
   });

@@ -11,7 +11,7 @@ const WORKSPACES = 150;
 const STOPPED = WORKSPACES / 3;
 /** All of them but one have a schedule. */
 const STARTS = STOPPED - 1;
-/** So many starts begin at once. The others wait at the gate. */
+/** So many starts begin at the same time. The others wait at the gate. */
 const FIRST_STARTS = 10;
 /** The advisory lock of the gate. */
 const GATE = 4711;

@@ -164,7 +164,7 @@ function agentPids(): number[] {
   });
 }
 
-test('each open session ends at once with the reason if its agent is killed and its workspace stopped', async (t) => {
+test('each open session ends immediately with the reason if its agent is killed and its workspace stopped', async (t) => {
   const app = createServer((_request, answer) => answer.write('begun')).listen(0, '127.0.0.1');
   await once(app, 'listening');
   t.after(() => {

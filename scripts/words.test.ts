@@ -6,6 +6,7 @@ const found = (text: string) => findPhrases('a.ts', text).map(({ line }) => line
 
 test('finds phrases by line, whatever their case', () => {
   assert.deepEqual(found('// fine\n// It can not connect.\n// The client is told.'), [2, 3]);
+  assert.deepEqual(found('// It ends at once.\nconst MOST_ROWS = 1;'), [1, 2]);
   assert.deepEqual(found('// CAN NOT\n// a name that is no name\n// whoever asks'), [1, 2, 3]);
 });
 

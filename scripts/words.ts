@@ -29,6 +29,8 @@ const PHRASES: readonly (readonly [phrase: RegExp, instead: string])[] = [
   ],
   [/\bhas (?:it|them|its|their) (?:of|from)\b/i, 'gets it from'],
   [/\bthan none\b/i, 'greater than 0'],
+  [/\bat once\b/i, 'immediately, or at the same time'],
+  [/\bMOST_[A-Z]/, 'MAX_'],
 ];
 
 /** Other people's words, generated text, and the files that quote the phrases. */

@@ -43,7 +43,7 @@ test('a new notification appears in the open inbox, and reading it lowers the co
   await page.getByRole('button', { name: "Mark as unread: User account 'newbie' was suspended" }).waitFor();
   await fitsPhone(page);
   await keepScreenshots(page, 'inbox-phone');
-  // the two are delivered at once, in either order
+  // the two are delivered at the same time, in either order
   const suspended = page.getByRole('listitem').filter({ hasText: "'newbie' was suspended" });
   await suspended.getByRole('link', { name: 'View accounts' }).click();
   await page.waitForURL('**/deployment/users?filter=newbie');

@@ -81,7 +81,7 @@ test('shows the pools of a template, and pauses them', { ...needsBrowser, timeou
   await page.getByText('prebuild-').first().waitFor();
 });
 
-test('says which presets have a workspace ready, and creates it at once', needsBrowser, async (t) => {
+test('says which presets have a workspace ready, and creates it immediately', needsBrowser, async (t) => {
   const { page } = await site.open(t, '/templates/payments/workspace');
   const large = page.getByRole('radio', { name: /Large machine/ });
   await page.getByText('Ready within seconds').waitFor();

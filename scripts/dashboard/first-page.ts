@@ -6,7 +6,7 @@ type Output = Rolldown.RolldownOutput['output'];
 
 /** The sources of the page that signed-in people open first: the list of workspaces in its frame. */
 const SOURCES = ['src/layouts/shell.tsx', 'src/pages/workspaces/list/list-page.tsx'];
-/** What that page asks the server for at once. */
+/** What that page asks the server for together. */
 const REQUESTS = [
   'workspaces?q=owner%3Ame&limit=100&offset=0',
   'users/me',
@@ -26,7 +26,7 @@ export interface FirstPage {
 
 /**
  * Makes the first page of a signed-in person from the general page. It paints a frame before any script has run, and
- * names all scripts and data at once, which the browser would find one after the other.
+ * names all scripts and data together, which the browser would find one after the other.
  */
 export function firstPage(dashboard: string, output: Output): FirstPage {
   const chunks = new Map(output.filter((file) => file.type === 'chunk').map((chunk) => [chunk.fileName, chunk]));

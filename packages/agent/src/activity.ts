@@ -50,7 +50,7 @@ export interface Activity {
    */
   begin(kind: SessionKind, connectionId?: string): (statusCode: number, reason: string) => void;
   /**
-   * Records the end of a tunnel's connection, with the exit code of its last session: at once, or when its sessions have
+   * Records the end of a tunnel's connection, with the exit code of its last session: immediately, or when its sessions have
    * ended too. A tunnel may have many sessions, as those of editors have, or none, if it only forwards ports.
    */
   tunnelEnded(kind: 'ssh' | 'port', connectionId: string, reason: string): void;
@@ -139,7 +139,7 @@ export function createActivity(metrics: AgentMetrics): Activity {
     },
     async reportStats(client, signal) {
       const timer = new Notifier();
-      // The server keeps a report in memory and answers at once, so the call takes about one round trip.
+      // The server keeps a report in memory and answers immediately, so the call takes about one round trip.
       let latency = -1;
       const report = async (stats?: MessageInitShape<typeof StatsSchema>) => {
         const from = performance.now();

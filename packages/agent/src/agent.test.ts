@@ -278,7 +278,7 @@ describe('the agent', () => {
     app.closeAllConnections();
   });
 
-  test('reports metadata once, then seldom, but at once while somebody watches', async () => {
+  test('reports metadata once, then seldom, but immediately while somebody watches', async () => {
     const script = `echo ran >> ${dir}/runs; date +%s%N`;
     server.manifest = { metadata: [{ key: 'clock', script, interval: asSeconds(1), timeout: asSeconds(60) }] };
     start();

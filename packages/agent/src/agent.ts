@@ -116,7 +116,7 @@ export function runAgent(options: AgentOptions): RunningAgent {
 
 /** One run of the agent: from its first manifest until it stops or starts over. */
 interface Life extends RunningAgent {
-  /** Ends everything at once, without stop scripts or last reports. */
+  /** Ends everything immediately, without stop scripts or last reports. */
   end(): Promise<void>;
 }
 

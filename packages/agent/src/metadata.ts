@@ -75,7 +75,7 @@ export interface MetadataReporter {
   report(workspace: Workspace, client: AgentClient, signal: AbortSignal): Promise<void>;
   /** `{service: 'watch'}`: somebody watches the values for as long as the stream is open. */
   watch: Service;
-  /** Sets whether the server announces watchers. Upstream does not, so the agent always reports to it at once. */
+  /** Sets whether the server announces watchers. Upstream does not, so the agent always reports to it immediately. */
   setQuiet(quiet: boolean): void;
 }
 

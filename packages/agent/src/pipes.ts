@@ -7,7 +7,7 @@ import { Readable, type Writable } from 'node:stream';
 import { errorText, type GroupChild, spawnGroup } from '@platform/kit';
 import { scratchDir } from './scratch.ts';
 
-/** How many pipes are made at once: each call of mkfifo costs a process. */
+/** How many pipes are made at the same time: each call of mkfifo costs a process. */
 const BATCH = 8;
 
 /** How long after a program's start the next pipes are made. The start has priority. */

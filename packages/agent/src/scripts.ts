@@ -307,7 +307,7 @@ export function createScripts(
 }
 
 /**
- * Writes to a script's log. Returns undefined if the caller may go on at once. Otherwise resolves when the log has
+ * Writes to a script's log. Returns undefined if the caller may go on immediately. Otherwise resolves when the log has
  * accepted the chunk or has failed.
  */
 function roomInFile(file: WriteStream, chunk: Buffer): Promise<void> | undefined {

@@ -24,7 +24,7 @@ export {
 export type * from './preview/types.ts';
 export { Template } from './program/configuration.ts';
 export { bodyReferences, references } from './references.ts';
-export { MOST_PROVIDERS_BYTES, type ProviderConstraint, requiredProviders } from './required-providers.ts';
+export { MAX_PROVIDERS_BYTES, type ProviderConstraint, requiredProviders } from './required-providers.ts';
 export { requiredVersions, type VersionRequirement, versionRequirements } from './required-version.ts';
 export {
   Dict,

@@ -14,7 +14,7 @@ export interface ProviderConstraint {
 }
 
 /** Larger files are not read, so that this takes milliseconds. */
-export const MOST_PROVIDERS_BYTES = 256 << 10;
+export const MAX_PROVIDERS_BYTES = 256 << 10;
 
 type Entry = { name: string } & Partial<ProviderConstraint>;
 
@@ -28,7 +28,7 @@ export function requiredProviders(files: Readonly<Record<string, string>>): Prov
   const blocks: Entry[] = [];
   for (const file of sourceNames(Object.keys(files))) {
     const text = files[file]!;
-    if (text.length > MOST_PROVIDERS_BYTES || !/required_providers|version/.test(text)) continue;
+    if (text.length > MAX_PROVIDERS_BYTES || !/required_providers|version/.test(text)) continue;
     const found = file.endsWith('.json') ? ofJson(text) : ofNative(text, file);
     for (const entry of found.required) required.set(entry.name, entry);
     blocks.push(...found.blocks);

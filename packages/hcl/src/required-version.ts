@@ -5,10 +5,10 @@ import { parseHcl } from './parser.ts';
 import { fetchedFolders } from './program/configuration.ts';
 
 /** Larger files are not read for it, so that this takes milliseconds at most. Terraform itself checks every file. */
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 /** The rest of the modules is left out when this much was read. */
-const MOST_TOTAL_BYTES = 1024 * 1024;
-const MOST_FOLDERS = 500;
+const MAX_TOTAL_BYTES = 1024 * 1024;
+const MAX_FOLDERS = 500;
 
 interface Found {
   constraints: string[];
@@ -48,7 +48,7 @@ export function versionRequirements(files: Files): VersionRequirement[] {
     for (const name of sourceNames(names)) {
       const path = posix.join(folder, name);
       const content = files[path]!;
-      if (content.length > MOST_BYTES || bytes + content.length > MOST_TOTAL_BYTES) continue;
+      if (content.length > MAX_BYTES || bytes + content.length > MAX_TOTAL_BYTES) continue;
       const text = decode(content);
       if (!/required_version|module/.test(text)) continue;
       bytes += content.length;
@@ -59,7 +59,7 @@ export function versionRequirements(files: Files): VersionRequirement[] {
         const local = /^\.\.?\//.test(source) ? posix.join(folder, source) : undefined;
         const folderOf = fetched.get(inner) ?? local ?? unlisted(inner, source);
         const next = posix.normalize(folderOf).replace(/\/$/, '');
-        if (!byFolder.has(next) || seen.has(next) || seen.size === MOST_FOLDERS) continue;
+        if (!byFolder.has(next) || seen.has(next) || seen.size === MAX_FOLDERS) continue;
         seen.add(next);
         // iterating over an array includes the items added meanwhile
         open.push({ folder: next, key: inner });

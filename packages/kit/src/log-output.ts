@@ -21,7 +21,7 @@ const RETRY_MS = 1_000;
 /** How long a write may go to the open file after its path names another one, in ms. */
 const LOOK_MS = 1_000;
 /** The most bytes that wait in memory for a slow reader. */
-const MOST_WAITING = 1 << 20;
+const MAX_WAITING = 1 << 20;
 
 /** Extracts "no space left on device" from "ENOSPC: no space left on device, write". */
 export function shortReason(err: unknown): string {
@@ -160,7 +160,7 @@ export function streamOutput(stream: NodeJS.WriteStream, notice: LossNotice): Lo
   let why = '';
   return {
     write(line) {
-      if (stream.writableLength > MOST_WAITING) {
+      if (stream.writableLength > MAX_WAITING) {
         lost++;
         why = 'its reader is too slow';
         return false;

@@ -26,14 +26,14 @@ export interface Match {
   named?: Record<string, string | undefined>;
 }
 
-const MOST_CHARACTERS = 10_000;
+const MAX_CHARACTERS = 10_000;
 /** The limit of instructions times characters of the text: about half a second. */
-const MOST_STEPS = 32 * 1024 * 1024;
+const MAX_STEPS = 32 * 1024 * 1024;
 
 /** Compiles an expression. @throws SyntaxError if RE2 rejects it or it has more than 10,000 characters. */
 export function compile(pattern: string): Expression {
-  if (pattern.length > MOST_CHARACTERS)
-    throw new SyntaxError(`the expression is longer than ${MOST_CHARACTERS.toLocaleString('en')} characters`);
+  if (pattern.length > MAX_CHARACTERS)
+    throw new SyntaxError(`the expression is longer than ${MAX_CHARACTERS.toLocaleString('en')} characters`);
   let program: RE2JS;
   try {
     program = RE2JS.compile(pattern);
@@ -45,7 +45,7 @@ export function compile(pattern: string): Expression {
   return {
     size,
     test(text) {
-      if (text.length * size > MOST_STEPS) throw tooLong(text);
+      if (text.length * size > MAX_STEPS) throw tooLong(text);
       return program.test(text);
     },
     *matches(text, spend) {
@@ -57,7 +57,7 @@ export function compile(pattern: string): Expression {
         // A search may read to the end of the text, and find a match here.
         const cost = size * (text.length - Math.max(end, 0) + 1);
         steps += cost;
-        if (steps > MOST_STEPS) throw tooLong(text);
+        if (steps > MAX_STEPS) throw tooLong(text);
         spend?.(cost);
         if (!matcher.find()) return;
         const [index, before] = [matcher.start(), end];

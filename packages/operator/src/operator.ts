@@ -50,7 +50,7 @@ export interface OperatorOptions {
   clock?: Clock;
   /** How often to try to delete keys that could not be deleted with their provisioner, in ms. */
   collectMs?: number;
-  /** How many objects of a kind are reconciled at once. */
+  /** How many objects of a kind are reconciled at the same time. */
   concurrency?: number;
   /** The image of control planes that name none. */
   defaultImage?: string;

@@ -94,7 +94,7 @@ const HEXADECIMAL = /^[-+]?0x([\da-f]+(\.[\da-f]*)?|\.[\da-f]+)p[-+]?\d{1,3}$/i;
 const NOT_FINITE = /^([-+]?inf(inity)?|nan)$/i;
 /** Underscores are valid only between digits or after the prefix. */
 const STRAY_UNDERSCORE = { decimal: /(?<!\d)_|_(?!\d)/, hexadecimal: /(?<![\da-f]|0x)_|_(?![\da-f])/i };
-const MOST_INTEGER = 2n ** 63n;
+const MAX_INTEGER = 2n ** 63n;
 
 function isNumber(text: string): boolean {
   const hexadecimal = /^[-+]?0x/i.test(text);
@@ -108,7 +108,7 @@ function isNumber(text: string): boolean {
 function integer(text: string): bigint | undefined {
   if (!/^[-+]?\d{1,400}$/.test(text)) return undefined;
   const value = BigInt(text);
-  return value >= -MOST_INTEGER && value < MOST_INTEGER ? value : undefined;
+  return value >= -MAX_INTEGER && value < MAX_INTEGER ? value : undefined;
 }
 
 /** Parses a JSON list of strings. Returns undefined for other text. */

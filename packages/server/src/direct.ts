@@ -25,7 +25,7 @@ export interface DirectOptions {
 
 /**
  * Runs a rule on the database without a server, as the server itself. A server that runs at the same time applies the
- * changes at once: its events come from the database.
+ * changes immediately: its events come from the database.
  */
 export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => Promise<T>): Promise<T> {
   const { log, postgresUrl, configDir, task } = options;

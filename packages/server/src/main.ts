@@ -148,7 +148,7 @@ export interface RunningServer {
    * ready. Waits at least for --shutdown-delay, unless `hurried`.
    */
   drain(options?: { hurried?: boolean }): Promise<void>;
-  /** Ends everything at once; builds that still run go on without the server. */
+  /** Ends everything immediately; builds that still run go on without the server. */
   close(): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
 const EVERY_MS = 20;
-const MOST_MS = 100;
+const MAX_MS = 100;
 
 /**
  * Measures the time that passes while this process runs, in ms: a pause of the machine hardly counts. For answers of
@@ -9,7 +9,7 @@ export function runningTime(): { ms(): number; stop(): void } {
   let [ms, last] = [0, performance.now()];
   const count = () => {
     const now = performance.now();
-    ms += Math.min(now - last, MOST_MS);
+    ms += Math.min(now - last, MAX_MS);
     last = now;
   };
   const timer = setInterval(count, EVERY_MS);

@@ -2,7 +2,7 @@
 const [SOON, LATER] = [15, 50];
 const LONGEST_MS = 60_000;
 /** The most that one look and the pause after it count for a deadline, in ms. */
-const MOST_OF_LOOK_MS = 150;
+const MAX_OF_LOOK_MS = 150;
 
 /**
  * Polls until `look` returns something. The time between two looks grows with the wait, because a look is often a request
@@ -24,7 +24,7 @@ export async function eventually<T>(
       throw new Error(`after ${timeoutMs} ms still not: ${what}`);
     await new Promise((done) => setTimeout(done, Math.min(Math.max(waited / 10, SOON), LATER)));
     const now = performance.now();
-    counted += Math.min(now - from, MOST_OF_LOOK_MS);
+    counted += Math.min(now - from, MAX_OF_LOOK_MS);
     from = now;
   }
 }

@@ -41,7 +41,7 @@ export function parseLogNumbers(text: string | undefined, count: number): LogNum
 /** How many lines of each origin are stored. */
 export type LogPositions = Record<string, number>;
 /** The limit against hostile peers: lines of further origins are stored unchecked. */
-const MOST_ORIGINS = 512;
+const MAX_ORIGINS = 512;
 
 /** Returns the lines of a batch that are not stored yet, and the new position of each origin. */
 export function freshLines<T>(
@@ -59,7 +59,7 @@ export function freshLines<T>(
     if (last !== undefined && sequence <= last) continue;
     fresh.push(lines[i]!);
     freshNumbers.push(number);
-    if (last === undefined && known >= MOST_ORIGINS) continue;
+    if (last === undefined && known >= MAX_ORIGINS) continue;
     if (last === undefined) known++;
     positions[origin] = sequence;
   }

@@ -8,7 +8,7 @@ export interface SpliceResult {
 /** How long a side may take to end by itself after everything was written to it and nobody reads its answers, in ms. */
 const LINGER_MS = 2_000;
 
-/** Drops a stream after a delay: if dropped at once, it may discard received bytes that were not read yet. */
+/** Drops a stream after a delay: if dropped immediately, it may discard received bytes that were not read yet. */
 function dropAfterFlush(stream: Duplex): void {
   stream.resume();
   let timer: NodeJS.Timeout | undefined;

@@ -36,8 +36,8 @@ test('the preamble: bytes of the request, of accepting and of rejecting', async 
   const opening = requestTunnel(session, { service: 'tcp', port: 80 });
   const json = '{"service":"tcp","port":80}';
   assert.equal(await inbox.hex(3 + json.length), `01001b${Buffer.from(json).toString('hex')}`);
-  far.end(Buffer.concat([Buffer.from([0]), Buffer.from('at once')]));
-  assert.equal(await text(await opening), 'at once', 'what follows the answer belongs to the stream');
+  far.end(Buffer.concat([Buffer.from([0]), Buffer.from('immediately')]));
+  assert.equal(await text(await opening), 'immediately', 'what follows the answer belongs to the stream');
 
   const { near, far: asker } = await rawTunnel(t);
   asker.write(fromHex('0100'));

@@ -6,8 +6,8 @@ import { isInstalled, runProgram, type Surroundings } from './program.ts';
 
 const TIMEOUT_MS = 30_000;
 /** The most Git repositories and dev containers that are looked at. */
-const MOST_REPOSITORIES = 200;
-const MOST_PROJECTS = 100;
+const MAX_REPOSITORIES = 200;
+const MAX_PROJECTS = 100;
 
 /** The places of a configuration in a folder, as the specification of dev containers names them. */
 const PLACES = ['.devcontainer/devcontainer.json', '.devcontainer.json', '.devcontainer/*/devcontainer.json'];
@@ -36,7 +36,7 @@ export async function discover(directory: string, { env }: Surroundings): Promis
       const [, folder = ''] = PLACE.exec(path) ?? [undefined, undefined];
       const configPath = join(repository, path);
       // a deleted file stays in the index until it is committed
-      if (!PLACE.test(path) || !existsSync(configPath) || found.length >= MOST_PROJECTS) continue;
+      if (!PLACE.test(path) || !existsSync(configPath) || found.length >= MAX_PROJECTS) continue;
       found.push({ workspaceFolder: join(repository, folder), configPath });
     }
   }
@@ -50,5 +50,5 @@ async function repositories(directory: string): Promise<string[]> {
   return entries
     .filter((entry) => entry.isDirectory() && existsSync(join(directory, entry.name, '.git')))
     .map((entry) => join(directory, entry.name))
-    .slice(0, MOST_REPOSITORIES);
+    .slice(0, MAX_REPOSITORIES);
 }

@@ -6,7 +6,7 @@ const TIMEOUT_MS = 30_000;
 /** The agent's executable is large, and a busy disk slow. */
 const COPY_TIMEOUT_MS = 5 * 60_000;
 /** The most containers that are listed. */
-const MOST_CONTAINERS = 200;
+const MAX_CONTAINERS = 200;
 
 /** The part of `docker inspect` that is read. */
 interface Inspected {
@@ -36,7 +36,7 @@ async function docker(args: string[], around: Surroundings, options: RunOptions 
 export async function listContainers(around: Surroundings): Promise<Container[]> {
   const ids = (await docker(['ps', '--all', '--quiet', '--no-trunc'], around)).split('\n').filter((id) => id !== '');
   if (ids.length === 0) return [];
-  const args = ['inspect', '--type', 'container', ...ids.slice(0, MOST_CONTAINERS)];
+  const args = ['inspect', '--type', 'container', ...ids.slice(0, MAX_CONTAINERS)];
   // a container that was removed meanwhile fails the command, but the others are still printed
   const { stdout, messages } = await runProgram('docker', args, around, { timeoutMs: TIMEOUT_MS });
   try {

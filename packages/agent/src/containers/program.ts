@@ -6,9 +6,9 @@ import { LineSplitter } from '../logs.ts';
 import { stopGroup } from '../signals.ts';
 
 /** The most bytes that are kept of a program's output. */
-const MOST_OUTPUT = 16 * 1024 * 1024;
+const MAX_OUTPUT = 16 * 1024 * 1024;
 /** How much of a failed program's last messages an error contains. */
-const MOST_MESSAGE = 2_000;
+const MAX_MESSAGE = 2_000;
 const KILL_GRACE_MS = 2_000;
 const OPEN_OUTPUT_MS = 1_000;
 
@@ -61,10 +61,10 @@ export async function runProgram(
   const lines = new LineSplitter((line) => onLine?.(line));
   stdout!.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size <= MOST_OUTPUT) output.push(chunk);
+    if (size <= MAX_OUTPUT) output.push(chunk);
   });
   stderr!.on('data', (chunk: Buffer) => {
-    messages = (messages + chunk.toString('utf8')).slice(-MOST_MESSAGE);
+    messages = (messages + chunk.toString('utf8')).slice(-MAX_MESSAGE);
     lines.push(chunk);
   });
   const closed = Promise.all([stdout!, stderr!].map((stream) => new Promise((done) => stream.once('close', done))));

@@ -15,7 +15,7 @@ const EXECUTABLE = `${FOLDER}/coder`;
 const END_GRACE_MS = 5_000;
 /** An agent that ran for this long counts as started, so that the next start follows soon. */
 const SETTLED_MS = 10_000;
-const MOST_NAMES = 5;
+const MAX_NAMES = 5;
 
 /**
  * Runs the agent in a container. The token comes by stdin, because arguments are visible to everybody on the machine.
@@ -144,7 +144,7 @@ async function register(
   const names = [
     wanted,
     safeName(`${parent}-${wanted}`),
-    ...Array.from({ length: MOST_NAMES }, (_, i) => `${wanted}-${i + 2}`),
+    ...Array.from({ length: MAX_NAMES }, (_, i) => `${wanted}-${i + 2}`),
   ];
   for (;;) {
     const candidate = names.shift()!;

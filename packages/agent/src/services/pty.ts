@@ -11,9 +11,9 @@ import { connectionOf } from './connection.ts';
 import type { Service } from './service.ts';
 
 /** Limited because each may hold its scrollback and a shell. */
-const MOST_TERMINALS = 100;
+const MAX_TERMINALS = 100;
 /** Limited because each may lag behind by some unsent output. */
-const MOST_VIEWERS = 32;
+const MAX_VIEWERS = 32;
 /** The kernel accepts no longer argument. */
 const MAX_COMMAND = 100 * 1024;
 const IDLE_MS = 5 * 60_000;
@@ -64,7 +64,7 @@ function checked(request: Readonly<Record<string, unknown>>): Request {
 export function ptyService(
   activity: Activity,
   lifecycle: Lifecycle,
-  { idleMs = IDLE_MS, most = MOST_TERMINALS } = {},
+  { idleMs = IDLE_MS, most = MAX_TERMINALS } = {},
 ): PtyService {
   /** By user and id, so that knowing another user's id gives no access to their terminal. */
   const terminals = new Map<string, Promise<SharedTerminal>>();
@@ -141,10 +141,10 @@ export function ptyService(
           checkRoom(key);
         }
         const shared = await openOnce(key, wanted, size);
-        if (shared.viewers >= MOST_VIEWERS) {
+        if (shared.viewers >= MAX_VIEWERS) {
           throw new AppError(
             'unavailable',
-            `This terminal is open in ${MOST_VIEWERS} windows, which is the limit. Close one and try again.`,
+            `This terminal is open in ${MAX_VIEWERS} windows, which is the limit. Close one and try again.`,
           );
         }
         reason = await shared.attach(stream ?? accept(), parser, size);

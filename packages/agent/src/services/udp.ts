@@ -7,7 +7,7 @@ import { requestedPort } from './tcp.ts';
 /** How long both sides may be silent before the client counts as gone, in ms. UDP has no other sign. */
 const IDLE_MS = 120_000;
 /** The most bytes that wait for a slow reader. Further datagrams are lost, as on any network. */
-const MOST_WAITING = 1024 * 1024;
+const MAX_WAITING = 1024 * 1024;
 
 /** `{service: 'udp', port}`: forwards one client's datagrams to and from a UDP port of the workspace's loopback. */
 export function udpService(activity: Activity): Service {
@@ -28,7 +28,7 @@ export function udpService(activity: Activity): Service {
     });
     socket.on('message', (datagram) => {
       idle.refresh();
-      if (stream.destroyed || stream.writableLength > MOST_WAITING) return;
+      if (stream.destroyed || stream.writableLength > MAX_WAITING) return;
       stream.write(frameDatagram(datagram));
       activity.count(0, datagram.length);
     });

@@ -28,13 +28,13 @@ interface Pending {
 
 const STDERR = 1;
 
-const MOST_MORE = 6 * 1024 * 1024;
+const MAX_MORE = 6 * 1024 * 1024;
 
 /** Lets the client fill a connection with a long round trip. */
 export function widen(channel: ServerChannel): void {
   const { _sock } = (channel as unknown as ChannelInternals)._client;
   const { roundTripMs = 0 } = _sock as { roundTripMs?: number };
-  widenSshWindow(channel, roundTripMs, MOST_MORE);
+  widenSshWindow(channel, roundTripMs, MAX_MORE);
 }
 
 /**

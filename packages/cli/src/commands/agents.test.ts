@@ -118,7 +118,7 @@ test("connects OpenSSH through vscodessh as an editor's extension does", async (
   assert.ok(!logged().includes(server.adminToken));
 });
 
-test("ends the session in the workspace at once when a signal ends an editor's connection", async () => {
+test("ends the session in the workspace immediately when a signal ends an editor's connection", async () => {
   const dir = join(dev.home, 'closed-editor');
   const child = startEditorSsh(dir, 'echo $$; exec sleep 600');
   const [pid] = (await once(child.stdout, 'data')) as [Buffer];

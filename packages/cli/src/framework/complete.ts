@@ -6,17 +6,17 @@ import { flagOf, parseArguments, takesValue } from './parse.ts';
 import { findCommand, type Node } from './tree.ts';
 
 /** More names than these help nobody. */
-const MOST_NAMES = 200;
+const MAX_NAMES = 200;
 
 /** The names on the server that the value of an argument or flag of this name can be. */
 const NAMES: Readonly<Record<string, (client: Client) => Promise<string[]>>> = {
   workspace: async (client) => {
-    const query = { q: 'owner:me', limit: MOST_NAMES, include_resources: false };
+    const query = { q: 'owner:me', limit: MAX_NAMES, include_resources: false };
     return (await client.call('GET /workspaces', { query })).workspaces.map(({ name }) => name);
   },
   template: async (client) => (await client.call('GET /templates', {})).map(({ name }) => name),
   user: async (client) => {
-    const { users } = await client.call('GET /users', { query: { limit: MOST_NAMES } });
+    const { users } = await client.call('GET /users', { query: { limit: MAX_NAMES } });
     return users.map(({ username }) => username);
   },
   org: async (client) => (await client.call('GET /organizations', {})).map(({ name }) => name),

@@ -4,7 +4,7 @@ import type { Style } from './style.ts';
 import type { Node } from './tree.ts';
 
 /** Lines longer than this are hard to read, however wide the terminal is. */
-const MOST_WIDTH = 100;
+const MAX_WIDTH = 100;
 
 export interface HelpInput {
   /** Shown on the first line. */
@@ -22,7 +22,7 @@ export interface HelpInput {
 /** The help of a command or group: usage, examples, subcommands, options. */
 export function helpText(input: HelpInput): string {
   const { version, path, node, definition, flags, isRoot, style } = input;
-  const width = Math.min(input.width, MOST_WIDTH);
+  const width = Math.min(input.width, MAX_WIDTH);
   const heading = (text: string) => style('bold', text);
   const out = [`coder ${version}`, '', heading('USAGE:')];
   const options = Object.entries(flags).filter(([, def]) => !def.hidden);

@@ -2,7 +2,7 @@ import type { Client } from '@platform/client';
 import type { WorkspaceAgent } from '@platform/contract';
 import { logText } from '../framework/terminal-text.ts';
 
-const MOST_PORTS = 20;
+const MAX_PORTS = 20;
 const LOG_LINES = 20;
 const BROKEN = new Set(['start_error', 'start_timeout', 'shutdown_error', 'shutdown_timeout']);
 
@@ -28,10 +28,10 @@ export async function agentDetails(client: Client, agent: WorkspaceAgent, detail
     const { ports } = await client
       .call('GET /workspaceagents/{workspaceagent}/listening-ports', { params })
       .catch(() => ({ ports: [] }));
-    for (const { port, network, process_name: name } of ports.slice(0, MOST_PORTS)) {
+    for (const { port, network, process_name: name } of ports.slice(0, MAX_PORTS)) {
       lines.push(`port ${port}/${network}${name ? ` (${name})` : ''}`);
     }
-    if (ports.length > MOST_PORTS) lines.push(`${ports.length - MOST_PORTS} more ports`);
+    if (ports.length > MAX_PORTS) lines.push(`${ports.length - MAX_PORTS} more ports`);
     if (!agent.parent_id) lines.push(...(await devcontainerLines(client, agent)));
   }
   if (details && BROKEN.has(agent.lifecycle_state)) {

@@ -4,7 +4,7 @@ import { AppError } from '@platform/kit/errors';
 import { findWorkspace, type Target } from './workspace.ts';
 
 /** The longest wait for the reason of a connection's end. */
-const MOST_ASKING_MS = 3_000;
+const MAX_ASKING_MS = 3_000;
 
 /** The connection ended before the session did, and the server gave no reason. */
 export class ConnectionLost extends AppError {
@@ -26,7 +26,7 @@ export function lossOf(stream: Duplex): Error {
 /** Asks whether a workspace was stopped or deleted: an agent that stops ends its sessions without a reason. */
 export async function endOfWorkspace(client: Client, target: Target): Promise<AppError | undefined> {
   const asking = findWorkspace(client, target.workspace).catch(() => undefined);
-  const tooLong = new Promise<void>((resolve) => setTimeout(resolve, MOST_ASKING_MS).unref());
+  const tooLong = new Promise<void>((resolve) => setTimeout(resolve, MAX_ASKING_MS).unref());
   const found = await Promise.race([asking, tooLong]);
   const build = found?.latest_build;
   if (!build || build.transition === 'start') return undefined;

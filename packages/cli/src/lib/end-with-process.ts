@@ -32,7 +32,7 @@ export async function endWithProcess(
     return await (isEnded ? ended.promise : outcome);
   } finally {
     await Promise.all(stops.map((stop) => stop()));
-    // OpenSSH closes stdin and sends SIGHUP at once: the caller writes its last lines first
+    // OpenSSH closes stdin and sends SIGHUP immediately: the caller writes its last lines first
     setImmediate(() => {
       for (const each of off) each();
     });

@@ -44,7 +44,7 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
     }
   };
   const onInterrupt = () => {
-    view.say('Canceling. Press Ctrl+C again to exit at once.');
+    view.say('Canceling. Press Ctrl+C again to exit immediately.');
     void followed.cancel?.(client).catch((err) => view.say(`Could not cancel: ${errorText(err)}`));
   };
   ctx.signal.addEventListener('abort', onInterrupt, { once: true });

@@ -2,7 +2,7 @@ import type { Client } from '@platform/client';
 import type { User, Workspace } from '@platform/contract';
 
 const PAGE = 1_000;
-/** More requests at once would only compete on the server. */
+/** More requests at the same time would only compete on the server. */
 const AT_ONCE = 4;
 
 /** All rows of a list whose pages say how many rows there are. The pages after the first one are fetched in parallel. */

@@ -83,7 +83,7 @@ test('leaves a clean line after Ctrl+C, and cancels the build', async (t) => {
   const screen = terminal.screen().filter((line) => line !== '');
   assert.match(
     screen.join('\n'),
-    /Canceling\. Press Ctrl\+C again to exit at once\.\n==> ✘ Queued \[[\d.]+m?s\]\nCanceled\.$/,
+    /Canceling\. Press Ctrl\+C again to exit immediately\.\n==> ✘ Queued \[[\d.]+m?s\]\nCanceled\.$/,
   );
 });
 

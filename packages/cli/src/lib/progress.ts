@@ -75,7 +75,7 @@ class PlainProgress implements Progress {
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const FRAME_MS = 100;
-const MOST_REASON_LINES = 3;
+const MAX_REASON_LINES = 3;
 
 /**
  * The last lines of the terminal are the live region: a spinner, the stage, its elapsed time, and why it waits. They
@@ -191,8 +191,8 @@ function breakLines(text: string, width: number): string[] {
     else if (textWidth(last) + 1 + textWidth(word) <= width) lines[lines.length - 1] = `${last} ${word}`;
     else lines.push(shorten(word, width));
   }
-  if (lines.length <= MOST_REASON_LINES) return lines;
-  const shown = lines.slice(0, MOST_REASON_LINES);
-  shown[MOST_REASON_LINES - 1] = shorten(`${shown.at(-1)}${' '.repeat(width)}`, width).replace(/ +…$/, '…');
+  if (lines.length <= MAX_REASON_LINES) return lines;
+  const shown = lines.slice(0, MAX_REASON_LINES);
+  shown[MAX_REASON_LINES - 1] = shorten(`${shown.at(-1)}${' '.repeat(width)}`, width).replace(/ +…$/, '…');
   return shown;
 }

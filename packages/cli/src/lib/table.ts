@@ -5,7 +5,7 @@ import { ago } from './format.ts';
 
 /** A column keeps room for its title, within these bounds. */
 const LEAST_WIDTH = 8;
-const MOST_TITLE_WIDTH = 12;
+const MAX_TITLE_WIDTH = 12;
 /** The columns to leave out first, before those at the right. */
 const LEFT_OUT_FIRST = ['TAGS', 'TYPE', 'CURRENT VERSION', 'VERSION', 'CREATED AT'];
 /** The columns that the user has asked for stay, in a narrow terminal with less. */
@@ -68,7 +68,7 @@ export function layOutTable(
     const isWhole = (i: number) => columns[i]!.whole === true || columns[i]!.status === true;
     const leastOf = (i: number) => {
       if (isWhole(i)) return widths[i]!;
-      const title = Math.min(MOST_TITLE_WIDTH, columns[i]!.title.length);
+      const title = Math.min(MAX_TITLE_WIDTH, columns[i]!.title.length);
       return Math.min(widths[i]!, layout.chosen ? LEAST_CHOSEN_WIDTH : Math.max(LEAST_WIDTH, title));
     };
     for (;;) {

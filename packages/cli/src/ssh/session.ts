@@ -34,7 +34,7 @@ export const hasTerminal = (io: Io, command: string | undefined): boolean =>
 
 const SIGNALS: Partial<Record<string, number>> = constants.signals;
 const HANDSHAKE_MS = 20_000;
-const MOST_MORE_WINDOW = 14 * 1024 * 1024;
+const MAX_MORE_WINDOW = 14 * 1024 * 1024;
 
 /** Runs one session and returns its exit code: the command's, or 128 + the signal that ended it. */
 export async function runSession(ctx: Context, options: SessionOptions): Promise<number> {
@@ -188,7 +188,7 @@ function openChannel(client: Client, ctx: Context, options: SessionOptions, tty:
         return;
       }
       // enough data in flight for a long round trip
-      widenSshWindow(channel, (options.stream as { roundTripMs?: number }).roundTripMs ?? 0, MOST_MORE_WINDOW);
+      widenSshWindow(channel, (options.stream as { roundTripMs?: number }).roundTripMs ?? 0, MAX_MORE_WINDOW);
       // immediately: the exit of a quick command may be in the same packet
       const exited = exitOf(client, channel, options.stream);
       exited.catch(() => {});

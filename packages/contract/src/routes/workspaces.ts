@@ -151,7 +151,7 @@ export const workspacesRoutes = {
     tag: 'Workspaces',
     auth: 'session',
     summary:
-      'Stops a workspace, and starts it when the stop has succeeded. A stopped workspace starts at once. The fields are ' +
+      'Stops a workspace, and starts it when the stop has succeeded. A stopped workspace starts immediately. The fields are ' +
       'those of the start. Not part of the original API.',
     params: Type.Object({ workspace: Type.String() }),
     body: RestartWorkspaceRequest,

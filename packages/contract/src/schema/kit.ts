@@ -72,9 +72,9 @@ export const LogPosition = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maxi
  * The longest duration of a setting, ten years: added to any time, the result is still a time that every client can
  * parse.
  */
-export const MOST_MILLISECONDS = 10 * 366 * 86_400_000;
+export const MAX_MILLISECONDS = 10 * 366 * 86_400_000;
 /** A duration of a setting. The rules of each field define the minimum. */
-export const Milliseconds = Type.Integer({ minimum: -MOST_MILLISECONDS, maximum: MOST_MILLISECONDS });
+export const Milliseconds = Type.Integer({ minimum: -MAX_MILLISECONDS, maximum: MAX_MILLISECONDS });
 /** RFC 3339 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: 'date-time' });
 

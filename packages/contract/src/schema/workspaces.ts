@@ -126,7 +126,7 @@ export const CreateWorkspaceBuildReason = named(
 export type CreateWorkspaceBuildReason = Static<typeof CreateWorkspaceBuildReason>;
 
 /** The limit of a state in a build request. The limit of a request body is 16 MiB. */
-const MOST_STATE_BYTES = 12 * 1024 * 1024;
+const MAX_STATE_BYTES = 12 * 1024 * 1024;
 
 /** What a person chooses for a start. */
 const startChoice = {
@@ -148,8 +148,8 @@ export const CreateWorkspaceBuildRequest = named(
       Type.Unsafe<string | number[]>({
         items: { type: 'integer', minimum: 0, maximum: 255 },
         anyOf: [
-          { type: 'array', minItems: 1, maxItems: MOST_STATE_BYTES },
-          { type: 'string', minLength: 1, maxLength: 2 * MOST_STATE_BYTES },
+          { type: 'array', minItems: 1, maxItems: MAX_STATE_BYTES },
+          { type: 'string', minLength: 1, maxLength: 2 * MAX_STATE_BYTES },
         ],
       }),
     ),

@@ -11,7 +11,7 @@ export type StreamEvent =
   | { type: 'signed-out' };
 
 export interface EventStream {
-  /** Connects at once instead of waiting for the next attempt, and checks a connection that may have died in sleep. */
+  /** Connects immediately instead of waiting for the next attempt, and checks a connection that may have died in sleep. */
   wake(): void;
   close(): void;
 }

@@ -9,13 +9,13 @@ const loadInbox = () => import('../pages/notifications/inbox.tsx');
 const Inbox = lazy(loadInbox);
 
 const WATCHES = [{ kind: 'notification' }] as const;
-const MOST_SHOWN = 99;
+const MAX_SHOWN = 99;
 
 /** The bell in the frame: the number of unread notifications, and the inbox. */
 export function InboxButton() {
   const unread = useQuery(apiQuery('GET /notifications/inbox', WATCHES)).data?.unread_count ?? 0;
   const [open, setOpen] = useState(false);
-  const count = unread > MOST_SHOWN ? `${MOST_SHOWN}+` : String(unread);
+  const count = unread > MAX_SHOWN ? `${MAX_SHOWN}+` : String(unread);
   return (
     <Popover
       open={open}

@@ -44,7 +44,7 @@ import { setTheme } from '../util/theme.ts';
 import { PAGE_SHORTCUTS } from './shortcut-list.ts';
 import { useSignOut } from './sign-out.ts';
 
-const MOST_WORKSPACES = 8;
+const MAX_WORKSPACES = 8;
 
 /** Finds workspaces, templates, pages and actions by typing. */
 export default function Palette({ onClose, onShortcuts }: { onClose: () => void; onShortcuts: () => void }) {
@@ -77,7 +77,7 @@ export default function Palette({ onClose, onShortcuts }: { onClose: () => void;
   const word = text.split(/[\s/]+/).reduce((longest, each) => (each.length > longest.length ? each : longest), '');
   const found = useQuery({
     ...apiQuery('GET /workspaces', [{ kind: 'workspace' }], {
-      query: { q: word ? `name:${JSON.stringify(word)}` : 'owner:me', limit: MOST_WORKSPACES },
+      query: { q: word ? `name:${JSON.stringify(word)}` : 'owner:me', limit: MAX_WORKSPACES },
     }),
     placeholderData: keepPreviousData,
   });

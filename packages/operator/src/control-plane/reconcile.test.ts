@@ -538,7 +538,7 @@ test('a provisioner of another namespace needs a ReferenceGrant', needsKubernete
     } as KubeObject);
   await grant('another', { group: 'coder.com', kind: 'CoderControlPlane', name: 'another' });
   await grant('right', { group: 'coder.com', kind: 'CoderControlPlane' });
-  // a change of the provisioner makes the operator look at once
+  // a change of the provisioner makes the operator look immediately
   await eventually(
     'it may join',
     async () => {

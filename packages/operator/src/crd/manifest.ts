@@ -10,7 +10,7 @@ export interface CustomResource extends Resource {
 }
 
 /** Names become labels (63 characters) and parts of names of pods. */
-const MOST_NAME = 50;
+const MAX_NAME = 50;
 
 /** The CustomResourceDefinition of a resource. */
 export function manifestOf({
@@ -46,8 +46,8 @@ export function manifestOf({
               required: ['spec'],
               'x-kubernetes-validations': [
                 {
-                  rule: `self.metadata.name.size() <= ${MOST_NAME}`,
-                  message: `the name must have at most ${MOST_NAME} characters`,
+                  rule: `self.metadata.name.size() <= ${MAX_NAME}`,
+                  message: `the name must have at most ${MAX_NAME} characters`,
                 },
               ],
               properties: {

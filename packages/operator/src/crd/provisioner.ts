@@ -139,8 +139,8 @@ const spec = object(
     podTemplate: optional(podTemplate),
     workspacePermissions,
     podDisruptionBudget: optional(
-      object('Limits how many daemons a node drain stops at once.', {
-        maxUnavailable: whole('How many daemons may be stopped at once.', { default: 1, minimum: 0 }),
+      object('Limits how many daemons a node drain stops at the same time.', {
+        maxUnavailable: whole('How many daemons may be stopped at the same time.', { default: 1, minimum: 0 }),
       }),
     ),
   },

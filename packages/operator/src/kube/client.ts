@@ -73,7 +73,7 @@ export interface KubeClient {
     patch: object,
     subresource?: string,
   ): Promise<T>;
-  /** Deletes an object, and in the background what it owns. A pod without a grace period is gone at once. */
+  /** Deletes an object, and in the background what it owns. A pod without a grace period is gone immediately. */
   delete(resource: Resource, namespace: string, name: string, gracePeriodSeconds?: number): Promise<void>;
   /** The number of requests so far. A watch counts once. */
   readonly requests: number;
@@ -88,7 +88,7 @@ const TIMEOUT_MS = 30_000;
 const WATCH_SECONDS = 300;
 /** A watch without changes is silent until the API server ends it. */
 const WATCH_SILENCE_MS = (WATCH_SECONDS + 30) * 1_000;
-/** Objects in one answer to a list. Larger answers cost memory at once. */
+/** Objects in one answer to a list. Larger answers need more memory. */
 const PAGE = 100;
 
 interface Send {

@@ -199,7 +199,7 @@ test('of two operators one leads, and the other takes over', needsKubernetes, as
   assert.equal((await lease()).spec.holderIdentity, 'a', 'a lease lasts, although its holder is silent');
   now += 14_990;
   await eventually('a stops its work', () => log.includes('a lost'));
-  assert.ok(!log.includes('b elected'), 'two never lead at once');
+  assert.ok(!log.includes('b elected'), 'two never lead at the same time');
   await eventually('b leads', () => {
     now += 100;
     return log.includes('b elected');

@@ -6,7 +6,7 @@ import { backoff, type Logger, RECONNECT } from '@platform/kit';
 import { isExpired, type KubeClient, KubeError, type Scope } from '../kube/client.ts';
 import type { KubeObject, Resource } from '../kube/types.ts';
 
-/** A watch that ends sooner is not opened again at once. */
+/** A watch that ends sooner is not opened again immediately. */
 const SHORT_MS = 1_000;
 /** How many deleted objects it remembers. */
 const REMEMBERED = 1_000;
@@ -84,7 +84,7 @@ export function startInformer<T extends KubeObject>(options: InformerOptions<T>)
         if (resourceVersion === '') await list();
         const began = performance.now();
         await watch();
-        // a proxy may end every watch at once
+        // a proxy may end every watch at the same time
         if (performance.now() - began < SHORT_MS) await pause(waits.next(), aborter.signal);
         else waits.reset();
       } catch (err) {

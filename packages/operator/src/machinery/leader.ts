@@ -33,7 +33,7 @@ export interface LeaderOptions {
 }
 
 export interface LeaderElection {
-  /** Gives the lease up, so that another candidate takes over at once. */
+  /** Gives the lease up, so that another candidate takes over immediately. */
   stop(): Promise<void>;
 }
 

@@ -3,7 +3,7 @@
 import { backoff, errorText, type Logger } from '@platform/kit';
 
 export interface QueueOptions {
-  /** How many keys are worked on at once. */
+  /** How many keys are worked on at the same time. */
   concurrency: number;
   /** Returns the ms after which the key is due again, if it is. */
   work(key: string): Promise<number | undefined>;

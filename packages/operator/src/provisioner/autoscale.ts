@@ -24,7 +24,7 @@ export interface Decision {
   againMs?: number;
 }
 
-/** Grows at once, and shrinks when fewer daemons were enough for the whole idle time. Never below the running builds. */
+/** Grows immediately, and shrinks when fewer daemons were enough for the whole idle time. Never below the running builds. */
 export function decide({ min, max, idleMs, pending, busy, current, now, surplusSince }: Demand): Decision {
   const desired = Math.min(max, Math.max(min, busy + pending));
   if (desired >= current) return { desired, replicas: desired, surplusSince: undefined };

@@ -46,7 +46,7 @@ after(async () => {
   await cluster?.stop();
 });
 
-/** An operator with its own lease, so that each test has its leader at once. */
+/** An operator with its own lease, so that each test has its leader immediately. */
 async function operate(
   connection: Connection = cluster.connection,
   options: Partial<OperatorOptions> = {},

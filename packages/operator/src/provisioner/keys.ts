@@ -40,7 +40,7 @@ const PROOF = 'coder.com/key-proof';
 export type RetiredKey = NonNullable<ProvisionerStatus['retiredKeys']>[number];
 
 /** The longest name of a key on the server, in bytes. */
-const MOST_NAME = 64;
+const MAX_NAME = 64;
 
 const wantedName = ({ metadata, spec }: Provisioner): string => (spec.key?.name || metadata.name).toLowerCase();
 
@@ -108,7 +108,7 @@ export async function freeName(provisioner: Provisioner, { organization }: Targe
   });
   if (!keys.some(({ name }) => name === wanted)) return wanted;
   const suffix = `-${randomBytes(3).toString('hex')}`;
-  return wanted.slice(0, MOST_NAME - suffix.length) + suffix;
+  return wanted.slice(0, MAX_NAME - suffix.length) + suffix;
 }
 
 /**

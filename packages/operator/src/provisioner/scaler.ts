@@ -20,7 +20,7 @@ import { ServerProblem } from './server.ts';
 
 const METRIC = 'daemons';
 /** How many streams may be open. KEDA opens one for each trigger. */
-const MOST_STREAMS = 1_000;
+const MAX_STREAMS = 1_000;
 const SERVICE = '/externalscaler.ExternalScaler';
 
 /** How many daemons the provisioner of a trigger needs. @throws GrpcError. */
@@ -48,7 +48,7 @@ async function needed(world: World, ref: ScaledObjectRef | undefined): Promise<n
 }
 
 /**
- * Yields whether any daemon is needed, at once and whenever that changes. A server that stops answering keeps the last answer, so
+ * Yields whether any daemon is needed, immediately and whenever that changes. A server that stops answering keeps the last answer, so
  * that daemons that run continue.
  */
 async function* activity(world: World, ref: ScaledObjectRef, signal: AbortSignal): AsyncGenerator<boolean> {
@@ -89,8 +89,8 @@ export function serveScaler(world: World, at: { host: string; port: number }, lo
     [
       `${SERVICE}/StreamIsActive`,
       async function* (request, { signal }) {
-        if (streams >= MOST_STREAMS) {
-          const message = `The operator serves at most ${MOST_STREAMS} streams. Use triggers of the type external instead of external-push.`;
+        if (streams >= MAX_STREAMS) {
+          const message = `The operator serves at most ${MAX_STREAMS} streams. Use triggers of the type external instead of external-push.`;
           throw new GrpcError(GRPC_STATUS.resourceExhausted, message);
         }
         streams++;

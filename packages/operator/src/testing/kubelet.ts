@@ -41,7 +41,7 @@ export interface KubeletOptions {
   scheduled?: boolean;
   /** Whether the pods share the processors as on a node, where this process may arrange that. */
   podGroups?: boolean;
-  /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready at once. */
+  /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready immediately. */
   probed?: string;
 }
 

@@ -6,7 +6,7 @@ import { basename, join } from 'node:path';
 
 export interface MountedFiles {
   folder: string;
-  /** Replaces all files at once. The names must be the same. */
+  /** Replaces all files together. The names must be the same. */
   replace(files: Record<string, string>): void;
 }
 

@@ -51,7 +51,7 @@ test('runs a proxy with a token, and says what its server must have', needsKuber
   const message = missing.status!.conditions!.find(({ type }) => type === 'Ready')!.message;
   assert.match(message, /Create it with the session token of the proxy in the key "token"\.$/);
   await storeSecret(cluster, namespace, 'berlin-token', { token: 'id:secret' });
-  // a change makes the operator look at once
+  // a change makes the operator look immediately
   await client.merge(WORKSPACE_PROXIES, { namespace, name: 'berlin' }, { spec: { replicas: 2 } });
   const { status } = await reaches('berlin', { Ready: 'ProxiesNotReady', Registered: 'TokenGiven' });
   assert.deepEqual(status!.proxyTokenSecretRef, { name: 'berlin-token', key: 'token' });

@@ -25,7 +25,7 @@ export interface BuiltinDaemons {
 /**
  * Starts the server's own daemons. They share this process, one cache and one runner. Their sessions are in
  * `<cacheDir>/provisioner-<i>/work`. Their secret belongs to one start of the server. When that server is gone, they
- * end at once. Terraform continues, and the daemons of the next start adopt it through the journal.
+ * end immediately. Terraform continues, and the daemons of the next start adopt it through the journal.
  */
 export async function runBuiltinDaemons(options: BuiltinOptions): Promise<BuiltinDaemons> {
   const firstParent = process.ppid; // before the first wait, because the server may end meanwhile

@@ -4,14 +4,14 @@ import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
 import type { YamuxSession } from '@platform/wire/yamux';
 
 /** The largest message. An upstream server has its own limit of 4 MiB. */
-const MOST_MESSAGE_BYTES = 128 * 1024 * 1024;
+const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;
 
 /** The calls that a daemon makes. */
 export type Clients = ReturnType<typeof clientsOf>;
 
 export function clientsOf(session: YamuxSession) {
   const open = () => session.openStream();
-  const limits = { maxMessageBytes: MOST_MESSAGE_BYTES };
+  const limits = { maxMessageBytes: MAX_MESSAGE_BYTES };
   return {
     daemon: createDrpcClient(ProvisionerDaemon, open, limits),
     control: createDrpcClient(JobControl, open, limits),

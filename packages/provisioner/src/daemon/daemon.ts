@@ -29,11 +29,11 @@ import { ActiveJob } from './work.ts';
 
 const ADOPT_EVERY_MS = 15_000;
 /** The number of times that this daemon tries a job that it could not finish. After that, a later daemon adopts it. */
-const MOST_TRIES = 5;
+const MAX_TRIES = 5;
 /**
  * The number of times that this daemon returns a job to the queue because its disk is full. After that, the job fails.
  */
-const MOST_PUT_BACK = 3;
+const MAX_PUT_BACK = 3;
 const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
 /** The time from one look for room on the disk to the next, in ms. Many short builds then need one and not one each. */
@@ -328,7 +328,7 @@ class Daemon implements ProvisionerDaemon {
       const full = await fullDisk(err, [this.#options.workDir]);
       if (full !== undefined) tools.diskPause.begin(full);
       const times = this.#putBack.get(jobId) ?? 0;
-      if (full !== undefined && connection.control && times < MOST_PUT_BACK) {
+      if (full !== undefined && connection.control && times < MAX_PUT_BACK) {
         this.#log.error('returning a job to the queue: the disk is full', { job: jobId, dir: full, reason });
         this.#putBack.set(jobId, times + 1);
         await this.#link.drop(connection, 'the disk is full, so the job goes back to the queue');
@@ -402,7 +402,7 @@ class Daemon implements ProvisionerDaemon {
     const isActive = (jobId: string) => [...this.#active].some((job) => job.jobId === jobId);
     const isLeft = (jobId: string) => {
       const times = this.#left.get(jobId) ?? 0;
-      return times > 0 && times < MOST_TRIES && !isActive(jobId);
+      return times > 0 && times < MAX_TRIES && !isActive(jobId);
     };
     const sessions = await Session.adoptAll(this.#options.workDir, problem, isLeft);
     for (const session of sessions) {

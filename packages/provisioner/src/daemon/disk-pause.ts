@@ -2,7 +2,7 @@ import { backoff, type Clock, type Logger } from '@platform/kit';
 
 const PAUSE_MS = 30_000;
 /** The longest pause, as a multiple of the first. */
-const MOST_PAUSES = 10;
+const MAX_PAUSES = 10;
 
 /**
  * A pause for all daemons of this process after a job failed because of a full disk. The space that the failed job
@@ -19,14 +19,14 @@ export class DiskPause {
   constructor(clock: Clock, pauseMs = PAUSE_MS) {
     this.#clock = clock;
     this.#pauseMs = pauseMs;
-    this.#waits = backoff({ baseMs: pauseMs, capMs: MOST_PAUSES * pauseMs, factor: 2 });
+    this.#waits = backoff({ baseMs: pauseMs, capMs: MAX_PAUSES * pauseMs, factor: 2 });
   }
 
   /** Begins a pause, because a job failed on the full disk of this folder. */
   begin(dir: string): void {
     const now = this.#clock.monotonic();
     if (now < this.#until) return;
-    if (now - this.#until > MOST_PAUSES * this.#pauseMs) this.#waits.reset();
+    if (now - this.#until > MAX_PAUSES * this.#pauseMs) this.#waits.reset();
     this.#dir = dir;
     this.#until = now + this.#waits.next();
     for (const listener of this.#listeners) listener();

@@ -50,7 +50,7 @@ test('stop: the first call drains, the second cancels, the third kills', async (
   const group = await startGroup(['one', 'two']);
   const first = await gated('first');
   const second = await gated('second');
-  await eventually('two builds at once', () => first.begun() && second.begun());
+  await eventually('two builds at the same time', () => first.begun() && second.begun());
   assert.equal(group.stop(), 'drain');
   await first.release();
   assert.ok((await h.server.verdict(first.id)).completed, 'a drained daemon finishes its build');

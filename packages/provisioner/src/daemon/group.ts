@@ -30,7 +30,7 @@ export interface DaemonGroup {
 
 /**
  * Runs several daemons in one process, with one terraform, one cache and one runner. The daemons register before this
- * loads the code that runs jobs, so that many processes that start at once all register early. @throws AppError without
+ * loads the code that runs jobs, so that many processes that start at the same time all register early. @throws AppError without
  * terraform.
  */
 export async function runDaemonGroup({

@@ -34,7 +34,7 @@ const SYNC_AFTER_MS = 1_000;
 /** What a person reads about a job whose files a loss of power damaged. */
 const DAMAGED = 'The files of this job on the machine of the provisioner daemon are damaged, as after a loss of power.';
 /** The most deaths of daemons before a job changes anything. After that the job fails, because it may be the cause. */
-const MOST_DEATHS = 3;
+const MAX_DEATHS = 3;
 
 const KINDS = {
   templateImport: 'template_import',
@@ -176,7 +176,7 @@ export class ActiveJob {
       if (type.case === 'workspaceBuild' && session.hasUnknownApply(wholeState(type.value.state)))
         return this.#failWithState(job, 'The machine of the provisioner daemon stopped while Terraform worked.');
       const deaths = (session.entry.deaths ?? 0) + 1;
-      if (deaths > MOST_DEATHS) {
+      if (deaths > MAX_DEATHS) {
         const error = `The provisioner daemon died ${deaths} times while it prepared this job.`;
         return endWith(failure(job, error));
       }

@@ -269,11 +269,11 @@ test('a workspace that was built for a pool keeps a uid of its own, which its de
   await assert.rejects(readFile(join(next.home, 'left')), /ENOENT/);
 });
 
-test('two launchers of an installation give a key the same uid, at once and later', { skip }, async () => {
+test('two launchers of an installation give a key the same uid, immediately and later', { skip }, async () => {
   const base = mkdtempSync(join(dir, 'shared-'));
   const all = { first: block.first + 3_000, count: 1_000 };
   const [one, two] = [new Users(all, { base, builds: base }), new Users(all, { base, builds: base })];
-  for (const round of ['at once', 'later']) {
+  for (const round of ['immediately', 'later']) {
     // of a folder that did not change for a while, the keys are in memory
     if (round === 'later') utimesSync(join(base, 'uids'), new Date(0), new Date(Date.now() - 60_000));
     for (let number = 0; number < 20; number++) {

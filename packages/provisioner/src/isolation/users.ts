@@ -22,7 +22,7 @@ const COMMAND_TIMEOUT_MS = 30_000;
 /** Longer than the resolution of a file's time. */
 const CLOCK_TICK_MS = 1_000;
 /** The most uids that get a user name: every process that looks up a user reads the whole list. */
-const MOST_NAMES = 2_000;
+const MAX_NAMES = 2_000;
 
 /** The folder for temporary files in a home. */
 const TMP = 'tmp';
@@ -243,7 +243,7 @@ export class Users {
    * the system rejects it.
    */
   #makeUser(uid: number, home: string, person: string): string | undefined {
-    if (readdirSync(this.#dir).filter((name) => this.#read(Number(name))?.name).length >= MOST_NAMES) return undefined;
+    if (readdirSync(this.#dir).filter((name) => this.#read(Number(name))?.name).length >= MAX_NAMES) return undefined;
     const stem = `coder-${person.toLowerCase().replaceAll(/[^a-z0-9_-]/g, '-')}`.slice(0, 28);
     for (let number = 1; number < 100; number++) {
       const name = number === 1 ? stem : `${stem}-${number}`;

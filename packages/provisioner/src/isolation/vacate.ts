@@ -11,7 +11,7 @@ import { giveEnvironment, publicFolders, type Rooms } from './rooms.ts';
 
 const END_MS = 5_000;
 const COMMAND_MS = 30_000;
-const MOST_WAIT_MS = 200;
+const MAX_WAIT_MS = 200;
 const PATH = '/usr/bin:/bin';
 /** A shell script that empties a folder. It runs with the rights of the build's uid. */
 const EMPTY = 'cd "$1" && { chmod -R u+rwX . 2>/dev/null; find . -mindepth 1 -delete; }';
@@ -26,10 +26,10 @@ const run = promisify(execFile);
 export async function endProcesses(uid: number, runAs: RunAs): Promise<boolean> {
   const living = () => processesWith((id) => id === uid);
   const end = performance.now() + END_MS;
-  for (let wait = 5; ; wait = Math.min(wait * 2, MOST_WAIT_MS)) {
+  for (let wait = 5; ; wait = Math.min(wait * 2, MAX_WAIT_MS)) {
     if (living().length === 0) return true;
     if (performance.now() > end) return false;
-    // all at once, so that none can start another in the meantime
+    // all together, so that none can start another in the meantime
     await runAs('/bin/sh', ['-c', 'kill -KILL -1']).catch(() => {});
     // processes that the uid may not signal, or all of them if the uid could not start a process
     for (const pid of living()) {

@@ -10,7 +10,7 @@ import type { Prepared } from '../terraform/prepare.ts';
 import type { Stages } from './stages.ts';
 
 /** The largest file that a server stores. An older server takes archives of one file only. */
-const MOST_FILE = 100 << 20;
+const MAX_FILE = 100 << 20;
 /** A part of an archive, in bytes. The server has it in memory. */
 const PART = 8 << 20;
 
@@ -38,7 +38,7 @@ export async function freezeVersion(
     });
     if (!version) return;
     const { missing, mostBytes } = await frozen.keep(version);
-    const limits = mostBytes > 0 ? { most: mostBytes, part: PART } : { most: MOST_FILE, part: MOST_FILE };
+    const limits = mostBytes > 0 ? { most: mostBytes, part: PART } : { most: MAX_FILE, part: MAX_FILE };
     for (const one of version.packages.filter(({ checksum }) => missing.includes(checksum))) {
       const [first = new Uint8Array(), ...more] = await uploadPackage(stages, prepared.entry, one, limits);
       one.fileHash = first;

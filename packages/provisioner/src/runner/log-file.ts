@@ -9,7 +9,7 @@ const GATHER_MS = 10;
 /** The bytes that wait in memory for one write. */
 const HIGH_WATER = 64 << 10;
 /** The most bytes of lost lines with errors that stay in memory. */
-const MOST_KEPT_BYTES = 32 << 10;
+const MAX_KEPT_BYTES = 32 << 10;
 
 /** Lines that could not be written to a log file and that it does not mention. */
 export interface LostLines {
@@ -115,7 +115,7 @@ export class LogFile {
       } else if (i >= noticeUntil) {
         this.#lost++;
         const isError = part[0] === 0x65 || part.includes('"@level":"error"');
-        if (!isError || this.#errorBytes + part.length > MOST_KEPT_BYTES) continue;
+        if (!isError || this.#errorBytes + part.length > MAX_KEPT_BYTES) continue;
         this.#errors.push(part);
         this.#errorBytes += part.length;
       }

@@ -17,7 +17,7 @@ import { Recorder } from './recorder.ts';
 /** The shortest time between two reports of new output, in ms. */
 const WAKE_MS = 20;
 const DRAIN_MS = 1_000;
-const MOST_DRAINS = 5;
+const MAX_DRAINS = 5;
 /** Writes to the daemon's runner.log. */
 const log = createLogger({ sinks: [stderrSink()] });
 
@@ -249,11 +249,11 @@ async function copy(stream: Readable, file: FileHandle): Promise<void> {
 
 /**
  * Resolves when nothing arrived on the streams for `DRAIN_MS`. A runner that got no processor meanwhile first reads what is
- * there. A process in the background may print for ever, so it ends after `MOST_DRAINS` such times.
+ * there. A process in the background may print for ever, so it ends after `MAX_DRAINS` such times.
  */
 async function idle(streams: readonly Socket[], signal: AbortSignal): Promise<void> {
   const arrived = () => streams.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
-  for (let drains = 0; drains < MOST_DRAINS; drains++) {
+  for (let drains = 0; drains < MAX_DRAINS; drains++) {
     const before = arrived();
     await delay(DRAIN_MS, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;

@@ -3,7 +3,7 @@ import { AppError, errorText } from '@platform/kit';
 import { readOwned } from '../isolation/tree.ts';
 import { STATE_FILE } from './state-file.ts';
 
-const MOST_BYTES = 1 << 20;
+const MAX_BYTES = 1 << 20;
 
 /**
  * Checks after an init that Terraform writes its state to the file that the daemon reads. With another backend, the
@@ -13,7 +13,7 @@ const MOST_BYTES = 1 << 20;
 export function checkBackend(dir: string, owner: number | undefined): void {
   let backend: { type?: string; config?: { path?: string | null; workspace_dir?: string | null } | null } | undefined;
   try {
-    const file = readOwned(join(dir, '.terraform', STATE_FILE), owner, MOST_BYTES);
+    const file = readOwned(join(dir, '.terraform', STATE_FILE), owner, MAX_BYTES);
     ({ backend } = JSON.parse(file) as { backend?: typeof backend });
   } catch (cause) {
     // init writes the file only if the template names a backend

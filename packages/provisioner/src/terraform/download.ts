@@ -5,7 +5,7 @@ import { open } from 'node:fs/promises';
 import { AppError } from '@platform/kit';
 
 /** The most bytes of a download. Archives of Terraform have 30 MiB, programs 100 MiB. */
-const MOST_BYTES = 512 << 20;
+const MAX_BYTES = 512 << 20;
 const TIMEOUT_MS = 10 * 60_000;
 
 export interface Download {
@@ -29,7 +29,7 @@ export function shownUrl(text: string): string {
  * @throws AppError `unavailable` if the download fails or the file has another SHA-256, the signal's reason if it fires.
  */
 export async function download(
-  { url, sha256, mostBytes = MOST_BYTES, timeoutMs = TIMEOUT_MS, signal }: Download,
+  { url, sha256, mostBytes = MAX_BYTES, timeoutMs = TIMEOUT_MS, signal }: Download,
   to: string,
 ): Promise<void> {
   const timeout = AbortSignal.timeout(timeoutMs);

@@ -116,8 +116,8 @@ export function errorSummary(line: TerraformLine): string | undefined {
   return `${place}${summary}${detail ? `: ${detail}` : ''}`;
 }
 
-const MOST_PRINTED = 20;
-const MOST_DETAIL = 500;
+const MAX_PRINTED = 20;
+const MAX_DETAIL = 500;
 /** The text that Terraform prints before the actual errors. */
 const PREAMBLE = /^Terraform encountered problems during initiali[sz]ation|^There are some problems with the/;
 
@@ -132,7 +132,7 @@ export class PrintedErrors {
   take(line: string): void {
     const summary = /^Error: (.+)/.exec(line)?.[1];
     if (summary !== undefined) {
-      const isKept = !PREAMBLE.test(summary) && this.errors.length < MOST_PRINTED;
+      const isKept = !PREAMBLE.test(summary) && this.errors.length < MAX_PRINTED;
       this.#detail = isKept ? '' : undefined;
       if (isKept) this.errors.push(summary);
     } else if (this.#detail === '' && PLACE.test(line)) {
@@ -142,7 +142,7 @@ export class PrintedErrors {
       this.#append(`: ${line}`);
     } else if (this.#detail) {
       // Terraform wraps paragraphs. The first one says what is wrong.
-      if (/^\S/.test(line) && this.#detail.length < MOST_DETAIL) this.#append(` ${line}`);
+      if (/^\S/.test(line) && this.#detail.length < MAX_DETAIL) this.#append(` ${line}`);
       else this.#detail = undefined;
     }
   }

@@ -27,8 +27,8 @@ const KEPT_ENTRIES = 200;
 /** A large provider over a slow connection takes minutes. */
 const INIT_MS = 30 * 60_000;
 /** The most bytes of a file, and the most files, that the daemon reads where a build can write. */
-const MOST_BYTES = 10 << 20;
-const MOST_FILES = 50_000;
+const MAX_BYTES = 10 << 20;
+const MAX_FILES = 50_000;
 const IN_USE_MS = 24 * 3600_000;
 const LINKED = ['.terraform', LOCK_FILE] as const;
 export interface PrepareOptions {
@@ -44,7 +44,7 @@ export interface PrepareOptions {
   graph: () => Promise<string>;
   onLog: (line: LogLine) => Promise<void> | void;
   signal: AbortSignal;
-  /** No program starts before this resolves. Absent: programs may start at once. */
+  /** No program starts before this resolves. Absent: programs may start immediately. */
   mayBegin?: Promise<void>;
   /**
    * The user that terraform runs as. Absent: the user of this process. `alone`: whether no other job has that uid. If
@@ -398,9 +398,9 @@ async function mentionsCost(root: string, owner: number | undefined): Promise<bo
         if (entry.name === 'providers' && dir.endsWith('.terraform')) continue;
         if (await search(path, depth + 1)) return true;
       } else if (entry.isFile() && /\.tf(\.json)?$/.test(entry.name)) {
-        if (++files > MOST_FILES)
-          throw new AppError('too_large', `The template and its modules have more than ${MOST_FILES} files.`);
-        if (readOwned(path, owner, MOST_BYTES).includes('daily_cost')) return true;
+        if (++files > MAX_FILES)
+          throw new AppError('too_large', `The template and its modules have more than ${MAX_FILES} files.`);
+        if (readOwned(path, owner, MAX_BYTES).includes('daily_cost')) return true;
       }
     }
     return false;

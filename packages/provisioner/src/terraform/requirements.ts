@@ -6,7 +6,7 @@ import { sourceFiles } from './source-files.ts';
 import type { TerraformBinary } from './version.ts';
 
 /** The most folders to search. The constraints of the rest are left out: Terraform reports them. */
-const MOST_FOLDERS = 2_000;
+const MAX_FOLDERS = 2_000;
 const MODULES = '.terraform/modules';
 
 /**
@@ -27,7 +27,7 @@ async function sourceFolders(dir: string): Promise<string[]> {
   const found = ['.', MODULES, ...links.map(({ name }) => posix.join(MODULES, name))];
   for (const folder of found) {
     for (const entry of await entriesOf(join(dir, folder))) {
-      if (found.length >= MOST_FOLDERS) return found;
+      if (found.length >= MAX_FOLDERS) return found;
       if (entry.isDirectory() && !entry.name.startsWith('.')) found.push(posix.join(folder, entry.name));
     }
   }

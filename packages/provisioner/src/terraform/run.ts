@@ -116,7 +116,7 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
   );
   void ended.then(() => waker.wake());
 
-  // Events are read at once and apart from the log, because checkpoints need them before a slow log has arrived.
+  // Events are read immediately and apart from the log, because checkpoints need them before a slow log has arrived.
   const events = new RecordReader(files.logPath);
   const readEvents = async () => {
     for await (const record of events.read()) {

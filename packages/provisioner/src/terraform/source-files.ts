@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { join } from 'node:path';
-import { MOST_PROVIDERS_BYTES } from '@platform/hcl';
+import { MAX_PROVIDERS_BYTES } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import { listReadable, openReadable } from '../isolation/tree.ts';
 
@@ -15,7 +15,7 @@ export async function sourceFiles(folder: string, uid: number | undefined): Prom
       if (!/\.tf(\.json)?$/.test(name)) continue;
       const { handle, info } = await openReadable(join(folder, name), uid, constants.O_NONBLOCK);
       try {
-        if (!info.isFile() || info.size > MOST_PROVIDERS_BYTES) continue;
+        if (!info.isFile() || info.size > MAX_PROVIDERS_BYTES) continue;
         // Not to the end: a file of /proc has the size 0 and can block its reader for ever.
         const { buffer, bytesRead } = await handle.read(Buffer.alloc(info.size), 0, info.size, 0);
         files[name] = buffer.toString('utf8', 0, bytesRead);

@@ -2,7 +2,7 @@ import { AppError } from '@platform/kit';
 
 const PROGRAMS = ['terraform', 'tofu', 'terraform.exe', 'tofu.exe'];
 /** The most bytes of an unpacked program. */
-const MOST_UNPACKED = 1 << 30;
+const MAX_UNPACKED = 1 << 30;
 
 /**
  * The program in a zip of an engine.
@@ -15,8 +15,8 @@ export async function unpackProgram(archive: Uint8Array, name: string): Promise<
   const files = unzipSync(archive, {
     filter: (file) => {
       if (!PROGRAMS.includes(file.name)) return false;
-      if (file.originalSize <= MOST_UNPACKED) return true;
-      throw new AppError('unavailable', `${file.name} in ${name} has more than ${MOST_UNPACKED} bytes.`);
+      if (file.originalSize <= MAX_UNPACKED) return true;
+      throw new AppError('unavailable', `${file.name} in ${name} has more than ${MAX_UNPACKED} bytes.`);
     },
   });
   const [program, ...more] = Object.values(files);

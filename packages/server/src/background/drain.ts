@@ -6,7 +6,7 @@ export const DRAIN_CANCEL_MS = 200_000;
 /** For the verdicts of killed builds to arrive. */
 const KILL_MS = 15_000;
 /** The longest that a timer takes. */
-const MOST_MS = 2 ** 31 - 1;
+const MAX_MS = 2 ** 31 - 1;
 /** Idle daemons end sooner: nothing is said then. */
 const SAY_AFTER_MS = 1_000;
 
@@ -37,7 +37,7 @@ export interface DrainOptions {
 export function createDrain({ daemons, limitMs, delayMs, onBegin, log }: DrainOptions) {
   const over = Promise.withResolvers<void>();
   const noticed = Promise.withResolvers<void>();
-  const limits = { drain: Math.min(limitMs, MOST_MS), cancel: DRAIN_CANCEL_MS, kill: KILL_MS };
+  const limits = { drain: Math.min(limitMs, MAX_MS), cancel: DRAIN_CANCEL_MS, kill: KILL_MS };
   let next = 0;
   let timer: NodeJS.Timeout | undefined;
   let saying: NodeJS.Timeout | undefined;
@@ -51,7 +51,7 @@ export function createDrain({ daemons, limitMs, delayMs, onBegin, log }: DrainOp
     onBegin();
     if (hurried || delayMs <= 0) return noticed.resolve();
     log.info('not ready any more, and serving until load balancers have noticed', { delay: formatDuration(delayMs) });
-    noticing = setTimeout(noticed.resolve, Math.min(delayMs, MOST_MS));
+    noticing = setTimeout(noticed.resolve, Math.min(delayMs, MAX_MS));
   };
   const step = () => {
     const name = STEPS[next++];

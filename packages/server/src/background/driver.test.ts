@@ -226,7 +226,7 @@ test('one server at a time runs a task that needs the lock', async () => {
   await second.close();
 });
 
-test('closes at once and ends running tasks', async () => {
+test('closes immediately and ends running tasks', async () => {
   const tasks = driver();
   const task = counting({ run: () => new Promise(() => {}) });
   tasks.add(task.task);

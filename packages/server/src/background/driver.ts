@@ -18,7 +18,7 @@ interface DriverOptions extends Pick<Services, 'clock' | 'log'> {
 }
 
 export interface BackgroundDriver {
-  /** Adds a task and runs it, at once unless it has a delay. */
+  /** Adds a task and runs it, immediately unless it has a delay. */
   add(task: BackgroundTask): void;
   /** Runs a task now and waits for that run's end. A run that goes on already is waited for first. */
   runNow(name: string): Promise<void>;

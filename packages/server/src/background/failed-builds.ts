@@ -9,7 +9,7 @@ const KEY = 'failed_builds_report';
 const HOUR_MS = 3_600_000;
 const WEEK_MS = 7 * 24 * HOUR_MS;
 /** The most templates that a report names. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 /** Once a week, reports to each template admin how many builds of their templates failed, if any did. */
 export function failedBuildsTask(services: Services): BackgroundTask[] {
@@ -48,7 +48,7 @@ export async function reportFailedBuilds(services: Services): Promise<boolean> {
     for (const [admin, templates] of byAdmin) {
       const named = templates
         .toSorted((a, b) => b.count - a.count)
-        .slice(0, MOST_NAMED)
+        .slice(0, MAX_NAMED)
         .map(({ name, count }) => `${name} (${count})`);
       await notify(services, tx, {
         template: 'buildsFailedReport',
@@ -57,7 +57,7 @@ export async function reportFailedBuilds(services: Services): Promise<boolean> {
           count: String(templates.reduce((sum, { count }) => sum + count, 0)),
           templates: named.join(', '),
         },
-        targets: templates.slice(0, MOST_NAMED).map(({ id }) => id),
+        targets: templates.slice(0, MAX_NAMED).map(({ id }) => id),
         event: `failed builds until ${now.toISOString()}`,
       });
     }

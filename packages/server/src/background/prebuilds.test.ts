@@ -66,7 +66,7 @@ test('fills the pool of a template while those of a slow template are worked thr
   await eventually('an attempt for each pool', async () => (await tried()) === POOLS);
 });
 
-test('goes on at once after a run that a slow template used up', async () => {
+test('goes on immediately after a run that a slow template used up', async () => {
   ahead += 2 * MINUTE;
   assert.equal(await tried(), 0);
   await pause(true);

@@ -55,7 +55,7 @@ test('a restart does not wait for those of a template with slow builds', async (
   const { sql } = server.services;
   await sql`INSERT INTO template_version_workspace_tags (template_version_id, key, value)
     VALUES (${slow.active_version_id}, 'zone', ${SLOW})`;
-  // all stops end at once, that of the other template last
+  // all stops end at the same time, that of the other template last
   await sql`UPDATE provisioner_jobs SET started_at = now(),
       completed_at = now() + CASE WHEN id = ${stop.job.id} THEN interval '1 second' ELSE interval '0' END
     WHERE completed_at IS NULL AND type = 'workspace_build'`;

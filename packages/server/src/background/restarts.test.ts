@@ -105,7 +105,7 @@ test('stops a workspace and starts it in the name of the person, with the chosen
   );
 });
 
-test('starts a stopped workspace at once', async () => {
+test('starts a stopped workspace immediately', async () => {
   const { id } = await make('stopped');
   await order(id, 'stop');
   await finishBuild();

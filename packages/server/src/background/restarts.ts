@@ -12,9 +12,9 @@ const PERIOD_MS = 15_000;
 const LOOK_MS = 250;
 /** How often to look while a restart waits for the end of its stop, and after a start that failed. */
 const WAITING_MS = 1_000;
-/** After this time a run makes no further starts. The next run follows at once. */
+/** After this time a run makes no further starts. The next run follows immediately. */
 const LONGEST_RUN_MS = 15_000;
-/** The most starts of one look. The next look follows at once. */
+/** The most starts of one look. The next look follows immediately. */
 const AT_ONCE = 250;
 /** The most starts that are made at the same time. */
 const CONCURRENT = 4;

@@ -12,7 +12,7 @@ import { type DueWorkspace, dueWorkspaces, type Look, storeLooks } from '../db/q
  * the lock has died.
  */
 const PERIOD_MS = 1_000;
-/** The most workspaces of one look. The next look follows at once. */
+/** The most workspaces of one look. The next look follows immediately. */
 const AT_ONCE = 250;
 /** The most builds that begin at the same time. */
 const CONCURRENT = 4;

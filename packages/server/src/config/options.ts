@@ -188,7 +188,7 @@ export const options = withNotes({
     yaml: 'provisioning.drainTimeout',
     default: '10m',
     description:
-      'The time that the server waits for running builds of its built-in daemons after the first SIGTERM, SIGHUP or SIGINT. After that, it cancels them. A second signal cancels them at once, a third one kills them. 0: the server does not wait, the builds continue without it, and the next start takes them over. Keep it above 0 in a container, where all processes end with the server.',
+      'The time that the server waits for running builds of its built-in daemons after the first SIGTERM, SIGHUP or SIGINT. After that, it cancels them. A second signal cancels them immediately, a third one kills them. 0: the server does not wait, the builds continue without it, and the next start takes them over. Keep it above 0 in a container, where all processes end with the server.',
     group: 'Provisioning',
   },
   provisionerPendingLimit: {

@@ -138,7 +138,7 @@ async function withCollected(tx: Tx, work: (tx: Tx) => unknown): Promise<unknown
 
 /**
  * Sends the items together with the others of the transaction, just before it commits. Outside of a transaction they are
- * sent at once.
+ * sent immediately.
  */
 export async function collect(db: Db, send: SendCollected, items: readonly string[]): Promise<void> {
   const all = collected.get(db);

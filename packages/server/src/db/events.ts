@@ -63,13 +63,13 @@ export type ObjectKind =
   | 'notification';
 
 /** The largest notification, in bytes. PostgreSQL's limit is 8,000. */
-const MOST_BYTES = 7_900;
+const MAX_BYTES = 7_900;
 const IDS_AT_ONCE = 100;
 
 /** Converts an event to notifications. A long one is split: each part has some of the ids of one list. */
 function notifications<K extends EventName>(name: K, payload: EventMap[K]): string[] {
   const text = JSON.stringify({ n: name, p: payload });
-  if (Buffer.byteLength(text) <= MOST_BYTES) return [text];
+  if (Buffer.byteLength(text) <= MAX_BYTES) return [text];
   return Object.entries(payload).flatMap(([key, ids]) => {
     const parts: string[] = [];
     for (let at = 0; Array.isArray(ids) && at < ids.length; at += IDS_AT_ONCE) {
@@ -117,7 +117,7 @@ export interface EventState {
 
 export interface Events {
   /**
-   * Sends the event to this and every other server when `db`'s transaction commits, or at once outside a transaction.
+   * Sends the event to this and every other server when `db`'s transaction commits, or immediately outside a transaction.
    */
   publish<K extends EventName>(db: Db, name: K, payload: EventMap[K]): Promise<void>;
   /**

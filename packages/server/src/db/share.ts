@@ -6,7 +6,7 @@
 /** How long the readers after a slow read wait for its end before they start their own, in ms. */
 const PATIENCE_MS = 1_000;
 /** The most idle keys. Beyond them, the idle keys are forgotten. */
-const MOST_IDLE = 1_000;
+const MAX_IDLE = 1_000;
 
 async function settled(running: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -60,7 +60,7 @@ export function shareReads<V>(): (key: string, read: () => Promise<V>) => Promis
   return (key, read) => {
     let turns = all.get(key);
     if (!turns) {
-      if (all.size >= MOST_IDLE) {
+      if (all.size >= MAX_IDLE) {
         for (const [other, { idle }] of all) if (idle) all.delete(other);
       }
       turns = new Turns();

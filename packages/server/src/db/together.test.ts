@@ -42,9 +42,9 @@ test('rejects with the error that made the others fail, and only when every step
       await tx`SELECT pg_sleep(0.05)`;
       await tx`INSERT INTO notes VALUES (3)`;
     })();
-    return together([Promise.reject(new Error('at once')), slow]);
+    return together([Promise.reject(new Error('immediately')), slow]);
   });
-  await assert.rejects(ended, /at once/);
+  await assert.rejects(ended, /immediately/);
   await slow?.catch(() => {});
   // a statement after the end of the transaction would be on the same connection, in nobody's transaction
   assert.deepEqual([...(await sql`SELECT id FROM notes WHERE id > 1`)], []);

@@ -1,7 +1,7 @@
 import { IN_FAILED_TRANSACTION, isPgError } from './connect.ts';
 
 /**
- * Runs independent steps of one transaction at once, so that their statements share round trips. The database executes the
+ * Runs independent steps of one transaction at the same time, so that their statements share round trips. The database executes the
  * statements in the order in which they are sent. Resolves or rejects when every step has ended: one that went on after
  * the transaction would write outside of it, which `Promise.all` allows.
  * @throws the error of the first step that failed by itself. A failed statement makes the later ones of all steps fail.

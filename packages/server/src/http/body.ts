@@ -17,8 +17,8 @@ export interface Holder {
 }
 
 /** Bytes of bodies in memory at a time: of one holder, and of all holders of a kind together. */
-const MOST_EACH: Readonly<Record<HolderKind, number>> = { anonymous: MIB, agent: 8 * MIB, person: 256 * MIB };
-const MOST_OF_KIND: Readonly<Record<HolderKind, number>> = {
+const MAX_EACH: Readonly<Record<HolderKind, number>> = { anonymous: MIB, agent: 8 * MIB, person: 256 * MIB };
+const MAX_OF_KIND: Readonly<Record<HolderKind, number>> = {
   anonymous: 32 * MIB,
   agent: 256 * MIB,
   person: 1024 * MIB,
@@ -63,8 +63,11 @@ export function createBodyBudget(): BodyBudget {
   function take({ kind, id }: Holder, bytes: number): void {
     const key = `${kind} ${id}`;
     const mine = (each.get(key) ?? 0) + bytes;
-    if (mine > MOST_EACH[kind] || all[kind] + bytes > MOST_OF_KIND[kind]) {
-      throw new AppError('rate_limited', 'Too many large requests at once. Try again when the others have ended.');
+    if (mine > MAX_EACH[kind] || all[kind] + bytes > MAX_OF_KIND[kind]) {
+      throw new AppError(
+        'rate_limited',
+        'Too many large requests at the same time. Try again when the others have ended.',
+      );
     }
     each.set(key, mine);
     all[kind] += bytes;

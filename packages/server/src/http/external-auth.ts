@@ -20,7 +20,7 @@ import { cookieAttributes } from './session-cookie.ts';
 const COOKIE_PATH = '/external-auth';
 /** Shows the reason of a failure on the provider's page, which removes it. Not a secret: the page's script reads it. */
 const ERROR_COOKIE = 'coder_external_auth_error';
-const MOST_ERROR_CHARACTERS = 1_000;
+const MAX_ERROR_CHARACTERS = 1_000;
 
 export interface ExternalAuthRouteOptions {
   services: Services;
@@ -53,7 +53,7 @@ export function externalAuthRoutes(app: FastifyInstance, options: ExternalAuthRo
       // programs get the error itself
       if (!isAppError(err) || err.code === 'not_found' || !wantsHtml(request.raw)) throw err;
       ctx.log.info('could not connect an account', { provider: id, err: err.message, detail: err.detail });
-      const shown = JSON.stringify({ message: err.message, detail: err.detail?.slice(0, MOST_ERROR_CHARACTERS) });
+      const shown = JSON.stringify({ message: err.message, detail: err.detail?.slice(0, MAX_ERROR_CHARACTERS) });
       const cookie = `${ERROR_COOKIE}=${encodeURIComponent(shown)}; Path=${COOKIE_PATH}; Max-Age=60; SameSite=Lax`;
       return reply.header('set-cookie', cookie).redirect(`/external-auth/${id}`, 303);
     }

@@ -39,7 +39,7 @@ async function withReader(
 
 const ctx = () => systemContext(server.services, 'test');
 
-test('a stream whose reader left before it began ends at once', { timeout: 20_000 }, async () => {
+test('a stream whose reader left before it began ends immediately', { timeout: 20_000 }, async () => {
   const endless: Source = {
     permission: () => {},
     subscribe: () => () => {},

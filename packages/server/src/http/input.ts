@@ -16,14 +16,14 @@ export function parseLoosely(body: unknown): unknown {
 }
 
 /** More lists, objects and fields than any valid body has. The largest, a batch of an agent's log lines, has 200,000. */
-const MOST_JSON_PARTS = 300_000;
+const MAX_JSON_PARTS = 300_000;
 const [QUOTE, BACKSLASH, BRACE, BRACKET, COLON] = [...Buffer.from('"\\{[:')];
 
 /**
  * Rejects a body with too many parts before it is parsed. 16 MB of empty objects take seconds and a gigabyte to parse.
  * Texts and numbers cost about as much as their bytes, and do not count.
  */
-export function checkJsonSize(body: Uint8Array, max = MOST_JSON_PARTS): void {
+export function checkJsonSize(body: Uint8Array, max = MAX_JSON_PARTS): void {
   let parts = 0;
   for (let at = 0; at < body.length; at++) {
     const byte = body[at];
@@ -38,10 +38,10 @@ export function checkJsonSize(body: Uint8Array, max = MOST_JSON_PARTS): void {
 }
 
 /** Far deeper than any valid body. A deeper one would overflow the stack of the functions that walk it. */
-const MOST_DEPTH = 64;
+const MAX_DEPTH = 64;
 
 function tooDeep(): AppError {
-  return new AppError('invalid', `The request body is nested more than ${MOST_DEPTH} levels deep.`);
+  return new AppError('invalid', `The request body is nested more than ${MAX_DEPTH} levels deep.`);
 }
 
 function holdsNul(field: string): AppError {
@@ -67,7 +67,7 @@ export function tidyBody(body: unknown, checked: boolean): void {
 function tidy(value: unknown, depth = 1): boolean {
   if (typeof value === 'string') return value.includes('\0');
   if (value === null || typeof value !== 'object') return false;
-  if (depth > MOST_DEPTH) throw tooDeep();
+  if (depth > MAX_DEPTH) throw tooDeep();
   let found = false;
   if (Array.isArray(value)) {
     for (const item of value) if (tidy(item, depth + 1)) found = true;

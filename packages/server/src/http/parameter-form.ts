@@ -14,7 +14,7 @@ const PING_MS = 15_000;
 /** The lists, objects and fields of a message: as many values as a template can have, and the fields around them. */
 const MAX_PARTS = 2_000;
 /** The most bytes of answers that wait for a slow reader. */
-const MOST_UNSENT = 1024 * 1024;
+const MAX_UNSENT = 1024 * 1024;
 
 const validate = validatorCompiler({
   schema: DynamicParametersRequest,
@@ -89,7 +89,7 @@ export async function serveForm(ctx: Ctx, socket: WebSocketConnection, form: Par
   };
   try {
     while (socket.open) {
-      if (waiting === undefined || socket.bufferedBytes > MOST_UNSENT) {
+      if (waiting === undefined || socket.bufferedBytes > MAX_UNSENT) {
         await new Promise<void>((resolve) => {
           wake = resolve;
         });

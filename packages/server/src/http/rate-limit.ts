@@ -11,7 +11,7 @@ import type { Config } from '../config/options.ts';
 
 const WINDOW_MS = 60_000;
 /** The most counts of one minute. Beyond them, the oldest are forgotten. */
-const MOST_COUNTS = 100_000;
+const MAX_COUNTS = 100_000;
 
 /** The requests per minute to routes that are expensive or store data, whatever --api-rate-limit says. */
 const OWN_LIMITS: Partial<Record<RouteKey, number>> = { 'POST /files': 12, 'GET /files/{fileID}': 12 };
@@ -77,7 +77,7 @@ export function createRateLimit(
         reply.header('Retry-After', left);
         throw new AppError('rate_limited', `You've been rate limited. Try again in ${left} seconds.`);
       }
-      if (count === 0 && current.size >= MOST_COUNTS) current.delete(current.keys().next().value!);
+      if (count === 0 && current.size >= MAX_COUNTS) current.delete(current.keys().next().value!);
       current.set(key, count + 1);
     },
   };

@@ -2,7 +2,7 @@
 import { AppError, isAppError } from '@platform/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Ctx, type Services, systemContext } from '../app/context/context.ts';
-import { byId, MOST_RESULTS, providerConfig, resourceTypes, schemas } from '../app/scim/discovery.ts';
+import { byId, MAX_RESULTS, providerConfig, resourceTypes, schemas } from '../app/scim/discovery.ts';
 import { filterOf, patchOf, userOf } from '../app/scim/input.ts';
 import { changeScimUser, createScimUser, getScimUser, listScimUsers } from '../app/scim/users.ts';
 import { sameBytes, sha256 } from '../app/values/token.ts';
@@ -91,7 +91,7 @@ export function scimRoutes(
       return Number.isSafeInteger(value) ? value : fallback;
     };
     const startIndex = Math.max(1, number('startIndex', 1));
-    const limit = Math.min(Math.max(0, number('count', MOST_RESULTS)), MOST_RESULTS);
+    const limit = Math.min(Math.max(0, number('count', MAX_RESULTS)), MAX_RESULTS);
     const filter = filterOf(typeof query['filter'] === 'string' ? query['filter'] : undefined);
     const { users, count } = await listScimUsers(ctx, { filter, limit, offset: startIndex - 1 });
     return listOf(users, startIndex, count);

@@ -17,7 +17,7 @@ import { issueToken } from '../app/context/session.ts';
 import { authorize } from '../authz/authorize.ts';
 
 /** Every open answer of a person ends soon after the permission for it. */
-const MOST_MS = 20_000;
+const MAX_MS = 20_000;
 
 /** The routes whose answer stays open, by contract or with `follow`. */
 const streams = (Object.entries(routes) as [RouteKey, RouteDef][]).flatMap(([key, def]) => {
@@ -103,7 +103,7 @@ async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unkn
   await takeAway();
   const left = new Set(all.map(({ key }) => key));
   const ends = Promise.all(all.map(({ key, ended }) => ended.then(() => left.delete(key))));
-  const late = new Promise((resolve) => setTimeout(resolve, MOST_MS).unref());
+  const late = new Promise((resolve) => setTimeout(resolve, MAX_MS).unref());
   await Promise.race([ends, late]);
   for (const { close } of all) close();
   assert.deepEqual([...left], []);

@@ -33,7 +33,7 @@ function once<T>(make: () => T): () => T {
 }
 
 /** The largest input for which the answer lists every error, in values. Each error costs far more than its value. */
-const MOST_VALUES = 1_000;
+const MAX_VALUES = 1_000;
 
 /**
  * Texts of a path or query become numbers and booleans. Values of a JSON body keep their types. The check ends at the
@@ -48,7 +48,7 @@ export const validatorCompiler: FastifySchemaCompiler<FastifySchema> = ({ schema
     const validate = first();
     if (validate(data)) return true;
     const [error] = validate.errors ?? [];
-    if (hasMoreValues(data, MOST_VALUES)) return { error: validationError(error ? [error] : []) };
+    if (hasMoreValues(data, MAX_VALUES)) return { error: validationError(error ? [error] : []) };
     const all = every();
     all(data);
     return { error: validationError(all.errors ?? []) };

@@ -3,7 +3,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { readAgentStats, STATS_LABELS, type StatsLabel } from '../db/queries/workspace-figures.ts';
 import type { DatabaseGauges } from './gauges.ts';
 
-const MOST_SERIES = 10_000;
+const MAX_SERIES = 10_000;
 
 /** @throws AppError `invalid` for an unknown label */
 export function statsLabels(names: readonly string[]): StatsLabel[] {
@@ -42,7 +42,7 @@ export function createAgentStats(registry: Registry, by: readonly StatsLabel[]):
   return {
     forget,
     async read(sql) {
-      const rows = await readAgentStats(sql, { by, after: counted, most: MOST_SERIES });
+      const rows = await readAgentStats(sql, { by, after: counted, most: MAX_SERIES });
       forget();
       counted = Math.max(counted ?? 0, ...rows.map(({ last }) => last));
       for (const row of rows) {

@@ -5,7 +5,7 @@ import type { DatabaseGauges } from './gauges.ts';
 
 const WINDOW_MS = 5 * 60_000;
 /** The most templates, and the most values of parameters, with their own series. */
-const MOST_SERIES = 1_000;
+const MAX_SERIES = 1_000;
 const RECENT = 'In the last 5 minutes. For the whole deployment: each server reports the same value.';
 const SESSIONS = [
   ['vscode', 'Visual Studio Code'],
@@ -45,7 +45,7 @@ export function createInsightsGauges(registry: Registry, clock: Clock): Database
     async read(sql) {
       if (readAt !== undefined && clock.monotonic() - readAt < WINDOW_MS) return;
       const since = new Date(clock.now().getTime() - WINDOW_MS);
-      const recent = await readRecentUsage(sql, since, MOST_SERIES);
+      const recent = await readRecentUsage(sql, since, MAX_SERIES);
       forget();
       readAt = clock.monotonic();
       for (const { active_users, sessions, apps, ...template } of recent.usage) {

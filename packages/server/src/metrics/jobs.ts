@@ -11,7 +11,7 @@ import type { Metrics } from './metrics.ts';
  * The most series for builds: one per workspace would grow without limit. Beyond it, the owner and the workspace are
  * "other".
  */
-const MOST_BUILD_SERIES = 10_000;
+const MAX_BUILD_SERIES = 10_000;
 /** How long an organization's name is remembered, in ms. */
 const NAME_MS = 60_000;
 const STATUS: Partial<Record<JobStatus, string>> = { succeeded: 'success', failed: 'failed', canceled: 'canceled' };
@@ -56,7 +56,7 @@ export function createJobMetrics(
   const builds = new Counter({
     name: 'coderd_workspace_builds_total',
     help:
-      `The number of workspace builds that ended on this server. After ${MOST_BUILD_SERIES} series, workspace_owner and workspace_name ` +
+      `The number of workspace builds that ended on this server. After ${MAX_BUILD_SERIES} series, workspace_owner and workspace_name ` +
       'are "other".',
     labelNames: [
       ...(['workspace_owner', 'workspace_name', 'template_name', 'template_version'] as const),
@@ -108,7 +108,7 @@ export function createJobMetrics(
         workspace_name: job.workspace_name ?? '',
       };
       const series = JSON.stringify(Object.values(labels));
-      if (!buildSeries.has(series) && buildSeries.size >= MOST_BUILD_SERIES) {
+      if (!buildSeries.has(series) && buildSeries.size >= MAX_BUILD_SERIES) {
         builds.inc({ ...labels, workspace_owner: 'other', workspace_name: 'other' });
       } else {
         buildSeries.add(series);

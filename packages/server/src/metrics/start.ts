@@ -22,7 +22,7 @@ import { createTaskMetrics } from './tasks.ts';
 import { createWorkspaceGauges } from './workspaces.ts';
 
 /** The longest time to read the database for a scrape, in ms. */
-const MOST_READ_MS = 8_000;
+const MAX_READ_MS = 8_000;
 
 export interface RunningMetrics extends Metrics {
   /** The URL that metrics are served on. */
@@ -94,7 +94,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     });
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new AppError('timeout', 'the database did not answer in time')), MOST_READ_MS);
+      timer = setTimeout(() => reject(new AppError('timeout', 'the database did not answer in time')), MAX_READ_MS);
     });
     try {
       await Promise.race([reading, late]);

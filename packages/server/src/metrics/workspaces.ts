@@ -3,8 +3,8 @@ import { readWorkspaceFigures } from '../db/queries/workspace-figures.ts';
 import type { DatabaseGauges } from './gauges.ts';
 
 /** The most agents, and the most kinds of latest builds, with their own series. */
-const MOST_SERIES = 10_000;
-const BOUNDED = `At most ${MOST_SERIES} of them. For the whole deployment: each server reports the same value.`;
+const MAX_SERIES = 10_000;
+const BOUNDED = `At most ${MAX_SERIES} of them. For the whole deployment: each server reports the same value.`;
 
 /** Gauges of workspaces and of the agents of running ones. */
 export function createWorkspaceGauges(registry: Registry): DatabaseGauges {
@@ -44,7 +44,7 @@ export function createWorkspaceGauges(registry: Registry): DatabaseGauges {
   return {
     forget,
     async read(sql) {
-      const figures = await readWorkspaceFigures(sql, MOST_SERIES);
+      const figures = await readWorkspaceFigures(sql, MAX_SERIES);
       forget();
       for (const { status, lifecycle_state, agent_name, ...agent } of figures.agents) {
         const { template_name, template_version, username, workspace_name } = agent;

@@ -7,7 +7,7 @@ import { AppError } from '@platform/kit';
 /** The mean number of allocated bytes between two samples, as in Go. */
 const HEAP_SAMPLING_BYTES = 512 * 1024;
 const DEFAULT_SECONDS = 30;
-const MOST_SECONDS = 300;
+const MAX_SECONDS = 300;
 
 /** Their names in paths of pprof. */
 export const PROFILE_KINDS = ['profile', 'heap'] as const;
@@ -28,7 +28,7 @@ export interface Profiler {
    * @throws AppError `invalid` for a wrong duration, `conflict` while another profile of this kind is recorded
    */
   record(kind: ProfileKind, options: ProfileOptions): Promise<Buffer>;
-  /** Samples allocations from now on, so that `heap` answers at once with all of them. */
+  /** Samples allocations from now on, so that `heap` answers immediately with all of them. */
   sampleHeap(): Promise<void>;
   close(): void;
 }
@@ -80,8 +80,8 @@ export function createProfiler(): Profiler {
 
   return {
     async record(kind, { seconds = DEFAULT_SECONDS, signal }) {
-      if (!(seconds > 0 && seconds <= MOST_SECONDS))
-        throw new AppError('invalid', `Invalid seconds: use a number up to ${MOST_SECONDS}.`);
+      if (!(seconds > 0 && seconds <= MAX_SECONDS))
+        throw new AppError('invalid', `Invalid seconds: use a number up to ${MAX_SECONDS}.`);
       if (recording.has(kind))
         throw new AppError('conflict', 'Another profile is being recorded. Try again when it has ended.');
       recording.add(kind);

@@ -34,9 +34,9 @@ const OUR_WINDOW = 1024 * 1024;
 /** How much all windows of one agent's connection may grow together if the round trip is long. */
 const WINDOW_GROWTH = 64 * 1024 * 1024;
 /** Concurrent calls of one agent. */
-const MOST_CALLS = 64;
+const MAX_CALLS = 64;
 /** Bytes of messages that these calls may hold together: four of the longest. An agent sends one at a time. */
-const MOST_HELD_BYTES = 16 * 1024 * 1024;
+const MAX_HELD_BYTES = 16 * 1024 * 1024;
 const TUNNEL_TIMEOUT_MS = 10_000;
 /** Close code of a connection that a newer one of the same agent replaces. Our agents then wait longer before they dial. */
 const SUPERSEDED = 4409;
@@ -113,7 +113,7 @@ export function createAgentConnections(
         role: 'server',
         // the liveness pings agents
         ...(admitted.is === 'agent' ? { keepAlive: false } : {}),
-        maxIncomingStreams: MOST_CALLS,
+        maxIncomingStreams: MAX_CALLS,
         ...(offers.has('tunnel/1') ? { maxWindow: OUR_WINDOW, growth: WINDOW_GROWTH } : {}),
       });
       all.add(session);
@@ -153,7 +153,7 @@ export function createAgentConnections(
         calls = is === 'log writer' ? logs : callsAfter(async () => enter(await admitted.admit()), api, logs);
       }
       serveDrpc(session, [implement(Agent, patient(calls, log)), implement(Tailnet, tailnetApi())], {
-        maxHeldBytes: MOST_HELD_BYTES,
+        maxHeldBytes: MAX_HELD_BYTES,
         bounds: AGENT_BOUNDS,
         describeError: describeCallError(log),
         onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),

@@ -23,9 +23,9 @@ import { data, fin, memory, Peer, syn, verdicts } from './testing/peer.ts';
 const MIB = 1024 * 1024;
 const RPC = '/api/v2/workspaceagents/me/rpc';
 /** Concurrent calls of one agent that the server accepts. */
-const MOST_STREAMS = 64;
+const MAX_STREAMS = 64;
 /** Bytes of messages that these calls may hold together. */
-const MOST_HELD = 16 * MIB;
+const MAX_HELD = 16 * MIB;
 
 let server: TestServer;
 let template: Template;
@@ -189,12 +189,12 @@ test('resets calls beyond the limit of an agent, and bounds the bytes that they 
   const piece = Buffer.concat([invoke, Buffer.from([0x04, 1, 2, 0x80, 0x80, 0x20]), Buffer.alloc(MIB / 2)]);
   for (let n = 0; n < 4_096; n++) peer.send(syn(2 * n + 1));
   await peer.alive();
-  assert.deepEqual(verdicts(peer), { acknowledged: MOST_STREAMS, reset: 4_096 - MOST_STREAMS });
-  for (let n = 0; n < MOST_STREAMS; n++) peer.send(data(2 * n + 1, piece));
+  assert.deepEqual(verdicts(peer), { acknowledged: MAX_STREAMS, reset: 4_096 - MAX_STREAMS });
+  for (let n = 0; n < MAX_STREAMS; n++) peer.send(data(2 * n + 1, piece));
   await peer.alive();
   const held = (await memory()) - before;
-  assert.ok(held < 2.2 * MOST_HELD, `${held / MIB} MiB`);
-  assert.equal(verdicts(peer).reset, 4_096 - MOST_HELD / (MIB / 2), 'calls beyond the bytes that all of them may hold');
+  assert.ok(held < 2.2 * MAX_HELD, `${held / MIB} MiB`);
+  assert.equal(verdicts(peer).reset, 4_096 - MAX_HELD / (MIB / 2), 'calls beyond the bytes that all of them may hold');
   await goesOn();
   peer.connection.destroy();
   await eventually('it is gone', async () => left() === 1);

@@ -60,7 +60,7 @@ test('stores a resent batch of a job once, and a batch without numbers as often 
   await send('a', 1, 100);
   await send('a', 51, 150);
   assert.deepEqual(await stored(), lines('a', 1, 150));
-  // the same batch at once on the old connection and the next, from a new origin
+  // the same batch at the same time on the old connection and the next, from a new origin
   const again = await join();
   await Promise.all([
     send('b', 1, 80),

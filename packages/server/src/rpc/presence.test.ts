@@ -26,7 +26,7 @@ const connectionId = async () =>
     SELECT connection_id AS id FROM provisioner_daemons WHERE name = 'visitor' AND disconnected_at IS NULL`
   )[0]?.id;
 
-test('shows a disconnected daemon as offline at once, and expects no job to start on it', async () => {
+test('shows a disconnected daemon as offline immediately, and expects no job to start on it', async () => {
   const version = await pendingVersion(server, { tags: { zone: 'a' } });
   const reason = async () =>
     (await server.api<TemplateVersion>('GET', `/templateversions/${version.id}`)).body.job.pending_reason?.reason;

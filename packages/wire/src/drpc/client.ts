@@ -166,7 +166,7 @@ class ClientCall {
     );
   }
 
-  /** Keeps messages in order, however much the stream accepts at once. */
+  /** Keeps messages in order, however much the stream accepts at a time. */
   #enqueue(packets: [number, Uint8Array | readonly Uint8Array[]][]): Promise<void> {
     const sent = this.#sending.then(async () => this.#packets(await this.#opened, packets));
     this.#sending = sent;

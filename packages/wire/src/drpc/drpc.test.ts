@@ -233,7 +233,7 @@ test('a newer message discards a partial one, and an unknown control packet is i
   assert.equal(await inbox.hex(10), '050101020801' + '0d010200');
 });
 
-test('a call whose session ends as it begins fails at once', async (t) => {
+test('a call whose session ends as it begins fails immediately', async (t) => {
   for (const ended of ['before', 'in the same turn', 'in the next microtask'] as const) {
     const [near] = await byteStreamPair(t);
     const session = new YamuxSession(near, { role: 'client' });

@@ -5,7 +5,7 @@ const LARGE = 2_048;
 const NO_BYTES = new Uint8Array();
 /** The wire type of bytes and messages, which are prefixed with a length. */
 const LENGTH_DELIMITED = 2;
-const MOST_VARINT = 10;
+const MAX_VARINT = 10;
 
 interface PlannedField {
   field: DescField;
@@ -40,7 +40,7 @@ function valueIn(message: Message, { oneof, localName }: DescField): unknown {
 
 /** Returns the tag and length of a field, after the bytes that precede it. */
 function header(before: Uint8Array, field: DescField, length: number): Buffer {
-  const out = Buffer.allocUnsafe(before.length + 2 * MOST_VARINT);
+  const out = Buffer.allocUnsafe(before.length + 2 * MAX_VARINT);
   out.set(before);
   let at = before.length;
   for (let rest of [field.number * 8 + LENGTH_DELIMITED, length]) {

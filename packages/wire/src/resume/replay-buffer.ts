@@ -2,7 +2,7 @@
 const SLAB = 64 * 1024;
 const SMALL_SLAB = 4 * 1024;
 /** The number of free slabs kept for all streams of the process: 8 MiB, the size of the largest window. */
-const MOST_FREE = 128;
+const MAX_FREE = 128;
 const free: Buffer[] = [];
 
 /**
@@ -120,7 +120,7 @@ export class ReplayBuffer {
 
   #recycle({ buffer }: Buffer): void {
     if (buffer === this.#slab?.buffer) this.#slab = undefined;
-    if (this.#own.has(buffer) && free.length < MOST_FREE) free.push(Buffer.from(buffer));
+    if (this.#own.has(buffer) && free.length < MAX_FREE) free.push(Buffer.from(buffer));
   }
 }
 

@@ -215,7 +215,7 @@ describe('a session that outlives its connections', () => {
     assert.equal(sessions.size, 0);
   });
 
-  test('a final answer ends the attempts at once', async () => {
+  test('a final answer ends the attempts immediately', async () => {
     const { client, state, cut } = await joined({ mayRetry: (err) => (err as Error).message !== 'signed out' });
     const over = once(client, 'error');
     state.refuse = new Error('signed out');

@@ -10,7 +10,7 @@ export { ResumeError, type ResumeErrorCode } from './error.ts';
 /** How many bytes either side may send before it has received a larger window. */
 export const FIRST_WINDOW = 256 * 1024;
 /** The largest window: 8 MiB allow 80 MB/s over a round trip of 100 ms, and limit a session's memory. */
-const MOST_WINDOW = 8 * 1024 * 1024;
+const MAX_WINDOW = 8 * 1024 * 1024;
 const MAX_FRAME = 128 * 1024;
 /** Smaller writes of one turn are sent together. */
 const JOINED = 16 * 1024;
@@ -290,7 +290,7 @@ export class ResumableStream extends Duplex {
   /** Up to where may be sent so that the bytes can be sent again. */
   #mayKeep(): number {
     const needed = Math.min(this.#limit, this.#replay.end) - this.#acked;
-    while (this.#keep < needed && this.#keep < MOST_WINDOW && this.#take(this.#keep)) this.#keep *= 2;
+    while (this.#keep < needed && this.#keep < MAX_WINDOW && this.#take(this.#keep)) this.#keep *= 2;
     return this.#acked + this.#keep;
   }
 
@@ -364,7 +364,7 @@ export class ResumableStream extends Duplex {
   #grant(): void {
     const read = this.#received - this.#queued;
     if (this.#gauge.isShort(read, this.#window, this.#roundTrip)) {
-      if (this.#window < MOST_WINDOW && this.#take(this.#window)) this.#window *= 2;
+      if (this.#window < MAX_WINDOW && this.#take(this.#window)) this.#window *= 2;
     }
     this.#measure();
     if (read + this.#window - this.#granted >= this.#window / 2) this.#sendAck();

@@ -152,7 +152,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     this.#socket.resume();
   }
 
-  /** Drops the socket at once, without a closing handshake. */
+  /** Drops the socket immediately, without a closing handshake. */
   destroy(error?: Error): void {
     this.#error ??= error;
     this.#socket.destroy();

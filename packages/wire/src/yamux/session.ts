@@ -27,9 +27,9 @@ export interface YamuxOptions {
   keepAlive?: { intervalMs: number; timeoutMs: number } | false;
   /** How long the peer may take to acknowledge a stream before the session ends, in ms (default 75,000). */
   streamOpenTimeoutMs?: number;
-  /** How many streams may wait for the peer's acknowledgement at once (default 256, which upstream allows). */
+  /** How many streams may wait for the peer's acknowledgement at the same time (default 256, which upstream allows). */
   acceptBacklog?: number;
-  /** How many streams of the peer may be open at once (default 4,096). The session resets others. */
+  /** How many streams of the peer may be open at the same time (default 4,096). The session resets others. */
   maxIncomingStreams?: number;
   /**
    * The receive window per stream in bytes, at least the protocol's 256 KiB. An update raises it when the stream opens.
@@ -152,7 +152,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
   }
 
   /**
-   * Opens a stream, which can be written at once. Throws YamuxError: closed, go_away (the peer accepts no more),
+   * Opens a stream, which can be written immediately. Throws YamuxError: closed, go_away (the peer accepts no more),
    * backlog.
    */
   openStream(): YamuxStream {
@@ -225,7 +225,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     return this.closed;
   }
 
-  /** Drops the connection at once. */
+  /** Drops the connection immediately. */
   destroy(error?: Error): void {
     this.#shutdown(error ? { reason: error.message, error } : { reason: 'dropped by this side' });
     this.#conn.destroy();

@@ -23,7 +23,7 @@ type Done = (error?: Error | null) => void;
 /** Larger frames only delay the other streams of the session. */
 const MAX_FRAME = 128 * 1024;
 /** A larger window gains nothing: this one allows 160 MB/s over a round trip of 100 ms. */
-const MOST_WINDOW = 16 * 1024 * 1024;
+const MAX_WINDOW = 16 * 1024 * 1024;
 /** Smaller waiting pieces are joined, so that a peer of tiny frames does not cost an object for each. */
 const SMALL_PIECE = 2 * 1024;
 
@@ -62,7 +62,7 @@ export class YamuxStream extends Duplex {
     this.#host = host;
     this.#window = window;
     this.#recvWindow = window;
-    this.#small = new ByteCollector(MOST_WINDOW);
+    this.#small = new ByteCollector(MAX_WINDOW);
     // Without a listener an error would end the process, and the peer can cause errors at will.
     this.on('error', () => {});
   }
@@ -233,7 +233,7 @@ export class YamuxStream extends Duplex {
   #grant(): void {
     if (this.#gone || this.#finReceived) return;
     const short = this.#gauge.isShort(this.#received - this.#queued, this.#window, this.#host.roundTrip());
-    if (short && this.#window < MOST_WINDOW && this.#host.takeWindow(this.#window)) {
+    if (short && this.#window < MAX_WINDOW && this.#host.takeWindow(this.#window)) {
       this.#grown += this.#window;
       this.#window *= 2;
     }

@@ -12,7 +12,7 @@ export default command(
   {
     args: { name: { usage: 'role_name' } },
     flags,
-    help: 'Replaces the permissions of a custom role. Its members have the new ones at once.',
+    help: 'Replaces the permissions of a custom role. Its members have the new ones immediately.',
     examples: [
       {
         does: 'Change a role in an editor of your own',

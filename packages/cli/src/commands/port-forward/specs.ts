@@ -10,7 +10,7 @@ export interface ForwardSpec {
   remotePort: number;
 }
 
-const MOST_PORTS = 1_000;
+const MAX_PORTS = 1_000;
 const FORMS = 'write it as port, local:remote, address:local:remote, or ranges of ports such as 9000-9010:8000-8010';
 
 function range(text: string, least: number, whole: string): number[] {
@@ -21,7 +21,7 @@ function range(text: string, least: number, whole: string): number[] {
   const last = Number(parts[2] ?? parts[1]);
   if (last < first) throw wrong(`the range ${text} ends before it begins`);
   if (first < least || last > 65_535) throw wrong('ports are 1 to 65535');
-  if (last - first >= MOST_PORTS) throw wrong(`a range can have at most ${MOST_PORTS} ports`);
+  if (last - first >= MAX_PORTS) throw wrong(`a range can have at most ${MAX_PORTS} ports`);
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 

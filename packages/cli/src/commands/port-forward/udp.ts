@@ -9,9 +9,9 @@ import { cannotListen } from './tcp.ts';
 /** The time without datagrams after which a sender is forgotten. */
 const IDLE_MS = 60_000;
 /** The number of senders at a time. A new one replaces the one that was idle longest. */
-const MOST_SENDERS = 256;
+const MAX_SENDERS = 256;
 /** The bytes that wait for a sender's tunnel to open or to drain. Further datagrams are dropped. */
-const MOST_WAITING_BYTES = 256 * 1024;
+const MAX_WAITING_BYTES = 256 * 1024;
 
 interface Sender {
   stream?: Duplex;
@@ -68,15 +68,15 @@ export async function forwardUdp(spec: ForwardSpec, open: Opener, notify: (text:
   socket.on('message', (datagram, from) => {
     const name = endpoint(from.address, from.port);
     const known = senders.get(name);
-    if (!known && senders.size >= MOST_SENDERS) senders.values().next().value!.end();
+    if (!known && senders.size >= MAX_SENDERS) senders.values().next().value!.end();
     const sender = known ?? begin(name, from);
     // the map is in order of use
     senders.delete(name);
     senders.set(name, sender);
     sender.idle.refresh();
     if (sender.stream) {
-      if (sender.stream.writableLength <= MOST_WAITING_BYTES) sender.stream.write(frameDatagram(datagram));
-    } else if (sender.earlyBytes + datagram.length <= MOST_WAITING_BYTES) {
+      if (sender.stream.writableLength <= MAX_WAITING_BYTES) sender.stream.write(frameDatagram(datagram));
+    } else if (sender.earlyBytes + datagram.length <= MAX_WAITING_BYTES) {
       sender.early.push(datagram);
       sender.earlyBytes += datagram.length;
     }

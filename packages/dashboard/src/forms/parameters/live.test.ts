@@ -43,7 +43,7 @@ test('follows the template until the person enters a value', () => {
   assert.deepEqual(inputsOf(form), { size: 'large' });
 });
 
-test('shows what is typed at once, and its problem only with the answer to it', () => {
+test('shows what is typed immediately, and its problem only with the answer to it', () => {
   let form = withAnswer(startLive({}), [parameter('n', '1')]);
   form = typed(form, 'n', '100');
   assert.deepEqual([form.states[0]!.value, form.states[0]!.problem], ['100', undefined]);

@@ -1,6 +1,6 @@
 /**
  * The parameters of a template as the server evaluates them while a person types: the same list of states as that of the
- * classic form. A value that the person has just typed is shown at once. Its problem comes with the server's answer.
+ * classic form. A value that the person has just typed is shown immediately. Its problem comes with the server's answer.
  */
 import type { DynamicParametersResponse, PreviewParameter } from '@platform/contract';
 import {

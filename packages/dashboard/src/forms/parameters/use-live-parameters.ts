@@ -7,7 +7,7 @@ import type { Parameters } from './use-parameters.ts';
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 8_000;
 /** Attempts without any connection, after which the classic form takes over. */
-const MOST_FAILURES = 3;
+const MAX_FAILURES = 3;
 /** The close code of a server that does not allow the form, or does not understand it. */
 const REJECTED = 1008;
 
@@ -73,7 +73,7 @@ export function useLiveParameters(of: Of | undefined): LiveParameters | undefine
       };
       current.onmessage = ({ data }) => {
         const response = JSON.parse(String(data)) as DynamicParametersResponse;
-        // the first answer knows no values yet, and the next one follows at once
+        // the first answer knows no values yet, and the next one follows immediately
         if (response.id <= answered.current) return;
         answered.current = response.id;
         setProblems(generalProblems(response));
@@ -81,7 +81,7 @@ export function useLiveParameters(of: Of | undefined): LiveParameters | undefine
       };
       current.onclose = ({ code }) => {
         if (ended) return;
-        if (code === REJECTED || ++failures >= MOST_FAILURES) return setConnection('impossible');
+        if (code === REJECTED || ++failures >= MAX_FAILURES) return setConnection('impossible');
         setConnection('away');
         retry = setTimeout(open, retryMs);
         retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);

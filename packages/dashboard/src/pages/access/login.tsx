@@ -137,7 +137,7 @@ function ProviderLink({
   );
 }
 
-/** A page of the dashboard opens at once. An app waits for a click, since it may have sent the person here in error. */
+/** A page of the dashboard opens immediately. An app waits for a click, since it may have sent the person here in error. */
 function SignedIn({ name, target }: { name: string; target: string }) {
   const isApp = /^\/api\/|\/apps\//.test(new URL(target).pathname);
   useEffect(() => {

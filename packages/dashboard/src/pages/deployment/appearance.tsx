@@ -18,7 +18,7 @@ import { SaveButtons } from '../../ui/save.tsx';
 import { QueryView, SkeletonLines } from '../../ui/states.tsx';
 import { toast } from '../../ui/toast.tsx';
 
-const MOST_BANNERS = 10;
+const MAX_BANNERS = 10;
 const DEFAULT_COLOR = '#004852';
 
 /** The name, logo and announcements that everybody sees. */
@@ -104,7 +104,7 @@ function AppearanceForm({ saved }: { saved: AppearanceConfig }) {
           <Button
             size="sm"
             icon={Plus}
-            disabled={banners.length >= MOST_BANNERS}
+            disabled={banners.length >= MAX_BANNERS}
             onClick={() => setBanners([...banners, { enabled: true, message: '', background_color: DEFAULT_COLOR }])}
           >
             Add banner

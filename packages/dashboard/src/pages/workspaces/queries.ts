@@ -88,7 +88,7 @@ export async function refreshWorkspace(id: string): Promise<void> {
 
 type BuildBody = Parameters<typeof call<'POST /workspaces/{workspace}/builds'>>[1]['body'];
 
-/** Orders a build and shows it at once. */
+/** Orders a build and shows it immediately. */
 export async function orderBuild(workspaceId: string, body: BuildBody): Promise<WorkspaceBuild> {
   const build = await call('POST /workspaces/{workspace}/builds', {
     params: { workspace: workspaceId },
@@ -97,7 +97,7 @@ export async function orderBuild(workspaceId: string, body: BuildBody): Promise<
   return showBuild(build);
 }
 
-/** Orders a stop and the start after it, which the server begins, and shows the stop at once. */
+/** Orders a stop and the start after it, which the server begins, and shows the stop immediately. */
 export async function orderRestart(workspaceId: string): Promise<WorkspaceBuild> {
   const params = { workspace: workspaceId };
   return showBuild(await call('POST /workspaces/{workspace}/restart', { params, body: { reason: 'dashboard' } }));

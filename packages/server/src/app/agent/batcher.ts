@@ -10,7 +10,7 @@ export interface BatchOptions<T> {
   /** Merges two items of the same key: `later` came after `earlier`. */
   merge(earlier: T, later: T): T;
   /**
-   * Writes all items at once, never concurrently. Failed items are kept for the next write. An item that the database
+   * Writes all items together, never concurrently. Failed items are kept for the next write. An item that the database
    * rejects is found and dropped, so that one agent's report does not block the others.
    */
   write(items: Map<string, T>): Promise<void>;

@@ -23,7 +23,7 @@ const PAUSE_MS = 100;
  * where all requests are served.
  */
 const REST = 9;
-const MOST_ITEMS = 200;
+const MAX_ITEMS = 200;
 const LONGEST_TEXT = 4_096;
 const TIMEOUT_MS = 40_000;
 const STATUSES: readonly Devcontainer['status'][] = ['running', 'stopped', 'starting', 'error'];
@@ -145,19 +145,19 @@ async function firstLine(stream: Readable): Promise<unknown> {
 
 const values = (given: unknown): Values =>
   typeof given === 'object' && given !== null && !Array.isArray(given) ? (given as Values) : {};
-const list = (given: unknown): Values[] => (Array.isArray(given) ? given.slice(0, MOST_ITEMS).map(values) : []);
+const list = (given: unknown): Values[] => (Array.isArray(given) ? given.slice(0, MAX_ITEMS).map(values) : []);
 const text = (given: unknown): string => (typeof given === 'string' ? given.slice(0, LONGEST_TEXT) : '');
 const whole = (given: unknown): number => (Number.isInteger(given) ? (given as number) : 0);
 const texts = (given: unknown): Record<string, string> =>
   Object.fromEntries(
     Object.entries(values(given))
-      .slice(0, MOST_ITEMS)
+      .slice(0, MAX_ITEMS)
       .map(([key, value]) => [key.slice(0, LONGEST_TEXT), text(value)]),
   );
 
 function checkedList(given: unknown): WorkspaceAgentListContainersResponse {
   const { containers, devcontainers, warnings } = values(given);
-  const said = (Array.isArray(warnings) ? warnings : []).slice(0, MOST_ITEMS).map(text);
+  const said = (Array.isArray(warnings) ? warnings : []).slice(0, MAX_ITEMS).map(text);
   return {
     containers: list(containers).map(checkedContainer),
     devcontainers: list(devcontainers).flatMap(checkedDevcontainer),

@@ -15,13 +15,13 @@ import { createWakeUp } from '../follow/wake-up.ts';
 const LISTEN_MS = 5 * 60_000;
 const LOOK_AGAIN_MS = 5_000;
 /** The longest text of a request that is matched. */
-const MOST_CHARACTERS = 4_096;
+const MAX_CHARACTERS = 4_096;
 
 /** Finds the provider with this id, or the first whose expression matches the URL of a repository. */
 function requestedProvider(ctx: Ctx, { match, id }: { match?: string; id?: string }): ExternalAuthProvider {
   if (!match && !id) throw new AppError('invalid', "'match' or 'id' must be provided as query parameters!");
   const asked = (id || match)!;
-  if (asked.length > MOST_CHARACTERS) throw new AppError('invalid', "'match' or 'id' is too long.");
+  if (asked.length > MAX_CHARACTERS) throw new AppError('invalid', "'match' or 'id' is too long.");
   const found = id
     ? findProvider(ctx, id)
     : ctx.config.externalAuth.find(({ regex }) => regex !== '' && compile(regex).test(asked));

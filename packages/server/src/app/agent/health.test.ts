@@ -291,7 +291,7 @@ test('stores connections and statuses of apps', async () => {
   assert.deepEqual(
     app.statuses!.map(({ message }) => message).sort(),
     [...many, 'at it', 'done'].sort(),
-    'none is lost of those that come at once',
+    'none is lost of those that come at the same time',
   );
   assert.ok(app.statuses!.every(({ app_id }) => app_id === app.id));
   for (let n = 0; n < 5; n++) await patch({ app_slug: 'helper', state: 'idle', message: 'last' });

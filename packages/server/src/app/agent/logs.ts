@@ -21,9 +21,9 @@ import { time } from '../values/time.ts';
 
 const PAGE = 1_000;
 /** The most log sources of one agent, more than the number of scripts in any template. */
-const MOST_SOURCES = 200;
+const MAX_SOURCES = 200;
 /** The most lines of one batch. Upstream's agents send batches of 1 MiB, which fit. */
-const MOST_LINES = 50_000;
+const MAX_LINES = 50_000;
 
 function toLog(row: AgentLogRow): WorkspaceAgentLog {
   return {
@@ -78,8 +78,8 @@ export async function createLogSource(
 ): Promise<WorkspaceAgentLogSource> {
   const id = input.id && isUuid(input.id) ? input.id : crypto.randomUUID();
   const source = { id, name: input.display_name ?? '', icon: input.icon ?? '' };
-  const row = await upsertLogSource(ctx.sql, agent, source, MOST_SOURCES);
-  if (!row) throw new AppError('conflict', `An agent can have at most ${MOST_SOURCES} log sources.`);
+  const row = await upsertLogSource(ctx.sql, agent, source, MAX_SOURCES);
+  if (!row) throw new AppError('conflict', `An agent can have at most ${MAX_SOURCES} log sources.`);
   return { ...row, created_at: time(row.created_at) };
 }
 
@@ -99,7 +99,7 @@ const EXTERNAL = { id: '3b579bf4-1ed8-4b99-87a8-e9a1e3410410', name: 'External',
 
 /**
  * Stores lines of an agent's log and notifies its readers. Lines without a source get the source "External".
- * @throws AppError `invalid` for more lines than an agent sends at once
+ * @throws AppError `invalid` for more lines than an agent sends at a time
  */
 export async function writeAgentLogs(
   { sql, events }: Services,
@@ -110,8 +110,8 @@ export async function writeAgentLogs(
   numbers?: readonly LogNumber[],
 ): Promise<void> {
   if (lines.length === 0) return;
-  if (lines.length > MOST_LINES) {
-    throw new AppError('invalid', `A batch of logs can have at most ${MOST_LINES} lines, not ${lines.length}.`);
+  if (lines.length > MAX_LINES) {
+    throw new AppError('invalid', `A batch of logs can have at most ${MAX_LINES} lines, not ${lines.length}.`);
   }
   if (!sourceId) await insertLogSource(sql, agent, EXTERNAL);
   if (numbers) await insertNumberedAgentLogs(sql, agent, sourceId ?? EXTERNAL.id, lines, numbers);

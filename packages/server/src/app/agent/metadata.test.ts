@@ -61,7 +61,7 @@ async function* events(path: string, signal: AbortSignal): AsyncGenerator<Worksp
   }
 }
 
-test('sends each new value to watchers at once, as events and as messages, and cuts long values', async () => {
+test('sends each new value to watchers immediately, as events and as messages, and cuts long values', async () => {
   const ended = new AbortController();
   const stream = events(`/workspaceagents/${dev.agentId}/watch-metadata`, ended.signal);
   // a busy machine may exceed the timeout of a second, and the next value follows soon

@@ -31,7 +31,7 @@ function toMetadata(row: MetadataRow, now: Date): WorkspaceAgentMetadata {
   };
 }
 
-/** All values of an agent each time one changes. The agent reports changes at once meanwhile. */
+/** All values of an agent each time one changes. The agent reports changes immediately meanwhile. */
 export function metadataSource(ctx: Ctx, agent: AgentIdentity): Source {
   const { events, sql, clock } = ctx;
   let due = true;

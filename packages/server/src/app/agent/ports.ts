@@ -2,8 +2,8 @@ import type { Readable } from 'node:stream';
 import type { WorkspaceAgentListeningPort } from '@platform/contract';
 import { AppError } from '@platform/kit';
 
-const MOST_BYTES = 1024 * 1024;
-const MOST_PORTS = 1_000;
+const MAX_BYTES = 1024 * 1024;
+const MAX_PORTS = 1_000;
 const TIMEOUT_MS = 10_000;
 
 /**
@@ -17,11 +17,11 @@ export async function readListeningPorts(from: Readable): Promise<WorkspaceAgent
     let size = 0;
     for await (const part of from as AsyncIterable<Buffer>) {
       size += part.length;
-      if (size > MOST_BYTES) throw new Error('too long');
+      if (size > MAX_BYTES) throw new Error('too long');
       parts.push(part);
     }
     const { ports } = JSON.parse(Buffer.concat(parts).toString('utf8')) as { ports: unknown };
-    return (ports as unknown[]).slice(0, MOST_PORTS).flatMap(checked);
+    return (ports as unknown[]).slice(0, MAX_PORTS).flatMap(checked);
   } catch (cause) {
     throw new AppError('unavailable', 'The agent of this workspace did not report its listening ports.', { cause });
   } finally {

@@ -19,14 +19,14 @@ const METADATA_EVERY_MS = 30_000;
 const WATCHED_EVERY_MS = 400;
 const USAGE_EVERY_MS = 60_000;
 /** The most agents whose reports are kept while the database is unavailable. */
-const MOST_AGENTS = 20_000;
+const MAX_AGENTS = 20_000;
 /** Upstream's limits for one report, in bytes: one value or error, and all keys. */
-const MOST_VALUE = 2_048;
-const MOST_KEYS = 6_144;
+const MAX_VALUE = 2_048;
+const MAX_KEYS = 6_144;
 /** The most values of one agent. Templates use far fewer. */
-const MOST_VALUES = 200;
+const MAX_VALUES = 200;
 /** The most protocols in one statistics report, which is stored for months, and the most characters of their names. */
-const MOST_PROTOCOLS = 20;
+const MAX_PROTOCOLS = 20;
 const LONGEST_PROTOCOL = 32;
 /** The most ids in one notification, which PostgreSQL limits to 8,000 bytes. */
 const IDS_AT_ONCE = 150;
@@ -39,13 +39,13 @@ export interface MetadataReport {
 
 type Reporter = ConnectedAgent<Pick<AgentIdentity, 'id' | 'workspace_id'>>;
 
-/** Keeps frequent reports of agents in memory and writes them for all agents at once. */
+/** Keeps frequent reports of agents in memory and writes them for all agents together. */
 export interface AgentReports {
   stats(agent: Reporter, report: StatsReport): void;
   metadata(agent: Reporter, results: readonly MetadataReport[]): void;
   /** By path of the volume. The empty path is the memory. */
   usage(agent: Reporter, usage: ReadonlyMap<string, Usage>): void;
-  /** Whether someone reads this agent's metadata, so that it is written and announced at once. */
+  /** Whether someone reads this agent's metadata, so that it is written and announced immediately. */
   watched(agentId: string, on: boolean): void;
   /** Writes the reports that are still in memory. */
   close(): Promise<void>;
@@ -55,13 +55,13 @@ export function createAgentReports(services: Services): AgentReports {
   const { sql, events, clock, log } = services;
   const watched = new Set<string>();
   const later = <T>({ report }: Reported<Map<string, T>>, after: Reported<Map<string, T>>) => {
-    for (const [key, value] of after.report) if (report.has(key) || report.size < MOST_VALUES) report.set(key, value);
+    for (const [key, value] of after.report) if (report.has(key) || report.size < MAX_VALUES) report.set(key, value);
     return { ...after, report };
   };
   const stats = createBatcher<Reported<StatsReport>>({
     what: 'statistics of agents',
     everyMs: STATS_EVERY_MS,
-    most: MOST_AGENTS,
+    most: MAX_AGENTS,
     merge: ({ report: earlier }, { agent, report: after }) => ({
       agent,
       report: {
@@ -79,7 +79,7 @@ export function createAgentReports(services: Services): AgentReports {
     createBatcher<Reported<Map<string, MetadataValue>>>({
       what: 'metadata of agents',
       everyMs,
-      most: MOST_AGENTS,
+      most: MAX_AGENTS,
       merge: later,
       async write(items) {
         await writeMetadata(sql, [...items.values()]);
@@ -95,7 +95,7 @@ export function createAgentReports(services: Services): AgentReports {
   const usage = createBatcher<Reported<Map<string, Usage>>>({
     what: 'resource usage of agents',
     everyMs: USAGE_EVERY_MS,
-    most: MOST_AGENTS,
+    most: MAX_AGENTS,
     merge: later,
     write: (items) => writeUsage(sql, [...items.values()]),
     log,
@@ -105,7 +105,7 @@ export function createAgentReports(services: Services): AgentReports {
       const { ssh, vscode, jetbrains, reconnectingPty, connections, rxBytes, txBytes } = report;
       // a report without connections or traffic needs no row
       if (ssh + vscode + jetbrains + reconnectingPty + connections + rxBytes + txBytes === 0) return;
-      const protocols = Object.entries(report.protocols).slice(0, MOST_PROTOCOLS);
+      const protocols = Object.entries(report.protocols).slice(0, MAX_PROTOCOLS);
       const cut = Object.fromEntries(protocols.map(([name, n]) => [name.slice(0, LONGEST_PROTOCOL), n]));
       stats.add(agent.id, { agent, report: { ...report, protocols: cut } });
     },
@@ -115,11 +115,11 @@ export function createAgentReports(services: Services): AgentReports {
       let keys = 0;
       for (const { key, value, error } of results) {
         keys += key.length;
-        if (keys > MOST_KEYS) break;
-        const whole = value.length <= MOST_VALUE;
+        if (keys > MAX_KEYS) break;
+        const whole = value.length <= MAX_VALUE;
         values.set(clean(key), {
           value: clean(value),
-          error: whole ? clean(error) : `value of ${value.length} bytes exceeded ${MOST_VALUE} bytes`,
+          error: whole ? clean(error) : `value of ${value.length} bytes exceeded ${MAX_VALUE} bytes`,
           at,
         });
       }
@@ -141,5 +141,5 @@ export function createAgentReports(services: Services): AgentReports {
 
 /** Removes what the database cannot store, and shortens the text to the limit. */
 function clean(text: string): string {
-  return text.slice(0, MOST_VALUE).replaceAll('\0', '');
+  return text.slice(0, MAX_VALUE).replaceAll('\0', '');
 }

@@ -22,8 +22,8 @@ import { narrower } from '../values/share-level.ts';
 const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
 /** The most sub-agents of one agent. */
-const MOST_SUB_AGENTS = 20;
-const MOST_APPS = 20;
+const MAX_SUB_AGENTS = 20;
+const MAX_APPS = 20;
 /** The most characters in all texts of a sub-agent: every list that shows the workspace contains them. */
 const LONGEST_SUB_AGENT = 65_536;
 
@@ -106,8 +106,8 @@ export async function createSubAgent(
     const others = await lockAgentsOfBuild(tx, parent);
     if (others.some((other) => other.name.toLowerCase() === name.toLowerCase()))
       throw new AppError('conflict', `The workspace already has an agent ${JSON.stringify(name)}.`);
-    if (others.filter((other) => other.parent_id === parent.id).length >= MOST_SUB_AGENTS)
-      throw new AppError('conflict', `An agent can have at most ${MOST_SUB_AGENTS} sub-agents.`);
+    if (others.filter((other) => other.parent_id === parent.id).length >= MAX_SUB_AGENTS)
+      throw new AppError('conflict', `An agent can have at most ${MAX_SUB_AGENTS} sub-agents.`);
     await purgeSubAgents(tx, parent);
     const agent = await insertSubAgent(tx, parent, {
       id: crypto.randomUUID(),
@@ -124,7 +124,7 @@ export async function createSubAgent(
       if (narrower(app.sharing, widest) !== app.sharing) {
         const error = `The template allows apps to be shared with "${widest}" at most, not with "${app.sharing}".`;
         failures.push({ index, field: 'share', error });
-      } else if (index >= MOST_APPS) failures.push({ index, error: `An agent can have at most ${MOST_APPS} apps.` });
+      } else if (index >= MAX_APPS) failures.push({ index, error: `An agent can have at most ${MAX_APPS} apps.` });
       else if (!SLUG.test(app.slug)) {
         const error = `Invalid app slug ${JSON.stringify(app.slug)}: use lower-case letters, digits and single hyphens.`;
         failures.push({ index, field: 'slug', error });

@@ -35,7 +35,7 @@ export interface AppTokens {
   unseal<T>(purpose: string, text: string): T | undefined;
 }
 
-const MOST_BYTES = 4096;
+const MAX_BYTES = 4096;
 
 /** @param secret of this installation, stored in the database */
 export function createAppTokens(secret: string): AppTokens {
@@ -49,7 +49,7 @@ export function createAppTokens(secret: string): AppTokens {
       return `${payload}.${mac(payload).toString('base64url')}`;
     },
     read(text) {
-      if (text.length > MOST_BYTES) return undefined;
+      if (text.length > MAX_BYTES) return undefined;
       const [payload, signature, more] = text.split('.');
       if (!payload || !signature || more !== undefined) return undefined;
       if (!sameBytes(Buffer.from(signature, 'base64url'), mac(payload))) return undefined;
@@ -62,7 +62,7 @@ export function createAppTokens(secret: string): AppTokens {
       return Buffer.concat([iv, bytes, cipher.getAuthTag()]).toString('base64url');
     },
     unseal<T>(purpose: string, text: string) {
-      const bytes = Buffer.from(text.slice(0, MOST_BYTES), 'base64url');
+      const bytes = Buffer.from(text.slice(0, MAX_BYTES), 'base64url');
       if (bytes.length < 29) return undefined;
       try {
         const decipher = createDecipheriv('aes-256-gcm', sealing, bytes.subarray(0, 12)).setAAD(Buffer.from(purpose));

@@ -21,7 +21,7 @@ import type { Ctx, Services } from './context.ts';
  * notification.
  */
 const BELIEVED_MS = 5_000;
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 /** The shortest time between two writes of a token's last use, in ms. */
 const TOUCH_MS = 60_000;
 
@@ -95,7 +95,7 @@ export function createSessions(services: Services): Sessions {
   const revoked = ({ api_key_ids = [], user_ids = [] }: EventMap['revoked']) =>
     forget((session, id) => api_key_ids.includes(id) || user_ids.includes(session.user.id));
   const off = [
-    // applied at once, so that users who change their own account see it in the next request, before the event arrives
+    // applied immediately, so that users who change their own account see it in the next request, before the event arrives
     events.onPublish('revoked', revoked),
     events.on('revoked', revoked),
     events.onResync(() => forget(() => true)),
@@ -138,7 +138,7 @@ export function createSessions(services: Services): Sessions {
       if (!session || session.believedUntil < clock.monotonic()) {
         const before = changes;
         session = await load(parts.id, parts.secret);
-        if (known.size >= MOST_REMEMBERED) known.clear();
+        if (known.size >= MAX_REMEMBERED) known.clear();
         if (changes === before) known.set(parts.id, session);
       } else if (!sameBytes(session.secretHash, sha256(parts.secret))) {
         throw signedOut('Token not found.');

@@ -15,7 +15,7 @@ import {
 } from '@platform/hcl';
 import { type Inputs, type Known, templateScope } from './template-scope.ts';
 
-export const MOST_SHOWN = 10;
+export const MAX_SHOWN = 10;
 
 const TOO_MANY = `The template sets more than ${MAX_WORKSPACE_TAGS} tags.`;
 
@@ -90,7 +90,7 @@ export async function evaluateTags({ expressions: written, inputs }: TagRequest)
       const secret = scope.sensitive([...references(tag.keyExpr), ...references(tag.valueExpr)]);
       const why = secret ? 'It failed. The reason is hidden because it depends on sensitive variables.' : err.message;
       problems.push([label(tag.key, tag.value), why]);
-      if (exhausted(scope.work) || problems.length >= MOST_SHOWN) break;
+      if (exhausted(scope.work) || problems.length >= MAX_SHOWN) break;
     }
   }
   return { tags: problems.length > 0 ? [] : [...evaluated], problems, needsFile: false };

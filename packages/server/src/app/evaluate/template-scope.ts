@@ -83,9 +83,9 @@ export interface Inputs {
 
 /** Modules by file, the most recently used last. */
 const modules = new Map<string, Module>();
-const MOST_MODULES = 16;
+const MAX_MODULES = 16;
 /** Limits the source bytes of all kept modules. The parsed form may take fifty times as much memory. */
-const MOST_MODULE_BYTES = 1024 * 1024;
+const MAX_MODULE_BYTES = 1024 * 1024;
 
 /**
  * Collects the values that expressions with these references need. The template's files are needed only for locals, for
@@ -129,7 +129,7 @@ async function moduleOf({ id, data }: Inputs['file']): Promise<Module | undefine
   modules.set(id, module);
   let bytes = [...modules.values()].reduce((sum, { size }) => sum + size, 0);
   for (const [oldest, { size }] of modules) {
-    if (modules.size <= MOST_MODULES && bytes <= MOST_MODULE_BYTES) break;
+    if (modules.size <= MAX_MODULES && bytes <= MAX_MODULE_BYTES) break;
     modules.delete(oldest);
     bytes -= size;
   }

@@ -26,12 +26,12 @@ export interface ReadVersion {
 
 /** Read versions by id, the most recently used last. Each thread has its own. */
 const versions = new Map<string, ReadVersion>();
-const MOST_VERSIONS = 16;
+const MAX_VERSIONS = 16;
 /** Limits the source bytes of all kept versions. The parsed form may take fifty times as much memory. */
-const MOST_SOURCE_BYTES = 1024 * 1024;
-const MOST_BYTES = 48 * 1024 * 1024;
+const MAX_SOURCE_BYTES = 1024 * 1024;
+const MAX_BYTES = 48 * 1024 * 1024;
 /** A larger file that is not Terraform's is left out. An expression that reads it fails. */
-const MOST_FILE_BYTES = 1024 * 1024;
+const MAX_FILE_BYTES = 1024 * 1024;
 
 const isSource = (path: string) => /\.(tf|tfvars)(\.json)?$/.test(path);
 
@@ -45,8 +45,8 @@ export async function readVersion({ id, files }: VersionSource): Promise<ReadVer
   const sum = (size: (one: ReadVersion) => number) => versions.values().reduce((all, one) => all + size(one), 0);
   let [sourceBytes, bytes] = [sum((one) => one.sourceBytes), sum((one) => one.bytes)];
   for (const [oldest, old] of versions) {
-    const fits = sourceBytes <= MOST_SOURCE_BYTES && bytes <= MOST_BYTES;
-    if (oldest === id || (versions.size <= MOST_VERSIONS && fits)) break;
+    const fits = sourceBytes <= MAX_SOURCE_BYTES && bytes <= MAX_BYTES;
+    if (oldest === id || (versions.size <= MAX_VERSIONS && fits)) break;
     versions.delete(oldest);
     sourceBytes -= old.sourceBytes;
     bytes -= old.bytes;
@@ -56,7 +56,7 @@ export async function readVersion({ id, files }: VersionSource): Promise<ReadVer
 
 async function read({ archive, modules, plan }: VersionFiles): Promise<ReadVersion> {
   const entries = [...(await readTar(archive)), ...(modules ? await readTar(modules) : [])];
-  const kept = entries.filter(({ path, data }) => isSource(path) || data.length <= MOST_FILE_BYTES);
+  const kept = entries.filter(({ path, data }) => isSource(path) || data.length <= MAX_FILE_BYTES);
   const size = (some: readonly Entry[]) => some.reduce((sum, { data }) => sum + data.length, 0);
   return {
     template: new Template(filesOf(kept)),

@@ -199,7 +199,7 @@ test('says why an account was not connected', async () => {
 
 test('refreshes an expired token once, however many ask, and ends the link when the provider rejects it', async () => {
   const { token, id } = await insertPerson(server, 'fresh');
-  forge.tokenSeconds = 5; // counts as expired at once
+  forge.tokenSeconds = 5; // counts as expired immediately
   await connect(token);
   forge.tokenSeconds = 3_600;
   const asked = () => forge.requests.get('/login/oauth/access_token')!;

@@ -17,8 +17,8 @@ const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const CLIENT_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 /** Azure DevOps, as Entra ID names it. */
 const AZURE_DEVOPS = '499b84ac-1321-427f-aa17-267ca6975798';
-const MOST_TOKEN_CHARACTERS = 16_384;
-const MOST_EXTRA_CHARACTERS = 65_536;
+const MAX_TOKEN_CHARACTERS = 16_384;
+const MAX_EXTRA_CHARACTERS = 65_536;
 
 /** What a provider gives for an account. */
 export interface LinkTokens {
@@ -145,9 +145,9 @@ async function askForTokens(
   );
   const refresh = text(answer['refresh_token']);
   if (
-    token.length > MOST_TOKEN_CHARACTERS ||
-    refresh.length > MOST_TOKEN_CHARACTERS ||
-    JSON.stringify(extra).length > MOST_EXTRA_CHARACTERS ||
+    token.length > MAX_TOKEN_CHARACTERS ||
+    refresh.length > MAX_TOKEN_CHARACTERS ||
+    JSON.stringify(extra).length > MAX_EXTRA_CHARACTERS ||
     /[\0\r\n]/.test(token + refresh)
   ) {
     throw unavailable(provider, 'Its token is too long or not a token');

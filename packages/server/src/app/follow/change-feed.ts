@@ -21,15 +21,15 @@ const MERGE_MS = 100;
 /** How long to wait before the next attempt to find readers, in ms. */
 const RETRY_MS = 1_000;
 /** The most changes that are kept for streams that come back. */
-const MOST_KEPT = 4_096;
+const MAX_KEPT = 4_096;
 /** The most changes that wait while the database does not answer. */
-const MOST_WAITING = 4_096;
+const MAX_WAITING = 4_096;
 /** How long changes are collected after the last stream ended, in ms. */
 const COLLECT_MS = 15 * 60_000;
 /** After this part of the ring without a visible change, a reader gets a new id, so that it can resume. */
 const MARK_PART = 1 / 8;
 /** The most streams of one session: each tab of a browser has one. */
-const MOST_STREAMS = 10;
+const MAX_STREAMS = 10;
 
 interface Entry {
   number: number;
@@ -54,7 +54,7 @@ export interface ChangeFeedOptions {
 /** Creates the feed of this server. */
 export function createChangeFeed(
   services: Services,
-  { mostKept = MOST_KEPT, collectMs = COLLECT_MS }: ChangeFeedOptions = {},
+  { mostKept = MAX_KEPT, collectMs = COLLECT_MS }: ChangeFeedOptions = {},
 ): ChangeFeed {
   const { sql, events, clock, log, version } = services;
   let epoch = '';
@@ -93,7 +93,7 @@ export function createChangeFeed(
       return;
     }
     add(waiting, change);
-    if (waiting.size > MOST_WAITING) return restart();
+    if (waiting.size > MAX_WAITING) return restart();
     later(MERGE_MS);
   };
 
@@ -160,9 +160,9 @@ export function createChangeFeed(
 
   function source(ctx: Ctx, lastEventId: string | undefined): Source<NamedEvent> {
     const session = ctx.actor.kind === 'user' ? ctx.actor.apiKeyId : '';
-    if ((streamsOf.get(session) ?? 0) >= MOST_STREAMS) {
+    if ((streamsOf.get(session) ?? 0) >= MAX_STREAMS) {
       throw new AppError('rate_limited', 'Too many event streams are open.', {
-        detail: `A session can have at most ${MOST_STREAMS}. Close a tab of this server and try again.`,
+        detail: `A session can have at most ${MAX_STREAMS}. Close a tab of this server and try again.`,
       });
     }
     const reader = createReader(ctx);

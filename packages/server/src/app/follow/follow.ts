@@ -15,7 +15,7 @@ export interface Source<Message = string> {
   permission: Permission;
   /** Calls `wake` whenever there may be news. Returns how to unsubscribe. */
   subscribe(wake: () => void): () => void;
-  /** Reads what is new. `more` asks for another call at once, `end` ends the stream after these messages. */
+  /** Reads what is new. `more` asks for another call immediately, `end` ends the stream after these messages. */
   next(): Promise<News<Message>>;
 }
 

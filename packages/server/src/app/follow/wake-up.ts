@@ -2,7 +2,7 @@
 export interface WakeUp {
   /** Ends the wait that runs, or else the next one. */
   wake(): void;
-  /** Resolves at the next wake-up or after `ms`. A wake-up since the last wait makes it resolve at once. */
+  /** Resolves at the next wake-up or after `ms`. A wake-up since the last wait makes it resolve immediately. */
   wait(ms: number): Promise<void>;
 }
 

@@ -7,8 +7,8 @@ import { isUuid } from '../values/ids.ts';
 
 export const DAY_MS = 86_400_000;
 /** The longest period. Usage is kept that long. */
-export const MOST_DAYS = 400;
-const MOST_TEMPLATES = 100;
+export const MAX_DAYS = 400;
+const MAX_TEMPLATES = 100;
 
 export interface PeriodQuery {
   start_time?: string;
@@ -31,14 +31,14 @@ export async function insightsScope(ctx: Ctx, query: PeriodQuery): Promise<Insig
   const ids = [...new Set((query.template_ids ?? '').split(',').filter((id) => id !== ''))];
   const invalid = ids.find((id) => !isUuid(id));
   if (invalid !== undefined) throw badQuery('template_ids', `${JSON.stringify(invalid)} is not a UUID`);
-  if (ids.length > MOST_TEMPLATES) throw badQuery('template_ids', `must have at most ${MOST_TEMPLATES} ids`);
+  if (ids.length > MAX_TEMPLATES) throw badQuery('template_ids', `must have at most ${MAX_TEMPLATES} ids`);
   if (ids.length === 0) authorize(ctx, 'view_insights', { type: 'template' });
   for (const id of ids) await findTemplate(ctx, 'view_insights', id);
   const from = timeOf('start_time', query.start_time);
   const to = timeOf('end_time', query.end_time);
   if (from >= to) throw badQuery('end_time', 'must be after start_time');
-  if (to.getTime() - from.getTime() > MOST_DAYS * DAY_MS) {
-    throw badQuery('end_time', `must be at most ${MOST_DAYS} days after start_time`);
+  if (to.getTime() - from.getTime() > MAX_DAYS * DAY_MS) {
+    throw badQuery('end_time', `must be at most ${MAX_DAYS} days after start_time`);
   }
   return { from, to, templateIds: ids.length > 0 ? ids : null };
 }

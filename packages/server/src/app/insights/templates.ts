@@ -15,7 +15,7 @@ import { time } from '../values/time.ts';
 import { DAY_MS, insightsScope, type PeriodQuery } from './period.ts';
 
 /** The most values of one parameter. The rarest are left out. */
-const MOST_VALUES = 100;
+const MAX_VALUES = 100;
 
 /** Upstream's names for the kinds of sessions. */
 const BUILTIN = [
@@ -49,7 +49,7 @@ async function wholeReport({ lists: sql }: Ctx, scope: InsightsScope): Promise<T
     usersByInterval(sql, scope, [scope]),
     builtinUsage(sql, scope),
     appUsage(sql, scope),
-    parameterUsage(sql, scope, MOST_VALUES),
+    parameterUsage(sql, scope, MAX_VALUES),
   ]);
   return {
     start_time: time(scope.from),

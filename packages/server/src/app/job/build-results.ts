@@ -75,7 +75,7 @@ export async function storeBuild(
   if (build.transition === 'delete') await markWorkspaceDeleted(tx, build);
 }
 
-const MOST_TIMINGS = 100_000;
+const MAX_TIMINGS = 100_000;
 const STAGES = new Set(['init', 'plan', 'graph', 'apply']);
 
 /** Stores how long each stage of a build took. */
@@ -88,7 +88,7 @@ export async function storeTimings(tx: Tx, job: Owned<JobRow>, timings: Timing[]
   );
   // an invalid time must not fail the build
   const isTime = (date: Date) => date >= FIRST_TIME && date <= LAST_TIME;
-  const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to)).slice(0, MOST_TIMINGS);
+  const rows = given.filter(({ started_at: from, ended_at: to }) => isTime(from) && isTime(to)).slice(0, MAX_TIMINGS);
   await insertJobTimings(tx, job, rows);
 }
 

@@ -13,7 +13,7 @@ interface CancelOptions {
 }
 
 /**
- * Cancels a job. A pending job ends at once, without a daemon. The daemon of a running job is notified. With `force`, a
+ * Cancels a job. A pending job ends immediately, without a daemon. The daemon of a running job is notified. With `force`, a
  * running job that was canceled before ends in the database, and its daemon loses ownership.
  * @throws AppError `precondition` if the job has another status than `expected`
  */

@@ -21,7 +21,7 @@ export interface QuotaVerdict {
 
 /**
  * Decides whether a build may cost this much a day, and stores the cost if so. Builds of one owner are decided one after
- * the other, so that two at once cannot spend the same credits. Over budget, a build passes that costs less than the one
+ * the other, so that two at the same time cannot spend the same credits. Over budget, a build passes that costs less than the one
  * before.
  */
 export async function commitQuota(services: Services, own: Ownership, reported: number): Promise<QuotaVerdict> {

@@ -12,7 +12,7 @@ import { readTar } from '../evaluate/archive.ts';
 
 /** In this header our daemons report their engines: `terraform 1.11.4, opentofu 1.10.6`. */
 const ENGINES_HEADER = 'platform-engines';
-const MOST_ENGINES = 16;
+const MAX_ENGINES = 16;
 
 /** The engines that a daemon reports when it connects. */
 export function enginesOf(headers: IncomingHttpHeaders): { engines: string[]; engine_versions: number[] } {
@@ -20,7 +20,7 @@ export function enginesOf(headers: IncomingHttpHeaders): { engines: string[]; en
     .split(',')
     .map((text) => text.trim())
     .filter((text) => /^(terraform|opentofu) \d+\.\d+\.\d+[\w.+-]{0,40}$/.test(text))
-    .slice(0, MOST_ENGINES);
+    .slice(0, MAX_ENGINES);
   return { engines, engine_versions: numbersOf(engines) };
 }
 

@@ -17,9 +17,9 @@ import type { Services } from '../context/context.ts';
 import { NIL_UUID } from '../values/ids.ts';
 import { notOwned } from './complete.ts';
 
-const MOST_LOCK_BYTES = 1024 * 1024;
-const MOST_PACKAGES = 200;
-const MOST_PARTS = 1_000;
+const MAX_LOCK_BYTES = 1024 * 1024;
+const MAX_PACKAGES = 200;
+const MAX_PARTS = 1_000;
 
 async function versionOf(services: Services, own: Ownership): Promise<JobVersion> {
   const version = await versionOfOwnJob(services.sql, own);
@@ -66,8 +66,8 @@ async function uploadedFiles(
 ): Promise<string[] | undefined> {
   if (fileHash.length === 0) return undefined;
   const hashes = [fileHash, ...moreHashes].map((hash) => Buffer.from(hash).toString('hex'));
-  if (hashes.length > MOST_PARTS)
-    throw new AppError('too_large', `The package of ${address} has more than ${MOST_PARTS} parts.`);
+  if (hashes.length > MAX_PARTS)
+    throw new AppError('too_large', `The package of ${address} has more than ${MAX_PARTS} parts.`);
   const found = await filesByHash(services.sql, hashes, NIL_UUID);
   const files = hashes.map((hash) => found.find((file) => file.hash === hash));
   if (files.includes(undefined)) return undefined;
@@ -83,10 +83,10 @@ async function uploadedFiles(
 
 function check({ id, lockFile, packages, platform }: FrozenVersion): void {
   if (!/^[0-9a-f]{64}$/.test(id)) throw new AppError('invalid', 'The id of a frozen version must be a SHA-256 in hex.');
-  if (lockFile.length > MOST_LOCK_BYTES)
-    throw new AppError('too_large', `The lock file has ${lockFile.length} bytes, more than ${MOST_LOCK_BYTES}.`);
-  if (packages.length > MOST_PACKAGES)
-    throw new AppError('too_large', `The template has ${packages.length} providers, more than ${MOST_PACKAGES}.`);
+  if (lockFile.length > MAX_LOCK_BYTES)
+    throw new AppError('too_large', `The lock file has ${lockFile.length} bytes, more than ${MAX_LOCK_BYTES}.`);
+  if (packages.length > MAX_PACKAGES)
+    throw new AppError('too_large', `The template has ${packages.length} providers, more than ${MAX_PACKAGES}.`);
   const wrong = packages.find(({ checksum }) => !/^h1:[A-Za-z0-9+/]{43}=$/.test(checksum));
   if (wrong) throw new AppError('invalid', `${wrong.address} has no checksum of the form "h1:…".`);
   // other daemons build paths from these names

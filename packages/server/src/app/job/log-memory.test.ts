@@ -16,7 +16,7 @@ test('the tail of a log holds only the stored part of a long line', async () => 
   // long strings from a message are stored outside the heap
   const held = async () => (await memory()) + process.memoryUsage().external;
   const before = await held();
-  // more than is stored at once: these lines stay in memory until the job ends
+  // more than is stored at a time: these lines stay in memory until the job ends
   for (let i = 0; i < 4_200; i += 1) keeper.keep([logLine(create(LogSchema, { output: 'y'.repeat(2_000) }))], JOB);
   for (let i = 0; i < 100; i += 1) keeper.keep([logLine(fromBinary(LogSchema, message))], JOB);
   const grown = (await held()) - before;

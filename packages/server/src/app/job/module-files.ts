@@ -12,7 +12,7 @@ import { NIL_UUID } from '../values/ids.ts';
 import { ALL_OWNER_SECRETS, NO_OWNER_SECRETS, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 
 /** The largest archive that a daemon may upload or send inline. */
-export const MOST_MODULE_BYTES = 100 * 1024 * 1024;
+export const MAX_MODULE_BYTES = 100 * 1024 * 1024;
 
 export interface ModuleFiles {
   /** Undefined when the server does not have the files. */
@@ -57,7 +57,7 @@ export async function keepModuleFiles(tx: Tx, done: CompletedJob_TemplateImport)
     if (announced && announced !== hash) {
       throw new AppError('invalid', `The module files have the hash ${hash}, but the daemon announced ${announced}.`);
     }
-    if (done.moduleFiles.length > MOST_MODULE_BYTES) return NOT_KEPT;
+    if (done.moduleFiles.length > MAX_MODULE_BYTES) return NOT_KEPT;
     const fileId = await storeModuleArchive(tx, done.moduleFiles, hash);
     return kept(fileId, done.moduleFiles);
   }

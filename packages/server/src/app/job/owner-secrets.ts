@@ -13,7 +13,7 @@ export const ALL_OWNER_SECRETS: Readonly<OwnerSecrets> = { sessionToken: true, s
 export const NO_OWNER_SECRETS: Readonly<OwnerSecrets> = { sessionToken: false, sshKey: false, oidcToken: false };
 
 /** More mentions than any real template has. Beyond them, the text counts as reading the owner as a whole. */
-const MOST_MENTIONS = 10_000;
+const MAX_MENTIONS = 10_000;
 
 /**
  * Finds the secrets that the files of a tar name, by the attributes of `coder_workspace_owner` or by Terraform's
@@ -35,7 +35,7 @@ function readsWholeOwner(text: Buffer): boolean {
   const word = 'coder_workspace_owner.';
   let mentions = 0;
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
-    if (++mentions > MOST_MENTIONS) return true;
+    if (++mentions > MAX_MENTIONS) return true;
     let end = at + word.length;
     while (end < text.length && isNameByte(text[end]!)) end++;
     if (end > at + word.length && text[end] !== 0x2e) return true;

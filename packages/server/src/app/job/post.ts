@@ -37,7 +37,7 @@ export async function postJob(ctx: Ctx, tx: Tx, order: JobOrder, job: NewJob): P
 }
 
 /** The most characters of a requirement that a daemon may send. */
-const MOST_REQUIREMENT = 4_096;
+const MAX_REQUIREMENT = 4_096;
 
 /**
  * Puts back an import or a dry run for a daemon with another version of Terraform, because a module that this daemon
@@ -45,8 +45,8 @@ const MOST_REQUIREMENT = 4_096;
  * it: no version satisfies the constraints, or the job was tried too often.
  */
 export async function putBackForEngine(services: Services, own: Ownership, constraints: string): Promise<boolean> {
-  if (constraints.length > MOST_REQUIREMENT)
-    throw new AppError('too_large', `The required version has more than ${MOST_REQUIREMENT} characters.`);
+  if (constraints.length > MAX_REQUIREMENT)
+    throw new AppError('too_large', `The required version has more than ${MAX_REQUIREMENT} characters.`);
   const ranges = allowedVersions([constraints]);
   if (ranges.length === 0) return false;
   const required = { text: constraints, range: rangeText(ranges) };

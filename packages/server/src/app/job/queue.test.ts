@@ -27,7 +27,7 @@ after(() => server.stop());
 const worker = (organizationId: string, tags: Tags = { ...UNTAGGED }) =>
   verifiedDaemon({ id: crypto.randomUUID(), organizationId, provisioners: ['terraform'], tags });
 
-test('hands a posted job to a waiting daemon at once, never to one that left, and loses none', async () => {
+test('hands a posted job to a waiting daemon immediately, never to one that left, and loses none', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   // no daemon looks by itself
@@ -295,7 +295,7 @@ test('a posted job wakes one group of daemons with equal tags, the one with the 
   }
 });
 
-test('jobs posted at once all reach the waiting daemons, with one query each', async () => {
+test('jobs posted at the same time all reach the waiting daemons, with one query each', async () => {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   const tags = { ...UNTAGGED, crowd: 'yes' };

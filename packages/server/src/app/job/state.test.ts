@@ -278,7 +278,7 @@ test('an orphaning deletion keeps the state until the workspace is deleted, and 
   const workspace = await make('orphans');
   const first = await takeJob(server);
   await completeJob(server.services, first, done(first, state(5, ['a'])));
-  // without a daemon that may take the deletion, it is done at once
+  // without a daemon that may take the deletion, it is done immediately
   const daemon = await upsertDaemon(
     sql,
     verifiedDaemon({

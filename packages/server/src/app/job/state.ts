@@ -91,7 +91,7 @@ export async function offerState(
 }
 
 /** Enough for a reader. Terraform works on ten resources at a time. */
-const MOST_IN_FLIGHT = 100;
+const MAX_IN_FLIGHT = 100;
 const LONGEST_ADDRESS = 512;
 
 /** Stores the state of a run in progress if the sender owns the job. The in-flight resources come with it, or alone. */
@@ -100,7 +100,7 @@ export async function offerCheckpoint(
   own: Ownership,
   { state: bytes, inFlight: named }: { state: Uint8Array; inFlight: string[] },
 ): Promise<{ owned: boolean; rejected?: StateRejection }> {
-  const inFlight = named.slice(0, MOST_IN_FLIGHT).map((address) => address.slice(0, LONGEST_ADDRESS));
+  const inFlight = named.slice(0, MAX_IN_FLIGHT).map((address) => address.slice(0, LONGEST_ADDRESS));
   if (bytes.length === 0) return { owned: await setInFlight(db, own, inFlight) };
   const state = readState(bytes);
   if (state && (await storeCheckpoint(db, own, state, inFlight))) return { owned: true };
@@ -118,14 +118,14 @@ async function knownState(db: Db, buildId: string): Promise<TerraformState | und
 }
 
 /** Terraform increments the serial of a pushed state. Beyond 2^53 - 1 the server could not read any state. */
-const MOST_PUSHED_SERIAL = 2 ** 52;
+const MAX_PUSHED_SERIAL = 2 ** 52;
 
 /** Parses a state that a person pushes. @throws AppError `invalid` when it is not a complete state */
 export function pushedState(bytes: Buffer): TerraformState {
   const state = readState(bytes);
-  if (state && state.serial <= MOST_PUSHED_SERIAL) return state;
+  if (state && state.serial <= MAX_PUSHED_SERIAL) return state;
   const detail = state
-    ? `has the serial ${state.serial}; the largest that can be pushed is ${MOST_PUSHED_SERIAL}`
+    ? `has the serial ${state.serial}; the largest that can be pushed is ${MAX_PUSHED_SERIAL}`
     : 'must be a complete Terraform state file with a version of 4 or later, a serial and a lineage';
   throw new AppError('invalid', `Invalid state: it ${detail}.`, { validations: [{ field: 'state', detail }] });
 }

@@ -20,7 +20,7 @@ export function canTake(
 }
 
 /** With more tags than this beside scope and owner, there are too many sets to look each of them up. */
-const MOST_EXTRA_TAGS = 8;
+const MAX_EXTRA_TAGS = 8;
 
 /**
  * Every set of job tags that a daemon with these tags may run. An untagged daemon runs only untagged jobs. Any other
@@ -30,7 +30,7 @@ const MOST_EXTRA_TAGS = 8;
 export function runnableTagSets(daemonTags: Tags): Tags[] | undefined {
   if (equal(daemonTags, UNTAGGED)) return [daemonTags];
   const extra = Object.entries(daemonTags).filter(([key]) => key !== 'scope' && key !== 'owner');
-  if (extra.length > MOST_EXTRA_TAGS) return undefined;
+  if (extra.length > MAX_EXTRA_TAGS) return undefined;
   const { scope = '', owner = '' } = daemonTags;
   const sets = Array.from({ length: 2 ** extra.length }, (_, bits) => ({
     ...Object.fromEntries(extra.filter((_tag, at) => bits & (1 << at))),
@@ -92,9 +92,9 @@ export function tagsText(tags: Tags): string {
  * The largest size of all tags together as JSON, in bytes: a job's tags are part of a notification, which PostgreSQL
  * limits to 8,000 bytes.
  */
-const MOST_BYTES = 7_000;
-export const TOO_LONG = `all tags together exceed ${MOST_BYTES} bytes`;
-export const areTooLong = (tags: Tags) => Buffer.byteLength(JSON.stringify(tags)) > MOST_BYTES;
+const MAX_BYTES = 7_000;
+export const TOO_LONG = `all tags together exceed ${MAX_BYTES} bytes`;
+export const areTooLong = (tags: Tags) => Buffer.byteLength(JSON.stringify(tags)) > MAX_BYTES;
 
 const invalidTags = (detail: string) =>
   new AppError('invalid', 'Invalid provisioner tags.', { validations: [{ field: 'tags', detail }] });

@@ -22,7 +22,7 @@ import {
 /** A daemon that leaves a matching job pending for longer than this, in ms, does not accept jobs. */
 const TAKEN_MS = 10_000;
 /** How many groups of daemons a message names. */
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 /** How long a snapshot of the daemons is used to explain why jobs wait, in ms. */
 const DAEMONS_MS = 500;
 const known = new WeakMap<object, { groups: DaemonGroup[]; until: number }>();
@@ -209,8 +209,8 @@ function nobody(job: WaitingJob, groups: DaemonGroup[]): Pick<PendingReason, 'me
     .filter((group) => hasTags(group, job))
     .sort((a, b) => b.available - a.available || a.name.localeCompare(b.name));
   if (others[0]) {
-    const each = others.slice(0, MOST_NAMED).map(({ name, engines }) => `${name} has ${enginesText(engines)}`);
-    const rest = others.length > MOST_NAMED ? `, and ${others.length - MOST_NAMED} more` : '';
+    const each = others.slice(0, MAX_NAMED).map(({ name, engines }) => `${name} has ${enginesText(engines)}`);
+    const rest = others.length > MAX_NAMED ? `, and ${others.length - MAX_NAMED} more` : '';
     return {
       message:
         `The template requires Terraform ${job.required_version}. No provisioner daemon that takes its tags has such a ` +

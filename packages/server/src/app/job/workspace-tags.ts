@@ -4,7 +4,7 @@ import { fileData } from '../../db/queries/files.ts';
 import { ownerFacts } from '../../db/queries/job-contents.ts';
 import { variableValues, versionParameters, versionTags } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context/context.ts';
-import { type EvaluatedTags, MOST_SHOWN, type Problem, type TagRequest } from '../evaluate/tag-values.ts';
+import { type EvaluatedTags, MAX_SHOWN, type Problem, type TagRequest } from '../evaluate/tag-values.ts';
 import type { BuildOf, Inputs } from '../evaluate/template-scope.ts';
 import type { Answers } from '../parameters/answers.ts';
 import type { By } from '../threads/pool.ts';
@@ -79,7 +79,7 @@ function overwritten(base: Tags, evaluated: ReadonlyMap<string, string>, ownerId
 }
 
 function rejected(problems: Problem[]): AppError {
-  const details = problems.slice(0, MOST_SHOWN).map(([what, why]) => (what ? `${what}: ${why}` : why));
+  const details = problems.slice(0, MAX_SHOWN).map(([what, why]) => (what ? `${what}: ${why}` : why));
   return new AppError('invalid', "Could not determine the template's workspace tags.", {
     detail: details.join('\n'),
     validations: details.map((detail) => ({ field: 'tags', detail })),

@@ -16,8 +16,8 @@ export function badQuery(field: string, detail: string): AppError {
 }
 
 /** The limits of one search: the database plans and runs every term. */
-export const MOST_SEARCH_LENGTH = 4_000;
-export const MOST_SEARCH_TERMS = 40;
+export const MAX_SEARCH_LENGTH = 4_000;
+export const MAX_SEARCH_TERMS = 40;
 
 /** A LIKE pattern for text at any position. */
 export const anywhere = (text: string) => `%${text.replaceAll(/[\\%_]/g, (c) => `\\${c}`)}%`;
@@ -33,8 +33,8 @@ export function parseSearch(
   known: readonly string[],
   repeatable: readonly string[] = [],
 ): Search {
-  if ((query?.length ?? 0) > MOST_SEARCH_LENGTH) {
-    throw badQuery('q', `must have at most ${MOST_SEARCH_LENGTH} characters`);
+  if ((query?.length ?? 0) > MAX_SEARCH_LENGTH) {
+    throw badQuery('q', `must have at most ${MAX_SEARCH_LENGTH} characters`);
   }
   const pairs: [string, string][] = [];
   const words: string[] = [];
@@ -44,8 +44,8 @@ export function parseSearch(
     }
     const at = part.indexOf(':');
     const value = part.slice(at + 1).replaceAll('"', '');
-    if (pairs.length + words.length >= MOST_SEARCH_TERMS) {
-      throw badQuery('q', `must have at most ${MOST_SEARCH_TERMS} terms`);
+    if (pairs.length + words.length >= MAX_SEARCH_TERMS) {
+      throw badQuery('q', `must have at most ${MAX_SEARCH_TERMS} terms`);
     }
     if (at < 0) words.push(part.replaceAll('"', ''));
     else {

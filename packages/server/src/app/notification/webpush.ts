@@ -32,11 +32,11 @@ export interface WebpushMessage {
 }
 
 /** The most browsers of a person. */
-const MOST_BROWSERS = 20;
+const MAX_BROWSERS = 20;
 /** How long a push service keeps a message for a browser that is off, in seconds. */
 const KEPT_SECONDS = 24 * 3_600;
 /** A push service takes 4 KiB, of which encryption needs some. */
-const MOST_BODY_CHARACTERS = 1_000;
+const MAX_BODY_CHARACTERS = 1_000;
 const KEYS = 'vapid_keys';
 
 interface VapidKeys {
@@ -80,7 +80,7 @@ export async function subscribe(ctx: Ctx, name: string, input: WebpushSubscripti
     throw problem('endpoint', 'must be a public address');
   if (Buffer.from(p256dh_key, 'base64url').length !== 65) throw problem('p256dh_key', 'must be 65 bytes in base64url');
   if (Buffer.from(auth_key, 'base64url').length !== 16) throw problem('auth_key', 'must be 16 bytes in base64url');
-  await saveWebpushSubscription(ctx.sql, owner, { endpoint, p256dh_key, auth_key }, MOST_BROWSERS);
+  await saveWebpushSubscription(ctx.sql, owner, { endpoint, p256dh_key, auth_key }, MAX_BROWSERS);
   return undefined;
 }
 
@@ -119,7 +119,7 @@ export async function pushTo(services: Services, userId: string, message: Webpus
     const browsers = await webpushSubscriptionsOf(sql, userId);
     if (browsers.length === 0) return [];
     const keys = await vapidKeys(services);
-    const body = message.body.slice(0, MOST_BODY_CHARACTERS);
+    const body = message.body.slice(0, MAX_BODY_CHARACTERS);
     const text = JSON.stringify({ ...message, body });
     const results = await Promise.all(
       browsers.map((browser) => push(services, keys, browser, text).then(() => '', reasonOf)),

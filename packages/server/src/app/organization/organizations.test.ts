@@ -121,7 +121,7 @@ const allow = (...list: string[]) =>
   });
 type Refusal = Role & { message: string; validations?: { field: string }[] };
 
-test('defines custom roles, whose members have their permissions at once', async () => {
+test('defines custom roles, whose members have their permissions immediately', async () => {
   const changed = new Set<string>();
   const off = server.services.events.on('object_changed', ({ kind, id }) => changed.add(`${kind} ${id}`));
   const made = await server.api<Role>('POST', ROLES, {

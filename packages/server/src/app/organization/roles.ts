@@ -130,7 +130,7 @@ export async function createRole(ctx: Ctx, organization: string, input: CustomRo
   }
 }
 
-/** Replaces the permissions and the display name of a role. Its members have the new permissions at once. */
+/** Replaces the permissions and the display name of a role. Its members have the new permissions immediately. */
 export async function updateRole(ctx: Ctx, organization: string, input: CustomRoleRequest): Promise<RoleAnswer> {
   const place = await findInOrganization(ctx, 'update', { type: 'assign_org_role' }, organization);
   const permissions = checkRequest(input);

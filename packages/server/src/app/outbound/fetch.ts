@@ -2,7 +2,7 @@ import { AppError } from '@platform/kit';
 import { type ProviderCall, reportAnswer } from './provider-calls.ts';
 
 /** No answer of an identity provider needs more: certificates and claims are a few kilobytes. */
-const MOST_BYTES = 1024 * 1024;
+const MAX_BYTES = 1024 * 1024;
 const TIMEOUT_MS = 10_000;
 
 export interface BoundedRequest {
@@ -38,7 +38,7 @@ export async function boundedFetch(url: string, request: BoundedRequest, timeout
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength;
     // leaving the loop cancels the rest
-    if (size > MOST_BYTES) throw new AppError('unavailable', `The answer of ${new URL(url).host} is too large.`);
+    if (size > MAX_BYTES) throw new AppError('unavailable', `The answer of ${new URL(url).host} is too large.`);
     chunks.push(chunk);
   }
   const empty = response.status === 204 || response.status === 304;

@@ -33,7 +33,7 @@ class Unanswered extends Error {
 }
 
 /** The most runs of a transaction. Each run may need other answers because other transactions change its data. */
-const MOST_ROUNDS = 6;
+const MAX_ROUNDS = 6;
 
 /**
  * Runs a transaction that needs answers. When one is missing, `run` throws, is rolled back, and runs again. `templateId`:
@@ -51,7 +51,7 @@ export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promis
     },
   };
   const by = { person: ctx.actor.kind === 'user' ? ctx.actor.id : templateId, signal: ctx.signal };
-  for (let round = 0; round < MOST_ROUNDS; round++) {
+  for (let round = 0; round < MAX_ROUNDS; round++) {
     try {
       return await run(answers);
     } catch (err) {

@@ -37,10 +37,10 @@ function judged(answers: Answers, values: Values): readonly NameValue[] {
 /**
  * Limits the work on the main thread to a few milliseconds: characters of expressions, with repetitions written out.
  */
-const MOST_WRITTEN = 1_000;
-const MOST_REPEATED = 10_000;
+const MAX_WRITTEN = 1_000;
+const MAX_REPEATED = 10_000;
 /** Limits the comparisons on the main thread: characters times options and expression positions. */
-const MOST_COMPARED = 200_000;
+const MAX_COMPARED = 200_000;
 /** Finds the costly parts of short expressions: large classes of characters, in one case or both. */
 const COSTLY = /\\[pPx]|[^ -~]/;
 
@@ -63,5 +63,5 @@ function isCheap({ parameters, given, preset, last = [] }: Values): boolean {
     repeated += size;
     compared += size * length + options.length * (length + 1) + length;
   }
-  return written <= MOST_WRITTEN && repeated <= MOST_REPEATED && compared <= MOST_COMPARED;
+  return written <= MAX_WRITTEN && repeated <= MAX_REPEATED && compared <= MAX_COMPARED;
 }

@@ -162,7 +162,10 @@ test('holds its promises for random pools, and reaches the size', () => {
     assert.equal(new Set(remove).size, remove.length, why);
     for (const id of remove) {
       const row = byId.get(id)!;
-      assert.ok(!['pending', 'running', 'canceling'].includes(row.job_status), `never two builds at once ${why}`);
+      assert.ok(
+        !['pending', 'running', 'canceling'].includes(row.job_status),
+        `never two builds at the same time ${why}`,
+      );
       assert.notEqual(row.transition, 'stop', `parked workspaces stay ${why}`);
     }
     for (const id of cancel) {

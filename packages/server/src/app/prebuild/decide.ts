@@ -120,7 +120,7 @@ export function decidePool(pool: Pool, prebuilds: readonly PrebuildRow[], rules:
   let surplus = Math.max(0, alive - desired);
   for (const one of waiting.toReversed().slice(0, surplus)) cancel.push(one.job_id);
   surplus -= cancel.length;
-  // a person can have the ready ones at once
+  // a person can have the ready ones immediately
   const leastUseful = [...running.filter(({ ready }) => !ready), ...running.filter(({ ready }) => ready)];
   for (const one of leastUseful.slice(0, Math.max(0, surplus))) remove.push(one.id);
   const mayCreate = !limited && backoffUntil(pool, rules) <= now.getTime();

@@ -186,7 +186,7 @@ test('fills a pool, gives its workspaces to people and fills it again', async ()
 const presetOf = async ({ active_version_id: version }: Template) =>
   (await server.api<{ ID: string }[]>('GET', `/templateversions/${version}/presets`)).body[0]!.ID;
 
-test('gives each prebuilt workspace to one person, however many ask at once', async () => {
+test('gives each prebuilt workspace to one person, however many ask at the same time', async () => {
   const template = await createTestTemplate(server, 'crowd', { presets: [preset('One', 3)] });
   const pool = await fill(template, 3);
   const people = await Promise.all(Array.from({ length: 6 }, (_, i) => insertPerson(server, `crowd-${i}`)));

@@ -53,7 +53,7 @@ const NO_POOL = { create: 0, cancel: [], limited: false };
 
 /**
  * Brings every pool closer to its size. Does nothing while pools are paused. Returns whether it ran out of time, so that
- * it should run again at once.
+ * it should run again immediately.
  */
 export async function reconcilePools(ctx: Ctx): Promise<boolean> {
   if (await arePoolsPaused(ctx)) return false;

@@ -112,11 +112,11 @@ export function workerOf(daemon: JoinedDaemon, ours: boolean): VerifiedDaemon<Wo
 }
 
 /** The most daemons that are kept for one credential: a person's, or any other. */
-const MOST_DAEMONS = { person: 20, operator: 2_000 };
+const MAX_DAEMONS = { person: 20, operator: 2_000 };
 
 /** Deletes the daemons of a credential that left longest ago when the limit is reached. */
 async function makeRoom(tx: Tx, daemon: VerifiedDaemon<NewDaemon>): Promise<void> {
-  const most = daemon.credential.startsWith('user:') ? MOST_DAEMONS.person : MOST_DAEMONS.operator;
+  const most = daemon.credential.startsWith('user:') ? MAX_DAEMONS.person : MAX_DAEMONS.operator;
   if (await makeRoomForDaemon(tx, daemon, most)) return;
   const detail = `At most ${most} daemons can be connected with one credential.`;
   throw new AppError('rate_limited', 'Too many provisioner daemons are connected.', { detail });

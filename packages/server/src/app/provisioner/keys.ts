@@ -36,7 +36,7 @@ import { randomText, sha256 } from '../values/token.ts';
 import { listDaemons } from './list.ts';
 
 const SECRET_LENGTH = 43;
-const MOST_NAME_BYTES = 64;
+const MAX_NAME_BYTES = 64;
 /** Names of credentials that are not keys, with the ids that their daemons have. */
 const RESERVED: Readonly<Record<string, string>> = {
   'built-in': BUILT_IN_KEY_ID,
@@ -66,7 +66,7 @@ function checkedName(text: string): string {
   const invalid = (detail: string) =>
     new AppError('invalid', 'Invalid provisioner key name.', { validations: [{ field: 'name', detail }] });
   if (name === '') throw invalid('must not be empty');
-  if (Buffer.byteLength(name) > MOST_NAME_BYTES) throw invalid(`must be at most ${MOST_NAME_BYTES} bytes long`);
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) throw invalid(`must be at most ${MAX_NAME_BYTES} bytes long`);
   if (name.includes('\0')) throw invalid('must not contain NUL');
   if (isReserved(name)) throw invalid(`${JSON.stringify(name)} is reserved`);
   return name;

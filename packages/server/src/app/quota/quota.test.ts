@@ -112,7 +112,7 @@ test('over budget, stops a workspace and makes it cheaper, but does not start it
   assert.deepEqual(await quota(cat), { budget: 5, credits_consumed: 6 });
 });
 
-test('two builds at once cannot spend the same credits', async () => {
+test('two builds at the same time cannot spend the same credits', async () => {
   const dan = await insertPerson(server, 'dan');
   await allow(home, 10);
   const jobs = [];

@@ -73,7 +73,7 @@ export interface WebConnection {
 
 const HOUR_MS = 3_600_000;
 /** The most connections that this server remembers. */
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 
 /**
  * Records that somebody opened an app or a port in the browser. The same person at the same address has one entry an
@@ -90,7 +90,7 @@ export function createWebConnectionLog(services: Services): (connection: WebConn
     const now = clock.monotonic();
     if (now - (recorded.get(key) ?? Number.NEGATIVE_INFINITY) < HOUR_MS) return;
     recorded.delete(key);
-    if (recorded.size >= MOST_REMEMBERED) recorded.delete(recorded.keys().next().value!);
+    if (recorded.size >= MAX_REMEMBERED) recorded.delete(recorded.keys().next().value!);
     recorded.set(key, now);
     insertWebConnection(sql, by, row).catch((err) => {
       recorded.delete(key);

@@ -2,7 +2,7 @@
  * What the server does with a workspace by itself, and when. Pure: it decides from one row (db/queries/schedules.ts).
  *
  * An automatic start or stop that fails is tried again: after one minute, then after twice the time of the attempt
- * before, at most an hour. After `MOST_STARTS` attempts a start waits for the next time of its schedule. A stop is tried
+ * before, at most an hour. After `MAX_STARTS` attempts a start waits for the next time of its schedule. A stop is tried
  * until it succeeds, since a workspace that goes on running costs.
  */
 import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
@@ -13,7 +13,7 @@ import { nextStart } from './times.ts';
 
 const MINUTE_MS = 60_000;
 const LONGEST_BACKOFF_MS = 60 * MINUTE_MS;
-const MOST_STARTS = 6;
+const MAX_STARTS = 6;
 /** A deletion that failed is repeated after this time, as upstream does. */
 const DELETE_AGAIN_MS = 24 * 60 * MINUTE_MS;
 /** Workspaces with the same time start and stop over this time, each always at the same moment of it. */
@@ -69,7 +69,7 @@ export function afterFailedAttempt(
   now: Date,
 ): { attempts: number; retryAt: Date | null; nextStartAt: Date | null } {
   const attempts = row.automatic_attempts + 1;
-  if (transition === 'start' && attempts >= MOST_STARTS) {
+  if (transition === 'start' && attempts >= MAX_STARTS) {
     return { attempts: 0, retryAt: null, nextStartAt: nextStart(row, now) };
   }
   return { attempts, retryAt: new Date(now.getTime() + backoff(attempts)), nextStartAt: row.next_start_at };
@@ -109,7 +109,7 @@ function* candidatesOf(row: DueWorkspace): Generator<Candidate> {
     const scheduled = row.next_start_at.getTime() + jitter;
     if (transition === 'stop' && !failed) yield { at: scheduled, ...start };
     if (transition === 'start' && failed && row.reason === 'autostart') {
-      yield { at: attempts < MOST_STARTS ? Math.min(scheduled, ended + backoff(attempts)) : scheduled, ...start };
+      yield { at: attempts < MAX_STARTS ? Math.min(scheduled, ended + backoff(attempts)) : scheduled, ...start };
     }
   }
   if (row.failure_ttl_ms > 0 && failed && transition === 'start') {

@@ -7,14 +7,14 @@ const of = (type: 'ServiceProviderConfig' | 'ResourceType' | 'Schema') =>
   `urn:ietf:params:scim:schemas:core:2.0:${type}`;
 
 /** The most people in an answer. */
-export const MOST_RESULTS = 200;
+export const MAX_RESULTS = 200;
 
 const CONFIG = {
   schemas: [of('ServiceProviderConfig')],
   documentationUri: '',
   patch: { supported: true },
   bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
-  filter: { supported: true, maxResults: MOST_RESULTS },
+  filter: { supported: true, maxResults: MAX_RESULTS },
   changePassword: { supported: false },
   sort: { supported: false },
   etag: { supported: false },

@@ -78,14 +78,14 @@ interface NameParts {
   familyName?: string;
 }
 
-const MOST_OPERATIONS = 1_000;
+const MAX_OPERATIONS = 1_000;
 
 /** The attributes that a PATCH changes: a list of operations, or a partial user as Okta sends it. */
 export function patchOf(body: unknown, fullName: string): ScimChange {
   const operations = field(body, 'Operations');
   if (operations === undefined) return userOf(body);
-  if (!Array.isArray(operations) || operations.length > MOST_OPERATIONS) {
-    throw invalid(`"Operations" must be a list of at most ${MOST_OPERATIONS} operations.`);
+  if (!Array.isArray(operations) || operations.length > MAX_OPERATIONS) {
+    throw invalid(`"Operations" must be a list of at most ${MAX_OPERATIONS} operations.`);
   }
   const change: ScimChange = {};
   const parts: NameParts = {};

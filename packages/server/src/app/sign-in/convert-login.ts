@@ -1,7 +1,7 @@
 /**
  * Changes how a person signs in. People turn their own password account into one of a provider: they prove that they
  * know the password, and get a conversion, which the sign-in at the provider completes. Administrators change the login
- * type of others at once.
+ * type of others immediately.
  */
 import type { ConvertLoginRequest, OAuthConversionResponse } from '@platform/contract';
 import { AppError } from '@platform/kit';

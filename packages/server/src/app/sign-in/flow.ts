@@ -12,7 +12,7 @@ import type { FlowSecrets } from './provider.ts';
 /** The longest time that a person may take at the provider, in ms. */
 export const FLOW_MS = 10 * 60_000;
 /** The most finished flows that the server remembers. Beyond them, the oldest are forgotten. */
-const MOST_USED = 10_000;
+const MAX_USED = 10_000;
 
 export interface Flow extends FlowSecrets {
   /** A path of this server. */
@@ -65,7 +65,7 @@ export function createFlows(tokens: Pick<AppTokens, 'seal' | 'unseal'>, clock: C
       return sealed;
     },
     finish(state) {
-      if (used.size >= MOST_USED) used.delete(used.values().next().value!);
+      if (used.size >= MAX_USED) used.delete(used.values().next().value!);
       used.add(state);
     },
   };

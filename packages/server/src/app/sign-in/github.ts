@@ -14,7 +14,7 @@ const DEVICE_PAGE = '/login/device';
 const SCOPES = 'read:user read:org user:email';
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 /** The most organizations of a person that are read, in pages of 100. */
-const MOST_PAGES = 10;
+const MAX_PAGES = 10;
 
 export interface GithubProvider extends IdentityProvider {
   /** Asks GitHub for a code that the person types there. */
@@ -158,7 +158,7 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
   async function checkMembership(user: GithubUser, token: string): Promise<void> {
     if (config.oauth2GithubAllowEveryone) return;
     const memberOf: string[] = [];
-    for (let page = 1; page <= MOST_PAGES; page++) {
+    for (let page = 1; page <= MAX_PAGES; page++) {
       const found = await read<{ state: string; organization: { login: string } }[]>(
         'GitAPIOrgMemberships',
         `/user/memberships/orgs?state=active&per_page=100&page=${page}`,

@@ -348,7 +348,7 @@ test('refreshes sign-ins, waits for a provider that is down, and ends the sessio
     const before = await link();
     await expire();
     person('rita', { name: 'Rita Refreshed' });
-    // two servers at once: one refresh
+    // two servers at the same time: one refresh
     idp.requests.clear();
     await Promise.all([refresh(), refresh()]);
     assert.equal(idp.requests.get('/token'), 1);

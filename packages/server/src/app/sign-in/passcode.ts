@@ -1,6 +1,6 @@
 /**
  * Sets a forgotten password with a code that is sent by mail. Whether an address has an account stays unknown: the answer
- * is the same at once, and the work comes after it. Attempts are limited like sign-ins.
+ * is the same immediately, and the work comes after it. Attempts are limited like sign-ins.
  */
 import type { ChangePasswordWithOneTimePasscodeRequest, RequestOneTimePasscodeRequest } from '@platform/contract';
 import { AppError, errorText } from '@platform/kit';

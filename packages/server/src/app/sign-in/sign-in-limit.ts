@@ -20,14 +20,14 @@ const LONGEST_DELAY_MS = { caller: 60_000, account: 10_000, address: 10_000 } as
 /** Failures are forgotten after this time without an attempt, in ms. */
 const FORGET_MS = 15 * 60_000;
 /** The most entries of each kind. Beyond them, the oldest are forgotten. */
-const MOST_KEYS = 50_000;
+const MAX_KEYS = 50_000;
 /**
  * How many passwords are checked at a time. Each check takes a processor, a thread of libuv's four, and 19 MiB. One
  * processor and one thread stay free for requests.
  */
 export const CHECKS_AT_ONCE = Math.min(Math.max(availableParallelism() - 1, 1), 3);
 /** How many attempts may wait. */
-const MOST_WAITING = 64;
+const MAX_WAITING = 64;
 
 type Kind = keyof typeof FREE;
 
@@ -67,14 +67,14 @@ export function createSignInLimit(
   { enabled = true, checksAtOnce = CHECKS_AT_ONCE }: SignInLimitOptions = {},
 ): SignInLimit {
   const counts: Record<Kind, Map<string, Count>> = { caller: new Map(), account: new Map(), address: new Map() };
-  const turns = createTurns(checksAtOnce, enabled ? MOST_WAITING : Number.POSITIVE_INFINITY);
+  const turns = createTurns(checksAtOnce, enabled ? MAX_WAITING : Number.POSITIVE_INFINITY);
 
   function countOf(kind: Kind, key: string, now: number): Count {
     const map = counts[kind];
     const found = map.get(key);
     if (found && now - found.last < FORGET_MS) return found;
     map.delete(key);
-    if (map.size >= MOST_KEYS) map.delete(map.keys().next().value!);
+    if (map.size >= MAX_KEYS) map.delete(map.keys().next().value!);
     const made = { failures: 0, notBefore: 0, last: now };
     map.set(key, made);
     return made;

@@ -3,7 +3,7 @@ import { type BuildTimes, buildTimes } from '../../db/queries/templates.ts';
 
 /** How long build times are kept, in ms. Quantiles of a month change slowly, and computing them reads all builds. */
 const KEPT_MS = 60_000;
-const MOST_KEPT = 10_000;
+const MAX_KEPT = 10_000;
 
 /** By template, whose ids are unique among all deployments. */
 const kept = new Map<string, { until: number; times: BuildTimes[] }>();
@@ -14,7 +14,7 @@ export async function recentBuildTimes(db: Db, templateIds: string[]): Promise<B
   const missing = templateIds.filter((id) => (kept.get(id)?.until ?? 0) <= now);
   if (missing.length > 0) {
     const read = Map.groupBy(await buildTimes(db, missing), ({ template_id }) => template_id);
-    if (kept.size + missing.length > MOST_KEPT) kept.clear();
+    if (kept.size + missing.length > MAX_KEPT) kept.clear();
     for (const id of missing) kept.set(id, { until: now + KEPT_MS, times: read.get(id) ?? [] });
   }
   return templateIds.flatMap((id) => kept.get(id)?.times ?? []);

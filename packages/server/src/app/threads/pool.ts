@@ -81,7 +81,7 @@ const START_MS = 30_000;
 const WAIT_MS = 60_000;
 const INPUT_MS = 30_000;
 /** On a busy machine, a task may take this many times its budget. */
-const MOST_BUDGETS = 3;
+const MAX_BUDGETS = 3;
 
 export function createPool(options: PoolOptions): Pool {
   const threads = new Set<Thread>();
@@ -181,7 +181,7 @@ export function createPool(options: PoolOptions): Pool {
   /** Ends the thread when its task has used its budget. A thread that gets no processor gets more time. */
   function watchBudget(thread: Thread, task: Task, before: number): void {
     const { budgetMs } = options;
-    const latest = performance.now() + MOST_BUDGETS * budgetMs;
+    const latest = performance.now() + MAX_BUDGETS * budgetMs;
     const over = () => {
       void end(thread, fail('invalid', `${task.by.what} took more than ${budgetMs / 1_000} seconds.`));
     };

@@ -186,7 +186,7 @@ test('lets people read and change only their own personal data', async () => {
     body: { username: 'uma2', name: 'Uma Ek' },
   });
   assert.deepEqual([profile.status, profile.body.username, profile.body.name], [200, 'uma2', 'Uma Ek']);
-  // at once, although the session was cached
+  // immediately, although the session was cached
   assert.equal((await server.api<User>('GET', '/users/me', as)).body.username, 'uma2');
   const picture = async (avatar_url?: string) => {
     const body = { username: 'uma2', name: 'Uma Ek', ...(avatar_url === undefined ? {} : { avatar_url }) };

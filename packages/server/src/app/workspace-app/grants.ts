@@ -11,7 +11,7 @@ import { type Kept, ShortLived } from '../values/short-lived.ts';
 import { GRANT_MS, grantAccess } from './access.ts';
 import { noteWorkspaceUse } from './usage.ts';
 
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 /** The largest allowed difference between the clocks of several servers, in ms. */
 const CLOCK_SLACK_MS = 2_000;
 const SWEEP_MS = 30_000;
@@ -135,7 +135,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
       if (!grant) {
         grant = tokens.read(token);
         if (!grant) return undefined;
-        if (read.size >= MOST_REMEMBERED) read.clear();
+        if (read.size >= MAX_REMEMBERED) read.clear();
         read.set(token, grant);
       }
       if (grant.base !== address.base || grant.kind !== address.kind) return undefined;
@@ -148,7 +148,7 @@ export function createAppGrants(services: Services, tokens: AppTokens): AppGrant
       const grant = await grantAccess(services, actor, address);
       noteWorkspaceUse(services, grant.workspace, address.app);
       const fresh = { grant, token: tokens.sign(grant) };
-      if (given.size >= MOST_REMEMBERED) given.clear();
+      if (given.size >= MAX_REMEMBERED) given.clear();
       given.set(id, fresh);
       return fresh;
     },

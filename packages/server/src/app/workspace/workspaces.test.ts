@@ -222,7 +222,7 @@ test('rejects an invalid value before a build, and stops a workspace with the va
     WHERE name = 'size' AND template_version_id = ${template.active_version_id}`;
 });
 
-test('cancels a pending build at once without a daemon, and then deletes the workspace', async () => {
+test('cancels a pending build immediately without a daemon, and then deletes the workspace', async () => {
   const { body: workspace } = await make('pending');
   const { id } = workspace.latest_build;
   const wrong = await server.api('PATCH', `/workspacebuilds/${id}/cancel?expect_status=running`);

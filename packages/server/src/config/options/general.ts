@@ -24,7 +24,7 @@ export const generalOptions = {
     json: 'provisioner.daemon_poll_interval',
     default: '1s',
     description: 'The time between two requests for a job by a daemon that has no open connection.',
-    ignored: 'daemons keep a connection open and receive jobs at once',
+    ignored: 'daemons keep a connection open and receive jobs immediately',
     group: 'Provisioning',
   },
   provisionerDaemonPollJitter: {
@@ -36,7 +36,7 @@ export const generalOptions = {
     json: 'provisioner.daemon_poll_jitter',
     default: '100ms',
     description: 'The random variation of the poll interval.',
-    ignored: 'daemons keep a connection open and receive jobs at once',
+    ignored: 'daemons keep a connection open and receive jobs immediately',
     group: 'Provisioning',
   },
   dangerousAllowPathAppSharing: {

@@ -25,8 +25,8 @@ export async function agentLogs(
 }
 
 /** How many bytes of the beginning and how many lines of the end of an agent's log are kept. */
-const MOST_HEAD = 4 * 1024 * 1024;
-const MOST_TAIL = 2_000;
+const MAX_HEAD = 4 * 1024 * 1024;
+const MAX_TAIL = 2_000;
 const LONGEST_LINE = 1_024;
 /** Bytes that each line counts in addition to its text, as in upstream's agents, so that empty lines count, too. */
 const LINE_COST = 21;
@@ -54,9 +54,9 @@ export async function insertAgentLogs(
           ${lines.map((line) => line.output.replaceAll('\0', '').slice(0, LONGEST_LINE))}::text[])
           WITH ORDINALITY AS l (level, output, number)
       -- of a cut log, only as many lines as its end keeps
-      WHERE counted.log_cut_id IS NULL OR l.number > ${lines.length - MOST_TAIL} ORDER BY l.number)
+      WHERE counted.log_cut_id IS NULL OR l.number > ${lines.length - MAX_TAIL} ORDER BY l.number)
     SELECT * FROM counted`;
-  if (!row || row.logs_length < MOST_HEAD) return;
+  if (!row || row.logs_length < MAX_HEAD) return;
   if (row.log_cut_id === null) {
     await db`WITH cut AS (
         INSERT INTO workspace_agent_logs (agent_id, log_source_id, level, output)
@@ -67,7 +67,7 @@ export async function insertAgentLogs(
   }
   await db`DELETE FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id} AND id <= (
     SELECT id FROM workspace_agent_logs WHERE agent_id = ${agentId} AND id > ${row.log_cut_id}
-    ORDER BY id DESC OFFSET ${MOST_TAIL} LIMIT 1)`;
+    ORDER BY id DESC OFFSET ${MAX_TAIL} LIMIT 1)`;
 }
 
 /** How far each source's lines are stored for one run of an agent. */

@@ -154,7 +154,7 @@ export async function setAppHealths(
 }
 
 /** The most statuses kept for each app. */
-const MOST_STATUSES = 20;
+const MAX_STATUSES = 20;
 
 /** Adds the newest status to an app of the agent. False: the agent has no such app. */
 export async function addAppStatus(
@@ -167,7 +167,7 @@ export async function addAppStatus(
   const rows = await db`UPDATE workspace_apps SET statuses = (
       SELECT jsonb_agg(value ORDER BY place) FROM jsonb_array_elements(
         jsonb_build_array(${db.json(status as never)}::jsonb || jsonb_build_object('app_id', id)) || statuses
-      ) WITH ORDINALITY AS kept (value, place) WHERE place <= ${MOST_STATUSES})
+      ) WITH ORDINALITY AS kept (value, place) WHERE place <= ${MAX_STATUSES})
     WHERE agent_id = ${agent.id} AND slug = ${slug} RETURNING id`;
   return rows.length > 0;
 }

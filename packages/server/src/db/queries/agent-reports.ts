@@ -106,7 +106,7 @@ export async function writeUsage(db: Db, items: readonly Reported<ReadonlyMap<st
 /**
  * The most runs kept for each script and stage. Lists of workspaces read them to explain why an agent did not start.
  */
-const MOST_TIMINGS = 200;
+const MAX_TIMINGS = 200;
 
 export interface ScriptTiming {
   scriptId: string;
@@ -131,7 +131,7 @@ export async function insertScriptTiming(
   if (count === 0) return;
   await db`DELETE FROM workspace_agent_script_timings WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM workspace_agent_script_timings WHERE script_id = ${scriptId} AND stage = ${stage}
-    ORDER BY started_at DESC, ctid DESC OFFSET ${MOST_TIMINGS}))`;
+    ORDER BY started_at DESC, ctid DESC OFFSET ${MAX_TIMINGS}))`;
 }
 
 export interface ReportedConnection {

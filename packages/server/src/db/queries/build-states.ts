@@ -169,11 +169,11 @@ export async function dropStatesOfDeleted(db: Db, _task: SystemTask, buildIds: s
 }
 
 /** The most resources that an error names. */
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 /** For an interrupted build, as SQL of its job: a sentence about resources that may exist and are not in the state. */
 export const inFlightText = (db: Db) => db`coalesce((
-  SELECT ' Resources that were being created: ' || array_to_string(b.in_flight[1:${MOST_NAMED}::int], ', ')
-    || CASE WHEN cardinality(b.in_flight) > ${MOST_NAMED}::int
-      THEN ', and ' || cardinality(b.in_flight) - ${MOST_NAMED}::int || ' more' ELSE '' END || '.'
+  SELECT ' Resources that were being created: ' || array_to_string(b.in_flight[1:${MAX_NAMED}::int], ', ')
+    || CASE WHEN cardinality(b.in_flight) > ${MAX_NAMED}::int
+      THEN ', and ' || cardinality(b.in_flight) - ${MAX_NAMED}::int || ' more' ELSE '' END || '.'
   FROM workspace_builds b WHERE b.job_id = provisioner_jobs.id AND cardinality(b.in_flight) > 0), '')`;

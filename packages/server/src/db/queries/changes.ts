@@ -1,4 +1,4 @@
-// The facts about changed objects that decide who sees the changes: a few columns for many ids at once.
+// The facts about changed objects that decide who sees the changes: a few columns for many ids together.
 
 import type { Db } from '../connect.ts';
 import type { JobType } from './jobs.ts';

@@ -101,7 +101,7 @@ export interface NewTunnel {
   user_id: string;
   slug: string | null;
   code: number | null;
-  /** Why it ended at once. Undefined: it is open. */
+  /** Why it ended immediately. Undefined: it is open. */
   denied?: string | undefined;
 }
 

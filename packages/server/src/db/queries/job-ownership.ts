@@ -89,7 +89,7 @@ export async function releaseJob(db: Db, own: Ownership): Promise<JobRow | undef
 }
 
 /** How often an import or a dry run is started before it fails. */
-const MOST_TRIES = 3;
+const MAX_TRIES = 3;
 
 /**
  * Puts back an import or a dry run whose template turned out to require these versions of Terraform. Undefined for any
@@ -104,7 +104,7 @@ export async function releaseForEngine(
     UPDATE provisioner_jobs SET started_at = NULL, worker_id = NULL, lease_expires_at = NULL, updated_at = now(),
       required_version = ${required.text}, terraform_range = ${required.range}::int8multirange
     WHERE id = ${own.jobId} AND worker_id = ${own.workerId} AND acquire_epoch = ${own.epoch} AND completed_at IS NULL
-      AND canceled_at IS NULL AND type <> 'workspace_build' AND acquire_epoch < ${MOST_TRIES}
+      AND canceled_at IS NULL AND type <> 'workspace_build' AND acquire_epoch < ${MAX_TRIES}
     RETURNING *`;
   return row;
 }
@@ -191,7 +191,7 @@ export async function sweepLostJobs(sql: Sql, _task: SystemTask, until: Date): P
       error = CASE WHEN retry THEN NULL ELSE
         'The provisioner daemon was lost: it did not report for the length of its lease. '
         || CASE WHEN type = 'workspace_build' THEN 'The last known state was kept.' || ${inFlightText(sql)} ELSE 'It was tried ' || acquire_epoch || ' times.' END END
-    FROM (SELECT id AS lost_id, (type <> 'workspace_build' OR unconfirmed) AND acquire_epoch < ${MOST_TRIES}
+    FROM (SELECT id AS lost_id, (type <> 'workspace_build' OR unconfirmed) AND acquire_epoch < ${MAX_TRIES}
         AND canceled_at IS NULL AS retry
       FROM provisioner_jobs
       WHERE started_at IS NOT NULL AND completed_at IS NULL AND lease_expires_at < now()

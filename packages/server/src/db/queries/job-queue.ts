@@ -203,7 +203,7 @@ export async function pendingTagSets(db: Db, organizationId: string): Promise<Ta
 
 /** How long a usual duration is remembered, in ms: its statement reads past all pending jobs. */
 const USUAL_MS = 5_000;
-const MOST_USUAL = 1_000;
+const MAX_USUAL = 1_000;
 const usual = new WeakMap<object, Map<string, { seconds: number; until: number }>>();
 
 /** The recent duration of similar jobs in seconds: of the same tags and type, or else of the same type. */
@@ -224,7 +224,7 @@ export async function usualSeconds(
         AND worker_id IS NOT NULL AND created_at > now() - interval '7 days'
       ORDER BY created_at DESC LIMIT 200) lately`;
   const seconds = row?.alike ?? row?.others ?? undefined;
-  if (known.size >= MOST_USUAL) known.clear();
+  if (known.size >= MAX_USUAL) known.clear();
   if (seconds !== undefined) known.set(key, { seconds, until: performance.now() + USUAL_MS });
   return seconds;
 }

@@ -96,7 +96,7 @@ export async function jobsWithFacts(db: Db, ids: string[]): Promise<(JobRow & Jo
 export type CancelableJob = Allowed<'update', { job_id: string }> | { task: SystemTask; job_id: string };
 
 /**
- * Cancels a job. A job that no daemon took ends at once. A running one ends when its daemon reports it. A job with another
+ * Cancels a job. A job that no daemon took ends immediately. A running one ends when its daemon reports it. A job with another
  * status than `expected` stays.
  */
 export async function cancelJob(

@@ -123,7 +123,7 @@ export interface InboxRow {
 }
 
 /** The most notifications in a person's inbox. Adding one more deletes the oldest. */
-const MOST_IN_INBOX = 500;
+const MAX_IN_INBOX = 500;
 
 /** Moves a message to its person's inbox, in one step: it appears there exactly once. */
 export async function deliverToInbox(
@@ -137,7 +137,7 @@ export async function deliverToInbox(
   await tx`INSERT INTO inbox_notifications (id, user_id, template_id, targets, title, content, icon, actions)
     VALUES (${id}, ${user_id}, ${template_id}, ${targets}::text[]::uuid[], ${title}, ${body}, ${icon}, ${tx.json(actions)})`;
   await tx`DELETE FROM inbox_notifications WHERE id IN (SELECT id FROM inbox_notifications
-    WHERE user_id = ${user_id} ORDER BY created_at DESC, id DESC OFFSET ${MOST_IN_INBOX})`;
+    WHERE user_id = ${user_id} ORDER BY created_at DESC, id DESC OFFSET ${MAX_IN_INBOX})`;
   return true;
 }
 

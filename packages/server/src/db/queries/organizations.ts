@@ -48,7 +48,7 @@ export async function organizationsOfRecords(db: Db, ids: string[]): Promise<Map
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** Creates the default organization if it does not exist. Several servers may try at once. */
+/** Creates the default organization if it does not exist. Several servers may try at the same time. */
 export async function insertDefaultOrganization(db: Db, _by: SystemTask): Promise<void> {
   await db`INSERT INTO organizations (name, display_name, is_default) VALUES ('coder', 'Coder', true)
     ON CONFLICT DO NOTHING`;

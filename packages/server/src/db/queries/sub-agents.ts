@@ -52,13 +52,13 @@ const isOfTemplate = (db: Db) => db`EXISTS (SELECT 1 FROM workspace_agent_devcon
   WHERE d.workspace_agent_id = a.parent_id AND d.subagent_id = a.id)`;
 
 /** The most deleted sub-agents that are kept with their logs. Each list of workspaces reads past all of them. */
-const MOST_DELETED = 50;
+const MAX_DELETED = 50;
 
 /** Deletes the rows of sub-agents that were deleted long ago. */
 export async function purgeSubAgents(tx: Tx, parent: ConnectedAgent<AgentIdentity>): Promise<void> {
   await tx`DELETE FROM workspace_agents WHERE id = ANY(ARRAY(
     SELECT id FROM workspace_agents WHERE resource_id = ${parent.resource_id} AND parent_id = ${parent.id} AND deleted
-    ORDER BY updated_at DESC, id OFFSET ${MOST_DELETED}))`;
+    ORDER BY updated_at DESC, id OFFSET ${MAX_DELETED}))`;
 }
 
 export interface NewSubAgent extends SubAgent {

@@ -162,7 +162,7 @@ test('ignores a forged, changed or old grant', async () => {
   );
 });
 
-test('ends grants, open WebSockets and streams of a revoked session at once', async () => {
+test('ends grants, open WebSockets and streams of a revoked session immediately', async () => {
   const token = await session();
   const { cookie } = await signIn(token);
   const first = await ask(server.url, { host: HOST, headers: { Cookie: cookie } });

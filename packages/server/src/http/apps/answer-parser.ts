@@ -24,7 +24,7 @@ export class BadAnswer extends Error {
   override name = 'BadAnswer';
 }
 
-export const MOST_HEAD = 64 * 1024;
+export const MAX_HEAD = 64 * 1024;
 const STATUS = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([^\r\n\0]*))?$/;
 const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the forbidden characters
@@ -154,10 +154,10 @@ export class AnswerParser {
 
   #head(bytes: Buffer): Buffer | undefined {
     const end = bytes.indexOf(HEAD_END);
-    if (end < 0 || end > MOST_HEAD) {
+    if (end < 0 || end > MAX_HEAD) {
       // a program with another protocol may never send the end of a head
       if (!bytes.subarray(0, 7).equals(FIRST.subarray(0, bytes.length))) throw new BadAnswer(OTHER);
-      return tooLong(bytes, MOST_HEAD);
+      return tooLong(bytes, MAX_HEAD);
     }
     const text = bytes.toString('latin1', 0, end);
     const line = text.indexOf('\r\n');
@@ -218,7 +218,7 @@ export class AnswerParser {
       return bytes.subarray(2);
     }
     const end = bytes.indexOf(HEAD_END);
-    if (end < 0 || end > MOST_HEAD) return tooLong(bytes, MOST_HEAD);
+    if (end < 0 || end > MAX_HEAD) return tooLong(bytes, MAX_HEAD);
     this.#finish(undefined, parseLines(bytes.toString('latin1', 0, end), 0));
     return bytes.subarray(end + 4);
   }

@@ -84,7 +84,7 @@ export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forw
           ...plan.answerHeaders,
           ...(plan.cors.length > 0 && !has(answer.headers, 'access-control-allow-origin') ? plan.cors : []),
         ]);
-        // the first event of a stream may take long, so the browser gets the head at once
+        // the first event of a stream may take long, so the browser gets the head immediately
         process.nextTick(() => {
           if (!response.writableEnded && !response.destroyed) response.flushHeaders();
         });
@@ -292,7 +292,7 @@ function relay(
     if (!response.write(part)) answer.pause();
   });
   response.on('drain', () => answer.resume());
-  // the first event of a stream may take long, so the browser gets the head at once
+  // the first event of a stream may take long, so the browser gets the head immediately
   if (answer.headers['content-length'] === undefined && request.method !== 'HEAD') response.flushHeaders();
   answer.on('end', () => {
     if (answer.rawTrailers.length > 0) response.addTrailers(pairs(answer.rawTrailers));

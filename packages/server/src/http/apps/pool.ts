@@ -14,7 +14,7 @@ export interface Target {
 export type Dial = (target: Target, signal?: AbortSignal) => Promise<Duplex>;
 
 /** How many idle connections are kept for each port of each workspace, and for how long. */
-const MOST_IDLE = 32;
+const MAX_IDLE = 32;
 const IDLE_MS = 60_000;
 const TLS_TIMEOUT_MS = 10_000;
 
@@ -174,7 +174,7 @@ export class AppConnections {
     connection.release();
     const name = nameOf(target);
     const list = this.#idle.get(name) ?? [];
-    if (!connection.reusable || list.length >= MOST_IDLE) {
+    if (!connection.reusable || list.length >= MAX_IDLE) {
       connection.stream.destroy();
       return;
     }

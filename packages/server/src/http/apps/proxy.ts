@@ -58,7 +58,7 @@ export interface AppProxy {
 
 type Seen = { address: AppAddress; rest: string } | { refusal: Refusal };
 
-const MOST_HOSTS = 2_000;
+const MAX_HOSTS = 2_000;
 /** No host name with its port is longer. Longer ones are not cached. */
 const LONGEST_HOST = 260;
 const NO_APP: Refusal = {
@@ -90,7 +90,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       const ours = hostName(host) === hostName(new URL(services.accessUrl).host);
       if (ours || wildcardLabel(pattern, host) === undefined) found = 'api';
       else found = parseAppHost(pattern, host) ?? 'nothing';
-      if (hosts.size >= MOST_HOSTS) hosts.clear();
+      if (hosts.size >= MAX_HOSTS) hosts.clear();
       if (host.length <= LONGEST_HOST) hosts.set(host, found);
     }
     return found;

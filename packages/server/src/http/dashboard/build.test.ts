@@ -38,7 +38,7 @@ const runs = () => readFileSync(join(root, 'runs'), 'utf8').length;
 const page = async (of = dashboard()) => (await of.files()).get('/index.html')!.body('').bytes.toString();
 const builds = () => readdirSync(join(root, 'packages/dashboard/dist'));
 
-test('builds once for each state of the sources, with several servers at once', async () => {
+test('builds once for each state of the sources, with several servers at the same time', async () => {
   assert.deepEqual(await Promise.all([page(), page(), page()]), ['1', '1', '1']);
   assert.equal(await page(), '1');
   assert.equal(runs(), 1);

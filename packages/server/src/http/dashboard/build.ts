@@ -46,7 +46,7 @@ const STALE_MS = 10 * REFRESH_MS;
 const AGAIN_MS = 5_000;
 /** Builds of other sources are removed when they were not used for this time, in ms. */
 const UNUSED_MS = 24 * 3_600_000;
-const MOST_OUTPUT = 8_192;
+const MAX_OUTPUT = 8_192;
 
 /** The files of a folder that `scripts/dashboard/build.ts` wrote. */
 export function dashboardFolder(dir: string): Dashboard {
@@ -127,7 +127,7 @@ export function createDashboard({ log, root = ROOT, command }: BuildOptions): Da
       let output = '';
       for (const stream of [child.process.stdout!, child.process.stderr!]) {
         stream.setEncoding('utf8').on('data', (text: string) => {
-          output = (output + text).slice(-MOST_OUTPUT);
+          output = (output + text).slice(-MAX_OUTPUT);
         });
       }
       const end = () => child.signal('SIGKILL');

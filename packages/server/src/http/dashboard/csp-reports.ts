@@ -6,7 +6,7 @@ import { networkOf } from '../../app/values/network.ts';
 const MOST = 20;
 const PERIOD_MS = 60_000;
 /** The most networks that are remembered. Beyond them, the oldest are forgotten. */
-const MOST_NETWORKS = 10_000;
+const MAX_NETWORKS = 10_000;
 const LONGEST = 256;
 
 export interface CspReports {
@@ -34,7 +34,7 @@ export function createCspReports({ clock, log, count = () => {} }: CspReportsOpt
       return found.reports <= MOST;
     }
     periods.delete(network);
-    if (periods.size >= MOST_NETWORKS) periods.delete(periods.keys().next().value!);
+    if (periods.size >= MAX_NETWORKS) periods.delete(periods.keys().next().value!);
     periods.set(network, { began: now, reports: 1 });
     return true;
   };

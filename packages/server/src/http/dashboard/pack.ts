@@ -93,7 +93,7 @@ export function writePack(
     if (COMPRESSED.has(extension)) parts.identity = append(plain);
     else {
       parts.br = append(brotli(path, plain));
-      // nobody downloads all emojis at once
+      // nobody downloads all emojis at the same time
       if (path !== EMOJIS) parts.gzip = append(gzipSync(plain, { level: 9 }));
     }
     index[path] = { type, etag, parts };

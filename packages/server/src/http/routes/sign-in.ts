@@ -19,7 +19,7 @@ const COOKIE_PATH = '/api/v2/users';
 /** Shows the reason of a failed sign-in on the sign-in page, which removes it. Not a secret: the page's script reads it. */
 const ERROR_COOKIE = 'coder_sign_in_error';
 const CONVERSION_COOKIE = 'coder_convert_login';
-const MOST_ERROR_CHARACTERS = 1_000;
+const MAX_ERROR_CHARACTERS = 1_000;
 
 const notConfigured = () => new AppError('invalid', 'This sign-in method is not configured on this server.');
 
@@ -81,7 +81,7 @@ export function signInHandlers({
       // programs get the error itself
       if (!isAppError(err) || !wantsHtml(request.raw)) throw err;
       ctx.log.info('a sign-in failed', { provider: type, err: err.message, detail: err.detail });
-      const detail = err.detail?.slice(0, MOST_ERROR_CHARACTERS);
+      const detail = err.detail?.slice(0, MAX_ERROR_CHARACTERS);
       // of all details, the administrator writes this one, in Markdown
       const markdown = detail !== undefined && detail === providers[type]?.signUps.deniedText;
       const shown = JSON.stringify({ message: err.message, detail, markdown });

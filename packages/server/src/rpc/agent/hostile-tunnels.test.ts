@@ -162,7 +162,7 @@ test('rejects with a clear message after ten seconds if the agent never answers 
   await session.close();
 });
 
-test('survives agents that answer nonsense, end at once or send a long refusal', async () => {
+test('survives agents that answer nonsense, end immediately or send a long refusal', async () => {
   const answers: ((stream: YamuxStream) => void)[] = [
     (stream) => stream.end(Buffer.from([7])),
     (stream) => stream.destroy(),

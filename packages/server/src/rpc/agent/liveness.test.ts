@@ -78,7 +78,7 @@ test('uses one statement for all agents, ends a silent connection, and survives 
   };
   await Promise.all(agents.map((agent) => liveness.arrived(agent)));
   assert.equal(await connected(), AGENTS);
-  assert.ok(state.statements <= 3, `${state.statements} statements for ${AGENTS} that came at once`);
+  assert.ok(state.statements <= 3, `${state.statements} statements for ${AGENTS} that came at the same time`);
 
   state.statements = 0;
   const from = performance.now();

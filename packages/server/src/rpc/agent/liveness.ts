@@ -29,7 +29,7 @@ export interface AgentLiveness {
 }
 
 /**
- * Looks after all connected agents at once, with the same number of statements for two thousand as for one. Agents that
+ * Looks after all connected agents together, with the same number of statements for two thousand as for one. Agents that
  * come or go while a statement runs wait for the next, which covers all of them.
  */
 export function startAgentLiveness(services: Services, everyMs = EVERY_MS): AgentLiveness {

@@ -1,6 +1,6 @@
 import { AppError } from '@platform/kit';
 
-/** How long an acquire waits for the one before it to end. A daemon may cancel an acquire and open the next at once. */
+/** How long an acquire waits for the one before it to end. A daemon may cancel an acquire and open the next immediately. */
 const CHANGE_OVER_MS = 1_000;
 
 /** The acquire that waits on a connection. */

@@ -19,7 +19,7 @@ import type { OwnedJobs } from './owned-jobs.ts';
 import type { Revocation } from './revocation.ts';
 
 /** The longest message that upstream's daemons accept. */
-const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 /** How long a unary acquire waits. Daemons that use it call it again and again. */
 const UNARY_ACQUIRE_MS = 5_000;
 
@@ -96,7 +96,7 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
       return undefined;
     }
     const size = message.templateSourceArchive.length + stateSize(message);
-    const most = ours ? OUR_MOST_MESSAGE_BYTES : MOST_MESSAGE_BYTES;
+    const most = ours ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES;
     // the other fields are small: 64 KiB are left for them
     if (size > most - 65_536) throw new AppError('too_large', `payload was too big: ${size} > ${most}`);
     metrics.jobAcquired(job);

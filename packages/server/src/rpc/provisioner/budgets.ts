@@ -5,7 +5,7 @@
  */
 import { AppError } from '@platform/kit';
 import { MAX_MESSAGE_BYTES, MessageBudget } from '@platform/wire/drpc';
-import { MOST_MODULE_BYTES } from '../../app/job/module-files.ts';
+import { MAX_MODULE_BYTES } from '../../app/job/module-files.ts';
 import type { DaemonRow } from '../../db/queries/daemons.ts';
 
 const MIB = 1024 * 1024;
@@ -16,7 +16,7 @@ export const OUR_MOST_MESSAGE_BYTES = 128 * MIB;
 const PERSON = { held: 32 * MIB, connections: 20 };
 const OPERATOR = { held: 4 * OUR_MOST_MESSAGE_BYTES, connections: 1_000 };
 /** The bytes of all daemons together. */
-const MOST_HELD_IN_ALL = 8 * OUR_MOST_MESSAGE_BYTES;
+const MAX_HELD_IN_ALL = 8 * OUR_MOST_MESSAGE_BYTES;
 
 export interface DaemonBudget {
   maxMessageBytes: number;
@@ -33,7 +33,7 @@ export interface DaemonBudgets {
 }
 
 export function createDaemonBudgets(): DaemonBudgets {
-  const all = new MessageBudget(MOST_HELD_IN_ALL);
+  const all = new MessageBudget(MAX_HELD_IN_ALL);
   const credentials = new Map<string, { budget: MessageBudget; connections: number }>();
   return {
     reserve({ credential }, ours) {
@@ -49,7 +49,7 @@ export function createDaemonBudgets(): DaemonBudgets {
       const large = ours && !person;
       return {
         maxMessageBytes: large ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES,
-        uploads: new MessageBudget(MOST_MODULE_BYTES, holder.budget),
+        uploads: new MessageBudget(MAX_MODULE_BYTES, holder.budget),
         // the longest result and the longest checkpoint together
         budget: new MessageBudget(2 * (large ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES), holder.budget),
         release() {

@@ -18,7 +18,7 @@ import { createDaemonConnection } from './connection.ts';
 import { type ConnectedDaemon, daemonUpkeepTasks } from './upkeep.ts';
 
 /** Calls of one connection at a time: each may hold a window of bytes here that no budget counts. */
-const MOST_CALLS = 32;
+const MAX_CALLS = 32;
 
 type Offered = string | string[] | undefined;
 
@@ -74,7 +74,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       const closeCode = (): number => (session.failed ? 1011 : 1001);
       const session: YamuxSession = new YamuxSession(byteStream(socket, { closeCode }), {
         role: 'server',
-        maxIncomingStreams: MOST_CALLS,
+        maxIncomingStreams: MAX_CALLS,
       });
       sessions.add(session);
       const connection = createDaemonConnection({

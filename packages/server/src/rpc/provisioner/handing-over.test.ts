@@ -65,7 +65,7 @@ test('puts a job back whose daemon leaves while the database is away', async () 
   }
 });
 
-test('fails a job at once whose message is too big for its daemon', async () => {
+test('fails a job immediately whose message is too big for its daemon', async () => {
   const { session, daemon } = await join('small');
   try {
     const version = await pendingVersion(server, { file_id: await uploadSource(server, `# ${'x'.repeat(5 << 20)}`) });

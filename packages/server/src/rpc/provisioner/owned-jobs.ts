@@ -120,7 +120,7 @@ export class OwnedJobs {
     }
   }
 
-  /** Puts a job back into the queue that never reached the daemon: nothing was begun, so another may take it at once. */
+  /** Puts a job back into the queue that never reached the daemon: nothing was begun, so another may take it immediately. */
   async putBack(own: Ownership): Promise<void> {
     const { services, log } = this.#context;
     this.#jobs.delete(own.jobId);

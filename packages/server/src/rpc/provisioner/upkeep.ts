@@ -21,7 +21,7 @@ export interface ConnectedDaemon {
   revoke(): Promise<void>;
 }
 
-/** The tasks that look after all connected daemons at once, with the same number of statements for a thousand as for one. */
+/** The tasks that look after all connected daemons together, with the same number of statements for a thousand as for one. */
 export function daemonUpkeepTasks(services: Services, daemons: ReadonlySet<ConnectedDaemon>): BackgroundTask[] {
   const { sql, events, config } = services;
   return [

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { AppError } from '@platform/kit';
 import type { DrpcContext, MessageBudget } from '@platform/wire/drpc';
 import type { UploadFileRequest } from '@platform/wire/proto/provisionerd';
-import { MOST_MODULE_BYTES, storeModuleArchive } from '../../app/job/module-files.ts';
+import { MAX_MODULE_BYTES, storeModuleArchive } from '../../app/job/module-files.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import type { DaemonContext } from './context.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
@@ -51,14 +51,14 @@ async function receive(
   let size = 0;
   let expected: { hash: string; size: number } | undefined;
   const parts: Uint8Array[] = [];
-  // piece by piece: hashing 100 MiB at once would block everything else for 100 ms
+  // piece by piece: hashing 100 MiB in one piece would block everything else for 100 ms
   const sum = createHash('sha256');
   for await (const { type } of requests) {
     if (type.case === 'dataUpload') {
       if (expected || type.value.dataHash.length !== 32)
         throw new AppError('invalid', 'An upload must begin with one message that has its 32-byte hash.');
       expected = { hash: Buffer.from(type.value.dataHash).toString('hex'), size: Number(type.value.fileSize) };
-      if (expected.size > MOST_MODULE_BYTES) throw new AppError('too_large', 'The module files are too large.');
+      if (expected.size > MAX_MODULE_BYTES) throw new AppError('too_large', 'The module files are too large.');
     } else if (type.case === 'chunkPiece') {
       if (!expected || type.value.pieceIndex !== parts.length)
         throw new AppError('invalid', 'A piece of the upload is missing.');

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { AppError } from '@platform/kit';
 
 const KEY_LENGTH = 43;
-const MOST_NAME = 64;
+const MAX_NAME = 64;
 /** The rule of upstream's command. The name becomes part of a path, a label and a column. */
 const NAME = /^[a-zA-Z0-9][a-zA-Z0-9-]{0,61}[a-zA-Z0-9]$/;
 
@@ -26,7 +26,7 @@ export function daemonTags(texts: readonly string[]): Record<string, string> {
 export function daemonNames(given: string, count: number): string[] {
   const name = given || hostname().split('.')[0]!.toLowerCase();
   const names = count === 1 ? [name] : Array.from({ length: count }, (_, index) => `${name}-${index}`);
-  const wrong = names.find((one) => one.length > MOST_NAME || !NAME.test(one));
+  const wrong = names.find((one) => one.length > MAX_NAME || !NAME.test(one));
   if (wrong === undefined) return names;
   const from = given ? '' : ' The default is the name of this host. Choose another one with --name.';
   throw new AppError(
@@ -51,6 +51,6 @@ export function checkCredentials(given: { key: string; psk: string; tag: readonl
 /** @throws AppError `invalid`. */
 export function checkConcurrency(concurrency: number, once: boolean): void {
   if (concurrency < 1 || concurrency > 100)
-    throw new AppError('invalid', `--concurrency ${concurrency}: choose 1 to 100 builds at once.`);
+    throw new AppError('invalid', `--concurrency ${concurrency}: choose 1 to 100 builds at the same time.`);
   if (once && concurrency > 1) throw new AppError('invalid', '--once runs one job and ends: leave --concurrency out.');
 }

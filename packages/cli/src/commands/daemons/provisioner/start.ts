@@ -55,7 +55,7 @@ export const flags = {
     type: 'int',
     env: 'CODER_PROVISIONER_DAEMON_CONCURRENCY',
     default: '1',
-    description: 'Number of builds to run at once. Each runs in a daemon named <name>-0, <name>-1 and so on.',
+    description: 'Number of builds to run at the same time. Each runs in a daemon named <name>-0, <name>-1 and so on.',
   },
   once: {
     type: 'bool',

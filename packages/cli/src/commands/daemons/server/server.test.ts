@@ -17,7 +17,7 @@ test('writes its log in each format to its own file, and rejects an invalid filt
       env: {
         ...process.env,
         HOME: dir,
-        // nothing listens there: the server ends at once
+        // nothing listens there: the server ends immediately
         CODER_PG_CONNECTION_URL: 'postgres://127.0.0.1:1/none',
         CODER_TELEMETRY_ENABLE: 'false',
         ...env,

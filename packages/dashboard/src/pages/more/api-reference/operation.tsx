@@ -111,7 +111,7 @@ export function OperationView({ document, operation }: { document: ApiDocument; 
 }
 
 /** The longest answer to show in the page. */
-const MOST_SHOWN = 100_000;
+const MAX_SHOWN = 100_000;
 
 function TryIt({
   operation,
@@ -192,7 +192,7 @@ function TryIt({
               <Badge tone={send.data.status < 400 ? 'good' : 'bad'}>{send.data.status}</Badge>
               <span className="text-muted text-sm">{formatDuration(send.data.tookMs)}</span>
             </div>
-            {send.data.text && <CodeBlock code={pretty(send.data.text).slice(0, MOST_SHOWN)} label="Copy the answer" />}
+            {send.data.text && <CodeBlock code={pretty(send.data.text).slice(0, MAX_SHOWN)} label="Copy the answer" />}
           </>
         )}
       </div>

@@ -17,7 +17,7 @@ import { useSave } from './use-save.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** The longest time between required stops that the server accepts. */
-const MOST_WEEKS = 16;
+const MAX_WEEKS = 16;
 const FIELDS = [
   'default_ttl_ms',
   'activity_bump_ms',
@@ -77,7 +77,7 @@ function Schedule({ template, onDiscard }: { template: Template; onDiscard: () =
   const changed = (Object.keys(next) as (keyof typeof next)[]).filter(
     (name) => JSON.stringify(next[name]) !== JSON.stringify(before[name]),
   );
-  const isWeeks = Number.isInteger(Number(weeks)) && Number(weeks) >= 1 && Number(weeks) <= MOST_WEEKS;
+  const isWeeks = Number.isInteger(Number(weeks)) && Number(weeks) >= 1 && Number(weeks) <= MAX_WEEKS;
   const daysProblem = autostart && startDays.length === 0 ? 'Choose at least one day.' : undefined;
   const isValid = Object.values(times).every(Number.isFinite) && isWeeks && !daysProblem;
   const dormancyBegins = changed.includes('time_til_dormant_ms') && times.time_til_dormant_ms > 0;
@@ -147,13 +147,13 @@ function Schedule({ template, onDiscard }: { template: Template; onDiscard: () =
             label="Weeks between the stops"
             help={Number(weeks) === 1 ? 'Every week.' : `Only in every ${ordinal(Number(weeks))} week.`}
             error={
-              error('autostop_requirement.weeks') ?? (isWeeks ? undefined : `Enter a number from 1 to ${MOST_WEEKS}.`)
+              error('autostop_requirement.weeks') ?? (isWeeks ? undefined : `Enter a number from 1 to ${MAX_WEEKS}.`)
             }
           >
             <Input
               type="number"
               min={1}
-              max={MOST_WEEKS}
+              max={MAX_WEEKS}
               className="max-w-32"
               value={weeks}
               onChange={(event) => setWeeks(event.target.value)}

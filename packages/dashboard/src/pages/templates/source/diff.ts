@@ -9,7 +9,7 @@ export interface DiffLine {
 }
 
 /** Beyond this many differences, finding the smallest set takes too long: the texts then differ as a whole. */
-const MOST_EDITS = 3_000;
+const MAX_EDITS = 3_000;
 
 /** The lines of a text. A line break at its end does not begin another line. */
 export function linesOf(text: string): string[] {
@@ -46,7 +46,7 @@ function shortestEdit(a: string[], b: string[]): DiffLine['kind'][] {
     ...Array<'added'>(b.length).fill('added'),
   ];
   if (a.length === 0 || b.length === 0) return whole();
-  const most = Math.min(a.length + b.length, MOST_EDITS);
+  const most = Math.min(a.length + b.length, MAX_EDITS);
   const offset = most + 1;
   // how far in `a` each diagonal gets with the edits so far; `trace` keeps it for the way back
   const reach = new Int32Array(2 * most + 3);

@@ -1,7 +1,7 @@
 import type { TemplateParameterUsage } from '@platform/contract';
 
 /** The most values that a chart shows by name. */
-const MOST_VALUES = 8;
+const MAX_VALUES = 8;
 
 export interface ValueUsage {
   /** The name of the option, or the value itself. Empty: an empty value. Undefined: all rarer values together. */
@@ -27,7 +27,7 @@ export function valueUsage({ type, values, options = [] }: TemplateParameterUsag
   });
   const sorted = [...counts].sort(([a, first], [b, second]) => second - first || a.localeCompare(b));
   // a single rarer value needs no more room than a summary
-  const shown = sorted.length === MOST_VALUES + 1 ? sorted.length : MOST_VALUES;
+  const shown = sorted.length === MAX_VALUES + 1 ? sorted.length : MAX_VALUES;
   const rest = sorted.slice(shown).reduce((sum, [, count]) => sum + count, 0);
   return [
     ...sorted.slice(0, shown).map(([value, count]) => row(names.get(value) ?? value, count)),

@@ -60,7 +60,7 @@ export interface CreateFormProps {
   mode: 'manual' | 'auto' | 'duplicate';
 }
 
-/** The form of a new workspace. In the mode `auto` it asks for consent and creates the workspace at once. */
+/** The form of a new workspace. In the mode `auto` it asks for consent and creates the workspace immediately. */
 export function CreateForm(props: CreateFormProps) {
   const { template, version, presets, accounts, usedNames, mode } = props;
   const me = useMe();

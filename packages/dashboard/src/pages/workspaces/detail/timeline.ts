@@ -139,12 +139,12 @@ const STEPS_MS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
   1_800_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000,
 ];
-const MOST_TICKS = 6;
+const MAX_TICKS = 6;
 
 /** Round times between 0 and the length of the axis, in ms. */
 export function axisTicks(length: number): number[] {
   const step =
-    STEPS_MS.find((each) => length / each <= MOST_TICKS) ??
-    STEPS_MS.at(-1)! * Math.ceil(length / STEPS_MS.at(-1)! / MOST_TICKS);
+    STEPS_MS.find((each) => length / each <= MAX_TICKS) ??
+    STEPS_MS.at(-1)! * Math.ceil(length / STEPS_MS.at(-1)! / MAX_TICKS);
   return Array.from({ length: Math.floor(length / step) + 1 }, (_, at) => at * step);
 }

@@ -25,7 +25,7 @@ import { formatSchedule, parseSchedule, startsBetween, type WeeklySchedule, week
 const HOUR_MS = 3_600_000;
 const DAYS_SHOWN = 7;
 /** The longest time to live that the server accepts. */
-const MOST_HOURS = 720;
+const MAX_HOURS = 720;
 
 /** When a workspace starts and stops by itself. */
 export default function SchedulePage() {
@@ -63,9 +63,9 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
   const [hours, setHours] = useState(savedHours);
   const number = Number(hours.replace(',', '.'));
   const hoursProblem =
-    hours === '' || (number >= 1 / 60 && number <= MOST_HOURS)
+    hours === '' || (number >= 1 / 60 && number <= MAX_HOURS)
       ? undefined
-      : `Enter a number of hours up to ${MOST_HOURS}, or nothing.`;
+      : `Enter a number of hours up to ${MAX_HOURS}, or nothing.`;
   const ttlMs = hours === '' || hoursProblem ? undefined : Math.round(number * HOUR_MS);
   const isNever = schedule && !schedule.days.some((day) => allowedDays.includes(day));
   const daysProblem = isNever

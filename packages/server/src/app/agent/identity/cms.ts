@@ -20,8 +20,8 @@ const RSA: readonly string[] = [
   '1.2.840.113549.1.1.13',
 ];
 /** The largest message, in bytes. Attested documents have a few kilobytes. */
-const MOST_BYTES = 128 * 1024;
-const MOST_CERTIFICATES = 10;
+const MAX_BYTES = 128 * 1024;
+const MAX_CERTIFICATES = 10;
 /** Longer keys and exponents make a check take milliseconds instead of microseconds. No authority uses them. */
 const MAX_RSA_BITS = 4096;
 const MAX_RSA_EXPONENT = 65_537n;
@@ -42,7 +42,7 @@ export interface SignedMessage {
  * caller must check whether that certificate is trusted. Throws `invalid`.
  */
 export function openSignedMessage(message: Buffer): SignedMessage {
-  if (message.length > MOST_BYTES) throw bad('it is too long');
+  if (message.length > MAX_BYTES) throw bad('it is too long');
   const outer = children(sequence(readDer(message).element));
   if (oid(outer[0]) !== SIGNED_DATA) throw bad('it is not signed data');
   const parts = children(sequence(children(outer[1] ?? nothing())[0]));
@@ -53,7 +53,7 @@ export function openSignedMessage(message: Buffer): SignedMessage {
   const certificates = parts
     .filter(({ tag }) => tag === TAG.first)
     .flatMap(children)
-    .slice(0, MOST_CERTIFICATES)
+    .slice(0, MAX_CERTIFICATES)
     .map(({ whole }) => certificate(whole));
   const signers = children(parts.at(-1) ?? nothing());
   if (parts.at(-1)?.tag !== TAG.set || signers.length !== 1) throw bad('it does not have exactly one signer');

@@ -3,7 +3,7 @@ import { identityError } from './error.ts';
 
 const AUDIENCE = 'coder';
 const ISSUERS: readonly unknown[] = ['accounts.google.com', 'https://accounts.google.com'];
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 /** The largest allowed difference between Google's clock and ours, in seconds. */
 const LEEWAY_S = 60;
 
@@ -27,7 +27,7 @@ export async function googleInstanceId(
   keysFor: (kid: string) => Promise<readonly PublishedKey[]>,
   now: Date,
 ): Promise<string> {
-  const [head = '', body = '', signature = '', ...rest] = token.length > MOST_BYTES ? [] : token.split('.');
+  const [head = '', body = '', signature = '', ...rest] = token.length > MAX_BYTES ? [] : token.split('.');
   if (signature === '' || rest.length > 0) throw identityError('the token is not a signed JSON web token');
   const { alg, kid } = parse(head) as { alg?: unknown; kid?: unknown };
   // the server chooses the algorithm, never the token

@@ -8,11 +8,11 @@ import type { AzureTrust } from './azure.ts';
 import type { PublishedKey } from './google.ts';
 
 const FETCH_MS = 10_000;
-const MOST_BYTES = 256 * 1024;
+const MAX_BYTES = 256 * 1024;
 const KEYS_MS = 60 * 60_000;
 /** The shortest time between two requests for Google's keys, in ms, however many unknown key names arrive. */
 const KEYS_AGAIN_MS = 30_000;
-const MOST_ISSUERS = 50;
+const MAX_ISSUERS = 50;
 /** The hosts from which issuers' certificates are fetched: anyone may send a certificate, which names the address. */
 const ISSUER_HOSTS = /(^|\.)(microsoft\.com|digicert\.com)$/i;
 
@@ -56,7 +56,7 @@ export function createIdentityTrust({ config, log }: Services): IdentityTrust {
     const address = /^CA Issuers - URI:(\S+)$/m.exec(certificate.infoAccess ?? '')?.[1];
     if (!address || !URL.canParse(address) || !ISSUER_HOSTS.test(new URL(address).hostname)) return undefined;
     if (!issuers.has(address)) {
-      if (issuers.size >= MOST_ISSUERS) issuers.clear();
+      if (issuers.size >= MAX_ISSUERS) issuers.clear();
       const found = get(address)
         .then((bytes) => new X509Certificate(bytes))
         .catch((err) => {
@@ -99,7 +99,7 @@ async function get(url: string): Promise<Buffer> {
   let length = 0;
   for await (const part of answer.body) {
     length += part.length;
-    if (length > MOST_BYTES) throw new Error(`${new URL(url).host} sent more than ${MOST_BYTES} bytes`);
+    if (length > MAX_BYTES) throw new Error(`${new URL(url).host} sent more than ${MAX_BYTES} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts);

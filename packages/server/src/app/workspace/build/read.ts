@@ -89,14 +89,14 @@ export async function getBuildParameters(ctx: Ctx, id: string, earlier = false):
   return values.map(({ name, value }) => ({ name, value }));
 }
 
-const MOST_PROMPTS = 100;
+const MAX_PROMPTS = 100;
 
 /** The prompts of those of the builds that the actor may read and that have one. `ids` has commas between the ids. */
 export async function getPrompts(ctx: Ctx, ids: string): Promise<AITasksPromptsResponse> {
   const all = ids.split(',').map((id) => id.trim());
   const detail =
-    all.length > MOST_PROMPTS
-      ? `must have at most ${MOST_PROMPTS} ids`
+    all.length > MAX_PROMPTS
+      ? `must have at most ${MAX_PROMPTS} ids`
       : all.every(isUuid)
         ? undefined
         : 'must be ids of builds with commas between them';
@@ -117,7 +117,7 @@ export async function getBuildState(ctx: Ctx, id: string): Promise<Buffer> {
   return (await stateOfBuild(ctx.sql, id)) ?? Buffer.alloc(0);
 }
 
-/** Cancels a build. A pending build ends at once. A second call for a running build forces its end. */
+/** Cancels a build. A pending build ends immediately. A second call for a running build forces its end. */
 export async function cancelBuild(
   ctx: Ctx,
   id: string,

@@ -37,7 +37,7 @@ import { type PreparedBuild, prepareBuild } from './prepare.ts';
 
 /**
  * Stops a workspace and stores that it starts again. Checks the start as well, so that a workspace that cannot start is
- * not stopped. A stopped workspace starts at once. The same request while its stop is active joins it.
+ * not stopped. A stopped workspace starts immediately. The same request while its stop is active joins it.
  * @returns the stop build, or the start build of a stopped workspace
  */
 export async function restartWorkspace(
