@@ -3,24 +3,12 @@ export { rawText } from './ast.ts';
 export { convert } from './constraint.ts';
 export { evaluate, exhausted, newWork, type Scope, type Work } from './evaluate.ts';
 export type { Files } from './functions/types.ts';
-export {
-  ALL_TAGS,
-  type LoadedModule,
-  loadModule,
-  MAX_WORKSPACE_TAGS,
-  type ModuleVariable,
-  type ParameterBlock,
-} from './module.ts';
+export { type LoadedModule, loadModule, type ModuleVariable } from './module.ts';
 export { parseExpression, parseHcl, parseTemplate } from './parser.ts';
 export { valueProblems } from './preview/parameters.ts';
 export { previewTemplate } from './preview/preview.ts';
-export {
-  type Chosen,
-  type GivenVariable,
-  PlannedValues,
-  unsetVariables,
-  variableValue,
-} from './preview/surroundings.ts';
+export { type Chosen, type ChosenWorkspace, type GivenVariable, PlannedValues } from './preview/surroundings.ts';
+export { type TagProblem, type WorkspaceTags, workspaceTags } from './preview/tags.ts';
 export type * from './preview/types.ts';
 export { Template } from './program/configuration.ts';
 export { bodyReferences, references } from './references.ts';

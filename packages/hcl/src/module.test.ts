@@ -1,7 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: templates of Terraform's language
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALL_TAGS, evaluate, loadModule, object, parseExpression, references, toJson } from './index.ts';
+import { loadModule, parseExpression } from './index.ts';
+import { ALL_TAGS } from './module.ts';
 
 const none = { description: '', type: '', default: '', required: true, sensitive: false };
 
@@ -135,15 +136,21 @@ test('reports tags that only Terraform knows, and none that may have a value', (
     loadModule({ 'a.tf': `data "coder_workspace_tags" "a" {\n  tags = ${tags}\n}\n${more}` }).diagnostics.map(
       ({ message }) => /depend on (.*), which/.exec(message)?.[1] ?? message,
     );
-  assert.deepEqual(reported('{ a = upper(data.http.page.body) }'), ['data.http.page']);
-  assert.deepEqual(reported('merge(module.m.tags, {})'), ['module.m.tags']);
+  assert.deepEqual(reported('{ a = upper(null_resource.x.id) }'), ['null_resource.x']);
+  assert.deepEqual(reported('merge(ephemeral.random_password.p, {})'), ['ephemeral.random_password.p']);
   assert.deepEqual(reported('local.a', 'locals {\n  a = merge(local.b, {})\n  b = coder_agent.main.env\n}\n'), [
     'coder_agent.main',
   ]);
-  assert.deepEqual(reported('{ a = "${path.module}-${terraform.workspace}" }'), ['path.module, terraform.workspace']);
+  const inJson = JSON.stringify({ locals: { a: '${coder_agent.main.env}' } });
+  const { diagnostics } = loadModule({
+    'a.tf': 'data "coder_workspace_tags" "a" {\n  tags = local.a\n}\n',
+    'b.tf.json': inJson,
+  });
+  assert.match(diagnostics[0]!.message, /cannot depend on coder_agent\.main/);
   for (const fine of [
     '{ a = var.fast ? "ssd" : x.y.id, b = try(x.y.id, "b"), c = local.names["eu"], d = var.fast && x.y.id }',
     '{ for key, value in local.names : key => value if value != x.y.id }',
+    '{ a = data.http.page.body, b = module.m.out, c = "${path.module}-${terraform.workspace}", d = count.index }',
     '{ a = data.coder_parameter.zone.value, b = data.coder_workspace_owner.me.name, c = [for v in var.l : v.id][0] }',
   ])
     assert.deepEqual(reported(fine, 'locals {\n  names = { eu = "a", us = x.y.id }\n}\n'), [], fine);
@@ -157,26 +164,6 @@ test('treats names of JavaScript like any other', () => {
   assert.deepEqual(module.diagnostics, []);
   assert.equal(module.variables[0]!.name, '__proto__');
   assert.equal(module.workspaceTags['constructor'], '"x"');
-});
-
-test('reads locals and parameters of native and JSON files', () => {
-  const module = loadModule({
-    'a.tf':
-      'locals {\n  a = 1\n  b = local.a + 1\n}\ndata "coder_parameter" "p" {\n  name  = "one"\n  count = local.a\n}\n',
-    'b.tf.json': JSON.stringify({
-      locals: [{ c: '${local.a}-"\\', '//': '${' }, { d: { 'k${local.a}': [true, null, 'x'] } }],
-      data: [{ coder_parameter: { q: [{ name: 'two', for_each: '${local.b}' }] } }],
-    }),
-    'c_override.tf': 'data "coder_parameter" "p" {\n  name = "other"\n}\nlocals {\n  a = 5\n}\n',
-  });
-  assert.deepEqual(module.diagnostics, []);
-  assert.deepEqual([...module.locals.keys()], ['a', 'b', 'c', 'd']);
-  const local = object([['a', 5]]);
-  const value = (name: string) => toJson(evaluate(module.locals.get(name)!, { variables: { local } }));
-  assert.deepEqual(['a', 'b', 'c', 'd'].map(value), [5, 6, '5-"\\', { k5: [true, null, 'x'] }]);
-  const { p, q } = Object.fromEntries(module.parameters);
-  assert.deepEqual([evaluate(p!.name!), references(p!.count!)], ['other', ['local.a']]);
-  assert.deepEqual([evaluate(q!.name!), references(q!.forEach!)], ['two', ['local.b']]);
 });
 
 test('reports an invalid template as an error of its file', () => {
@@ -214,4 +201,7 @@ test('an override file replaces the tags of a block', () => {
   assert.deepEqual(workspaceTags, { zone: '"b"', disk: '"ssd"' });
   const twice = loadModule({ 'main.tf': tags('a'), 'more.tf': tags('b') });
   assert.match(twice.diagnostics[0]!.message, /set twice/);
+  // two blocks may exist in turn, by their count
+  const inTurn = loadModule({ 'main.tf': tags('a'), 'more.tf': tags('b').replace('"t"', '"u"') });
+  assert.deepEqual(inTurn.diagnostics, []);
 });

@@ -18,13 +18,6 @@ export interface ModuleVariable {
   sensitive: boolean;
 }
 
-/** A `data "coder_parameter"` block, as far as expressions that refer to it need it. */
-export interface ParameterBlock {
-  name?: Expr;
-  count?: Expr;
-  forEach?: Expr;
-}
-
 export interface LoadedModule {
   /** Ordered by file, then by line. */
   variables: ModuleVariable[];
@@ -33,10 +26,6 @@ export interface LoadedModule {
    * without quotes: a name in parentheses or with `${` or `%{` is an expression. `ALL_TAGS` is not a name.
    */
   workspaceTags: Record<string, string>;
-  /** Expressions of `locals`, of native and JSON files. */
-  locals: ReadonlyMap<string, Expr>;
-  /** `data "coder_parameter"` blocks of native and JSON files, by label. */
-  parameters: ReadonlyMap<string, ParameterBlock>;
   diagnostics: Diagnostic[];
   readme?: string;
   /** The parsed native files, overrides last. */
@@ -50,8 +39,8 @@ export interface LoadedModule {
 export const ALL_TAGS = '()';
 /** The limit of tags that one template may set. */
 export const MAX_WORKSPACE_TAGS = 1000;
-/** What tags can depend on. The server has these values before a build. */
-const KNOWN_TO_TAGS = /^(var|local|data\.coder_(parameter|workspace|workspace_owner))\./;
+/** What tags can depend on: everything that can have a value before Terraform creates a resource. */
+const KNOWN_TO_TAGS = /^(var|local|data|module|path|terraform|count|each)\./;
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
 export const isOverride = (name: string) => /(^|_)override\.tf(\.json)?$/.test(name);
 const ignored = (name: string) => name.startsWith('.') || name.endsWith('~') || /^#.*#$/.test(name);
@@ -66,6 +55,8 @@ export function sourceNames(names: Iterable<string>): string[] {
 class Loader {
   readonly variables = new Map<string, ModuleVariable>();
   readonly tags = new Map<string, string>();
+  /** The names of tags by the label of their `data "coder_workspace_tags"`. */
+  readonly tagNames = new Map<string, Set<string>>();
   /** The source texts of tags that are not written as an object. */
   readonly tagObjects: string[] = [];
   /** All expressions of tags. `what` names an expression in messages. */
@@ -73,7 +64,6 @@ class Loader {
   /** By label of `data "coder_workspace_tags"`, the override file whose tags replace all others. */
   readonly tagOverrides = new Map<string, string>();
   readonly locals = new Map<string, Expr>();
-  readonly parameters = new Map<string, ParameterBlock>();
   readonly diagnostics: Diagnostic[] = [];
   /** Shared by all files. */
   readonly room = newRoom();
@@ -107,20 +97,7 @@ class Loader {
       else if (block.type === 'locals')
         for (const { name, value } of block.body.attributes.values()) this.locals.set(name, value);
       else if (block.type === 'data' && block.labels[0] === 'coder_workspace_tags') this.#workspaceTags(file, block);
-      else if (block.type === 'data' && block.labels[0] === 'coder_parameter')
-        this.#parameter(block.labels[1], (name) => block.body.attributes.get(name)?.value);
     }
-  }
-
-  #parameter(label: string | undefined, get: (attribute: string) => Expr | undefined): void {
-    if (label === undefined) return;
-    const [name, count, forEach] = [get('name'), get('count'), get('for_each')];
-    this.parameters.set(label, {
-      ...this.parameters.get(label),
-      ...(name ? { name } : {}),
-      ...(count ? { count } : {}),
-      ...(forEach ? { forEach } : {}),
-    });
   }
 
   #variable(file: ParsedFile, block: Block): void {
@@ -167,6 +144,10 @@ class Loader {
       this.tagExpressions.push({ what: 'tags', expr: literal, file: filename, line: tags.range.line });
       return;
     }
+    const label = block.labels[1] ?? '';
+    // blocks of two labels may exist in turn, by their count
+    const names = this.tagNames.get(label) ?? new Set<string>();
+    this.tagNames.set(label, names);
     for (const { key, value } of literal.items) {
       const raw = rawText(file, key);
       const name = raw.replace(/^"(.*)"$/s, '$1');
@@ -179,8 +160,9 @@ class Loader {
         refuse('is an expression: write it in parentheses');
       else if (quoted && name.startsWith('(')) refuse('starts with a parenthesis, which tag names cannot');
       else if (this.tags.size === MAX_WORKSPACE_TAGS) refuse(`exceeds the limit of ${MAX_WORKSPACE_TAGS} tags`);
-      else if (this.tags.has(name)) refuse('is set twice');
+      else if (names.has(name)) refuse('is set twice');
       else this.tags.set(name, rawText(file, value));
+      names.add(name);
     }
   }
 
@@ -221,14 +203,6 @@ class Loader {
     for (const block of listOf(field(data, 'locals')))
       for (const [name, value] of Object.entries(record(block)))
         if (name !== '//') this.locals.set(name, expression(value)); // The name of a comment.
-    for (const types of listOf(field(data, 'data')))
-      for (const blocks of listOf(field(types, 'coder_parameter')))
-        for (const [label, bodies] of Object.entries(record(blocks)))
-          for (const body of listOf(bodies))
-            this.#parameter(label, (name) => {
-              const value = field(body, name);
-              return value === undefined ? undefined : expression(value);
-            });
   }
 
   #jsonVariable(filename: string, source: string, name: string, body: Record<string, unknown>): void {
@@ -309,8 +283,6 @@ export function loadModule(files: Readonly<Record<string, string | Uint8Array>>)
   return {
     variables: [...loader.variables.values()],
     workspaceTags: Object.fromEntries(loader.tags),
-    locals: loader.locals,
-    parameters: loader.parameters,
     diagnostics: loader.diagnostics,
     ...(readme === undefined ? {} : { readme: text(readme) }),
     files: parsed,

@@ -79,20 +79,33 @@ function address(names: string[]): string | undefined {
   return plain.slice(0, length).join('.');
 }
 
-function collect(expr: Expr, bound: ReadonlySet<string>, out: Set<string>): void {
+/** A part of an expression that refers to something, with the address of that. */
+export interface Traversal {
+  expr: Expr;
+  address: string;
+}
+
+function collect(expr: Expr, bound: ReadonlySet<string>, add: (found: Traversal) => void): void {
   const names = traversal(expr);
   if (names) {
     const found = bound.has(names[0]!) ? undefined : address(names);
-    if (found !== undefined) out.add(found);
+    if (found !== undefined) add({ expr, address: found });
     // The keys of its indexes are separate expressions.
     for (let at: Expr = expr; at.kind === 'attribute' || at.kind === 'index' || at.kind === 'splat'; at = at.on) {
-      if (at.kind === 'index') collect(at.key, bound, out);
-      if (at.kind === 'splat') collect(at.each, bound, out);
+      if (at.kind === 'index') collect(at.key, bound, add);
+      if (at.kind === 'splat') collect(at.each, bound, add);
     }
     return;
   }
   for (const { child, bound: more } of children(expr))
-    collect(child, more.length > 0 ? new Set([...bound, ...more]) : bound, out);
+    collect(child, more.length > 0 ? new Set([...bound, ...more]) : bound, add);
+}
+
+/** Returns the parts of an expression that refer to something, in order. */
+export function traversals(expr: Expr): Traversal[] {
+  const found: Traversal[] = [];
+  collect(expr, new Set(), (one) => found.push(one));
+  return found;
 }
 
 /**
@@ -100,9 +113,7 @@ function collect(expr: Expr, bound: ReadonlySet<string>, out: Set<string>): void
  * `data.coder_parameter.x`, `module.m.out`. Leaves out indexes and further attributes.
  */
 export function references(expr: Expr): string[] {
-  const out = new Set<string>();
-  collect(expr, new Set(), out);
-  return [...out];
+  return [...new Set(traversals(expr).map((one) => one.address))];
 }
 
 /**
@@ -137,7 +148,7 @@ export function certainReferences(expr: Expr): string[] {
         if (MAY_IGNORE_ARGUMENTS.has(one.name)) return;
         break;
     }
-    if (traversal(one)) collect(one, new Set(), out);
+    if (traversal(one)) for (const found of references(one)) out.add(found);
     else for (const { child } of children(one)) visit(child);
   };
   visit(expr);

@@ -96,8 +96,9 @@ export async function createTestTemplate(
   server: TestServer,
   name: string,
   found: MessageInitShape<typeof CompletedJob_TemplateImportSchema> = {},
+  source?: string,
 ): Promise<Template> {
-  const version = await importedVersion(server, {}, found);
+  const version = await importedVersion(server, { file_id: await uploadSource(server, source) }, found);
   const { status, body } = await server.api<Template>('POST', '/organizations/default/templates', {
     body: { name, template_version_id: version.id },
   });

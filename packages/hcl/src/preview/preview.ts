@@ -2,10 +2,11 @@ import { newWork, type Work } from '../evaluate.ts';
 import type { Template } from '../program/configuration.ts';
 import type { BlockInstance } from '../program/instances.ts';
 import { Program } from '../program/program.ts';
-import { Dict, EvaluationError, primitiveText, toBool, Unknown } from '../values.ts';
+import { Dict, EvaluationError, primitiveText, toBool } from '../values.ts';
 import { findParameters, valueProblems } from './parameters.ts';
 import { read, required } from './read.ts';
 import { type Chosen, type PlannedValues, surroundings } from './surroundings.ts';
+import { findTags, tagNotices } from './tags.ts';
 import { error, type Notice, type Preview, type PreviewedParameter, type PreviewedPreset, warning } from './types.ts';
 
 /**
@@ -45,7 +46,8 @@ function evaluatePreview(template: Template, planned: PlannedValues, chosen: Cho
       const other = new Program(template, surroundings(template, planned, { ...chosen, inputs }, work), work);
       return findParameters(other, inputs, []);
     });
-    const tags = findTags(program, diagnostics);
+    const found = findTags(program);
+    diagnostics.push(...tagNotices(found));
     for (const module of new Set(program.modules().map(({ configuration }) => configuration)))
       for (const { file, line, message } of module.diagnostics)
         diagnostics.push(error('A file of the template cannot be parsed', `${file}:${line}: ${message}`));
@@ -57,7 +59,7 @@ function evaluatePreview(template: Template, planned: PlannedValues, chosen: Cho
           'module_not_loaded',
         ),
       );
-    return { parameters, presets, ...tags, diagnostics };
+    return { parameters, presets, tags: Object.fromEntries(found.tags), unknownTags: found.unknownTags, diagnostics };
   } catch (err) {
     if (!(err instanceof EvaluationError)) throw err;
     diagnostics.push(error('The template cannot be evaluated', err.message));
@@ -119,26 +121,4 @@ function isTrue(value: Parameters<typeof toBool>[0]): boolean {
   } catch {
     return false;
   }
-}
-
-function findTags(program: Program, diagnostics: Notice[]): Pick<Preview, 'tags' | 'unknownTags'> {
-  const tags: Record<string, string> = {};
-  const unknownTags: string[] = [];
-  for (const module of program.modules())
-    for (const { body } of module.dataInstances('coder_workspace_tags')) {
-      const value = read(body, 'tags');
-      if (value === undefined || value instanceof Unknown) continue;
-      if (!(value instanceof Dict)) {
-        const why = value instanceof EvaluationError ? value.message : 'They must be an object.';
-        diagnostics.push(error('The workspace tags cannot be evaluated', `${body.address}: ${why}`));
-        continue;
-      }
-      for (const [key, item] of value.entries) {
-        const text = primitiveText(item);
-        // Terraform leaves out tags that are null
-        if (text !== undefined) tags[key] = text;
-        else if (item !== null) unknownTags.push(key);
-      }
-    }
-  return { tags, unknownTags };
 }

@@ -1,11 +1,11 @@
 import { ownValue } from '@platform/kit/own-value';
 import { convert } from '../constraint.ts';
 import { evaluate, exhausted, type Work } from '../evaluate.ts';
-import { force, type Term } from '../lazy.ts';
+import type { Term } from '../lazy.ts';
 import { parseExpression } from '../parser.ts';
 import type { Template } from '../program/configuration.ts';
 import type { BlockInstance } from '../program/instances.ts';
-import { Program, type Surroundings } from '../program/program.ts';
+import type { Surroundings } from '../program/program.ts';
 import {
   Dict,
   EvaluationError,
@@ -122,24 +122,8 @@ function parsed(json: string): unknown {
   }
 }
 
-/** Reads the variables of a template's root module that nobody set: from its `.tfvars` files, else their defaults. */
-export function unsetVariables(template: Template, work: Work): (name: string) => Value | undefined {
-  const inFiles = fileVariables(template);
-  const { root } = new Program(template, { ...NOTHING_KNOWN, variable: (name) => inFiles.get(name) }, work);
-  return (name) => {
-    const value = root.variable(name);
-    return value && force(value);
-  };
-}
-
-const NOTHING_KNOWN: Omit<Surroundings, 'variable'> = {
-  attribute: () => undefined,
-  attributeNames: () => undefined,
-  read: () => undefined,
-};
-
 const OWNER_SECRETS = ['oidc_access_token', 'session_token', 'ssh_private_key'];
-const WORKSPACE_LATER = ['id', 'name', 'template_id', 'template_name', 'template_version'];
+const WORKSPACE_LATER = ['template_id', 'template_name', 'template_version'];
 
 /** The arguments of a parameter that have a value even if nobody wrote them. */
 const PARAMETER_DEFAULTS: Record<string, Value> = {
@@ -154,12 +138,23 @@ const PARAMETER_DEFAULTS: Record<string, Value> = {
   order: null,
 };
 
+/** The workspace of a build. */
+export interface ChosenWorkspace {
+  id: string;
+  name: string;
+  transition: 'start' | 'stop' | 'delete';
+  /** Whether the build creates a prebuilt workspace, or gives one to its new owner. */
+  prebuilt?: 'create' | 'claim';
+}
+
 export interface Chosen {
   /** The values of parameters that people have typed so far, by name. */
   inputs: Readonly<Record<string, string>>;
   owner: PreviewOwner;
   /** The server's address, without a trailing slash. Absent: unknown. */
   accessUrl?: string;
+  /** Absent: its id and name are unknown, and it starts. */
+  workspace?: ChosenWorkspace;
   /** Values of the root module's variables. They win over those in the template's files. */
   variables: readonly GivenVariable[];
 }
@@ -169,7 +164,7 @@ export function surroundings(template: Template, planned: PlannedValues, chosen:
   const given = new Map(chosen.variables.map((variable) => [variable.name, variable]));
   let inFiles: Map<string, Term> | undefined;
   const owner = ownerValue(chosen.owner);
-  const workspace = workspaceValue(chosen.accessUrl);
+  const workspace = workspaceValue(chosen);
   return {
     variable(name) {
       const variable = given.get(name);
@@ -240,17 +235,21 @@ function ownerValue(owner: PreviewOwner): Dict {
   ]);
 }
 
-function workspaceValue(accessUrl: string | undefined): Dict {
+function workspaceValue({ accessUrl, workspace }: Pick<Chosen, 'accessUrl' | 'workspace'>): Dict {
   const url = accessUrl === undefined ? undefined : new URL(accessUrl);
   const port = url && Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+  const transition = workspace?.transition ?? 'start';
+  const isPrebuild = workspace?.prebuilt === 'create';
   return object([
     ...WORKSPACE_LATER.map((name) => [name, UNKNOWN] as const),
+    ['id', workspace?.id ?? UNKNOWN],
+    ['name', workspace?.name ?? UNKNOWN],
     ['access_url', accessUrl ?? UNKNOWN],
     ['access_port', port ?? UNKNOWN],
-    ['transition', 'start'],
-    ['start_count', 1],
-    ['is_prebuild', false],
-    ['is_prebuild_claim', false],
-    ['prebuild_count', 0],
+    ['transition', transition],
+    ['start_count', Number(transition === 'start')],
+    ['is_prebuild', isPrebuild],
+    ['is_prebuild_claim', workspace?.prebuilt === 'claim'],
+    ['prebuild_count', Number(isPrebuild)],
   ]);
 }

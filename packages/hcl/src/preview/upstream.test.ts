@@ -66,6 +66,7 @@ function questions(): Question[] {
       { cores: '1', debug: 'true', tools: '["git","make"]', tags: '["x"]', needed: 'yes' },
       { cores: '2.5', debug: 'no', tools: '["vim"]', tags: 'none', hidden_0: 'x' },
     ),
+    ...ask(own('tags'), {}, { region: 'us' }),
     ...ask(own('iterators'), {}, { image: 'debian', use_ubuntu: 'true' }, { image: 'none' }),
     { dir: own('iterators'), owner: { ...OWNER, groups: [] }, inputs: { image: 'debian' } },
   ].map((question): Question => ({ owner: OWNER, ...question }));

@@ -12,6 +12,8 @@ export interface ConfigBlock {
   body: Body;
   file: string;
   line: number;
+  /** The override files of arguments that are not written in `file`. */
+  overrides?: ReadonlyMap<string, string>;
 }
 
 type ByLabel = Map<string, ConfigBlock>;
@@ -127,6 +129,10 @@ function overridden(base: ConfigBlock, by: ConfigBlock): ConfigBlock {
       attributes: new Map([...base.body.attributes, ...by.body.attributes]),
       blocks: [...kept, ...by.body.blocks],
     },
+    overrides: new Map([
+      ...(base.overrides ?? []),
+      ...by.body.attributes.keys().map((name) => [name, by.file] as const),
+    ]),
   };
 }
 

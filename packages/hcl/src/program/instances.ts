@@ -33,13 +33,18 @@ export class BodyInstance {
     return this.body.attributes.get(name);
   }
 
+  /** Evaluates an expression of this body. Throws EvaluationError. */
+  evaluate(expr: Expr): Term {
+    return this.module.evaluate(expr, this.#names);
+  }
+
   /** The value of an argument. Undefined if the body does not have it. Throws EvaluationError. */
   argument(name: string): Term | undefined {
     const attribute = this.written(name);
     if (!attribute) return undefined;
     let part = this.#attributes.get(name);
     if (!part) {
-      const make = () => this.module.evaluate(attribute.value, this.#names);
+      const make = () => this.evaluate(attribute.value);
       part = new Part(this.module.program.progress, `${this.address}.${name}`, make);
       this.#attributes.set(name, part);
     }
@@ -77,7 +82,7 @@ export class BodyInstance {
       throw new EvaluationError(`${this.file}:${block.range.line}: a dynamic block needs for_each and content.`);
     const iterator = block.body.attributes.get('iterator')?.value;
     const name = iterator?.kind === 'variable' ? iterator.name : type;
-    const entries = entriesOf(this.module.evaluate(over, this.#names));
+    const entries = entriesOf(this.evaluate(over));
     if (!entries) return undefined;
     if (entries.length > MAX_INSTANCES)
       throw new EvaluationError(`${this.address} has more than ${MAX_INSTANCES} blocks ${type}.`);
@@ -89,13 +94,16 @@ export class BodyInstance {
 export class BlockInstance extends Lazy {
   readonly block: ConfigBlock;
   readonly body: BodyInstance;
+  /** False if it stands for an unknown number of instances of its block or of its module. */
+  readonly counted: boolean;
   /** As Terraform writes it: `module.m.data.coder_parameter.x["key"]`. */
   readonly address: string;
   readonly #attributes = new Map<string, Part>();
 
-  constructor(module: ModuleInstance, block: ConfigBlock, names: Names, address: string) {
+  constructor(module: ModuleInstance, block: ConfigBlock, names: Names, address: string, counted: boolean) {
     super();
     this.block = block;
+    this.counted = counted && module.counted;
     this.body = new BodyInstance(module, block.body, names, address, block.file);
     this.address = address;
   }
@@ -143,6 +151,9 @@ export class BlockInstance extends Lazy {
   }
 }
 
+/** Where a module is in a program. */
+export type ModulePlace = Pick<ModuleInstance, 'dir' | 'address' | 'calls' | 'call' | 'counted'>;
+
 /** A module that is called, or the root module, with its inputs. */
 export class ModuleInstance {
   readonly program: Program;
@@ -152,6 +163,10 @@ export class ModuleInstance {
   readonly address: string;
   /** The names of the calls that lead to it. */
   readonly calls: readonly string[];
+  /** The call with its arguments. Undefined for the root module. */
+  readonly call: BodyInstance | undefined;
+  /** False if it stands for an unknown number of instances. */
+  readonly counted: boolean;
   readonly #input: (name: string) => Term | undefined;
   readonly #names: Record<string, Term>;
   readonly #parts = new Map<string, Part>();
@@ -160,7 +175,7 @@ export class ModuleInstance {
   constructor(
     program: Program,
     configuration: Configuration,
-    at: { dir: string; address: string; calls: readonly string[] },
+    at: ModulePlace,
     input: (name: string) => Term | undefined,
   ) {
     this.program = program;
@@ -168,6 +183,8 @@ export class ModuleInstance {
     this.dir = at.dir;
     this.address = at.address;
     this.calls = at.calls;
+    this.call = at.call;
+    this.counted = at.counted;
     this.#input = input;
     this.#names = this.#rootNames();
   }
@@ -188,6 +205,12 @@ export class ModuleInstance {
     return [...this.configuration.modules.values()].flatMap((call) => this.#called(call));
   }
 
+  /** The instances of one of these modules. None if the call does not exist. */
+  childrenOf(name: string): ModuleInstance[] {
+    const call = this.configuration.modules.get(name);
+    return call ? this.#called(call) : [];
+  }
+
   output(name: string): Term {
     const expr = this.configuration.outputs.get(name)?.body.attributes.get('value')?.value;
     if (!expr) throw new EvaluationError(`The module has no output ${JSON.stringify(name)}.`);
@@ -203,24 +226,25 @@ export class ModuleInstance {
   instancesOf(block: ConfigBlock): BlockInstance[] {
     const known = this.#instances.get(block);
     if (known) return known;
-    const address = this.#inside([...(block.type === 'data' ? ['data'] : []), ...block.labels].join('.'));
+    const address = this.inside([...(block.type === 'data' ? ['data'] : []), ...block.labels].join('.'));
     const expansion = this.#expansion(block, address);
     const made = eachOf(expansion).map(({ suffix, names }) => {
       spend(this.program.progress.work, 1);
-      return new BlockInstance(this, block, names, `${address}${suffix}`);
+      return new BlockInstance(this, block, names, `${address}${suffix}`, expansion.kind !== 'unknown');
     });
     this.#instances.set(block, made);
     return made;
   }
 
-  #inside(address: string): string {
+  /** The address of something in this module, as Terraform writes it. */
+  inside(address: string): string {
     return this.address === '' ? address : `${this.address}.${address}`;
   }
 
   #part(address: string, make: () => Term): Term {
     let part = this.#parts.get(address);
     if (!part) {
-      part = new Part(this.program.progress, this.#inside(address), make);
+      part = new Part(this.program.progress, this.inside(address), make);
       this.#parts.set(address, part);
     }
     return part.get();
@@ -280,7 +304,7 @@ export class ModuleInstance {
 
   /** A block as expressions see it: one instance, or all of them by index. */
   #whole(block: ConfigBlock, address: string): Term {
-    const expansion = this.#expansion(block, this.#inside(address));
+    const expansion = this.#expansion(block, this.inside(address));
     if (expansion.kind === 'unknown') return UNKNOWN;
     return together(expansion, this.instancesOf(block));
   }
@@ -318,7 +342,7 @@ export class ModuleInstance {
     if (!call) return undefined;
     return this.#part(`module.${name}`, () => {
       const address = `module.${name}`;
-      const expansion = this.#expansion(call, this.#inside(address));
+      const expansion = this.#expansion(call, this.inside(address));
       if (expansion.kind === 'unknown' || !this.program.folderOf(this, call)) return UNKNOWN;
       const outputs = (module: ModuleInstance) =>
         new Fields(
@@ -335,16 +359,17 @@ export class ModuleInstance {
     const known = this.#modules.get(call);
     if (known) return known;
     const name = call.labels[0]!;
-    const address = this.#inside(`module.${name}`);
-    const instances = eachOf(this.#expansion(call, address));
+    const address = this.inside(`module.${name}`);
+    const expansion = this.#expansion(call, address);
+    const instances = eachOf(expansion);
+    const counted = this.counted && expansion.kind !== 'unknown';
     const folder = instances.length > 0 ? this.program.folderOf(this, call) : undefined;
     if (!folder) return [];
     const made = instances.map(({ suffix, names }) => {
       const at = `${address}${suffix}`;
       const inputs = new BodyInstance(this, call.body, names, at, call.file);
-      return this.program.module({ ...folder, address: at, calls: [...this.calls, name] }, (input) =>
-        META.has(input) ? undefined : inputs.argument(input),
-      );
+      const place = { ...folder, address: at, calls: [...this.calls, name], call: inputs, counted };
+      return this.program.module(place, (input) => (META.has(input) ? undefined : inputs.argument(input)));
     });
     this.#modules.set(call, made);
     return made;

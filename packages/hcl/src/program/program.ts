@@ -3,7 +3,7 @@ import type { Work } from '../evaluate.ts';
 import type { Term } from '../lazy.ts';
 import { type Dict, EvaluationError, UNKNOWN, Unknown, type Value } from '../values.ts';
 import { type ConfigBlock, type Configuration, emptyConfiguration, type Template } from './configuration.ts';
-import { type BlockInstance, ModuleInstance } from './instances.ts';
+import { type BlockInstance, ModuleInstance, type ModulePlace } from './instances.ts';
 import { newProgress, type Progress } from './lazy-parts.ts';
 
 const MAX_MODULES = 500;
@@ -45,7 +45,8 @@ export class Program {
     this.progress = newProgress(work);
     this.#around = around;
     const configuration = template.folder('.') ?? EMPTY;
-    this.root = this.module({ configuration, dir: '.', address: '', calls: [] }, (name) => around.variable(name));
+    const place = { configuration, dir: '.', address: '', calls: [], call: undefined, counted: true };
+    this.root = this.module(place, (name) => around.variable(name));
   }
 
   /** All modules, each before those that it calls. */
@@ -57,12 +58,12 @@ export class Program {
   }
 
   module(
-    { configuration, dir, address, calls }: Place & { address: string; calls: readonly string[] },
+    { configuration, ...at }: ModulePlace & Pick<Place, 'configuration'>,
     input: (name: string) => Term | undefined,
   ): ModuleInstance {
     if (++this.#modules > MAX_MODULES)
       throw new EvaluationError(`The template has more than ${MAX_MODULES} module instances.`);
-    return new ModuleInstance(this, configuration, { dir, address, calls }, input);
+    return new ModuleInstance(this, configuration, at, input);
   }
 
   /** The folder of a called module. Undefined, and recorded as missing, if it is not there. */

@@ -21,9 +21,20 @@ const sql = () => server.services.sql;
 const preset = (name: string) => ({ name, parameters: [], prebuild: { instances: 1 } });
 const pause = async (reconciliation_paused: boolean) =>
   assert.equal((await server.api('PUT', '/prebuilds/settings', { body: { reconciliation_paused } })).status, 200);
-const setTag = (template: Template, value: string) =>
-  sql()`INSERT INTO template_version_workspace_tags (template_version_id, key, value)
-    VALUES (${template.active_version_id}, 'zone', ${value})`;
+/** A template whose builds have a tag from `setTagged` on. */
+const taggedSource = (value: string) => `data "coder_workspace" "me" {}
+variable "tagged" {
+  type    = number
+  default = 0
+}
+data "coder_workspace_tags" "t" {
+  count = var.tagged
+  tags  = { zone = ${value} }
+}
+`;
+const setTagged = (template: Template) =>
+  sql()`INSERT INTO template_version_variables (template_version_id, name, type, value, given)
+    VALUES (${template.active_version_id}, 'tagged', 'number', '1', true)`;
 
 /** The slow pools whose last attempt was within the last minute. */
 const tried = async () =>
@@ -41,10 +52,15 @@ before(async () => {
   await pause(true);
   const presets = Array.from({ length: POOLS }, (_, i) => preset(`Slow ${i}`));
   // the pools are in the order of their templates' names
-  slow = await createTestTemplate(server, 'a-slow', { presets });
-  quick = await createTestTemplate(server, 'b-quick', { presets: [preset('Quick')] });
-  await setTag(slow, SLOW);
-  await setTag(quick, '"eu-${1 + 1}"');
+  slow = await createTestTemplate(server, 'a-slow', { presets }, taggedSource(SLOW));
+  quick = await createTestTemplate(
+    server,
+    'b-quick',
+    { presets: [preset('Quick')] },
+    taggedSource('data.coder_workspace.me.is_prebuild ? "pool" : "people"'),
+  );
+  await setTagged(slow);
+  await setTagged(quick);
   // room for the builds of all pools
   await sql()`INSERT INTO provisioner_daemons (organization_id, name, key_id, credential, provisioners, tags, last_seen_at)
     SELECT ${slow.organization_id}, 'daemon-' || n, gen_random_uuid(), 'test', '{terraform}', '{}', now() + interval '1 hour'
@@ -54,13 +70,14 @@ after(() => server.stop());
 
 test('fills the pool of a template while those of a slow template are worked through', async () => {
   await pause(false);
-  await eventually('a prebuilt workspace', async () => {
+  const made = await eventually('a prebuilt workspace', async () => {
     const { body } = await server.api<WorkspacesResponse>(
       'GET',
       `/workspaces?q=owner:prebuilds+template:${quick.name}`,
     );
-    return body.count > 0;
+    return body.workspaces[0];
   });
+  assert.equal(made!.latest_build.job.tags['zone'], 'pool');
   const before = await tried();
   assert.ok(before < POOLS, `${before} attempts of the slow template came first`);
   await eventually('an attempt for each pool', async () => (await tried()) === POOLS);

@@ -40,7 +40,17 @@ async function running(template: Template, name: string, token: string): Promise
 }
 
 test('a restart does not wait for those of a template with slow builds', async () => {
-  const [slow, quick] = [await createTestTemplate(server, 'slow'), await createTestTemplate(server, 'quick')];
+  const source = `variable "tagged" {
+  type    = number
+  default = 0
+}
+data "coder_workspace_tags" "t" {
+  count = var.tagged
+  tags  = { zone = ${SLOW} }
+}
+`;
+  const slow = await createTestTemplate(server, 'slow', {}, source);
+  const quick = await createTestTemplate(server, 'quick');
   const [ann, bob] = [await createPerson(server, 'ann'), await createPerson(server, 'bob')];
   const restart = async (id: string, token: string) => {
     const { status, body } = await server.api<WorkspaceBuild>('POST', `/workspaces/${id}/restart`, { token, body: {} });
@@ -53,8 +63,8 @@ test('a restart does not wait for those of a template with slow builds', async (
   for (const id of slowIds) await restart(id, ann.token);
   const stop = await restart(quickId, bob.token);
   const { sql } = server.services;
-  await sql`INSERT INTO template_version_workspace_tags (template_version_id, key, value)
-    VALUES (${slow.active_version_id}, 'zone', ${SLOW})`;
+  await sql`INSERT INTO template_version_variables (template_version_id, name, type, value, given)
+    VALUES (${slow.active_version_id}, 'tagged', 'number', '1', true)`;
   // all stops end at the same time, that of the other template last
   await sql`UPDATE provisioner_jobs SET started_at = now(),
       completed_at = now() + CASE WHEN id = ${stop.job.id} THEN interval '1 second' ELSE interval '0' END

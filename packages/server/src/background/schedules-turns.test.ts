@@ -68,9 +68,19 @@ async function repeat(workspace: Workspace, times: number): Promise<void> {
   });
 }
 
-const setTag = (template: Template, value: string) =>
-  sql()`INSERT INTO template_version_workspace_tags (template_version_id, key, value)
-    VALUES (${template.active_version_id}, 'zone', ${value})`;
+/** A template whose builds have a tag from `setTagged` on. */
+const taggedSource = (value: string) => `variable "tagged" {
+  type    = number
+  default = 0
+}
+data "coder_workspace_tags" "t" {
+  count = var.tagged
+  tags  = { zone = ${value} }
+}
+`;
+const setTagged = (template: Template) =>
+  sql()`INSERT INTO template_version_variables (template_version_id, name, type, value, given)
+    VALUES (${template.active_version_id}, 'tagged', 'number', '1', true)`;
 
 /** The slow workspaces whose start was tried. */
 const tried = async () =>
@@ -78,14 +88,14 @@ const tried = async () =>
 
 before(async () => {
   server = await startTestServer({ clock, env: { CODER_SESSION_DURATION: '100000h' } });
-  const slowTemplate = await createTestTemplate(server, 'slow');
-  const quickTemplate = await createTestTemplate(server, 'quick');
+  const slowTemplate = await createTestTemplate(server, 'slow', {}, taggedSource(SLOW));
+  const quickTemplate = await createTestTemplate(server, 'quick', {}, taggedSource('"eu-${1 + 1}"'));
   slow = await stopped(slowTemplate, 'slow');
   quick = await stopped(quickTemplate, 'quick');
   later = await stopped(quickTemplate, 'later');
   await repeat(slow, MANY - 1);
-  await setTag(slowTemplate, SLOW);
-  await setTag(quickTemplate, '"eu-${1 + 1}"');
+  await setTagged(slowTemplate);
+  await setTagged(quickTemplate);
   const startAt = async (template: string, at: Date, name = '%') =>
     sql()`UPDATE workspaces SET autostart_schedule = 'CRON_TZ=UTC 0 9 * * *', next_start_at = ${at}
       WHERE template_id = ${template} AND name LIKE ${name}`;

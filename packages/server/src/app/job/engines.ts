@@ -37,11 +37,14 @@ export async function lookAtFile(db: Db, place: VersionPlace, fileId: string): P
   const known = await namesWorkspaceTags(db, fileId);
   if (known !== undefined) return { namesTags: known };
   const archive = await fileData(db, fileId);
-  const namesTags = archive?.includes('coder_workspace_tags') ?? false;
+  const namesTags = archive !== undefined && mentionsTags(archive);
   const requirement = await requirementOf(archive ? [archive] : []);
   await setFileTraits(db, place, fileId, { ...requirement, namesWorkspaceTags: namesTags });
   return { namesTags };
 }
+
+/** Whether the files of a tar mention tags for workspaces. A mention in a comment counts, too. */
+export const mentionsTags = (archive: Buffer): boolean => archive.includes('coder_workspace_tags');
 
 export type Requirement = Pick<FileTraits, 'text' | 'range'>;
 

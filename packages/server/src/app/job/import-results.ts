@@ -2,7 +2,7 @@ import { AppError, errorText } from '@platform/kit';
 import { ParameterFormType, type RichParameter } from '@platform/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
-import { fileData } from '../../db/queries/files.ts';
+import { fileData, setNamesWorkspaceTags } from '../../db/queries/files.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
 import { type Owned, workerApiVersion } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
@@ -18,7 +18,7 @@ import { together } from '../../db/together.ts';
 import type { Services } from '../context/context.ts';
 import { storeExternalAuth } from '../external-auth/for-template.ts';
 import { imageAddress } from '../values/image-address.ts';
-import { requirementOf } from './engines.ts';
+import { mentionsTags, requirementOf } from './engines.ts';
 import { keepModuleFiles, mentionsParameters } from './module-files.ts';
 import { insertModules, insertResources } from './resources.ts';
 
@@ -88,7 +88,10 @@ async function storeTerraformValues(tx: Tx, job: Owned<JobRow>, done: CompletedJ
     [archive, modules.archive].filter((data) => data !== undefined),
     job.required_version,
   );
-  await insertTerraformValues(tx, versionOfJob(job), {
+  const version = versionOfJob(job);
+  if (modules.fileId && modules.archive)
+    await setNamesWorkspaceTags(tx, version, modules.fileId, mentionsTags(modules.archive));
+  await insertTerraformValues(tx, version, {
     cached_plan: plan,
     module_files_id: modules.fileId ?? null,
     has_parameters: modules.parameters || archive === undefined || mentionsParameters(archive),

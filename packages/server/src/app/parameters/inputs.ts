@@ -1,4 +1,4 @@
-import type { Chosen, Preview, PreviewOwner } from '@platform/hcl';
+import type { Chosen, Preview, PreviewOwner, WorkspaceTags } from '@platform/hcl';
 import { AppError } from '@platform/kit';
 import type { Db } from '../../db/connect.ts';
 import {
@@ -14,6 +14,7 @@ import type { Ctx } from '../context/context.ts';
 import type { NameValue } from '../evaluate/parameter-values.ts';
 import type { PreviewRequest, PreviewSubject } from '../evaluate/preview.ts';
 import type { ResolveRequest } from '../evaluate/resolve.ts';
+import type { TagRequest } from '../evaluate/tags.ts';
 import type { VersionFiles } from '../evaluate/templates.ts';
 import type { By } from '../threads/pool.ts';
 
@@ -47,35 +48,55 @@ export async function evaluationFor(
 ): Promise<Evaluation | undefined> {
   const { version_id: versionId } = source;
   const owner = await previewOwner(db, ownerId, source.organization_id);
-  if (!owner) return undefined;
-  const variables = (await variableValues(db, versionId))
-    .filter(({ given }) => given)
-    .map(({ name, type, value, sensitive }) => ({ name, type, value, sensitive }));
+  if (!owner?.is_member) return undefined;
   const subject: PreviewSubject = isEvaluable(source)
     ? { version: { id: versionId } }
     : { stored: [...(await versionParameters(db, versionId))] };
-  const chosen: Chosen = {
-    inputs: {},
-    owner: toOwner(owner, source.organization_id),
-    accessUrl: ctx.accessUrl,
-    variables,
-  };
-  return { source, request: { subject, chosen } };
+  return { source, request: { subject, chosen: await chosenBy(ctx, db, source, owner) } };
+}
+
+/** What is known for each evaluation of a version for this owner. */
+async function chosenBy(
+  { accessUrl }: Pick<Ctx, 'accessUrl'>,
+  db: Db,
+  { version_id: versionId, organization_id: organizationId }: PreviewSource,
+  owner: PreviewOwnerRow,
+): Promise<Chosen> {
+  const variables = (await variableValues(db, versionId))
+    .filter(({ given }) => given)
+    .map(({ name, type, value, sensitive }) => ({ name, type, value, sensitive }));
+  return { inputs: {}, owner: toOwner(owner, organizationId), accessUrl, variables };
+}
+
+/** The evaluation of a version's workspace tags. Undefined: there is no such person. */
+export async function tagEvaluationFor(
+  ctx: Pick<Ctx, 'accessUrl'>,
+  db: Db,
+  source: PreviewSource,
+  ownerId: string,
+  given: Pick<Chosen, 'inputs' | 'workspace'>,
+): Promise<TagRequest | undefined> {
+  // the workspace of a person who left the organization can still be stopped and deleted
+  const owner = await previewOwner(db, ownerId, source.organization_id);
+  if (!owner) return undefined;
+  const version = { id: source.version_id };
+  return { version, chosen: { ...(await chosenBy(ctx, db, source, owner)), ...given } };
 }
 
 /** The owner as templates see them. */
 export const toOwner = (
-  { roles, organization_roles: own, ...owner }: PreviewOwnerRow,
+  { roles, organization_roles: own, is_member: isMember, ...owner }: PreviewOwnerRow,
   organizationId: string,
 ): PreviewOwner => ({
   ...owner,
   rbac_roles: [
     ...[...roles, 'member'].map((name) => ({ name, org_id: '' })),
-    ...[...own, 'organization-member'].map((name) => ({ name, org_id: organizationId })),
+    ...(isMember ? [...own, 'organization-member'] : []).map((name) => ({ name, org_id: organizationId })),
   ],
 });
 
 const WHAT = "Evaluating the template's parameters";
+export const WHAT_OF_TAGS = "Evaluating the template's workspace tags";
 
 /** Runs a task on a worker thread, which gets the version's files only if it has not read them before. */
 async function withFiles<T>(
@@ -130,6 +151,22 @@ export function resolveOnThread(
       'resolveValues',
       files ? async () => ({ ...request, subject: subjectWith(request.subject, await files()) }) : request,
       { ...by, what: WHAT },
+    ),
+  );
+}
+
+/** The tags that a version's `coder_workspace_tags` give to a build. */
+export function tagsOnThread(
+  ctx: Ctx,
+  source: PreviewSource,
+  request: TagRequest,
+  by: Omit<By, 'what'>,
+): Promise<WorkspaceTags> {
+  return withFiles(ctx, source, (files) =>
+    ctx.work.evaluation.run(
+      'evaluateTags',
+      files ? async () => ({ ...request, version: { ...request.version, files: await files() } }) : request,
+      { ...by, what: WHAT_OF_TAGS },
     ),
   );
 }

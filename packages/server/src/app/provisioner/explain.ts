@@ -52,7 +52,7 @@ export async function explainProvisioners(
   const tags = await withAnswers(ctx, (answers) => {
     // otherwise values decide which parameters there are, and the form checks them
     if (version.use_classic_parameter_flow) checkGiven(answers, declared, given);
-    return buildTags(ctx.sql, answers, { versionId, ownerId: actorId, parameters: given });
+    return buildTags(ctx, ctx.sql, answers, { versionId, ownerId: actorId, parameters: given });
   });
   const all = may(ctx.actor, 'read', { type: 'provisioner_jobs', organizationId });
   const rows = await daemonsVisibleTo(ctx.sql, organizationId, { all, userId: actorId });

@@ -5,7 +5,7 @@ import type { Tags } from '../../db/queries/jobs.ts';
 import { variableValues } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context/context.ts';
 import type { NameValue } from '../evaluate/parameter-values.ts';
-import { toOwner } from '../parameters/inputs.ts';
+import { toOwner, WHAT_OF_TAGS } from '../parameters/inputs.ts';
 
 /** How long a push waits for the tags, in ms. Without them, it only explains less. */
 const MAX_WAIT_MS = 5_000;
@@ -35,20 +35,21 @@ export async function namedTags(
     ...before.filter((variable) => variable.given && !names.has(variable.name)),
   ];
   const unknown = { id: '', name: '', full_name: '', email: '', login_type: '', ssh_public_key: '', groups: [] };
+  const nobody = { ...unknown, roles: [], organization_roles: [], is_member: true };
   const chosen = {
     inputs: {},
-    owner: toOwner(owner ?? { ...unknown, roles: [], organization_roles: [] }, organizationId),
+    owner: toOwner(owner ?? nobody, organizationId),
     accessUrl: ctx.accessUrl,
     variables,
   };
   try {
-    const subject = { version: { id: `archive ${fileId}`, files: { archive } } };
-    const preview = await ctx.work.evaluation.run(
-      'previewParameters',
-      { subject, chosen },
-      { person: actorId, what: "Evaluating the template's workspace tags", signal: AbortSignal.timeout(MAX_WAIT_MS) },
+    const version = { id: `archive ${fileId}`, files: { archive } };
+    const found = await ctx.work.evaluation.run(
+      'evaluateTags',
+      { version, chosen },
+      { person: actorId, what: WHAT_OF_TAGS, signal: AbortSignal.timeout(MAX_WAIT_MS) },
     );
-    return preview?.tags ?? {};
+    return found?.tags ?? {};
   } catch (err) {
     ctx.log.debug('could not evaluate the tags of an archive', { err });
     if (!(err instanceof AppError) && !(err instanceof DOMException)) throw err;

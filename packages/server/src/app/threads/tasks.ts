@@ -2,7 +2,7 @@ import { packZip, unpackUpload } from '../evaluate/archive.ts';
 import { judgeValues } from '../evaluate/parameter-values.ts';
 import { previewParameters } from '../evaluate/preview.ts';
 import { resolveValues } from '../evaluate/resolve.ts';
-import { evaluateTags } from '../evaluate/tag-values.ts';
+import { evaluateTags } from '../evaluate/tags.ts';
 
 /** The tasks of worker threads. Each turns plain data into plain data, without the database. */
 export const tasks = {

@@ -46,9 +46,10 @@ export interface PreviewOwnerRow {
   groups: string[];
   roles: string[];
   organization_roles: string[];
+  is_member: boolean;
 }
 
-/** A member of an organization as templates see the owner of a workspace. Undefined: no member. */
+/** A person as the templates of an organization see the owner of a workspace. */
 export async function previewOwner(
   db: Db,
   ownerId: string,
@@ -56,10 +57,10 @@ export async function previewOwner(
 ): Promise<PreviewOwnerRow | undefined> {
   const [row] = await db<PreviewOwnerRow[]>`
     SELECT u.id, u.username AS name, u.name AS full_name, u.email, u.login_type, u.rbac_roles AS roles,
-      m.roles AS organization_roles, coalesce(k.public_key, '') AS ssh_public_key,
+      coalesce(m.roles, '{}') AS organization_roles, m.user_id IS NOT NULL AND NOT u.deleted AS is_member, coalesce(k.public_key, '') AS ssh_public_key,
       ARRAY(SELECT g.name FROM all_group_members gm JOIN groups g ON g.id = gm.group_id
         WHERE gm.user_id = u.id AND gm.organization_id = ${organizationId} ORDER BY g.name) AS groups
-    FROM users u JOIN organization_members m ON m.user_id = u.id AND m.organization_id = ${organizationId}
-    LEFT JOIN git_ssh_keys k ON k.user_id = u.id WHERE u.id = ${ownerId} AND NOT u.deleted`;
+    FROM users u LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = ${organizationId}
+    LEFT JOIN git_ssh_keys k ON k.user_id = u.id WHERE u.id = ${ownerId}`;
   return row;
 }

@@ -5,6 +5,7 @@ import type { Db, Tx } from '../connect.ts';
 import type { JobRow } from './jobs.ts';
 import type { VersionPlace } from './template-versions.ts';
 import type { TemplateRow } from './templates.ts';
+import type { OwnedVersion } from './version-contents.ts';
 
 export interface FileRow {
   id: string;
@@ -77,13 +78,17 @@ export interface FileTraits {
   text: string;
   /** The same, as PostgreSQL writes it. Null: every version. */
   range: string | null;
-  /** Whether it contains the word `coder_workspace_tags`. */
+  /** Whether it contains the word `coder_workspace_tags`. Also known of the archives of fetched modules. */
   namesWorkspaceTags: boolean;
 }
 
-/** Whether the template in a file may name tags for its workspaces. Undefined if nobody has looked at the file. */
+/**
+ * Whether the template in a file may name tags for its workspaces. Undefined if nobody has looked at the file as at a
+ * template.
+ */
 export async function namesWorkspaceTags(db: Db, id: string): Promise<boolean | undefined> {
-  const [row] = await db<{ names: boolean | null }[]>`SELECT names_workspace_tags AS names FROM files WHERE id = ${id}`;
+  const [row] = await db<{ names: boolean | null }[]>`SELECT names_workspace_tags AS names FROM files
+    WHERE id = ${id} AND required_version IS NOT NULL`;
   return row?.names ?? undefined;
 }
 
@@ -96,6 +101,11 @@ export async function setFileTraits(
 ): Promise<void> {
   await db`UPDATE files SET required_version = ${text}, terraform_range = ${range}::int8multirange,
     names_workspace_tags = ${names} WHERE id = ${id}`;
+}
+
+/** Stores whether the archive of fetched modules may name tags for workspaces. */
+export async function setNamesWorkspaceTags(db: Db, _version: OwnedVersion, id: string, names: boolean): Promise<void> {
+  await db`UPDATE files SET names_workspace_tags = ${names} WHERE id = ${id} AND names_workspace_tags IS NULL`;
 }
 
 /** In a FROM: the Terraform versions that a template allows. Those of an imported version include its modules. */

@@ -96,16 +96,3 @@ export async function initiatorName(
   const [initiator] = await db<{ username: string }[]>`SELECT username FROM users WHERE id = ${initiator_id}`;
   return initiator?.username;
 }
-
-export interface OwnerFacts {
-  name: string;
-  full_name: string;
-  email: string;
-}
-
-/** The facts about a workspace's owner that templates can use before Terraform runs. */
-export async function ownerFacts(db: Db, ownerId: string): Promise<OwnerFacts | undefined> {
-  const [owner] = await db<OwnerFacts[]>`
-    SELECT username AS name, name AS full_name, email FROM users WHERE id = ${ownerId}`;
-  return owner;
-}

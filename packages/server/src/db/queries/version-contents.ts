@@ -30,15 +30,14 @@ export async function versionParameters(db: Db, versionId: string): Promise<Para
     ORDER BY display_order, lower(name), name`;
 }
 
-/** The file and tags of a version's import, and the expressions of its workspace tags. Null if it has none. */
-export async function versionTags(
-  db: Db,
-  versionId: string,
-): Promise<{ file_id: string; tags: Tags; expressions: Tags | null } | undefined> {
-  const [version] = await db<{ file_id: string; tags: Tags; expressions: Tags | null }[]>`
-    SELECT j.file_id, j.tags, (SELECT jsonb_object_agg(w.key, w.value) FROM template_version_workspace_tags w
-      WHERE w.template_version_id = tv.id) AS expressions
-    FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${versionId}`;
+/** The tags of a version's import, and whether its files may name tags for workspaces. */
+export async function versionTags(db: Db, versionId: string): Promise<{ tags: Tags; names_tags: boolean } | undefined> {
+  // files of older servers were not searched
+  const [version] = await db<{ tags: Tags; names_tags: boolean }[]>`
+    SELECT j.tags, EXISTS (SELECT FROM files f WHERE f.id IN (j.file_id, t.module_files_id)
+      AND coalesce(f.names_workspace_tags, position('coder_workspace_tags'::bytea IN f.data) > 0)) AS names_tags
+    FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id
+    LEFT JOIN template_version_terraform_values t ON t.template_version_id = tv.id WHERE tv.id = ${versionId}`;
   return version;
 }
 
@@ -97,6 +96,7 @@ export async function takesPromptItself(db: Db, versionId: string): Promise<bool
   return found.length > 0;
 }
 
+/** A tag as the daemon reports it. In a rolling upgrade, servers of older versions evaluate these. */
 export async function upsertWorkspaceTag(tx: Tx, version: OwnedVersion, key: string, value: string): Promise<void> {
   await tx`INSERT INTO template_version_workspace_tags (template_version_id, key, value) VALUES (${version.version_id}, ${key}, ${value})
     ON CONFLICT (template_version_id, key) DO UPDATE SET value = excluded.value`;

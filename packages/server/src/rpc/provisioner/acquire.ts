@@ -13,7 +13,7 @@ import type { Owned, Ownership } from '../../db/queries/job-ownership.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
-import { OUR_MOST_MESSAGE_BYTES } from './budgets.ts';
+import { MAX_OWN_MESSAGE_BYTES } from './budgets.ts';
 import type { DaemonContext } from './context.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 import type { Revocation } from './revocation.ts';
@@ -96,7 +96,7 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
       return undefined;
     }
     const size = message.templateSourceArchive.length + stateSize(message);
-    const most = ours ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES;
+    const most = ours ? MAX_OWN_MESSAGE_BYTES : MAX_MESSAGE_BYTES;
     // the other fields are small: 64 KiB are left for them
     if (size > most - 65_536) throw new AppError('too_large', `payload was too big: ${size} > ${most}`);
     metrics.jobAcquired(job);

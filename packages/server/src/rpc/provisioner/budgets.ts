@@ -10,13 +10,13 @@ import type { DaemonRow } from '../../db/queries/daemons.ts';
 
 const MIB = 1024 * 1024;
 /** The size of a message between the server and our daemons. */
-export const OUR_MOST_MESSAGE_BYTES = 128 * MIB;
+export const MAX_OWN_MESSAGE_BYTES = 128 * MIB;
 
 /** For each credential: bytes of unfinished and waiting messages of all its connections, and the number of connections. */
 const PERSON = { held: 32 * MIB, connections: 20 };
-const OPERATOR = { held: 4 * OUR_MOST_MESSAGE_BYTES, connections: 1_000 };
+const OPERATOR = { held: 4 * MAX_OWN_MESSAGE_BYTES, connections: 1_000 };
 /** The bytes of all daemons together. */
-const MAX_HELD_IN_ALL = 8 * OUR_MOST_MESSAGE_BYTES;
+const MAX_HELD_IN_ALL = 8 * MAX_OWN_MESSAGE_BYTES;
 
 export interface DaemonBudget {
   maxMessageBytes: number;
@@ -48,10 +48,10 @@ export function createDaemonBudgets(): DaemonBudgets {
       holder.connections += 1;
       const large = ours && !person;
       return {
-        maxMessageBytes: large ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES,
+        maxMessageBytes: large ? MAX_OWN_MESSAGE_BYTES : MAX_MESSAGE_BYTES,
         uploads: new MessageBudget(MAX_MODULE_BYTES, holder.budget),
         // the longest result and the longest checkpoint together
-        budget: new MessageBudget(2 * (large ? OUR_MOST_MESSAGE_BYTES : MAX_MESSAGE_BYTES), holder.budget),
+        budget: new MessageBudget(2 * (large ? MAX_OWN_MESSAGE_BYTES : MAX_MESSAGE_BYTES), holder.budget),
         release() {
           holder.connections -= 1;
           if (holder.connections === 0) credentials.delete(credential);

@@ -64,7 +64,7 @@ export const initiatorOf = ({ actor }: Pick<Ctx, 'actor'>, { owner_id: ownerId }
   actor.kind === 'user' ? actor.id : ownerId;
 
 /** What decides whether a build can be inserted. */
-type CheckedBuild = Pick<NewBuild, 'version' | 'parameters' | 'orphan' | 'last'>;
+type CheckedBuild = Pick<NewBuild, 'version' | 'parameters' | 'orphan' | 'last' | 'claims'>;
 
 /**
  * Checks what a build needs before it can be inserted: the owner's external accounts, and tags of its template that can be
@@ -82,12 +82,13 @@ export async function checkBuild(
   const needsAccounts = order.transition === 'start' && ownerId !== PREBUILDS_USER_ID;
   const [, tags] = await together([
     needsAccounts ? checkExternalAuth(ctx, tx, order.workspace, build) : undefined,
-    tagsOf(tx, answers, order, build),
+    tagsOf(ctx, tx, answers, order, build),
   ]);
   return tags;
 }
 
 async function tagsOf(
+  ctx: Ctx,
   tx: Tx,
   answers: Answers,
   { workspace, transition }: BuildOrder,
@@ -95,12 +96,13 @@ async function tagsOf(
 ): Promise<Tags> {
   const { version, parameters } = build;
   try {
-    const { id, name } = workspace;
-    return await buildTags(tx, answers, {
+    const { id, name, owner_id: ownerId } = workspace;
+    const prebuilt = prebuiltStage(ownerId, build);
+    return await buildTags(ctx, tx, answers, {
       versionId: version.id,
-      ownerId: workspace.owner_id,
+      ownerId,
       parameters,
-      workspace: { id, name, transition },
+      workspace: { id, name, transition, ...(prebuilt ? { prebuilt } : {}) },
     });
   } catch (err) {
     if (!build.orphan || !(err instanceof AppError)) throw err;
@@ -109,6 +111,10 @@ async function tagsOf(
     return job?.tags ?? mutateTags(workspace.owner_id);
   }
 }
+
+/** What a build does with a prebuilt workspace. */
+const prebuiltStage = (ownerId: string, { claims }: Pick<NewBuild, 'claims'>): 'create' | 'claim' | undefined =>
+  ownerId === PREBUILDS_USER_ID ? 'create' : claims ? 'claim' : undefined;
 
 /**
  * Inserts a build with its job and notifies daemons. Returns the build's id. The caller holds the lock on the
@@ -123,7 +129,7 @@ export async function insertBuild(
 ): Promise<string> {
   const { transition, workspace } = order;
   const { version, parameters, presetId, last, state, orphan, reason, claims } = build;
-  const unclaimed = workspace.owner_id === PREBUILDS_USER_ID;
+  const prebuilt = prebuiltStage(workspace.owner_id, build);
   const tags = await checkBuild(ctx, tx, answers, order, build);
   const buildId = crypto.randomUUID();
   const initiatorId = initiatorOf(ctx, workspace);
@@ -144,7 +150,7 @@ export async function insertBuild(
         workspace_build_id: buildId,
         ...(build.logLevel ? { log_level: build.logLevel } : {}),
         ...(orphan ? { orphan: true } : {}),
-        ...(unclaimed ? { prebuilt_stage: 'create' as const } : claims ? { prebuilt_stage: 'claim' as const } : {}),
+        ...(prebuilt ? { prebuilt_stage: prebuilt } : {}),
       },
       tags,
       background,
