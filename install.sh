@@ -171,7 +171,7 @@ fi
 
 mkdir -p "$bin" 2>/dev/null || die "could not create $bin: run this with sudo, or choose another --prefix"
 [ -w "$bin" ] || die "cannot write to $bin: run this with sudo, or choose another --prefix"
-# copied beside it and then renamed, because a running program cannot be overwritten
+# copied next to it and then renamed, because a running program cannot be overwritten
 trap 'rm -rf "$work" "$bin/.coder.new"' EXIT
 cp "$work/$name" "$bin/.coder.new"
 chmod 0755 "$bin/.coder.new"

@@ -157,7 +157,7 @@ export async function benchAgents(): Promise<Row[]> {
       await latencies(path, [loaded, idle]);
       const [ours, floor] = (await latencies(path, [loaded, idle])).map((took) => percentile(took, 0.99));
       rows.push({
-        what: `GET ${path}, p99, beside ${AGENTS} agents`,
+        what: `GET ${path}, p99, with ${AGENTS} agents`,
         ours: `${ours!.toFixed(1)} ms`,
         floor: `${floor!.toFixed(1)} ms`,
         figure: `${(ours! / floor!).toFixed(2)}×`,

@@ -118,7 +118,7 @@ async function download(way: Way): Promise<number> {
   return ms;
 }
 
-/** A web app through server and agent, beside the app itself and beside plain pipes through as many processes. */
+/** A web app through server and agent, compared with the app itself and with plain pipes through as many processes. */
 export async function benchApps(): Promise<Row[]> {
   const server = await startCoderServer({
     env: { CODER_VERBOSE: 'false', CODER_WILDCARD_ACCESS_URL: '*.apps.test' },
@@ -157,7 +157,7 @@ export async function benchApps(): Promise<Row[]> {
     const speed = (ms: number) => `${(DOWNLOAD / MIB / (ms / 1_000)).toFixed(0)} MiB/s`;
     return [
       {
-        what: `app, small answer, ${CONNECTIONS} connections, beside the app itself`,
+        what: `app, small answer, ${CONNECTIONS} connections, compared with the app itself`,
         ours: perSecond(requests.ours),
         floor: perSecond(requests.floor),
         figure: `${(1 / requests.ratio).toFixed(2)}×`,
@@ -165,7 +165,7 @@ export async function benchApps(): Promise<Row[]> {
         met: 1 / requests.ratio >= 0.25,
       },
       {
-        what: 'app, download of 200 MiB, beside plain TCP pipes through as many processes',
+        what: 'app, download of 200 MiB, compared with plain TCP pipes through as many processes',
         ours: speed(bulk.ours),
         floor: speed(bulk.floor),
         figure: `${(1 / bulk.ratio).toFixed(2)}×`,

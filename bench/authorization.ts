@@ -1,5 +1,5 @@
 // Permissions of a large company: what authorizing one request costs for a member of many groups and organizations, and
-// the list of templates for a member, when each template has permissions of its own.
+// the list of templates for a member, when each template has its own permissions.
 import type { Template } from '@platform/contract';
 import { createSessions } from '@platform/server/app/context/session';
 import { authorize, readScope } from '@platform/server/authz/authorize';

@@ -91,7 +91,7 @@ function processorTime(): { terraform: number; parts: Map<string, number> } {
   };
 }
 
-/** One workspace start, and twelve at the same time, beside bare `terraform apply` of the same template with the same provider. */
+/** One workspace start, and twelve at the same time, compared with bare `terraform apply` of the same template with the same provider. */
 export async function benchBuilds(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
   const scratch = mkdtempSync(join(tmpdir(), 'platform-bench-'));

@@ -66,7 +66,7 @@ async function benchCommand(): Promise<Row> {
     }
     const [list, version] = [percentile(took[0], 0.5), percentile(took[1], 0.5)];
     return {
-      what: `coder list with ${PRINTED} workspaces, beside coder version, which asks no server`,
+      what: `coder list with ${PRINTED} workspaces, compared with coder version, which asks no server`,
       ours: `${list.toFixed(0)} ms`,
       floor: `${version.toFixed(0)} ms`,
       figure: `${list.toFixed(0)} ms`,
@@ -105,7 +105,7 @@ export async function benchLists(): Promise<Row[]> {
           met: p95 <= REACH_MS,
         },
         {
-          what: `the same beside ${FEW} workspaces, median`,
+          what: `the same compared with ${FEW} workspaces, median`,
           ours: `${percentile(took[1], 0.5).toFixed(1)} ms`,
           floor: `${percentile(took[0], 0.5).toFixed(1)} ms`,
           figure: `${growth.toFixed(2)}×`,

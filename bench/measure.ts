@@ -78,7 +78,7 @@ export function pssMegabytes(pid: number): number {
 export interface RunningProcess {
   pid: number;
   command: string;
-  /** Processor time of its own, in ms. */
+  /** Its own processor time, in ms. */
   own: number;
   /** Processor time of its ended children, in ms. */
   children: number;

@@ -70,7 +70,7 @@ async function benchMany(): Promise<Row[]> {
     return [
       row(`reconcile ${COUNT} new provisioners`, seconds, ' s', 60),
       row(
-        'requests to the API server for each, beside lists and watches',
+        'requests to the API server for each, in addition to lists and watches',
         Math.round((10 * calls) / COUNT) / 10,
         '',
         6,

@@ -17,7 +17,7 @@ const WARM_UP = 100;
 const SAMPLES = 1_000;
 const REACH_P50_MS = 5;
 const REACH_P99_MS = 30;
-/** The reach for others during evaluations that use up their budget: those have threads of their own. */
+/** The reach for others during evaluations that use up their budget: those have their own threads. */
 const REACH_REQUEST_P99_MS = 30;
 const HOSTILE_FORMS = 3;
 

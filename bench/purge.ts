@@ -37,7 +37,7 @@ export async function benchPurge(): Promise<Row[]> {
   }
 }
 
-/** The p99 of a request beside a purge, over the p99 without one. */
+/** The p99 of a request during a purge, over the p99 without one. */
 export async function besidePurge(
   server: TestServer,
   what: string,

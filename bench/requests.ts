@@ -42,7 +42,7 @@ async function statics(answer: string): Promise<{ url: string; close(): Promise<
   return { url: `${url}/static`, close: () => app.close() };
 }
 
-// this file is also the load generator and the static server, each in a process of its own
+// this file is also the load generator and the static server, each in a separate process
 const role = process.argv[2];
 if (role === 'load') {
   process.on('message', async ({ url, token }: { url: string; token: string }) => {
@@ -54,7 +54,7 @@ if (role === 'load') {
   });
 }
 
-/** The hottest reads, beside the same bytes as a static route of the same framework. */
+/** The hottest reads, compared with the same bytes as a static route of the same framework. */
 export async function benchRequests(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false', CODER_PROVISIONER_DAEMONS: '3' } });
   const generator = fork(import.meta.filename, ['load']);

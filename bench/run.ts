@@ -1,4 +1,4 @@
-// `npm run bench [name]`: measures each figure beside its floor in the same run. Prints a table. Exits with status 1 if a
+// `npm run bench [name]`: measures each figure together with its floor in the same run. Prints a table. Exits with status 1 if a
 // figure is missed.
 import { type Row, table } from './measure.ts';
 

@@ -27,7 +27,7 @@ export async function benchSchedules(): Promise<Row[]> {
     const { sql } = services;
     const template = await createTestTemplate(server, 'base');
     await fillWorkspaces(sql, template.id, WORKSPACES);
-    // nothing is due by the server's own clock. The measured looks have a clock of their own.
+    // nothing is due by the server's own clock. The measured looks have their own clock.
     const soon = new Date(Date.now() + 10 * HOUR_MS);
     const later = new Date(Date.now() + 1_000 * HOUR_MS);
     await sql`UPDATE users SET status = 'active'`;
@@ -85,7 +85,7 @@ export async function benchSchedules(): Promise<Row[]> {
         met: slowest <= REACH_LOOK_MS,
       },
       {
-        what: `statements of an automatic build, beside a person's, which also reads its result (${DUE} builds began in ${(took / 1_000).toFixed(1)} s)`,
+        what: `statements of an automatic build, compared with a person's, which also reads its result (${DUE} builds began in ${(took / 1_000).toFixed(1)} s)`,
         ours: automatic.toFixed(1),
         floor: own.toFixed(1),
         figure: (automatic - own).toFixed(1),

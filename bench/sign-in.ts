@@ -75,7 +75,7 @@ async function p99(url: string, token: string, until: () => boolean): Promise<nu
   return times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]!;
 }
 
-/** Sign-ins with a password beside the password hash alone, and other requests meanwhile. */
+/** Sign-ins with a password compared with the password hash alone, and other requests meanwhile. */
 export async function benchSignIn(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false', CODER_PROVISIONER_DAEMONS: '0' } });
   const worker = fork(import.meta.filename, ['work']);

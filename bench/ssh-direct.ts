@@ -48,7 +48,7 @@ if (process.argv[2] === 'direct-client') {
 }
 
 /**
- * One connection and exec of `true`, in ms, by a client in a process of its own, like the client of a command. In the
+ * One connection and exec of `true`, in ms, by a client in a separate process, like the client of a command. In the
  * bench's own warm process it would be several times faster than any new process can be. Loading the modules does not
  * count.
  */

@@ -42,7 +42,7 @@ async function run(file: string, args: string[], env: NodeJS.ProcessEnv): Promis
   if (bytes !== wanted) throw new Error(`${bytes} bytes came, not ${wanted}`);
 }
 
-/** The built command's ssh, beside ssh2 talking to itself over loopback with the same cipher. */
+/** The built command's ssh, compared with ssh2 talking to itself over loopback with the same cipher. */
 export async function benchSsh(): Promise<Row[]> {
   const executable = await ensureExecutable();
   const dir = mkdtempSync(join(tmpdir(), 'platform-bench-'));

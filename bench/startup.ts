@@ -23,7 +23,7 @@ function pss(pid: number): number {
   return Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))![1]) / 1000;
 }
 
-/** The built executable's server on existing data with the bundled PostgreSQL, beside PostgreSQL alone. */
+/** The built executable's server on existing data with the bundled PostgreSQL, compared with PostgreSQL alone. */
 export async function benchStartup(): Promise<Row[]> {
   const executable = await ensureExecutable();
   const configDir = mkdtempSync(join(tmpdir(), 'platform-bench-'));

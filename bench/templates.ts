@@ -74,7 +74,7 @@ async function importOnce(server: ServerProcess, files: Record<string, string>):
   return ms;
 }
 
-/** The import and the build of a large template, beside the commands of Terraform that do the same. */
+/** The import and the build of a large template, compared with the commands of Terraform that do the same. */
 export async function benchTemplates(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
   const scratch = mkdtempSync(join(tmpdir(), 'platform-bench-'));
@@ -134,8 +134,8 @@ export async function benchTemplates(): Promise<Row[]> {
     });
     const size = `${PARAMETERS} parameters, ${AGENTS} agents, ${RESOURCES} resources`;
     return [
-      row(`import of a template with ${size}, beside init and plan`, imports, 1.5),
-      row('build of the same, beside apply', builds, 1.3),
+      row(`import of a template with ${size}, compared with init and plan`, imports, 1.5),
+      row('build of the same, compared with apply', builds, 1.3),
     ];
   } finally {
     await provider.close();

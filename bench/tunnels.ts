@@ -81,7 +81,7 @@ async function benchForward(): Promise<Row[]> {
     const speed = (ms: number) => `${(BULK / MIB / (ms / 1_000)).toFixed(0)} MiB/s`;
     return [
       {
-        what: `port-forward, ${BULK / MIB} MiB, beside plain TCP pipes through as many processes`,
+        what: `port-forward, ${BULK / MIB} MiB, compared with plain TCP pipes through as many processes`,
         ours: speed(bulk.ours),
         floor: speed(bulk.floor),
         figure: `${(1 / bulk.ratio).toFixed(2)}×`,

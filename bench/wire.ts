@@ -35,11 +35,11 @@ interface Ports {
 }
 
 const ROWS: { what: string; ours: Order['way']; floor: Order['way']; sizes: number[]; reach: number }[] = [
-  { what: 'messages to the decoder, beside ws', ours: 'drpc', floor: 'ws', sizes: [4096, MIB], reach: 0.5 },
-  { what: 'writes on one stream, beside TCP', ours: 'mux', floor: 'tcp', sizes: [64 * 1024], reach: 0.5 },
+  { what: 'messages to the decoder, compared with ws', ours: 'drpc', floor: 'ws', sizes: [4096, MIB], reach: 0.5 },
+  { what: 'writes on one stream, compared with TCP', ours: 'mux', floor: 'tcp', sizes: [64 * 1024], reach: 0.5 },
 ];
 
-/** 64 MiB through WebSocket, yamux and DRPC between two processes, beside the same bytes by plainer means. */
+/** 64 MiB through WebSocket, yamux and DRPC between two processes, compared with the same bytes by plainer means. */
 export async function benchWire(): Promise<Row[]> {
   const rows: Row[] = [];
   for (const { what, ours, floor, sizes, reach } of ROWS) {
@@ -205,7 +205,7 @@ async function countBytes(stream: Duplex, wanted: number): Promise<void> {
 
 // ---- the client's process
 
-/** Milliseconds of one transfer on a connection of its own, opened before the measurement. */
+/** Milliseconds of one transfer on a separate connection, opened before the measurement. */
 async function transfer(ports: Ports, { way, direction, size }: Order): Promise<number> {
   const address = `ws://127.0.0.1:${ports.http}/?way=${way}&size=${size}`;
   const up = direction === 'to server';

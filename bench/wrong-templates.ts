@@ -27,7 +27,7 @@ async function times(url: string, token: string, until: () => boolean): Promise<
   return took;
 }
 
-/** The 99th percentile of other requests beside imports of wrong templates, and without them. */
+/** The 99th percentile of other requests during imports of wrong templates, and without them. */
 export async function benchWrongTemplates(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
   try {

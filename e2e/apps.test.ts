@@ -69,7 +69,7 @@ after(async () => {
 
 /** Opens an address, signs in on the page that appears first, and waits for the app. */
 async function signedIn(url: string): Promise<Page> {
-  // cookies of its own
+  // its own cookies
   const page = await (await browser.newContext()).newPage();
   await page.goto(url);
   await page.waitForURL((at) => at.pathname === '/login');

@@ -44,7 +44,7 @@ after(async () => {
   await server?.stop();
 });
 
-/** `machine`: with a resource on which the agent runs, for engines that have one of their own. */
+/** `machine`: with a resource on which the agent runs, for engines that have their own. */
 const template = (version: string, machine: boolean) => ({
   'main.tf': `terraform {
   required_version = "${version}"

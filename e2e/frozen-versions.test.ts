@@ -83,7 +83,7 @@ test('daemons build without the registries that the import used', { timeout: 120
   await mirror.close();
 
   const fresh = await daemon('fresh');
-  // the built-in daemon loses what it has prepared. It runs builds under uids of their own if the server runs as root
+  // the built-in daemon loses what it has prepared. It runs builds under their own uids if the server runs as root
   const roots = [`/var/lib/coder/provisioners/${directoryHash(server.configDir)}`, server.configDir];
   const caches = roots.flatMap((root) => globSync(join(root, '{daemons,cache}/**/{versions,plugins}')));
   assert.ok(caches.length > 0, 'the built-in daemon has a cache');

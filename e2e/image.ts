@@ -1,6 +1,6 @@
 // The image that `npm run image` assembles, read by the OCI specification and run as a container runtime would: as its user, in
-// namespaces of its own, with a root file system that nobody can write to. An image of another architecture runs in QEMU. The
-// kernel starts QEMU for its programs only in a user namespace of its own, so that nothing changes for the machine (binfmt_misc).
+// its own namespaces, with a root file system that nobody can write to. An image of another architecture runs in QEMU. The
+// kernel starts QEMU for its programs only in a separate user namespace, so that nothing changes for the machine (binfmt_misc).
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

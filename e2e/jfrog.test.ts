@@ -140,7 +140,7 @@ async function inWorkspace(script: string): Promise<string> {
 
 before(async () => {
   dir = mkdtempSync(join(tmpdir(), 'platform-jfrog-'));
-  // workspaces have a user of their own, and read the certificate
+  // workspaces have their own user, and read the certificate
   chmodSync(dir, 0o711);
   const [cert, key] = [join(dir, 'cert.pem'), join(dir, 'key.pem')];
   const names = ['-subj', '/CN=Artifactory', '-addext', 'subjectAltName=IP:127.0.0.1'];

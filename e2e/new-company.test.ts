@@ -16,7 +16,7 @@ let mail: MailServer;
 let server: ServerProcess;
 before(() => {
   dir = mkdtempSync(join(tmpdir(), 'platform-company-'));
-  // workspaces have a user of their own, and read the authorities
+  // workspaces have their own user, and read the authorities
   chmodSync(dir, 0o711);
 });
 after(async () => {

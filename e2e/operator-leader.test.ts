@@ -1,4 +1,4 @@
-// Two operators in processes of their own, of which the leader is killed while it reconciles. What it had begun is in every
+// Two operators in their own processes, of which the leader is killed while it reconciles. What it had begun is in every
 // state: a write that was never made, and a write whose answer it did not receive.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// A cluster with the operator, a server without daemons of its own, and a process for each pod.
+// A cluster with the operator, a server without its own daemons, and a process for each pod.
 import assert from 'node:assert/strict';
 import { ALLOCATOR } from '@platform/kit/allocator';
 import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';

@@ -171,7 +171,7 @@ test('changed tags replace the key while a build with the old one runs', needsKu
   await system.cluster.client.delete(PROVISIONERS, system.namespace, 'berlin');
 });
 
-test('in the mode Job each build has a pod of its own', needsKubernetes, async () => {
+test('in the mode Job each build has a separate pod', needsKubernetes, async () => {
   await applySample('coderprovisioner-job.yaml');
   await system.reaches('isolated', 'no daemon is needed', ({ status }) => status?.phase === 'Ready');
   const id = await system.template('isolated', 'true', { isolation: 'pod' });

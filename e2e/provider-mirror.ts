@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { platformKey } from '@platform/provisioner/terraform/install';
 import { zipSync } from 'fflate';
 
-/** The bytes beside the program, so that the package has more bytes than a message. They do not compress. */
+/** The bytes next to the program, so that the package has more bytes than a message. They do not compress. */
 const FILLER = 9 << 20;
 const SERVER = join(dirname(import.meta.dirname), 'packages/terraform-provider/src/server.ts');
 
@@ -48,10 +48,10 @@ export interface ProviderMirror {
   close(): Promise<void>;
 }
 
-/** `filler`: the size of the file beside the program. `start`: shell commands that the program runs first. */
+/** `filler`: the size of the file next to the program. `start`: shell commands that the program runs first. */
 export async function startProviderMirror({ filler = FILLER, start = '' } = {}): Promise<ProviderMirror> {
   const dir = mkdtempSync(join(tmpdir(), 'mirror-'));
-  // builds under uids of their own read the certificate
+  // builds under their own uids read the certificate
   chmodSync(dir, 0o755);
   const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')];
   const made = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', key, '-out', cert];
@@ -94,7 +94,7 @@ export async function startProviderMirror({ filler = FILLER, start = '' } = {}):
   }
 }
 `,
-    // the program has no certificate of its own for Terraform's connection
+    // the program has no separate certificate for Terraform's connection
     env: { SSL_CERT_FILE: cert, TF_DISABLE_PLUGIN_TLS: '1' },
     sent: () => sent,
     async close() {

@@ -24,7 +24,7 @@ let dir: string;
 before(async () => {
   if (!upstream) return;
   dir = mkdtempSync(join(tmpdir(), 'registry-'));
-  // builds under uids of their own read it
+  // builds under their own uids read it
   chmodSync(dir, 0o755);
   const folder = join(dir, 'registry.terraform.io/coder/coder', PROVIDER_VERSION, platformKey());
   mkdirSync(folder, { recursive: true });

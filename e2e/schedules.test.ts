@@ -35,7 +35,7 @@ before(async () => {
   const [stopped] = await sql<{ id: string }[]>`UPDATE workspaces SET autostart_schedule = NULL WHERE id =
     (SELECT workspace_id FROM workspace_builds WHERE transition = 'stop' LIMIT 1) RETURNING id`;
   late = stopped!.id;
-  // one server has a name of its own, which shows who holds the lock
+  // one server has its own name, which shows who holds the lock
   const password = crypto.randomUUID();
   await sql.unsafe(`DROP ROLE IF EXISTS ${SECOND}`);
   await sql.unsafe(`CREATE ROLE ${SECOND} SUPERUSER LOGIN PASSWORD '${password}'`);

@@ -17,7 +17,7 @@ build() {
   chmod -R u+w "$source"
   (
     cd "$source"
-    # Each remote state is a module of its own, which the module proxy does not have. Templates cannot use them.
+    # Each remote state is a separate module, which the module proxy does not have. Templates cannot use them.
     backends='(azure|consul|cos|gcs|kubernetes|oci|oss|pg|s3)'
     if [ "$1" = terraform-1.15.0 ]; then
       sed -i -E "/remote-state\/$backends\"/d; /backend(Azure|Consul|Cos|GCS|Kubernetes|OCI|OSS|Pg|S3)\./d" \

@@ -9,7 +9,7 @@ const SERVER = 'packages/server/src/';
 /** The folders of SQL statements. `postgres` sets up the bundled database before it has a schema. */
 const MAY_HOLD_SQL = [`${SERVER}db/`, `${SERVER}postgres/`];
 
-/** The files that may create proofs without a check of their own, because they have already verified the facts. */
+/** The files that may create proofs without their own check, because they have already verified the facts. */
 const MAKERS: Record<string, string[]> = {
   verifiedSignIn: [
     'app/sign-in/account.ts',

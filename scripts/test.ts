@@ -1,4 +1,4 @@
-// `npm test` runs every *.test.ts beside the code and the tests of the main path, from an empty server to a shell.
+// `npm test` runs every *.test.ts next to the code and the tests of the main path, from an empty server to a shell.
 // `npm run test:system` runs the other tests of the whole system, which are in e2e/ and take as long again.
 // `npm test PART...` runs the files whose path contains a part. All files share one PostgreSQL. The last line has the
 // counts. The lines before it name flaky files: docs/flaky-tests.md.

@@ -44,7 +44,7 @@ function pagesBuilt(url: string): Promise<unknown> {
   return wait;
 }
 
-/** Opens a window of its own for a person: with their session, or signed out. */
+/** Opens a separate window for a person: with their session, or signed out. */
 export async function openAs(
   browser: Browser,
   server: { url: string },

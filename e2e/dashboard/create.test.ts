@@ -195,7 +195,7 @@ test('stays fast with 200 parameters', needsBrowser, async (t) => {
   const { page } = await site.open(t, '/templates/many/workspace');
   const field = page.getByLabel('p150', { exact: true });
   await field.fill('start');
-  // the longest frame between a key and the paint that shows it, beside other work on this machine
+  // the longest frame between a key and the paint that shows it, with other work on this machine
   const times = (await page.evaluate(`(async () => {
     const input = [...document.querySelectorAll('label')].find((label) => label.textContent === 'p150').control;
     const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;

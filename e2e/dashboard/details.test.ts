@@ -78,7 +78,7 @@ test('a long name breaks between its words, and its badges stay on the line', ne
   const status = page.getByText(/^(Starting|Unhealthy)$/).first();
   const last = await ask<number>(heading, 'return [...element.getClientRects()].at(-1).bottom');
   const box = await boxOf(status);
-  assert.ok(box.y < last && box.y + box.height <= last + 8, 'the state is beside the last word');
+  assert.ok(box.y < last && box.y + box.height <= last + 8, 'the state is next to the last word');
   await assertAccessible(page);
   await keepScreenshots(page, 'workspace-phone');
 });

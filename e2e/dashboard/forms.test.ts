@@ -188,7 +188,7 @@ test('offers to save what was changed, and nothing else', needsBrowser, async (t
   assert.equal(writes, 1);
 });
 
-test('shows the pages of settings in one list, beside or above them', needsBrowser, async (t) => {
+test('shows the pages of settings in one list, next to or above them', needsBrowser, async (t) => {
   for (const width of [1440, 390]) {
     const { page } = await site.open(t, '/@admin/one/settings', { viewport: { width, height: 844 } });
     for (const [path, entry] of [

@@ -30,7 +30,7 @@ const OBSERVE = `
   }).observe({ type: 'longtask', buffered: true });
 `;
 
-/** The longest time that the page did not react, in ms. Generous, because other tests run beside this one. */
+/** The longest time that the page did not react, in ms. Generous, because other tests run at the same time. */
 async function assertNoStall(page: Page, what: string): Promise<void> {
   const longest = await page.evaluate<number>('window.longest');
   assert.ok(longest < 1_000, `${what}: the page did not react for ${Math.round(longest)} ms`);
@@ -99,7 +99,7 @@ test('shows and searches a log of 100,000 lines', { ...needsBrowser, timeout: 12
   assert.deepEqual(errors, []);
 });
 
-/** The most that the heap of the page may grow by. */
+/** The maximum growth of the heap of the page. */
 const GROWTH = 1.15;
 
 test('keeps its memory flat while 500 workspaces change', { ...needsBrowser, timeout: 180_000 }, async (t) => {

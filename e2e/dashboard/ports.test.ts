@@ -21,7 +21,7 @@ let web: ChildProcess;
 let port: number;
 before(async () => {
   if (needsBrowser.skip) return;
-  // in a process of its own, because the agent leaves out the ports of its process
+  // in a separate process, because the agent leaves out the ports of its process
   web = spawn(process.execPath, ['-e', WEB_SERVER], { stdio: ['ignore', 'pipe', 'inherit'] });
   port = Number(await once(web.stdout!, 'data'));
   [server, browser] = await Promise.all([
@@ -82,7 +82,7 @@ test('opens a port on its own host, and shares it with anyone who has the link',
   await stranger.page.waitForURL(/\/login\?/);
 });
 
-test('opens editors by their addresses, with a token of their own', needsBrowser, async (t) => {
+test('opens editors by their addresses, with their own token', needsBrowser, async (t) => {
   const { page } = await open(t, server.adminToken, '/workspaces');
   const session = await page.context().newCDPSession(page);
   await session.send('Page.enable');

@@ -43,7 +43,7 @@ test('sets the policies of a template', needsBrowser, async (t) => {
   assert.equal(saved.allow_user_cancel_workspace_jobs, true, 'other settings stay');
 });
 
-test('shows the limits of the template beside a schedule', needsBrowser, async (t) => {
+test('shows the limits of the template next to a schedule', needsBrowser, async (t) => {
   const body = { schedule: 'CRON_TZ=Europe/Berlin 30 7 * * 1-6' };
   assert.equal((await site.server.api('PUT', `/workspaces/${workspace.id}/autostart`, body)).status, 204);
   const { page } = await site.open(t, '/@admin/ledger/settings/schedule');

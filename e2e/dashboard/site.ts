@@ -7,7 +7,7 @@ export interface Site {
   /** Of a real server, whose first user is signed in as `server.token`. */
   readonly server: ServerProcess;
   readonly browser: Browser;
-  /** Opens a page in a window of its own, until the end of the test. Default: as the first user. */
+  /** Opens a page in a separate window, until the end of the test. Default: as the first user. */
   open(t: TestContext, path: string, options?: BrowserContextOptions & { token?: string | undefined }): Promise<Viewer>;
 }
 

@@ -21,7 +21,7 @@ let template: string;
 const site = useSite(async (server) => {
   template = await makeTemplate(server, 'payments', {
     'main.tf': SCRATCH + PARAMETER,
-    'README.md': '# For the payments team\n\nWith **PostgreSQL** beside it.\n',
+    'README.md': '# For the payments team\n\nWith **PostgreSQL** next to it.\n',
   });
   const { body } = await server.api<{ name: string }[]>('GET', `/templates/${template}/versions`);
   name = body[0]!.name;

@@ -18,7 +18,7 @@ data "coder_parameter" "cpu" {
   mutable      = true
 }
 `;
-const README = '---\ndisplay_name: Payments\n---\n# For the payments team\n\nWith **PostgreSQL** beside it.\n';
+const README = '---\ndisplay_name: Payments\n---\n# For the payments team\n\nWith **PostgreSQL** next to it.\n';
 const FILES = { 'main.tf': SCRATCH + PARAMETER, 'README.md': README, 'scripts/start.sh': '#!/bin/sh\necho one\n' };
 
 let payments: string;

@@ -151,7 +151,7 @@ export const WRONG_TEMPLATES: readonly WrongTemplate[] = [
     '  default = "a"\n  option {\n    name  = "A"\n    value = "a"\n  }\n  option {\n    name  = "A"\n    value = "b"\n  }',
     ANY,
   ),
-  parameter('a default beside its options', '  default = "z"\n  option {\n    name  = "A"\n    value = "a"\n  }', ANY),
+  parameter('a default outside its options', '  default = "z"\n  option {\n    name  = "A"\n    value = "a"\n  }', ANY),
   parameter('an option without a value', '  option {\n    name = "A"\n  }', ANY),
   parameter('a wrong expression', '  default = "a"\n  validation {\n    regex = "("\n    error = "no"\n  }', ANY),
   parameter('an expression without an error', '  default = "a"\n  validation {\n    regex = "^a$"\n  }', ANY),

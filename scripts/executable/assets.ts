@@ -57,7 +57,7 @@ function addTexts(assets: Assets): void {
   assets.add('install.sh', readFileSync(join(root, 'install.sh')));
 }
 
-/** Adds a package whose native part is a package of its own for each system. */
+/** Adds a package whose native part is a separate package for each system. */
 function addNative(assets: Assets, asset: string, name: string, system: string): void {
   const native = foreignPackageHome(`${name}-${system}`);
   if (!native) throw new Error(`Cannot build for ${system}: package-lock.json has no ${name}-${system}`);

@@ -1,5 +1,5 @@
 // The files of Debian packages for any architecture, without running their scripts. apt resolves and verifies the packages in
-// folders of its own, by this machine's list of sources, and dpkg-deb unpacks them.
+// its own folders, by this machine's list of sources, and dpkg-deb unpacks them.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

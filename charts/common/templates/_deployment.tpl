@@ -1,6 +1,6 @@
 {{/*
 A Deployment. The chart defines "chart.args", "chart.env", "chart.container" and "chart.pod": what its container and its pods
-have beside the common parts.
+have in addition to the common parts.
 */}}
 {{- define "common.deployment" -}}
 {{- $coder := .Values.coder -}}

@@ -6,7 +6,7 @@ import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
 import { durationMs, type Routine, uuidBytes } from './wire-types.ts';
 
-/** The most reports that wait without a connection. */
+/** The maximum number of reports that wait without a connection. */
 const MAX_REPORTS = 2_048;
 const DEFAULT_INTERVAL_MS = 5 * 60_000;
 
@@ -46,7 +46,7 @@ interface SharedTunnel {
 export interface Activity {
   /**
    * Counts a session until the result is called. `connectionId` is the server's id of the connection, with which the server
-   * knows who connected. A session without one is recorded as a connection of its own, as is a terminal.
+   * knows who connected. A session without one is recorded as a separate connection, as is a terminal.
    */
   begin(kind: SessionKind, connectionId?: string): (statusCode: number, reason: string) => void;
   /**

@@ -18,7 +18,7 @@ function isOwn(dir: string): boolean {
 
 /**
  * The default parent of `coder-script-data`: `base`, a directory for everybody such as /tmp, as upstream does. If
- * another user owns the directory there, one of our own beside it.
+ * another user owns the directory there, one of our own next to it.
  */
 export function defaultDataDir(base: string): string {
   if (isOwn(join(base, SCRIPT_DATA))) return base;

@@ -350,7 +350,7 @@ class Evaluator implements Meter {
     throw new EvaluationError(`${name} cannot read files here.`);
   }
 
-  /** Renders a template with variables of its own. */
+  /** Renders a template with its own variables. */
   rendered(name: 'templatefile' | 'templatestring', args: Expr[]): Value {
     if (args.length !== 2) throw new EvaluationError(`${name} takes 2 arguments, not ${args.length}.`);
     if (this.scope.inTemplate) throw new EvaluationError(`A template cannot call ${name}.`);

@@ -32,7 +32,7 @@ export function readEscape(scanner: Scanner): string {
   return String.fromCodePoint(code);
 }
 
-/** Applies the trim marks (`~`): the text beside a mark loses its white space on that side. */
+/** Applies the trim marks (`~`): the text next to a mark loses its white space on that side. */
 export function trim(pieces: Piece[]): Piece[] {
   const out = pieces.map((piece) => ({ ...piece }));
   for (const [i, piece] of pieces.entries()) {

@@ -20,7 +20,7 @@ export type LossNotice = (lost: number, why: string) => string;
 const RETRY_MS = 1_000;
 /** How long a write may go to the open file after its path names another one, in ms. */
 const LOOK_MS = 1_000;
-/** The most bytes that wait in memory for a slow reader. */
+/** The maximum number of bytes that wait in memory for a slow reader. */
 const MAX_WAITING = 1 << 20;
 
 /** Extracts "no space left on device" from "ENOSPC: no space left on device, write". */

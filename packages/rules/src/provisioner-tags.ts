@@ -1,6 +1,6 @@
 export type ProvisionerTags = Record<string, string>;
 
-/** The tags of a job or daemon without tags of its own. */
+/** The tags of a job or daemon without its own tags. */
 export const UNTAGGED: Readonly<ProvisionerTags> = { scope: 'organization', owner: '' };
 
 /** Whether both have the same tags. */

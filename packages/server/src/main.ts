@@ -106,14 +106,14 @@ import type { Tracing } from './tracing/start.ts';
 
 export interface ServerOptions {
   config: Config;
-  /** Where each option's value came from, to be shown beside it. */
+  /** Where each option's value came from, to be shown next to it. */
   sources?: LoadedConfig['sources'];
   /** Holds secrets of this installation and, without an external database, the bundled one. */
   configDir: string;
   log: Logger;
   /** The program and arguments that run the built-in daemons; see background/builtin-daemons.ts. */
   daemonCommand: readonly string[];
-  /** The program and arguments that start builds under uids of their own, where the server runs as root. */
+  /** The program and arguments that start builds under their own uids, where the server runs as root. */
   launcherCommand?: readonly string[];
   /** The files and folders that these programs consist of. */
   programPaths?: readonly string[];

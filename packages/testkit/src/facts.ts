@@ -8,7 +8,7 @@ function load() {
   const upstream = upstreamRest();
   for (const definition of Object.values(upstream.definitions)) {
     for (const property of Object.values(definition.properties ?? {})) {
-      // A list of values beside a reference repeats the reference and lags behind it: users' "dormant" is missing.
+      // A list of values next to a reference repeats the reference and lags behind it: users' "dormant" is missing.
       if ('allOf' in property && 'enum' in property) delete property.enum;
     }
   }

@@ -31,7 +31,7 @@ export interface TestWorkspace {
 export interface TestWorkspaceOptions {
   /** More properties of the agent, as a template declares it. */
   agent?: Partial<AgentInit>;
-  /** The variables that its processes inherit, beside PATH and HOME. */
+  /** The variables that its processes inherit, in addition to PATH and HOME. */
   env?: NodeJS.ProcessEnv;
   /** The path of the coder command for the agent. */
   executable?: string;

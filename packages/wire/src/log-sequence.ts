@@ -1,7 +1,7 @@
 /**
  * Numbers for the lines of a log, so that a batch that is sent again is stored once. Each line has a sequence number
  * within an origin. An origin is anything that numbers its lines from 1, for example one run of Terraform or one life
- * of an agent. The numbers travel beside their batch in DRPC metadata, and only between our own parts: upstream does
+ * of an agent. The numbers travel with their batch in DRPC metadata, and only between our own parts: upstream does
  * not use them.
  */
 export interface LogNumber {

@@ -5,7 +5,7 @@ import type { Container, ContainerPort } from './types.ts';
 const TIMEOUT_MS = 30_000;
 /** The agent's executable is large, and a busy disk slow. */
 const COPY_TIMEOUT_MS = 5 * 60_000;
-/** The most containers that are listed. */
+/** The maximum number of containers that are listed. */
 const MAX_CONTAINERS = 200;
 
 /** The part of `docker inspect` that is read. */

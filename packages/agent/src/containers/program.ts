@@ -5,7 +5,7 @@ import { AppError, spawnGroup } from '@platform/kit';
 import { LineSplitter } from '../logs.ts';
 import { stopGroup } from '../signals.ts';
 
-/** The most bytes that are kept of a program's output. */
+/** The maximum number of bytes that are kept of a program's output. */
 const MAX_OUTPUT = 16 * 1024 * 1024;
 /** How much of a failed program's last messages an error contains. */
 const MAX_MESSAGE = 2_000;

@@ -39,7 +39,7 @@ async function owners(inodes: ReadonlySet<string>): Promise<Map<string, number>>
 
 /**
  * Lists what listens on TCP ports of this machine, except the agent itself and ports below 1024. Returns nothing on
- * other systems than Linux: they report it only through programs of their own.
+ * other systems than Linux: they report it only through their own programs.
  */
 export async function listeningPorts(): Promise<ListeningPort[]> {
   if (process.platform !== 'linux') return [];

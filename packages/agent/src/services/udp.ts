@@ -6,7 +6,7 @@ import { requestedPort } from './tcp.ts';
 
 /** How long both sides may be silent before the client counts as gone, in ms. UDP has no other sign. */
 const IDLE_MS = 120_000;
-/** The most bytes that wait for a slow reader. Further datagrams are lost, as on any network. */
+/** The maximum number of bytes that wait for a slow reader. Further datagrams are lost, as on any network. */
 const MAX_WAITING = 1024 * 1024;
 
 /** `{service: 'udp', port}`: forwards one client's datagrams to and from a UDP port of the workspace's loopback. */

@@ -95,7 +95,7 @@ export function fairWindow(channel: ServerChannel): void {
 
 /** Pieces of this size get their own packet. Smaller ones that come together are joined. */
 const JOIN_BYTES = 32 * 1024;
-/** The most bytes that wait in the channel before its source is paused. */
+/** The maximum number of bytes that wait in the channel before its source is paused. */
 const HIGH_WATER = 256 * 1024;
 
 /**

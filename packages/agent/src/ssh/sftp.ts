@@ -15,9 +15,9 @@ import {
 
 const { STATUS_CODE: STATUS, OPEN_MODE: MODE } = protocol;
 
-/** The most open files and directories of one client. */
+/** The maximum number of open files and directories of one client. */
 const MAX_HANDLES = 1_024;
-/** The most bytes of one read, whatever the client asks for. */
+/** The maximum number of bytes of one read, whatever the client asks for. */
 const MAX_READ = 256 * 1024;
 const READDIR_BATCH = 128;
 /** The largest packet that ssh2 accepts. */

@@ -27,7 +27,7 @@ function flagDifference(want: UpstreamFlag, have: FlagDef): string[] {
 test("upstream-differences.txt lists what is missing of upstream's commands", async () => {
   const lines: string[] = [];
   for (const { command, aliases = [], flags } of upstreamCommands()) {
-    // the server's flags are its options, which have a list of their own
+    // the server's flags are its options, which have their own list
     if (command === 'server') continue;
     const node = find(command);
     const name = `coder ${command}`.trim();

@@ -24,7 +24,7 @@ export function styleOf(output: { isTTY?: boolean }, env: NodeJS.ProcessEnv): St
   return isTerminal(output, env) && !env['NO_COLOR'] ? (format, text) => styled(format, text) : plainStyle;
 }
 
-/** The most columns of text to use: those of a terminal, or 80. */
+/** The maximum number of columns of text to use: those of a terminal, or 80. */
 export function widthOf(output: { isTTY?: boolean; columns?: number }): number {
   return (output.isTTY && output.columns) || 80;
 }

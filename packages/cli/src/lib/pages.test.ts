@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allPages } from './pages.ts';
 
-/** A list of numbers, as a server with a limit of its own pages it. */
+/** A list of numbers, as a server with a separate limit pages it. */
 function list(count: number, most = Number.POSITIVE_INFINITY) {
   const asked: number[] = [];
   let running = 0;

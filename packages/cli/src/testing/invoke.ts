@@ -11,7 +11,7 @@ export interface Outcome {
 }
 
 /**
- * Runs a command line in this process, in a config directory of its own, without a terminal. `onText` gets all that it
+ * Runs a command line in this process, in a separate config directory, without a terminal. `onText` gets all that it
  * has printed so far, each time that it prints; `signal` is its SIGINT. `stdin` is its whole input, or an answer to each
  * question.
  */

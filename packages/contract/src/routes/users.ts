@@ -250,7 +250,7 @@ export const usersRoutes = {
   'POST /users/{user}/convert-login': route({
     tag: 'Authorization',
     auth: 'session',
-    summary: 'Changes how a person signs in. A change to a provider of their own completes with a sign-in there.',
+    summary: 'Changes how a person signs in. A change to their own provider completes with a sign-in there.',
     params: Type.Object({ user: Type.String() }),
     body: ConvertLoginRequest,
     unknownKeys: unknownKeys('access'),

@@ -18,7 +18,7 @@ export interface SidebarGroup {
 }
 
 /**
- * The list of the pages of one level, beside them. On narrow windows it is a row above them, which scrolls. Pages of the
+ * The list of the pages of one level, next to them. On narrow windows it is a row above them, which scrolls. Pages of the
  * level above it have tabs.
  */
 function SideList({ label, groups }: { label: string; groups: readonly SidebarGroup[] }) {
@@ -60,7 +60,7 @@ function SideList({ label, groups }: { label: string; groups: readonly SidebarGr
   );
 }
 
-/** Pages with a list of their siblings beside them, or above them on narrow windows. `top` is above the list. */
+/** Pages with a list of their siblings next to them, or above them on narrow windows. `top` is above the list. */
 export function SidebarLayout({
   label,
   top,

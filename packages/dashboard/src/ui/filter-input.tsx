@@ -9,7 +9,7 @@ import { OptionList, useOptionList } from './option-list.tsx';
 /** A value that a key may have. */
 export interface FilterValue {
   value: string;
-  /** Shown beside the value. */
+  /** Shown next to the value. */
   help?: ReactNode;
 }
 

@@ -4,7 +4,7 @@ import { cx } from './classes.ts';
 import { Notice } from './notice.tsx';
 
 /**
- * A form that submits by its button or with Enter. `fields` are those whose server errors appear beside them: any other
+ * A form that submits by its button or with Enter. `fields` are those whose server errors appear next to them: any other
  * error appears above the buttons.
  */
 export function Form({

@@ -14,7 +14,7 @@ const tabClass = (active: boolean) =>
     active ? 'border-accent text-text' : 'border-transparent text-muted hover:text-text',
   );
 
-/** Tabs that are pages with addresses of their own. A tab is active on the pages below its address unless it is `exact`. */
+/** Tabs that are pages with their own addresses. A tab is active on the pages below its address unless it is `exact`. */
 export function LinkTabs({
   label,
   tabs,

@@ -34,7 +34,7 @@ export function page(
   } as never) as unknown as AnyRoute;
 }
 
-/** A layout around pages: with a path segment of its own, or without (`id` distinguishes it then). */
+/** A layout around pages: with its own path segment, or without (`id` distinguishes it then). */
 export function layout(
   parent: AnyRoute,
   at: { path: string } | { id: string },

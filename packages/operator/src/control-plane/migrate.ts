@@ -37,7 +37,7 @@ export async function migrate(world: World, plane: ControlPlane, runtime: Runtim
   }
   const desired = migrationJob(plane, runtime, checksum);
   const { name } = desired.metadata;
-  // one for another image must not run beside this one
+  // one for another image must not run at the same time
   await remove(
     world,
     jobs.filter((job) => job.metadata.name !== name),

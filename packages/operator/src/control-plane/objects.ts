@@ -1,4 +1,4 @@
-// The objects of a control plane beside its pods.
+// The objects of a control plane apart from its pods.
 import type { ControlPlane } from '../crd/control-plane.ts';
 import type { Ingress, Secret, Service, VolumeClaim } from '../kube/objects.ts';
 import type { KubeObject } from '../kube/types.ts';

@@ -34,14 +34,14 @@ const SECURITY: NonNullable<ControlPlaneSpec['securityContext']> = {
   seccompProfile: { type: 'RuntimeDefault' },
 };
 
-/** What the pods need beside the spec. */
+/** What the pods need in addition to the spec. */
 export interface Runtime {
   image: string;
   /** Checksum of the operator's token, so that another token replaces the pods. */
   tokenChecksum: string | undefined;
 }
 
-/** Whether the servers have a database of their own. With variables from elsewhere, it may be named there. */
+/** Whether the servers have their own database. With variables from elsewhere, it may be named there. */
 export function hasDatabase({ spec }: ControlPlane): boolean {
   if (spec.postgres?.bundled) return false;
   return (

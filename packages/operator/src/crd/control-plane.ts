@@ -151,7 +151,7 @@ const spec = object(
         {
           workspacePerms: optional(flag('Whether to create a Role and a RoleBinding. Default: true.')),
           enableDeployments: optional(
-            flag('Whether they may manage Deployments, beside pods and volume claims. Default: true.'),
+            flag('Whether they may manage Deployments, in addition to pods and volume claims. Default: true.'),
           ),
           extraRules: optional(podFields<V1PolicyRule>('More rules for the Role.')),
           workspaceNamespaces: optional(
@@ -206,7 +206,7 @@ const spec = object(
     rules: [
       {
         rule: '!has(self.replicas) || self.replicas <= 1 || !has(self.postgres) || !has(self.postgres.bundled)',
-        message: 'more than one server needs a database of its own: set postgres.connectionSecretRef',
+        message: 'more than one server needs a separate database: set postgres.connectionSecretRef',
       },
     ],
   },

@@ -41,7 +41,7 @@ const autoscaling = object(
       minimum: 0,
     }),
     mode: choice(
-      '`Deployment` keeps daemons that take job after job. `Job` runs each build in a pod of its own, which ends after it.',
+      '`Deployment` keeps daemons that take job after job. `Job` runs each build in a separate pod, which ends after it.',
       ['Deployment', 'Job'],
       { default: 'Deployment' },
     ),
@@ -61,7 +61,9 @@ const workspacePermissions = object(
   'What the daemons may do in the cluster, for templates that create workspaces as pods.',
   {
     enabled: flag('Whether to create a Role and a RoleBinding.', { default: true }),
-    enableDeployments: flag('Whether they may manage Deployments, beside pods and volume claims.', { default: true }),
+    enableDeployments: flag('Whether they may manage Deployments, in addition to pods and volume claims.', {
+      default: true,
+    }),
     namespaces: optional(
       list(
         'Namespaces of workspaces. Default: the namespace of this object. Others have a ReferenceGrant from CoderProvisioner to Role.',

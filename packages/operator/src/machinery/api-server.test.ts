@@ -109,7 +109,7 @@ test('an apply leaves an object of something else alone, unless both have one ow
   const { client } = cluster;
   const made = await client.create(CONFIG_MAPS, map('foreign', { a: 'theirs' }));
   const ours = map('foreign', { a: 'ours' });
-  // a tool with a name of its own
+  // a tool with its own name
   const manager = made.metadata as { managedFields?: { manager: string }[] };
   await client.merge(
     CONFIG_MAPS,

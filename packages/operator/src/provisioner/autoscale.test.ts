@@ -16,7 +16,7 @@ const QUIET: Demand = {
 const CASES: [what: string, demand: Partial<Demand>, replicas: number][] = [
   ['nothing to do', {}, 0],
   ['a job in the queue', { pending: 1 }, 1],
-  ['more jobs beside running builds', { pending: 3, busy: 2, current: 2 }, 5],
+  ['more jobs in addition to running builds', { pending: 3, busy: 2, current: 2 }, 5],
   ['more jobs than daemons allowed', { pending: 30 }, 10],
   ['the least number', { min: 2 }, 2],
   ['free daemons for the queue', { pending: 2, current: 3, surplusSince: -60_000 }, 2],

@@ -169,7 +169,7 @@ const FAULTS: Record<string, Fault> = {
 for (const [what, fault] of Object.entries(FAULTS)) {
   test(`reconciles through ${what}`, needsKubernetes, async (t) => {
     const proxy = await startFaultyProxy(cluster.connection, (request) =>
-      // an election waits two seconds after a failure, and has a test of its own
+      // an election waits two seconds after a failure, and has its own test
       request.url.includes('/leases') ? 'pass' : fault(request),
     );
     const operator = await operate(proxy.connection);

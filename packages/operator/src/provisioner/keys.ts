@@ -14,7 +14,7 @@ import { keySecretOf } from './names.ts';
 import type { Proofs } from './proofs.ts';
 import type { Server, Target } from './server.ts';
 
-/** What a key was created for. It is recorded in annotations of the Secret, beside the key's text. */
+/** What a key was created for. It is recorded in annotations of the Secret, next to the key's text. */
 interface KeyFacts {
   'coder.com/key-name': string;
   'coder.com/key-id': string;

@@ -33,7 +33,7 @@ export function workspaceNamespaces({ metadata, spec }: Provisioner): string[] {
   return namespaces && namespaces.length > 0 ? [...new Set(namespaces)] : [metadata.namespace!];
 }
 
-/** What the pods need beside the spec. */
+/** What the pods need in addition to the spec. */
 export interface Runtime {
   url: string;
   image: string;

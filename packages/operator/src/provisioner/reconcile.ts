@@ -144,7 +144,7 @@ const statusOf = ({ caches }: World, object: Provisioner) => ({
 
 function deploymentCondition({ caches }: World, provisioner: Provisioner, problem: PodProblem): NewCondition {
   if (provisioner.spec.autoscaling?.mode === 'Job')
-    return condition('DeploymentReady', true, 'NotNeeded', 'Each build has a Job of its own.');
+    return condition('DeploymentReady', true, 'NotNeeded', 'Each build has a separate Job.');
   const live = caches.deployments.get(provisioner.metadata.namespace!, deploymentName(provisioner));
   const { replicas = 1 } = live?.spec ?? {};
   const { readyReplicas = 0, observedGeneration = 0 } = live?.status ?? {};

@@ -92,7 +92,7 @@ export interface Servers {
 
 /** Events never make polls follow one another sooner than this, in ms. */
 const LEAST_MS = 200;
-/** The most that the server lists. */
+/** The maximum that the server lists. */
 const MOST = 1_000;
 
 export function clientFor({ url, token }: Pick<Target, 'url' | 'token'>, signal?: AbortSignal): Client {

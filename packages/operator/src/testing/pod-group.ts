@@ -5,7 +5,7 @@ import { join } from 'node:path';
 const ROOTS = ['/sys/fs/cgroup/cpu', '/sys/fs/cgroup'];
 
 /**
- * Gives a process and its descendants a control group of their own, as a node gives each pod: processes then share the
+ * Gives a process and its descendants their own control group, as a node gives each pod: processes then share the
  * processors by pod. Without it, the scheduler treats all daemons as one group, and each of their builds as another.
  * Returns undefined where this process may not create groups.
  */

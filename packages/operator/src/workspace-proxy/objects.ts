@@ -9,10 +9,10 @@ export const owned = ownership<WorkspaceProxy>(WORKSPACE_PROXIES, 'workspace-pro
 const PROGRAM = '/opt/coder';
 const PORT = 3001;
 
-/** Beside a control plane or another object of this name. */
+/** Next to a control plane or another object of this name. */
 export const nameOf = ({ metadata }: WorkspaceProxy): string => `wsproxy-${metadata.name}`;
 
-/** What the pods need beside the spec. */
+/** What the pods need in addition to the spec. */
 export interface Runtime {
   image: string;
   url: string;

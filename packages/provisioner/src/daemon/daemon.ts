@@ -91,7 +91,7 @@ export interface DaemonOptions {
   shared?: Shared | undefined;
   /** The daemon's connection, if it has begun to connect. */
   link?: ServerLink | undefined;
-  /** The socket of the launcher, which starts builds under uids of their own; see isolation/protocol.ts. */
+  /** The socket of the launcher, which starts builds under their own uids; see isolation/protocol.ts. */
   launcherPath?: string | undefined;
   /** A folder of the daemon for the sockets that builds with separate uids connect to. */
   socketsDir?: string | undefined;

@@ -33,7 +33,7 @@ export interface WorkOptions {
 const SYNC_AFTER_MS = 1_000;
 /** What a person reads about a job whose files a loss of power damaged. */
 const DAMAGED = 'The files of this job on the machine of the provisioner daemon are damaged, as after a loss of power.';
-/** The most deaths of daemons before a job changes anything. After that the job fails, because it may be the cause. */
+/** The maximum number of deaths of daemons before a job changes anything. After that the job fails, because it may be the cause. */
 const MAX_DEATHS = 3;
 
 const KINDS = {

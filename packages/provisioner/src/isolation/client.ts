@@ -23,7 +23,7 @@ const POLL_MS = 100;
 const ownKey = ({ templateId, workspaceId }: Pick<Metadata, 'templateId' | 'workspaceId'>) =>
   `${templateId} workspace ${workspaceId}`;
 
-/** A program that runs under a build's uid, in a process group of its own. */
+/** A program that runs under a build's uid, in a separate process group. */
 export interface LaunchedProgram {
   process: ProcessRef;
   stdout: Socket;

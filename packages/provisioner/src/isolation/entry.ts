@@ -1,4 +1,4 @@
-// Starts the launcher as a program. A file of its own, because in a bundle every module looks like the main module.
+// Starts the launcher as a program. A separate file, because in a bundle every module looks like the main module.
 import { endOnCrash } from '@platform/kit/crash';
 import { runLauncher } from './launcher.ts';
 

@@ -244,7 +244,7 @@ test('a workspace keeps its uid, and each other job gets an unused one', { skip 
   await assert.rejects(readFile(join(again.home, 'left')), /ENOENT/);
 });
 
-test('a workspace that was built for a pool keeps a uid of its own, which its deletion frees', { skip }, async () => {
+test('a workspace that was built for a pool keeps a separate uid, which its deletion frees', { skip }, async () => {
   const build = (workspaceId: string, stage: PrebuiltWorkspaceBuildStage, workspaceOwnerId: string) => {
     const metadata = { templateId: 'pool', workspaceId, workspaceOwnerId, prebuiltWorkspaceBuildStage: stage };
     return create(AcquiredJobSchema, { type: { case: 'workspaceBuild', value: { metadata } } });

@@ -1,5 +1,5 @@
 /**
- * How builds get a uid of their own. The *launcher* is a small process that runs as root beside the built-in daemons.
+ * How builds get their own uid. The *launcher* is a small process that runs as root next to the built-in daemons.
  * It starts Terraform under a build's uid, signals its process groups, and assigns uids. Daemons and runners are
  * unprivileged. They send requests over a Unix socket that only their uid can connect to. The launcher accepts only
  * uids of the installation's block, so a daemon cannot become root or any other user through it.

@@ -57,7 +57,7 @@ export function openOwned(path: string, uid: number, { alsoOwn = false } = {}): 
 }
 
 /**
- * The text of a regular file that belongs to the build or the daemon. Without a uid (builds have no users of their own)
+ * The text of a regular file that belongs to the build or the daemon. Without a uid (builds have no separate users)
  * the owner does not matter. @throws AppError `forbidden` for any other file, `too_large` over `most` bytes.
  */
 export function readOwned(path: string, uid: number | undefined, most: number): string {

@@ -21,7 +21,7 @@ import { emptyFolder, endProcesses, inRoom, onMachine, type RunAs, removeFrom, s
 const COMMAND_TIMEOUT_MS = 30_000;
 /** Longer than the resolution of a file's time. */
 const CLOCK_TICK_MS = 1_000;
-/** The most uids that get a user name: every process that looks up a user reads the whole list. */
+/** The maximum number of uids that get a user name: every process that looks up a user reads the whole list. */
 const MAX_NAMES = 2_000;
 
 /** The folder for temporary files in a home. */

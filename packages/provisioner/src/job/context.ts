@@ -17,7 +17,7 @@ export interface Tools {
   engines: Engines;
   versions: VersionCache;
   runner: Runner;
-  /** Starts the job's programs under uids of their own. Absent: they run under the uid of this process. */
+  /** Starts the job's programs under their own uids. Absent: they run under the uid of this process. */
   launcher?: Launcher | undefined;
   /** The variables of the daemon's environment that terraform inherits. */
   env: Env;

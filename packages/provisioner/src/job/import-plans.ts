@@ -16,7 +16,7 @@ export interface Planned {
 }
 
 /**
- * Prepares the template and plans its start and its stop. If no provider runs as a process of its own, the graph and
+ * Prepares the template and plans its start and its stop. If no provider runs as a separate process, the graph and
  * both plans run at the same time. Their log and their errors are those of one after the other.
  */
 export async function planTransitions(

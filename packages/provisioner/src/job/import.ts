@@ -20,10 +20,10 @@ import { presetWarnings } from './judge-presets.ts';
 import { prefixed } from './prefixed.ts';
 import type { Stages } from './stages.ts';
 
-/** The most bytes of a message. A larger one closes the stream. */
+/** The maximum number of bytes of a message. A larger one closes the stream. */
 const MAX_MESSAGE = 4 << 20;
 
-/** The most names of left out links in the log. */
+/** The maximum number of names of left out links in the log. */
 const MAX_NAMED = 20;
 
 /** Reads a template, plans its start and its stop, and returns everything that the server stores about the version. */

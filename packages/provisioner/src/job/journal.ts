@@ -28,7 +28,7 @@ const PROBE = Buffer.alloc(256 << 10);
 const JOURNAL = 'journal.json';
 const JOB = 'job.bin';
 const VERDICT = 'verdict.bin';
-/** The file of the last lines of the log, beside the verdict. */
+/** The file of the last lines of the log, next to the verdict. */
 const REST_OF_LOG = 'rest-of-log.bin';
 const STALE_MS = 7 * 24 * 3600_000;
 

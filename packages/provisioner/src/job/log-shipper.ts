@@ -8,7 +8,7 @@ import type { JobPort } from './port.ts';
 const BATCH_MS = 100;
 const BATCH_LINES = 1_000;
 const BATCH_BYTES = 512 << 10;
-/** The most characters of a line to send. The server keeps 1024. */
+/** The maximum number of characters of a line to send. The server keeps 1024. */
 const MAX_OUTPUT = 4_096;
 
 /** The position of a line in a run's log. */

@@ -123,7 +123,7 @@ export class Runner {
     const [file, ...args] = this.#command;
     const ready = Promise.withResolvers<ProcessRef>();
     const complaints = this.#openLog();
-    // A session of its own, and only PATH from this process's environment.
+    // A separate session, and only PATH from this process's environment.
     const child = spawn(file!, args, {
       detached: true,
       cwd: '/',

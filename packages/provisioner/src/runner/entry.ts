@@ -1,4 +1,4 @@
-// Starts the runner as a program. A file of its own, because in a bundle every module looks like the main module.
+// Starts the runner as a program. A separate file, because in a bundle every module looks like the main module.
 import { endOnCrash } from '@platform/kit/crash';
 import { runRunner } from './main.ts';
 

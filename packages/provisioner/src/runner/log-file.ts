@@ -8,7 +8,7 @@ import { shortReason } from '@platform/kit/log-output';
 const GATHER_MS = 10;
 /** The bytes that wait in memory for one write. */
 const HIGH_WATER = 64 << 10;
-/** The most bytes of lost lines with errors that stay in memory. */
+/** The maximum number of bytes of lost lines with errors that stay in memory. */
 const MAX_KEPT_BYTES = 32 << 10;
 
 /** Lines that could not be written to a log file and that it does not mention. */

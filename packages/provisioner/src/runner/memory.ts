@@ -7,7 +7,7 @@ const PAGE = 4_096;
 /** What the processes of one run of Terraform may use together, in bytes: half of the machine or of the container. */
 export function memoryLimit(): number {
   const container = process.constrainedMemory();
-  // without a limit of its own, a container reports 0 or a number beyond any machine
+  // without a separate limit, a container reports 0 or a number beyond any machine
   const total = container > 0 ? Math.min(container, totalmem()) : totalmem();
   return Math.floor(total / 2);
 }

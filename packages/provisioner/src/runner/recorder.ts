@@ -5,11 +5,11 @@ import { LogFile, type LostLines } from './log-file.ts';
 export const MAX_LINE = 64 << 10;
 
 export interface RecorderLimits {
-  /** The most ordinary output to keep from the start, in bytes. */
+  /** The maximum of ordinary output to keep from the start, in bytes. */
   head: number;
-  /** The most ordinary output to keep from the end, in bytes. */
+  /** The maximum of ordinary output to keep from the end, in bytes. */
   tail: number;
-  /** The most events (Terraform's reports about resources) to keep after the head, in bytes. */
+  /** The maximum number of events (Terraform's reports about resources) to keep after the head, in bytes. */
   events: number;
 }
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { AppError } from '@platform/kit';
 
-/** The most bytes of a download. Archives of Terraform have 30 MiB, programs 100 MiB. */
+/** The maximum number of bytes of a download. Archives of Terraform have 30 MiB, programs 100 MiB. */
 const MAX_BYTES = 512 << 20;
 const TIMEOUT_MS = 10 * 60_000;
 

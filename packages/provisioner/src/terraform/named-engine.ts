@@ -17,7 +17,7 @@ import { type TerraformBinary, terraformVersion } from './version.ts';
 const FOLDER = 'engines';
 const PROGRAM = process.platform === 'win32' ? 'program.exe' : 'program';
 const HELD = 'held-by-';
-/** The most time that pruning waits for a daemon that installs the same engine. */
+/** The maximum time that pruning waits for a daemon that installs the same engine. */
 const PRUNE_WAIT_MS = 2_000;
 
 /** An engine to download. */

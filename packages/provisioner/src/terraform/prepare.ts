@@ -26,7 +26,7 @@ const UNUSED_MS = 30 * 24 * 3600_000;
 const KEPT_ENTRIES = 200;
 /** A large provider over a slow connection takes minutes. */
 const INIT_MS = 30 * 60_000;
-/** The most bytes of a file, and the most files, that the daemon reads where a build can write. */
+/** The maximum number of bytes of a file, and of files, that the daemon reads where a build can write. */
 const MAX_BYTES = 10 << 20;
 const MAX_FILES = 50_000;
 const IN_USE_MS = 24 * 3600_000;

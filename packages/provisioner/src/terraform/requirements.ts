@@ -5,7 +5,7 @@ import { allowedVersions, isAllowed } from '@platform/kit/version-constraint';
 import { sourceFiles } from './source-files.ts';
 import type { TerraformBinary } from './version.ts';
 
-/** The most folders to search. The constraints of the rest are left out: Terraform reports them. */
+/** The maximum number of folders to search. The constraints of the rest are left out: Terraform reports them. */
 const MAX_FOLDERS = 2_000;
 const MODULES = '.terraform/modules';
 

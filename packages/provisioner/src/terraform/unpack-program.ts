@@ -1,7 +1,7 @@
 import { AppError } from '@platform/kit';
 
 const PROGRAMS = ['terraform', 'tofu', 'terraform.exe', 'tofu.exe'];
-/** The most bytes of an unpacked program. */
+/** The maximum number of bytes of an unpacked program. */
 const MAX_UNPACKED = 1 << 30;
 
 /**

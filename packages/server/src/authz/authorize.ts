@@ -59,7 +59,7 @@ export function may(actor: Actor, action: Action, object: AuthzObject): boolean 
   }
   if (site.some((role) => grants(role.site, action, object.type))) return true;
   if (org.some((role) => grants(role.org, action, object.type))) return true;
-  // unclaimed workspaces are also objects of their own, which the people who look after templates may change
+  // unclaimed workspaces are also their own objects, which the people who look after templates may change
   if (object.type === 'workspace' && object.ownerId === PREBUILDS_USER_ID)
     return may(actor, action, { ...object, type: 'prebuilt_workspace' });
   if (object.ownerId === actor.id) {

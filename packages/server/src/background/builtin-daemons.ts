@@ -49,7 +49,7 @@ export interface BuiltinDaemonsOptions {
   configDir: string;
   /** The program and arguments that run the daemons and read BuiltinDaemonsInput. */
   command: readonly string[];
-  /** Of the process that starts builds under uids of their own, for a server that runs as root. */
+  /** Of the process that starts builds under their own uids, for a server that runs as root. */
   launcherCommand?: readonly string[] | undefined;
   /** The files and folders that these programs consist of. */
   programPaths?: readonly string[] | undefined;
@@ -260,7 +260,7 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
   };
 }
 
-/** Root's folder with the records to keep, the daemons' own folder in the cache directory or beside it, and their home. */
+/** Root's folder with the records to keep, the daemons' own folder in the cache directory or next to it, and their home. */
 export function folders(
   configDir: string,
   cacheDirectory: string,
@@ -283,7 +283,7 @@ export function folders(
     chmodSync(dir, 0o711);
   }
   const daemons = isRoot ? join(place, 'daemons') : base;
-  // beside the daemons' folder, not in it: root follows no link that a daemon could put in its place
+  // next to the daemons' folder, not in it: root follows no link that a daemon could put in its place
   const home = isRoot ? join(place, 'daemons-home') : join(daemons, 'home');
   // the base's path is short, as paths of sockets have to be
   const sockets = isRoot ? join(base, 'sockets') : daemons;

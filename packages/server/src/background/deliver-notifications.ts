@@ -1,5 +1,5 @@
 /**
- * Sends queued messages. Each method has a background task of its own on every server, so that a mail server that is
+ * Sends queued messages. Each method has a separate background task on every server, so that a mail server that is
  * away delays no webhook. A server takes messages for the time of a lease, which is longer than one attempt may take. If
  * it dies, another one takes the message when the lease ends: no message is lost. A message that was sent is marked at
  * once, and its id is the same in every attempt, so that a receiver can recognize one that came twice because the server

@@ -8,7 +8,7 @@ import { replaceSiteValue, siteValue } from '../db/queries/site.ts';
 const KEY = 'failed_builds_report';
 const HOUR_MS = 3_600_000;
 const WEEK_MS = 7 * 24 * HOUR_MS;
-/** The most templates that a report names. */
+/** The maximum number of templates that a report names. */
 const MAX_NAMED = 5;
 
 /** Once a week, reports to each template admin how many builds of their templates failed, if any did. */

@@ -23,14 +23,14 @@ export interface OwnSocket {
 
 /**
  * Listens on a fresh socket that only one uid can connect to, and passes upgrades on to the HTTP server. The folder is
- * `base` unless its path is too long; every start of the server has a path of its own, since a server that was killed
+ * `base` unless its path is too long; every start of the server has its own path, since a server that was killed
  * leaves its socket behind.
  */
 export async function openOwnSocket(given: {
   server: Server;
   /** An existing folder. */
   base: string;
-  /** Who may connect beside this process's own user. */
+  /** Who may connect in addition to this process's own user. */
   uid: number | undefined;
 }): Promise<OwnSocket> {
   const prefix = `server-${process.pid}-`;

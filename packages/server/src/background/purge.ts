@@ -28,7 +28,7 @@ export async function purgeDaemons(services: Services): Promise<number> {
 const STATS_DAYS = 180;
 /** How long notifications that were sent, or could not be sent, are kept. Inboxes are separate. */
 const MESSAGES_MS = 7 * 24 * 3_600_000;
-/** The most agents whose logs are removed one after the other. */
+/** The maximum number of agents whose logs are removed one after the other. */
 const AGENTS_AT_ONCE = 500;
 
 /** Removes statistics of workspaces that are too old to be asked for. How many rows went. */

@@ -14,9 +14,9 @@ const LOOK_MS = 250;
 const WAITING_MS = 1_000;
 /** After this time a run makes no further starts. The next run follows immediately. */
 const LONGEST_RUN_MS = 15_000;
-/** The most starts of one look. The next look follows immediately. */
+/** The maximum number of starts of one look. The next look follows immediately. */
 const AT_ONCE = 250;
-/** The most starts that are made at the same time. */
+/** The maximum number of starts that are made at the same time. */
 const CONCURRENT = 4;
 
 /**

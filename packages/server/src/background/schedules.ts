@@ -12,9 +12,9 @@ import { type DueWorkspace, dueWorkspaces, type Look, storeLooks } from '../db/q
  * the lock has died.
  */
 const PERIOD_MS = 1_000;
-/** The most workspaces of one look. The next look follows immediately. */
+/** The maximum number of workspaces of one look. The next look follows immediately. */
 const AT_ONCE = 250;
-/** The most builds that begin at the same time. */
+/** The maximum number of builds that begin at the same time. */
 const CONCURRENT = 4;
 /** A run begins no further build after this time. The rest stays due. */
 const LONGEST_RUN_MS = 20_000;

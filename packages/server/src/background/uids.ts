@@ -23,7 +23,7 @@ export function installationUids(configDir: string): UidBlock {
   ensureDirectorySync(REGISTRY, { mode: 0o755 });
   const record = join(configDir, RECORD);
   const recorded = readBlock(record);
-  // a copy of a config directory has uids of its own
+  // a copy of a config directory has its own uids
   const known = recorded && (ownerOf(recorded.first) || configDir) === configDir ? recorded : blockOf(configDir);
   if (known && mapped(known)) {
     claim(known.first, configDir);

@@ -30,7 +30,7 @@ export const options = withNotes({
     yaml: 'networking.wildcardAccessURL',
     json: 'wildcard_access_url',
     description:
-      'The host name pattern for workspace apps, for example *.example.com. It gives each app its own origin. Empty: apps have no host names of their own.',
+      'The host name pattern for workspace apps, for example *.example.com. It gives each app its own origin. Empty: apps have no host names.',
     group: 'Networking',
   },
   httpAddress: {

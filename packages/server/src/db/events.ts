@@ -40,7 +40,7 @@ export interface EventMap {
    */
   app_access_changed: { workspace_id?: string; template_id?: string };
   /**
-   * An object was created, changed or deleted. Workspaces and jobs have events of their own. The owner is that of a
+   * An object was created, changed or deleted. Workspaces and jobs have their own events. The owner is that of a
    * daemon that runs the jobs of one person.
    */
   object_changed: { kind: ObjectKind; id: string; organization_id?: string; owner_id?: string };

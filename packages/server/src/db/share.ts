@@ -5,7 +5,7 @@
 
 /** How long the readers after a slow read wait for its end before they start their own, in ms. */
 const PATIENCE_MS = 1_000;
-/** The most idle keys. Beyond them, the idle keys are forgotten. */
+/** The maximum number of idle keys. Beyond them, the idle keys are forgotten. */
 const MAX_IDLE = 1_000;
 
 async function settled(running: Promise<unknown>): Promise<void> {

@@ -28,7 +28,7 @@ export interface ErrorBody {
   validations?: { field: string; detail: string }[];
 }
 
-/** What a text of a format of our own must be. */
+/** What a text of our own format must be. */
 const FORMATS: Readonly<Record<string, string>> = {
   'image-address': 'must be a path, or a URL that starts with https:// or http://',
 };

@@ -13,7 +13,7 @@ import { zeroReader } from './zero-values.ts';
 const PING_MS = 15_000;
 /** The lists, objects and fields of a message: as many values as a template can have, and the fields around them. */
 const MAX_PARTS = 2_000;
-/** The most bytes of answers that wait for a slow reader. */
+/** The maximum number of bytes of answers that wait for a slow reader. */
 const MAX_UNSENT = 1024 * 1024;
 
 const validate = validatorCompiler({

@@ -1,6 +1,6 @@
 /**
  * Limits the requests of a *caller* to each route: a signed-in person, or else the network of the client's address. Agents
- * and daemons have budgets of their own. The window slides: requests of the previous minute count for the share of it
+ * and daemons have their own budgets. The window slides: requests of the previous minute count for the share of it
  * that is still within 60 seconds. All counts are in this server's memory.
  */
 import type { RouteKey } from '@platform/contract';
@@ -10,7 +10,7 @@ import type { UserActor } from '../authz/actor.ts';
 import type { Config } from '../config/options.ts';
 
 const WINDOW_MS = 60_000;
-/** The most counts of one minute. Beyond them, the oldest are forgotten. */
+/** The maximum number of counts of one minute. Beyond them, the oldest are forgotten. */
 const MAX_COUNTS = 100_000;
 
 /** The requests per minute to routes that are expensive or store data, whatever --api-rate-limit says. */

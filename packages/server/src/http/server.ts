@@ -166,7 +166,7 @@ export async function createHttp(options: HttpOptions): Promise<FastifyInstance>
     const response = Object.fromEntries(
       Object.entries(def.responses).filter(([, schema]) => schema !== Nothing && !def.stream),
     );
-    // input of agents and daemons has checks of its own
+    // input of agents and daemons has its own checks
     const checked = def.auth === 'session' || def.auth === 'optional' || def.auth === 'none';
     const booleans = Object.entries(def.query?.properties ?? {}).flatMap(([name, schema]) =>
       (schema as { type?: string }).type === 'boolean' ? [name] : [],

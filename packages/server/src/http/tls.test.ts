@@ -198,7 +198,7 @@ test('redirects to the access URL', async () => {
       200,
     );
     const app = { host: 'code--main--dev--ada.apps.example.com', 'x-forwarded-proto': 'https' };
-    assert.notEqual((await plain('/', app))[1], 'https://coder.example.com/', 'apps have hosts of their own');
+    assert.notEqual((await plain('/', app))[1], 'https://coder.example.com/', 'apps have their own hosts');
   } finally {
     await access.stop();
   }

@@ -61,7 +61,7 @@ export const serializerCompiler = ({ schema }: { schema?: unknown }) => {
   return (data: unknown) => write()(data);
 };
 
-/** For Fastify, which otherwise loads compilers of its own with its start. */
+/** For Fastify, which otherwise loads its own compilers with its start. */
 export const compilersFactory = {
   buildValidator: () => validatorCompiler,
   buildSerializer: () => serializerCompiler,

@@ -133,7 +133,7 @@ test('answers only public routes without a session', async () => {
   const wrong: string[] = [];
   for (const key of all) {
     const { status } = await walk(key, null);
-    // a sign-in with a wrong password and an invalid proof get a 401 of their own
+    // a sign-in with a wrong password and an invalid proof get another 401
     if (key !== 'POST /users/login' && !key.endsWith('-instance-identity') && (status === 401) === open.has(key))
       wrong.push(`${key}: ${status}`);
     if (status >= 500) wrong.push(`${key}: ${status}`);

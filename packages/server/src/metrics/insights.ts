@@ -4,7 +4,7 @@ import { readRecentUsage } from '../db/queries/insights-figures.ts';
 import type { DatabaseGauges } from './gauges.ts';
 
 const WINDOW_MS = 5 * 60_000;
-/** The most templates, and the most values of parameters, with their own series. */
+/** The maximum number of templates, and of values of parameters, with their own series. */
 const MAX_SERIES = 1_000;
 const RECENT = 'In the last 5 minutes. For the whole deployment: each server reports the same value.';
 const SESSIONS = [

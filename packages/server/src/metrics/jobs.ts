@@ -8,7 +8,7 @@ import { watchEndedJobs } from './ended-jobs.ts';
 import type { Metrics } from './metrics.ts';
 
 /**
- * The most series for builds: one per workspace would grow without limit. Beyond it, the owner and the workspace are
+ * The maximum number of series for builds: one per workspace would grow without limit. Beyond it, the owner and the workspace are
  * "other".
  */
 const MAX_BUILD_SERIES = 10_000;

@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { readWorkspaceFigures } from '../db/queries/workspace-figures.ts';
 import type { DatabaseGauges } from './gauges.ts';
 
-/** The most agents, and the most kinds of latest builds, with their own series. */
+/** The maximum number of agents, and of kinds of latest builds, with their own series. */
 const MAX_SERIES = 10_000;
 const BOUNDED = `At most ${MAX_SERIES} of them. For the whole deployment: each server reports the same value.`;
 

@@ -97,7 +97,7 @@ export async function startBundledPostgres(
   };
 }
 
-/** The bundled PostgreSQL of a config directory, beside a server that runs on it, or started if none does. */
+/** The bundled PostgreSQL of a config directory, next to a server that runs on it, or started if none does. */
 export async function useBundledPostgres(configDir: string, log: Logger): Promise<BundledPostgres> {
   const place = placeFor(configDir);
   if (runningPid(place) === undefined) return startBundledPostgres(configDir, log);

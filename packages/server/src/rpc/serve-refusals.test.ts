@@ -101,12 +101,12 @@ const refusals = (): Refusal[] => [
   { what: 'no provisioner', status: 400, psk: PSK, query: changed(['provisioner', undefined]) },
   { what: 'an unknown provisioner', status: 400, psk: PSK, query: changed(['provisioner', 'pulumi']) },
   {
-    what: 'an unknown provisioner beside a known one',
+    what: 'an unknown provisioner with a known one',
     status: 400,
     psk: PSK,
     query: changed(['provisioner', 'terraform'], ['provisioner', 'pulumi']),
   },
-  { what: 'tags beside a key', status: 403, says: /scope/, key: secrets['key']!, query: changed(['tag', 'a=b']) },
+  { what: 'tags with a key', status: 403, says: /scope/, key: secrets['key']!, query: changed(['tag', 'a=b']) },
   { what: 'the PSK elsewhere', status: 403, says: /scope/, psk: PSK, organization: 'other' },
   { what: 'a member, for the organization', status: 403, says: /organization/, token: member.token },
   {

@@ -27,7 +27,7 @@ export function startTestDocker(): TestDocker {
   mkdirSync(bin);
   const script = (name: string, ...words: string[]) => {
     const file = join(bin, name);
-    // containers start with an environment of their own
+    // containers start with their own environment
     const cache = `NODE_COMPILE_CACHE=${process.env['NODE_COMPILE_CACHE'] ?? ''}`;
     const command = ['env', cache, process.execPath, ...words].map((word) => `'${word}'`).join(' ');
     writeFileSync(file, `#!/bin/sh\nexec ${command} "$@"\n`);

@@ -313,7 +313,7 @@ test('metadata reaches the handler, encoded as a protobuf map', async (t) => {
   assert.equal((await client.updateJob({})).variableValues[0]?.name, 'undefined');
 });
 
-test('end to end: unary calls beside a waiting acquire, uploads with backpressure, no stream left over', async (t) => {
+test('end to end: unary calls with a waiting acquire, uploads with backpressure, no stream left over', async (t) => {
   let uploaded = 0;
   let give: () => void = () => {};
   const wait = new Promise<void>((resolve) => {

@@ -103,7 +103,7 @@ test('every message decodes to what was encoded, with large bytes at any depth',
   assert.ok(divided > 50, `only ${divided} messages had large bytes`);
 });
 
-test('keeps an unknown field beside large bytes', () => {
+test('keeps an unknown field with large bytes', () => {
   const schema = messages.find(({ typeName }) => typeName === 'provisionerd.AcquiredJob')!;
   const unknown = Buffer.from([0xfa, 0x3f, 2, 7, 7]);
   const archive = Buffer.concat([Buffer.from([0x2a, 0x88, 0x27]), Buffer.alloc(BIG, 1)]);

@@ -43,7 +43,7 @@ function linkOne(from: string, into: string, path: string, done: Linked): void {
 
 const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
-/** A free name beside a file: with `.bak`, then `.bak.1` and so on. */
+/** A free name next to a file: with `.bak`, then `.bak.1` and so on. */
 export function asideName(path: string): string {
   for (let i = 0; ; i++) {
     const name = `${path}.bak${i === 0 ? '' : `.${i}`}`;

@@ -25,7 +25,7 @@ const flags = {
   time: { type: 'duration', short: 't', default: '5s', description: 'Duration of the test, at most 10m.' },
   'pcap-file': {
     type: 'string',
-    description: 'File for a packet capture. Not supported: the connection has no packets of its own.',
+    description: 'File for a packet capture. Not supported: the connection has no packets.',
   },
   ...tableFlags(COLUMNS),
 } as const;
@@ -36,8 +36,7 @@ const mbits = ({ throughput_mbits: value }: Interval) => `${value.toFixed(1)} Mb
 
 /** Measures the throughput of the connection to a workspace, through the server. */
 export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
-  if (given['pcap-file'])
-    throw new AppError('invalid', '--pcap-file is not supported: the connection has no packets of its own.');
+  if (given['pcap-file']) throw new AppError('invalid', '--pcap-file is not supported: the connection has no packets.');
   if (given.time < 1 || given.time > LONGEST_MS) {
     throw new AppError('invalid', '--time must be between 1ms and 10m.');
   }

@@ -1,7 +1,7 @@
 import { Notice } from '../../ui/notice.tsx';
 import type { LiveParameters } from './use-live-parameters.ts';
 
-/** What a person must know about a form that the server evaluates, beside the problems of its fields. */
+/** What a person must know about a form that the server evaluates, apart from the problems of its fields. */
 export function LiveProblems({ live }: { live: LiveParameters | undefined }) {
   if (!live) return null;
   return (

@@ -44,7 +44,7 @@ export interface ParameterState {
 export interface Styling {
   placeholder?: string | undefined;
   disabled?: boolean | undefined;
-  /** Beside a checkbox or a switch. */
+  /** Next to a checkbox or a switch. */
   label?: string | undefined;
   /** Whether to hide what the person types, like a password. */
   masked?: boolean | undefined;

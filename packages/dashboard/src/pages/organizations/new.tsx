@@ -19,7 +19,7 @@ export default function NewOrganizationPage() {
   return (
     <Page
       title="Create an organization"
-      description="An organization has members, templates, workspaces and provisioners of its own."
+      description="An organization has its own members, templates, workspaces and provisioners."
       width="narrow"
     >
       <Section>

@@ -6,7 +6,7 @@ import { grantsOf, permissionsOf, rowsOf } from './role-grants.ts';
 const permission = (resource_type: string, action: string, negate = false) =>
   ({ resource_type, action, negate }) as Permission;
 
-test('reads what a role grants: all types of resources, except those with entries of their own', () => {
+test('reads what a role grants: all types of resources, except those with their own entries', () => {
   const grants = grantsOf([
     permission('*', 'read'),
     permission('*', 'ssh'),

@@ -67,7 +67,7 @@ export default function TaskList() {
   // without a template for tasks, the form above says what to do
   const nothing = templates.data?.length === 0 && tasks?.length === 0 && !everyone;
   return (
-    <Page title="Tasks" description="A coding agent works on a task in a workspace of its own.">
+    <Page title="Tasks" description="A coding agent works on a task in a separate workspace.">
       {templates.isError ? (
         <ErrorView error={templates.error} retry={() => void templates.refetch()} />
       ) : (

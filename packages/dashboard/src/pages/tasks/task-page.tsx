@@ -169,7 +169,7 @@ function Main({ workspace, shown, log }: { workspace: Workspace; shown: TaskApp 
     );
   const { app, agent } = shown;
   const address = appAddress(app, workspace, agent, server);
-  // an app without a host of its own has this page's origin: inside the page, its scripts could act as the person
+  // an app without a separate host has this page's origin: inside the page, its scripts could act as the person
   const embedded = app.subdomain && !app.external && !app.command && 'href' in address && isReachable(agent);
   if (!embedded)
     return (
@@ -179,7 +179,7 @@ function Main({ workspace, shown, log }: { workspace: Workspace; shown: TaskApp 
           action={<AppLink app={app} agent={agent} workspace={workspace} disabled={!isReachable(agent)} />}
         >
           {isReachable(agent)
-            ? 'The app opens in a tab of its own, because it has no host name of its own.'
+            ? 'The app opens in a separate tab, because it has no host name.'
             : 'The app opens once the workspace is connected.'}
         </EmptyState>
       </Section>

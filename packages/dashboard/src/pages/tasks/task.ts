@@ -30,7 +30,7 @@ export interface TaskApp {
   agent: WorkspaceAgent;
 }
 
-/** The apps of a task. The first is the one that its template shows beside the task, if there is one. */
+/** The apps of a task. The first is the one that its template shows next to the task, if there is one. */
 export function taskApps({ latest_build: build }: Pick<Workspace, 'latest_build'>): TaskApp[] {
   const chosen = build.ai_task_sidebar_app_id;
   return agentsOf(build)

@@ -217,7 +217,7 @@ function NoticeBar({ notice }: { notice: SessionNotice | undefined }) {
             </code>
           )}
           {notice.link &&
-            // signing in needs a page of its own
+            // signing in needs a separate page
             (notice.link.leaves ? (
               <a href={notice.link.to} className="font-medium underline">
                 {notice.link.text}

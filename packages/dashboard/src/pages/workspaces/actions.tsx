@@ -65,7 +65,7 @@ export interface WorkspaceActions {
   pending: ActionName | undefined;
   /** Whether a dialog is open. */
   asking: boolean;
-  /** Rendered once, beside whatever calls `run`. */
+  /** Rendered once, next to the code that calls `run`. */
   dialogs: ReactNode;
 }
 

@@ -85,7 +85,7 @@ export function appAddress(
   if (!app.subdomain) return { href: paths.pathApp(workspace, agent.name, app.slug) };
   if (!server.wildcard)
     return {
-      problem: 'This app needs a host name of its own. An administrator must set CODER_WILDCARD_ACCESS_URL.',
+      problem: 'This app needs a separate host name. An administrator must set CODER_WILDCARD_ACCESS_URL.',
     };
   const name = app.subdomain_name ?? '';
   return { href: `${server.protocol}//${hostOf(server.wildcard, name)}/` };

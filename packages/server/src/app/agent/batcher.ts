@@ -5,7 +5,7 @@ export interface BatchOptions<T> {
   /** The name of the items in log lines. */
   what: string;
   everyMs: number;
-  /** The most keys to keep while writes fail. Further items are dropped and logged. */
+  /** The maximum number of keys to keep while writes fail. Further items are dropped and logged. */
   most: number;
   /** Merges two items of the same key: `later` came after `earlier`. */
   merge(earlier: T, later: T): T;

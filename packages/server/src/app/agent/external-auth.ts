@@ -29,7 +29,7 @@ function requestedProvider(ctx: Ctx, { match, id }: { match?: string; id?: strin
   throw new AppError('not_found', 'No matching external auth provider was found.', {
     detail:
       `The agent asked for ${JSON.stringify(asked)}. ` +
-      'An administrator configures providers with CODER_EXTERNAL_AUTH_0_ID and the variables beside it.',
+      'An administrator configures providers with CODER_EXTERNAL_AUTH_0_ID and the variables next to it.',
   });
 }
 

@@ -20,9 +20,9 @@ import { isUuid } from '../values/ids.ts';
 import { time } from '../values/time.ts';
 
 const PAGE = 1_000;
-/** The most log sources of one agent, more than the number of scripts in any template. */
+/** The maximum number of log sources of one agent, more than the number of scripts in any template. */
 const MAX_SOURCES = 200;
-/** The most lines of one batch. Upstream's agents send batches of 1 MiB, which fit. */
+/** The maximum number of lines of one batch. Upstream's agents send batches of 1 MiB, which fit. */
 const MAX_LINES = 50_000;
 
 function toLog(row: AgentLogRow): WorkspaceAgentLog {

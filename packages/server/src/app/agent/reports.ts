@@ -18,17 +18,17 @@ const METADATA_EVERY_MS = 30_000;
 /** How often to write the metadata of agents with readers, in ms. */
 const WATCHED_EVERY_MS = 400;
 const USAGE_EVERY_MS = 60_000;
-/** The most agents whose reports are kept while the database is unavailable. */
+/** The maximum number of agents whose reports are kept while the database is unavailable. */
 const MAX_AGENTS = 20_000;
 /** Upstream's limits for one report, in bytes: one value or error, and all keys. */
 const MAX_VALUE = 2_048;
 const MAX_KEYS = 6_144;
-/** The most values of one agent. Templates use far fewer. */
+/** The maximum number of values of one agent. Templates use far fewer. */
 const MAX_VALUES = 200;
-/** The most protocols in one statistics report, which is stored for months, and the most characters of their names. */
+/** The maximum number of protocols in one statistics report, which is stored for months, and of characters of their names. */
 const MAX_PROTOCOLS = 20;
 const LONGEST_PROTOCOL = 32;
-/** The most ids in one notification, which PostgreSQL limits to 8,000 bytes. */
+/** The maximum number of ids in one notification, which PostgreSQL limits to 8,000 bytes. */
 const IDS_AT_ONCE = 150;
 
 export interface MetadataReport {

@@ -21,10 +21,10 @@ import { narrower } from '../values/share-level.ts';
 
 const NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
-/** The most sub-agents of one agent. */
+/** The maximum number of sub-agents of one agent. */
 const MAX_SUB_AGENTS = 20;
 const MAX_APPS = 20;
-/** The most characters in all texts of a sub-agent: every list that shows the workspace contains them. */
+/** The maximum number of characters in all texts of a sub-agent: every list that shows the workspace contains them. */
 const LONGEST_SUB_AGENT = 65_536;
 
 export interface SubAgentApp {

@@ -6,7 +6,7 @@ import { type ViewerId, type WorkspaceRow, workspaceById, workspaceByName } from
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 
-/** A dormant workspace is an object of its own: nobody may start or enter it. */
+/** A dormant workspace is a separate object: nobody may start or enter it. */
 export function workspaceObject(
   workspace: Pick<WorkspaceRow, 'owner_id' | 'organization_id' | 'dormant_at'>,
 ): AuthzObject {

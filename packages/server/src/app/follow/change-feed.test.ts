@@ -83,7 +83,7 @@ async function settled(): Promise<void> {
 
 type Open = (token: string, lastEventId?: string) => Promise<Following>;
 
-/** Runs a test with a feed of its own, and closes the streams that it opened. */
+/** Runs a test with a separate feed, and closes the streams that it opened. */
 async function withFeed(
   run: (open: Open, feed: ChangeFeed) => Promise<void>,
   options?: ChangeFeedOptions,

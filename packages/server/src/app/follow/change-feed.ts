@@ -20,15 +20,15 @@ import type { NamedEvent, News, Source } from './follow.ts';
 const MERGE_MS = 100;
 /** How long to wait before the next attempt to find readers, in ms. */
 const RETRY_MS = 1_000;
-/** The most changes that are kept for streams that come back. */
+/** The maximum number of changes that are kept for streams that come back. */
 const MAX_KEPT = 4_096;
-/** The most changes that wait while the database does not answer. */
+/** The maximum number of changes that wait while the database does not answer. */
 const MAX_WAITING = 4_096;
 /** How long changes are collected after the last stream ended, in ms. */
 const COLLECT_MS = 15 * 60_000;
 /** After this part of the ring without a visible change, a reader gets a new id, so that it can resume. */
 const MARK_PART = 1 / 8;
-/** The most streams of one session: each tab of a browser has one. */
+/** The maximum number of streams of one session: each tab of a browser has one. */
 const MAX_STREAMS = 10;
 
 interface Entry {

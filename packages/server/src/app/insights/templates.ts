@@ -14,7 +14,7 @@ import { badQuery } from '../lists/search.ts';
 import { time } from '../values/time.ts';
 import { DAY_MS, insightsScope, type PeriodQuery } from './period.ts';
 
-/** The most values of one parameter. The rarest are left out. */
+/** The maximum number of values of one parameter. The rarest are left out. */
 const MAX_VALUES = 100;
 
 /** Upstream's names for the kinds of sessions. */

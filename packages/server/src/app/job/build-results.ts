@@ -93,7 +93,7 @@ export async function storeTimings(tx: Tx, job: Owned<JobRow>, timings: Timing[]
 }
 
 /**
- * Stores the state of a failed build. A state that must not replace the stored one is kept beside it. Returns why, if so.
+ * Stores the state of a failed build. A state that must not replace the stored one is kept next to it. Returns why, if so.
  */
 export async function keepState(
   services: Services,

@@ -36,7 +36,7 @@ export async function postJob(ctx: Ctx, tx: Tx, order: JobOrder, job: NewJob): P
   return posted;
 }
 
-/** The most characters of a requirement that a daemon may send. */
+/** The maximum number of characters of a requirement that a daemon may send. */
 const MAX_REQUIREMENT = 4_096;
 
 /**

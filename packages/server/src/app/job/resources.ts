@@ -90,7 +90,7 @@ export async function insertResources(
         throw new AppError(
           'invalid',
           `The agent name ${JSON.stringify(agent.name)} already exists in this build. ` +
-            `Give each instance of ${resource.type}.${resource.name} an agent of its own, or let only one instance use the agent.`,
+            `Give each instance of ${resource.type}.${resource.name} a separate agent, or let only one instance use the agent.`,
         );
       }
       built.add(agent.name.toLowerCase());

@@ -19,7 +19,7 @@ export function canTake(
   return daemon.provisioners.includes(job.provisioner) && matches(job.tags, daemon.tags);
 }
 
-/** With more tags than this beside scope and owner, there are too many sets to look each of them up. */
+/** With more tags than this in addition to scope and owner, there are too many sets to look each of them up. */
 const MAX_EXTRA_TAGS = 8;
 
 /**

@@ -30,7 +30,7 @@ before(async () => {
 after(() => server.stop());
 
 interface Given {
-  /** Files beside main.tf. */
+  /** Files next to main.tf. */
   files?: Record<string, string>;
   parameters?: { name: string; type?: string; defaultValue?: string; required?: boolean }[];
   variables?: { name: string; value: string }[];

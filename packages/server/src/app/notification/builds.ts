@@ -55,7 +55,7 @@ export async function notifyBuildEnded(
 ): Promise<void> {
   const failed = status === 'failed';
   if (!failed && status !== 'succeeded') return;
-  // a pool has a message of its own, after several failures
+  // a pool has a separate message, after several failures
   if (build.initiator_id === PREBUILDS_USER_ID) return;
   const common = { labels: labelsOf(build), targets: targetsOf(build), event: `build ${build.id} ended` };
   if (failed && AUTOMATIC_REASONS.has(build.reason)) {

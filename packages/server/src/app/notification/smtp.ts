@@ -63,7 +63,7 @@ function isPermanent(err: unknown): boolean {
   return responseCode !== undefined && responseCode >= 500 && /^(RCPT|DATA)/.test(command ?? '');
 }
 
-/** Sends messages by mail, each on a connection of its own. */
+/** Sends messages by mail, each on a separate connection. */
 export function smtpSender({ config, accessUrl }: Pick<Services, 'config' | 'accessUrl'>): Send {
   const timeoutMs = config.notificationsDispatchTimeout;
   return async (message: Outgoing, signal: AbortSignal) => {

@@ -31,7 +31,7 @@ export interface WebpushMessage {
   actions: { label: string; url: string }[];
 }
 
-/** The most browsers of a person. */
+/** The maximum number of browsers of a person. */
 const MAX_BROWSERS = 20;
 /** How long a push service keeps a message for a browser that is off, in seconds. */
 const KEPT_SECONDS = 24 * 3_600;

@@ -32,7 +32,7 @@ class Unanswered extends Error {
   }
 }
 
-/** The most runs of a transaction. Each run may need other answers because other transactions change its data. */
+/** The maximum number of runs of a transaction. Each run may need other answers because other transactions change its data. */
 const MAX_ROUNDS = 6;
 
 /**

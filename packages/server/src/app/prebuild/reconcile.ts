@@ -43,7 +43,7 @@ export const poolRules = ({ config }: Pick<Services, 'config'>): PoolRules => ({
 export const lookbackFrom = ({ config, clock }: Pick<Services, 'config' | 'clock'>): Date =>
   new Date(clock.now().getTime() - config.workspacePrebuildsReconciliationBackoffLookbackPeriod);
 
-/** The most builds that begin at the same time. Those of one template begin one after another. */
+/** The maximum number of builds that begin at the same time. Those of one template begin one after another. */
 const CONCURRENT = 3;
 /** No further build begins after this time. The rest is decided again. */
 const LONGEST_MS = 5_000;

@@ -111,7 +111,7 @@ export function workerOf(daemon: JoinedDaemon, ours: boolean): VerifiedDaemon<Wo
   return verifiedDaemon({ id, organizationId, provisioners, tags, engineVersions, confirms: ours });
 }
 
-/** The most daemons that are kept for one credential: a person's, or any other. */
+/** The maximum number of daemons that are kept for one credential: a person's, or any other. */
 const MAX_DAEMONS = { person: 20, operator: 2_000 };
 
 /** Deletes the daemons of a credential that left longest ago when the limit is reached. */

@@ -45,7 +45,7 @@ const RESERVED: Readonly<Record<string, string>> = {
 };
 /** How recently a daemon must have been seen to be listed with its key, in ms. */
 const SEEN_WITHIN_MS = 3 * 60_000;
-/** The most daemons in one list. */
+/** The maximum number of daemons in one list. */
 const AT_ONCE = 1_000;
 
 function toKey(row: ProvisionerKeyRow): ProvisionerKey {

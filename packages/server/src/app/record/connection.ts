@@ -72,7 +72,7 @@ export interface WebConnection {
 }
 
 const HOUR_MS = 3_600_000;
-/** The most connections that this server remembers. */
+/** The maximum number of connections that this server remembers. */
 const MAX_REMEMBERED = 10_000;
 
 /**

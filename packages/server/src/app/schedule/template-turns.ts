@@ -10,9 +10,9 @@ export interface OfTemplate {
 }
 
 export interface TurnLimits {
-  /** The most items at a time. */
+  /** The maximum number of items at a time. */
   most: number;
-  /** The most items of one template at a time. Default: `most`. */
+  /** The maximum number of items of one template at a time. Default: `most`. */
   mostOfTemplate?: number;
 }
 

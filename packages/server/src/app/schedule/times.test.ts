@@ -174,7 +174,7 @@ test('a deadline is the time to live after the start, or after an automatic star
   assert.deepEqual(deadline(requirement, new Date('2026-03-03T02:30:00Z')), ['03-10T03:00', '03-10T03:00']);
 });
 
-test('people have quiet hours of their own only where the installation allows it', () => {
+test('people have their own quiet hours only where the installation allows it', () => {
   const config = { defaultQuietHoursSchedule: 'CRON_TZ=UTC 0 1 * * *', allowCustomQuietHours: true } as Config;
   const own = { quiet_hours_schedule: 'CRON_TZ=Europe/Oslo 30 2 * * *' };
   assert.deepEqual([quietHoursOf(config, own).raw, quietHoursOf(config, own).isOwn], [own.quiet_hours_schedule, true]);

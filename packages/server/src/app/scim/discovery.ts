@@ -6,7 +6,7 @@ import { USER_SCHEMA } from './users.ts';
 const of = (type: 'ServiceProviderConfig' | 'ResourceType' | 'Schema') =>
   `urn:ietf:params:scim:schemas:core:2.0:${type}`;
 
-/** The most people in an answer. */
+/** The maximum number of people in an answer. */
 export const MAX_RESULTS = 200;
 
 const CONFIG = {

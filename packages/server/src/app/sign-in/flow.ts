@@ -1,6 +1,6 @@
 /**
  * One sign-in at a provider: the browser leaves for the provider and comes back to the same route. Meanwhile it keeps the
- * flow's secrets in an encrypted cookie of its own, so that strangers can start any number of flows without filling the
+ * flow's secrets in its own encrypted cookie, so that strangers can start any number of flows without filling the
  * database, and nobody can finish a flow in another browser.
  */
 import { randomBytes } from 'node:crypto';
@@ -11,7 +11,7 @@ import type { FlowSecrets } from './provider.ts';
 
 /** The longest time that a person may take at the provider, in ms. */
 export const FLOW_MS = 10 * 60_000;
-/** The most finished flows that the server remembers. Beyond them, the oldest are forgotten. */
+/** The maximum number of finished flows that the server remembers. Beyond them, the oldest are forgotten. */
 const MAX_USED = 10_000;
 
 export interface Flow extends FlowSecrets {

@@ -13,7 +13,7 @@ export const GITHUB_CALLBACK = '/api/v2/users/oauth2/github/callback';
 const DEVICE_PAGE = '/login/device';
 const SCOPES = 'read:user read:org user:email';
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
-/** The most organizations of a person that are read, in pages of 100. */
+/** The maximum number of organizations of a person that are read, in pages of 100. */
 const MAX_PAGES = 10;
 
 export interface GithubProvider extends IdentityProvider {

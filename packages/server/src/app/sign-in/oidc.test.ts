@@ -417,7 +417,7 @@ test('converts a password account by a sign-in at the provider, and back by an a
     body: { ...login, password: 'a new long one' },
   });
   assert.equal(again.status, 201);
-  // an owner with another owner beside them may become a service account, the last one may not
+  // an owner who is not the last one may become a service account, the last one may not
   const admin = await server.api<User>('GET', '/users/me');
   const second = await createPerson(server, 'second', ['owner']);
   assert.equal((await convert({ to_type: 'none', password: '' }, second.token, admin.body.id)).status, 201);

@@ -1,6 +1,6 @@
 import type { ProviderType } from '../context/login-types.ts';
 
-/** What sign-in needs of an identity provider. Each provider has a file of its own that implements this. */
+/** What sign-in needs of an identity provider. Each provider has a separate file that implements this. */
 export interface IdentityProvider {
   type: ProviderType;
   /** Where the browser goes to sign in. */

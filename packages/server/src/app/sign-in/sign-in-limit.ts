@@ -19,7 +19,7 @@ const FREE = { caller: 5, account: 30, address: 60 } as const;
 const LONGEST_DELAY_MS = { caller: 60_000, account: 10_000, address: 10_000 } as const;
 /** Failures are forgotten after this time without an attempt, in ms. */
 const FORGET_MS = 15 * 60_000;
-/** The most entries of each kind. Beyond them, the oldest are forgotten. */
+/** The maximum number of entries of each kind. Beyond them, the oldest are forgotten. */
 const MAX_KEYS = 50_000;
 /**
  * How many passwords are checked at a time. Each check takes a processor, a thread of libuv's four, and 19 MiB. One

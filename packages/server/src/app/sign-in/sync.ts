@@ -97,7 +97,7 @@ function matches(expression: Expression, name: string): boolean {
   }
 }
 
-/** The most groups that one sign-in may create. */
+/** The maximum number of groups that one sign-in may create. */
 const MAX_NEW_GROUPS = 100;
 
 const isGroupName = (name: string): boolean => {

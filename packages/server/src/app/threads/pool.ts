@@ -20,18 +20,18 @@ export interface PoolOptions {
   start(limits: { memoryMb: number }): Worker;
   /** Called with an error in a thread that no task expects. */
   broke(err: Error): void;
-  /** The most threads at a time. */
+  /** The maximum number of threads at a time. */
   threads: number;
-  /** The most processor time of one task, in ms. */
+  /** The maximum processor time of one task, in ms. */
   budgetMs: number;
-  /** The most memory for JavaScript objects in each thread, in MB. */
+  /** The maximum memory for JavaScript objects in each thread, in MB. */
   memoryMb: number;
   /** The time without work after which a thread ends, in ms. */
   idleMs: number;
-  /** The most waiting tasks, of one person and of all. */
+  /** The maximum number of waiting tasks, of one person and of all. */
   mostWaitingEach: number;
   mostWaiting: number;
-  /** The most bytes of waiting and running tasks, of one person and of all. */
+  /** The maximum number of bytes of waiting and running tasks, of one person and of all. */
   mostBytesEach?: number;
   mostBytes?: number;
   /** The longest time for preparing the input of a task, in ms. */

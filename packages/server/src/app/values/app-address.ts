@@ -1,4 +1,4 @@
-/** How URLs address apps: with a path on the dashboard's host, or with a host name of their own. */
+/** How URLs address apps: with a path on the dashboard's host, or with their own host name. */
 
 export type AppKind = 'path' | 'subdomain';
 
@@ -129,7 +129,7 @@ export function subdomainOrigin(wildcard: Wildcard, accessUrl: string, label: st
   return `${scheme}://${wildcardHost(wildcard, accessUrl).replace('*', label)}`;
 }
 
-/** The origins of all apps that have hosts of their own, as a Content-Security-Policy writes them. */
+/** The origins of all apps that have their own hosts, as a Content-Security-Policy writes them. */
 export function appOrigins({
   config,
   accessUrl,

@@ -153,7 +153,7 @@ export async function setAppHealths(
   return rows.length > 0;
 }
 
-/** The most statuses kept for each app. */
+/** The maximum number of statuses kept for each app. */
 const MAX_STATUSES = 20;
 
 /** Adds the newest status to an app of the agent. False: the agent has no such app. */

@@ -104,7 +104,7 @@ export async function writeUsage(db: Db, items: readonly Reported<ReadonlyMap<st
 }
 
 /**
- * The most runs kept for each script and stage. Lists of workspaces read them to explain why an agent did not start.
+ * The maximum number of runs kept for each script and stage. Lists of workspaces read them to explain why an agent did not start.
  */
 const MAX_TIMINGS = 200;
 

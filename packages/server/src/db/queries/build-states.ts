@@ -168,7 +168,7 @@ export async function dropStatesOfDeleted(db: Db, _task: SystemTask, buildIds: s
       AND NOT EXISTS (SELECT 1 FROM orphan_states o WHERE o.workspace_build_id = b.id)`;
 }
 
-/** The most resources that an error names. */
+/** The maximum number of resources that an error names. */
 const MAX_NAMED = 20;
 
 /** For an interrupted build, as SQL of its job: a sentence about resources that may exist and are not in the state. */

@@ -30,7 +30,7 @@ export async function saveSyncSettings(
     ON CONFLICT (kind, organization_id) DO UPDATE SET settings = excluded.settings, updated_at = now()`;
 }
 
-/** The most names and values that a page offers. */
+/** The maximum number of names and values that a page offers. */
 const MOST = 1_000;
 
 /** Links of the deployment or of an organization's members. */

@@ -13,7 +13,7 @@ export interface NewMessages {
   labels: Readonly<Record<string, string>>;
   targets: readonly string[];
   event: string;
-  /** Whether people get it who have no preference of their own. */
+  /** Whether people without a preference get it. */
   enabledByDefault: boolean;
   /** Whether preferences do not count. */
   required: boolean;
@@ -122,7 +122,7 @@ export interface InboxRow {
   created_at: Date;
 }
 
-/** The most notifications in a person's inbox. Adding one more deletes the oldest. */
+/** The maximum number of notifications in a person's inbox. Adding one more deletes the oldest. */
 const MAX_IN_INBOX = 500;
 
 /** Moves a message to its person's inbox, in one step: it appears there exactly once. */

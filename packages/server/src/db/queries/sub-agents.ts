@@ -51,7 +51,7 @@ export async function takeSubAgent(
 const isOfTemplate = (db: Db) => db`EXISTS (SELECT 1 FROM workspace_agent_devcontainers d
   WHERE d.workspace_agent_id = a.parent_id AND d.subagent_id = a.id)`;
 
-/** The most deleted sub-agents that are kept with their logs. Each list of workspaces reads past all of them. */
+/** The maximum number of deleted sub-agents that are kept with their logs. Each list of workspaces reads past all of them. */
 const MAX_DELETED = 50;
 
 /** Deletes the rows of sub-agents that were deleted long ago. */

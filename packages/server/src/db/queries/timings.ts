@@ -52,7 +52,7 @@ export async function connectionTimingsOfJob(db: Db, jobId: string): Promise<Con
     JOIN workspace_resources r ON r.id = a.resource_id WHERE r.job_id = ${jobId} AND a.first_connected_at IS NOT NULL`;
 }
 
-/** The most rows in one statement: each has seven parameters, and a statement has at most 65,535. */
+/** The maximum number of rows in one statement: each has seven parameters, and a statement has at most 65,535. */
 const AT_ONCE = 1_000;
 
 export type NewJobTiming = Omit<JobTimingRow, 'job_id' | 'stage'> & { stage: string };

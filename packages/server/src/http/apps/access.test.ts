@@ -39,7 +39,7 @@ after(async () => {
   await server.stop();
 });
 
-/** A session of its own for the first user, to be revoked. */
+/** A separate session for the first user, to be revoked. */
 const session = () => logIn(server, ADMIN.email, ADMIN.password);
 const bySession = (token: string) => ({ 'Coder-Session-Token': token });
 const byCookie = (token: string) => ({ ...HTML, Cookie: `coder_session_token=${token}` });

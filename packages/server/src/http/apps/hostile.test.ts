@@ -66,7 +66,7 @@ test('rejects ambiguous requests before they reach an app', async () => {
   assert.equal(app.seen.at(-1)!.url, '/fine');
 });
 
-test('treats bytes after a request as a request of its own, with its own authorization', async () => {
+test('treats bytes after a request as a separate request, with its own authorization', async () => {
   const before = app.seen.length;
   const text = await raw(
     server.url,

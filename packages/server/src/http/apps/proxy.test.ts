@@ -103,7 +103,7 @@ test('serves a subdomain app with and without the agent in its name, a port, and
     path: '/../beside',
     headers: auth(),
   });
-  assert.equal(out.status, 400, 'what is beside the path of the app is not of the app');
+  assert.equal(out.status, 400, 'a path next to that of the app does not belong to the app');
 });
 
 test('serves only the app on an app host', async () => {

@@ -2,10 +2,10 @@ import type { CSPViolation } from '@platform/contract';
 import { AppError, type Clock, type Logger } from '@platform/kit';
 import { networkOf } from '../../app/values/network.ts';
 
-/** The most reports of one network in a period. */
+/** The maximum number of reports of one network in a period. */
 const MOST = 20;
 const PERIOD_MS = 60_000;
-/** The most networks that are remembered. Beyond them, the oldest are forgotten. */
+/** The maximum number of networks that are remembered. Beyond them, the oldest are forgotten. */
 const MAX_NETWORKS = 10_000;
 const LONGEST = 256;
 

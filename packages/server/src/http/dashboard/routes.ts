@@ -28,7 +28,7 @@ export interface DashboardRoutesOptions {
   clientAddress: ClientAddress;
   /** Further directives of the page's Content-Security-Policy, whose values are added to its own. */
   additionalPolicy?: readonly string[];
-  /** The origins of apps, which the page of a task shows in a frame. Undefined if they have no hosts of their own. */
+  /** The origins of apps, which the page of a task shows in a frame. Undefined if they have no separate hosts. */
   appOrigins?: () => string | undefined;
   /** How long a page waits for a build, in ms. */
   waitMs?: number;
@@ -82,7 +82,7 @@ export function dashboardRoutes(
   });
 }
 
-/** Whether a browser with a session opens the dashboard, without a search of its own. */
+/** Whether a browser with a session opens the dashboard, without a separate search. */
 const isFirstPage = ({ url, headers }: FastifyRequest) =>
   (url === '/' || url === '/workspaces') && cookieValue(headers.cookie, SESSION_COOKIE) !== undefined;
 
@@ -107,7 +107,7 @@ function pageHeaders(
   const policy: Directives = new Map([
     ['default-src', ["'none'"]],
     ['script-src', ["'self'"]],
-    // the terminal and the editor write style sheets and style attributes of their own
+    // the terminal and the editor write their own style sheets and style attributes
     ['style-src', ["'self'", "'unsafe-inline'"]],
     // icons of templates and avatars may be on any host
     ['img-src', ["'self'", 'data:', 'blob:', 'https:']],

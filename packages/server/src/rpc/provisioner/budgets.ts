@@ -1,6 +1,6 @@
 /**
- * The memory of the server that connections of provisioner daemons may use, for each credential. Members can run daemons
- * of their own, with small messages and a small budget. Daemons with a provisioner key, the pre-shared key or the
+ * The memory of the server that connections of provisioner daemons may use, for each credential. Members can run their
+ * own daemons, with small messages and a small budget. Daemons with a provisioner key, the pre-shared key or the
  * server's own secret work for others, so their states and archives may be as large as uploads.
  */
 import { AppError } from '@platform/kit';

@@ -10,7 +10,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('sets a password in the database beside a running server, which ends the sessions', async () => {
+test('sets a password in the database of a running server, which ends the sessions', async () => {
   const { id, token } = await createPerson(server, 'lost');
   const { sql, config } = server.services;
   const reset = (name: string, password: string) =>

@@ -1,6 +1,6 @@
 import type { TemplateParameterUsage } from '@platform/contract';
 
-/** The most values that a chart shows by name. */
+/** The maximum number of values that a chart shows by name. */
 const MAX_VALUES = 8;
 
 export interface ValueUsage {

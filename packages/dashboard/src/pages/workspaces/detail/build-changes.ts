@@ -1,4 +1,4 @@
-/** A parameter of a build beside its value in the build before. */
+/** A parameter of a build next to its value in the build before. */
 export interface ParameterChange {
   name: string;
   value: string | undefined;

@@ -37,7 +37,7 @@ const GROUPINGS: { value: Grouping; name: string }[] = [
   { value: 'template', name: 'By template' },
   { value: 'organization', name: 'By organization' },
 ];
-/** The most workspaces that one request returns when all are selected. */
+/** The maximum number of workspaces that one request returns when all are selected. */
 const SELECT_PAGE = 1_000;
 
 /** The filter that a search term and a group have in common. */
@@ -300,7 +300,7 @@ function NoWorkspaces({
   );
 }
 
-/** The most rows of a group. More are one click away. */
+/** The maximum number of rows of a group. More are one click away. */
 const GROUP_ROWS = 50;
 
 function Groups({
