@@ -86,7 +86,7 @@ const REJECTED_OTHERS: [name: string, resource: Resource, spec: object, message:
     'several servers with a bundled database',
     CONTROL_PLANES,
     { replicas: 2, postgres: { bundled: { storage: '1Gi' } } },
-    /more than one server needs a database/,
+    /more than one server needs a separate database/,
   ],
   [
     'a control plane with two ways from outside',

@@ -112,8 +112,8 @@ export default function WorkspaceListPage() {
     />
   );
   const all = useQuery({ ...workspacesQuery('', 0, 1), enabled: rows.count === 0 && filter === DEFAULT_FILTER }).data;
-  // nothing to filter, to group or to select: the page has one action
-  const none = rows.count === 0 && all?.count === 0;
+  // nothing to filter, to group or to select: the page has one action, also until the other workspaces are counted
+  const none = rows.count === 0 && (all ? all.count === 0 : filter === DEFAULT_FILTER);
   const allSelected = rows.loaded.length > 0 && rows.loaded.every(({ id }) => selected.has(id));
   const invalid = errorIsOfFilter(rows.error) ? errorLine(rows.error) : undefined;
   return (
