@@ -1,4 +1,4 @@
-export type { Attribute, Block, Body, Diagnostic, Expr, ParsedFile, Range, TemplatePart } from './ast.ts';
+export type { Attribute, Block, Body, Diagnostic, ParsedFile, Range, TemplatePart } from './ast.ts';
 export { rawText } from './ast.ts';
 export { convert } from './constraint.ts';
 export { evaluate, exhausted, newWork, type Scope, type Work } from './evaluate.ts';
@@ -22,12 +22,8 @@ export {
   list,
   map,
   object,
-  primitiveText,
-  Seq,
   set,
   toJson,
-  toNumber,
-  toText,
   tuple,
   UNKNOWN,
   Unknown,

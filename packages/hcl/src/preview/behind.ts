@@ -59,7 +59,7 @@ function valueFor({ evaluate }: Written, expr: Expr, address: string): Value | u
 function behind(module: ModuleInstance, address: string, follow: Follow): Written[] {
   const [root, name = '', third] = address.split('.');
   const { locals, modules, data, resources } = module.configuration;
-  const here = (expr: Expr): Written => ({ module, evaluate: (one) => module.evaluate(one), expr });
+  const here = (expr: Expr): Written => inModule(module, expr);
   const local = root === 'local' ? locals.get(name) : undefined;
   if (local) return [here(local)];
   if (root === 'var') return argumentOf(module, name);
@@ -87,7 +87,7 @@ function outputsOf(caller: ModuleInstance, name: string, output: string | undefi
     const outputs = [...module.configuration.outputs].filter(([label]) => output === undefined || label === output);
     return outputs.flatMap(([, { body }]) => {
       const expr = body.attributes.get('value')?.value;
-      return expr ? [{ module, evaluate: (one: Expr) => module.evaluate(one), expr }] : [];
+      return expr ? [inModule(module, expr)] : [];
     });
   });
 }
@@ -105,6 +105,13 @@ function* expressionsOf(body: Body): Generator<Expr> {
   for (const { value } of body.attributes.values()) yield value;
   for (const block of body.blocks) yield* expressionsOf(block.body);
 }
+
+/** An expression of a module outside blocks with names for their instances. */
+const inModule = (module: ModuleInstance, expr: Expr): Written => ({
+  module,
+  evaluate: (one) => module.evaluate(one),
+  expr,
+});
 
 export const writtenIn = (body: BodyInstance, expr: Expr): Written => ({
   module: body.module,

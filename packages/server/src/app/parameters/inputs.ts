@@ -68,7 +68,7 @@ async function chosenBy(
   return { inputs: {}, owner: toOwner(owner, organizationId), accessUrl, variables };
 }
 
-/** The evaluation of a version's workspace tags. Undefined: there is no such person. */
+/** The evaluation of a version's workspace tags. Undefined: the person does not exist. */
 export async function tagEvaluationFor(
   ctx: Pick<Ctx, 'accessUrl'>,
   db: Db,
