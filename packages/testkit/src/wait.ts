@@ -1,3 +1,6 @@
+/** What a look returns as long as there is nothing. */
+type Missing = undefined | null | false | 0 | '';
+
 /** The shortest and the longest time between two looks, in ms. */
 const [SOON, LATER] = [15, 50];
 const LONGEST_MS = 60_000;
@@ -5,20 +8,21 @@ const LONGEST_MS = 60_000;
 const MAX_OF_LOOK_MS = 150;
 
 /**
- * Polls until `look` returns something. The time between two looks grows with the wait, because a look is often a request
- * that keeps the server and its database busy. Fails with `what` after the deadline. A machine can stop a process for
- * seconds at any moment, so a short deadline counts a slow look like a quick one, until a minute has passed.
+ * Polls until `look` returns something true: 0 and an empty text are nothing, too. The time between two looks grows with
+ * the wait, because a look is often a request that keeps the server and its database busy. Fails with `what` after the
+ * deadline. A machine can stop a process for seconds at any moment, so a short deadline counts a slow look like a quick
+ * one, until a minute has passed.
  */
 export async function eventually<T>(
   what: string,
-  look: () => Promise<T | undefined | false | null> | T | undefined | false | null,
+  look: () => Promise<T | Missing> | T | Missing,
   timeoutMs = LONGEST_MS,
 ): Promise<T> {
   const started = performance.now();
   let counted = 0;
   for (let from = started; ; ) {
     const found = await look();
-    if (found !== undefined && found !== false && found !== null) return found;
+    if (found) return found;
     const waited = performance.now() - started;
     if (counted > timeoutMs || waited > Math.max(timeoutMs, LONGEST_MS))
       throw new Error(`after ${timeoutMs} ms still not: ${what}`);
