@@ -1,9 +1,9 @@
 // Scripted agents, many in one separate process. They report like upstream's agents, and reconnect when disconnected.
 
-import { createDrpcClient } from '@platform/wire/drpc';
-import { Agent, Lifecycle_State } from '@platform/wire/proto/agent';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { Agent, Lifecycle_State } from '@ropewalk/wire/proto/agent';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 
 export interface CrowdOrder {
   url: string;

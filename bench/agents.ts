@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
-import { connect, type Sql } from '@platform/server/db/connect';
-import { freshDatabase } from '@platform/testkit/postgres';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { firstUser, makeTemplate, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
 import type { CrowdOrder, CrowdReport } from './agents-crowd.ts';
 import { countStatements, type StatementCounter } from './count-statements.ts';

@@ -1,7 +1,7 @@
 // The audit log of an old deployment: 1,000,000 entries, one request at a time, by filter. While old entries are purged,
 // another request shows how long it waits.
-import type { AuditLogResponse } from '@platform/contract';
-import { startTestServer, type TestServer } from '@platform/testkit';
+import type { AuditLogResponse } from '@ropewalk/contract';
+import { startTestServer, type TestServer } from '@ropewalk/testkit';
 import { purgeRecords } from '../packages/server/src/background/purge.ts';
 import { percentile, type Row } from './measure.ts';
 import { besidePurge } from './purge.ts';

@@ -1,9 +1,9 @@
 // Permissions of a large company: what authorizing one request costs for a member of many groups and organizations, and
 // the list of templates for a member, when each template has its own permissions.
-import type { Template } from '@platform/contract';
-import { createSessions } from '@platform/server/app/context/session';
-import { authorize, readScope } from '@platform/server/authz/authorize';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { Template } from '@ropewalk/contract';
+import { createSessions } from '@ropewalk/server/app/context/session';
+import { authorize, readScope } from '@ropewalk/server/authz/authorize';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { median, type Row } from './measure.ts';
 
 const ORGANIZATIONS = 20;

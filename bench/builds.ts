@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { silentLogger } from '@platform/kit';
-import { startProvider } from '@platform/terraform-provider';
-import { dialWebSocket } from '@platform/wire/websocket';
+import { silentLogger } from '@ropewalk/kit';
+import { startProvider } from '@ropewalk/terraform-provider';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 import {
   buildEnds,
   createWorkspace,

@@ -1,5 +1,5 @@
 // A pipe in front of PostgreSQL that counts the statements that go through it.
-import { pipeDatabase } from '@platform/testkit/database-pipe';
+import { pipeDatabase } from '@ropewalk/testkit/database-pipe';
 
 export interface StatementCounter {
   /** The given URL, through the counter. */

@@ -1,9 +1,9 @@
 // Scripted daemons, many in one separate process. They use upstream's protocol and complete each job immediately.
 
-import { createDrpcClient } from '@platform/wire/drpc';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 
 export interface DaemonsOrder {
   url: string;

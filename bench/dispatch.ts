@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
-import { writeTar } from '@platform/server/app/evaluate/archive';
-import { connect, type Sql } from '@platform/server/db/connect';
-import { freshDatabase } from '@platform/testkit/postgres';
+import { writeTar } from '@ropewalk/server/app/evaluate/archive';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { firstUser, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
 import type { DaemonsOrder, DaemonsReport, Done } from './dispatch-daemons.ts';
 import { median, pssMegabytes, type Row } from './measure.ts';

@@ -2,8 +2,8 @@
 // command that prints all of them.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { WorkspacesResponse } from '@platform/contract';
-import { createTestTemplate, eventually, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
+import type { WorkspacesResponse } from '@ropewalk/contract';
+import { createTestTemplate, eventually, fillWorkspaces, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { ensureExecutable } from '../e2e/harness.ts';
 import { percentile, type Row } from './measure.ts';
 

@@ -1,10 +1,10 @@
 // The operator with many resources, and with many jobs, on a real API server and a real server of this project.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
-import type { ProvisionerDaemon } from '@platform/contract';
-import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
-import { installOperator, startCluster, storeSecret } from '@platform/operator/testing/cluster';
-import { startTestServer } from '@platform/testkit/server';
+import type { ProvisionerDaemon } from '@ropewalk/contract';
+import { PROVISIONERS, type Provisioner } from '@ropewalk/operator/crd/provisioner';
+import { installOperator, startCluster, storeSecret } from '@ropewalk/operator/testing/cluster';
+import { startTestServer } from '@ropewalk/testkit/server';
 import { commandTemplate, ensureExecutable, eventually, postVersion } from '../e2e/harness.ts';
 import { startOperatorSystem } from '../e2e/operator-system.ts';
 import { pssMegabytes, type Row } from './measure.ts';

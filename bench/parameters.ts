@@ -1,6 +1,6 @@
 // The time from a message of a parameter form to its answer: a template with 30 parameters and 3 modules, whose options
 // and defaults depend on each other. Then the same while another person evaluates a template made to take long.
-import type { DynamicParametersResponse, Template } from '@platform/contract';
+import type { DynamicParametersResponse, Template } from '@ropewalk/contract';
 import {
   finishImport,
   insertPerson,
@@ -9,8 +9,8 @@ import {
   type TestServer,
   takeJob,
   tarOf,
-} from '@platform/testkit';
-import { dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { dialWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { Row } from './measure.ts';
 
 const WARM_UP = 100;

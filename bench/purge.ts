@@ -1,5 +1,5 @@
 // The logs of agents of an old deployment: 1,000,000 lines. While they are purged, another request shows how long it waits.
-import { createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { purgeAgentLogs } from '../packages/server/src/background/purge.ts';
 import { percentile, type Row } from './measure.ts';
 

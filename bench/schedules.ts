@@ -1,6 +1,6 @@
 // The schedules of a large deployment: 10,000 workspaces with a schedule, of which 1,000 are due in the same minute.
-import { systemClock } from '@platform/kit';
-import { createTestTemplate, eventually, fillWorkspaces, startTestServer } from '@platform/testkit';
+import { systemClock } from '@ropewalk/kit';
+import { createTestTemplate, eventually, fillWorkspaces, startTestServer } from '@ropewalk/testkit';
 import { systemContext } from '../packages/server/src/app/context/context.ts';
 import { createBuild } from '../packages/server/src/app/workspace/build/create.ts';
 import { lookAtDue, schedulesTask } from '../packages/server/src/background/schedules.ts';

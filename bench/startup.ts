@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { silentLogger } from '@platform/kit';
-import { startBundledPostgres } from '@platform/server/postgres/bundled';
+import { silentLogger } from '@ropewalk/kit';
+import { startBundledPostgres } from '@ropewalk/server/postgres/bundled';
 import { ensureExecutable, freePort } from '../e2e/harness.ts';
 import { paired, type Row, timed } from './measure.ts';
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { processIds } from '@platform/testkit/processes';
+import { processIds } from '@ropewalk/testkit/processes';
 import {
   CHECKOUT,
   ensureExecutable,

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { createDrpcClient, implement, serveDrpc } from '@platform/wire/drpc';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { acceptWebSocket, byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { createDrpcClient, implement, serveDrpc } from '@ropewalk/wire/drpc';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import { acceptWebSocket, byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { WebSocket, WebSocketServer } from 'ws';
 import { paired, type Row } from './measure.ts';
 

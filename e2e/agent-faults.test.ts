@@ -5,12 +5,12 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { run, sshClient } from '@platform/agent/testing/ssh-client';
-import { silentLogger } from '@platform/kit';
-import { connect, type Sql } from '@platform/server/db/connect';
-import { type RunningAgent, runAgent } from '@platform/testkit';
-import { processIds } from '@platform/testkit/processes';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { run, sshClient } from '@ropewalk/agent/testing/ssh-client';
+import { silentLogger } from '@ropewalk/kit';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { type RunningAgent, runAgent } from '@ropewalk/testkit';
+import { processIds } from '@ropewalk/testkit/processes';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import {
   buildEnds,
   CHECKOUT,

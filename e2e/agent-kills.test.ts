@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { connect, type Sql } from '@platform/server/db/connect';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import {
   buildEnds,
   CHECKOUT,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { makeTestCloud, type TestCloud } from '@platform/server/app/agent/identity/testing/fixtures';
-import { connect } from '@platform/server/db/connect';
+import { makeTestCloud, type TestCloud } from '@ropewalk/server/app/agent/identity/testing/fixtures';
+import { connect } from '@ropewalk/server/db/connect';
 import {
   buildEnds,
   createWorkspace,

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
-import { connect } from '@platform/server/db/connect';
-import { directoryHash } from '@platform/server/postgres/place';
+import { connect } from '@ropewalk/server/db/connect';
+import { directoryHash } from '@ropewalk/server/postgres/place';
 import { CHECKOUT, coder, PERSON, type ServerProcess, startCoderServer, tokenOf } from './harness.ts';
 
 async function start(t: TestContext): Promise<ServerProcess> {

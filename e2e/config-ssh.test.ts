@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { processIds } from '@platform/testkit/processes';
+import { processIds } from '@ropewalk/testkit/processes';
 import {
   coder,
   ensureExecutable,

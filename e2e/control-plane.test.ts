@@ -2,18 +2,18 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { CONTROL_PLANES, type ControlPlane } from '@platform/operator/crd/control-plane';
-import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
-import { JOBS, type KubeObject, PODS, SECRETS, SERVICES } from '@platform/operator/kube/types';
+import { CONTROL_PLANES, type ControlPlane } from '@ropewalk/operator/crd/control-plane';
+import { PROVISIONERS, type Provisioner } from '@ropewalk/operator/crd/provisioner';
+import { JOBS, type KubeObject, PODS, SECRETS, SERVICES } from '@ropewalk/operator/kube/types';
 import {
   type Cluster,
   installOperator,
   needsKubernetes,
   startCluster,
   storeSecret,
-} from '@platform/operator/testing/cluster';
-import { type Kubelet, startKubelet } from '@platform/operator/testing/kubelet';
-import { freshDatabase } from '@platform/testkit/postgres';
+} from '@ropewalk/operator/testing/cluster';
+import { type Kubelet, startKubelet } from '@ropewalk/operator/testing/kubelet';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { parse } from 'yaml';
 import {
   buildEnds,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { connect, type Sql } from '@platform/server/db/connect';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
 import { makeKey, startDaemon } from './daemon-process.ts';
 import {
   commandTemplate,

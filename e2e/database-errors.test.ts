@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connect, type Sql } from '@platform/server/db/connect';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
 import {
   buildEnds,
   commandTemplate,

@@ -18,11 +18,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { parseDuration } from '@platform/kit';
-import { ALLOCATOR } from '@platform/kit/allocator';
-import { INSTALLED_VERSION } from '@platform/provisioner/terraform/sums';
-import { DRAIN_CANCEL_MS } from '@platform/server/background/drain';
-import { options } from '@platform/server/config/options';
+import { parseDuration } from '@ropewalk/kit';
+import { ALLOCATOR } from '@ropewalk/kit/allocator';
+import { INSTALLED_VERSION } from '@ropewalk/provisioner/terraform/sums';
+import { DRAIN_CANCEL_MS } from '@ropewalk/server/background/drain';
+import { options } from '@ropewalk/server/config/options';
 import { ensureExecutable } from './harness.ts';
 
 const MEMORY = Object.entries(ALLOCATOR)

@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
-import { isAtLeast } from '@platform/kit/version';
+import type { ProvisionerDaemon, ProvisionerJob } from '@ropewalk/contract';
+import { isAtLeast } from '@ropewalk/kit/version';
 import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import {
   buildEnds,

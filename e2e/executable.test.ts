@@ -4,8 +4,8 @@ import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeZip } from '@platform/server/app/evaluate/zip';
-import { startGrpcTraceReceiver } from '@platform/server/tracing/testing';
+import { makeZip } from '@ropewalk/server/app/evaluate/zip';
+import { startGrpcTraceReceiver } from '@ropewalk/server/tracing/testing';
 import { startDaemon } from './daemon-process.ts';
 import { coder, ensureExecutable, eventually, PERSON, startCoderServer } from './harness.ts';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { appendFileSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { directoryHash } from '@platform/server/postgres/place';
-import { type ModuleSources, startModuleSources } from '@platform/testkit/modules';
+import { directoryHash } from '@ropewalk/server/postgres/place';
+import { type ModuleSources, startModuleSources } from '@ropewalk/testkit/modules';
 import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import {
   buildEnds,

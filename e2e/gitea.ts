@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Browser } from '@platform/testkit/identity-provider';
-import { freshDatabase } from '@platform/testkit/postgres';
-import { eventually } from '@platform/testkit/wait';
+import { Browser } from '@ropewalk/testkit/identity-provider';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
+import { eventually } from '@ropewalk/testkit/wait';
 import { freePort } from './harness.ts';
 
 /** The folder of a Gitea that scripts/build-gitea.sh built. */

@@ -13,13 +13,13 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { writeTar } from '@platform/server/app/evaluate/archive';
-import { directoryHash } from '@platform/server/postgres/place';
-import { removeKept } from '@platform/testkit/kept';
-import { freePort } from '@platform/testkit/ports';
-import { freshDatabase } from '@platform/testkit/postgres';
-import { processIds } from '@platform/testkit/processes';
-import { eventually } from '@platform/testkit/wait';
+import { writeTar } from '@ropewalk/server/app/evaluate/archive';
+import { directoryHash } from '@ropewalk/server/postgres/place';
+import { removeKept } from '@ropewalk/testkit/kept';
+import { freePort } from '@ropewalk/testkit/ports';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
+import { processIds } from '@ropewalk/testkit/processes';
+import { eventually } from '@ropewalk/testkit/wait';
 
 export { eventually, freePort };
 

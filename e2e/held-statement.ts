@@ -1,4 +1,4 @@
-import type { Sql } from '@platform/server/db/connect';
+import type { Sql } from '@ropewalk/server/db/connect';
 import { eventually } from './harness.ts';
 
 /** Any number that no lock of the server has. */

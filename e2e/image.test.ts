@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { ALLOCATOR } from '@platform/kit/allocator';
+import { ALLOCATOR } from '@ropewalk/kit/allocator';
 import { ensureExecutable } from './harness.ts';
 import { assemble, type Image, needsDebian, needsNamespaces, OWN, output, startsServer, unpack } from './image.ts';
 

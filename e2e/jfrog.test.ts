@@ -10,10 +10,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { writeTar } from '@platform/server/app/evaluate/archive';
-import { makeZip } from '@platform/server/app/evaluate/zip';
-import { Browser } from '@platform/testkit/identity-provider';
-import { OAUTH_CLIENT, type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
+import { writeTar } from '@ropewalk/server/app/evaluate/archive';
+import { makeZip } from '@ropewalk/server/app/evaluate/zip';
+import { Browser } from '@ropewalk/testkit/identity-provider';
+import { OAUTH_CLIENT, type OAuthServer, startOAuthServer } from '@ropewalk/testkit/oauth-server';
 import {
   buildEnds,
   coder,

@@ -3,9 +3,9 @@ import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { connect, type Sql } from '@platform/server/db/connect';
-import { directoryHash } from '@platform/server/postgres/place';
-import { processIds } from '@platform/testkit/processes';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { directoryHash } from '@ropewalk/server/postgres/place';
+import { processIds } from '@ropewalk/testkit/processes';
 import {
   buildEnds,
   createWorkspace,

@@ -4,8 +4,8 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { connect } from '@platform/server/db/connect';
-import { type SmallDisk, smallDisk } from '@platform/testkit/disk';
+import { connect } from '@ropewalk/server/db/connect';
+import { type SmallDisk, smallDisk } from '@ropewalk/testkit/disk';
 import { makeKey, startDaemon } from './daemon-process.ts';
 import {
   type Build,

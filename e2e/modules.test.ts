@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { connect } from '@platform/server/db/connect';
-import { type ModuleSources, startModuleSources } from '@platform/testkit/modules';
+import { connect } from '@ropewalk/server/db/connect';
+import { type ModuleSources, startModuleSources } from '@ropewalk/testkit/modules';
 
 import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import {

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startTestServer, type TestServer } from '@platform/testkit';
+import { startTestServer, type TestServer } from '@ropewalk/testkit';
 
 // The alert rules and the dashboard in deploy/monitoring, checked by Prometheus's own tool.
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { parseEnv } from 'node:util';
-import { type MailServer, startMailServer } from '@platform/server/app/notification/testing/mail-server';
+import { type MailServer, startMailServer } from '@ropewalk/server/app/notification/testing/mail-server';
 import { type Gitea, needsGitea, startGitea } from './gitea.ts';
 import { Guide } from './guide.ts';
 import { ensureExecutable, eventually, freePort, type ServerProcess, startCoderServer } from './harness.ts';

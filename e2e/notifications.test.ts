@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
-import { type MailServer, startMailServer } from '@platform/server/app/notification/testing/mail-server';
+import { type MailServer, startMailServer } from '@ropewalk/server/app/notification/testing/mail-server';
 import { eventually, firstUser, type ServerProcess, startCoderServer } from './harness.ts';
 
 let mail: MailServer;

@@ -5,19 +5,19 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
-import { isNotFound } from '@platform/operator/kube/client';
-import { DEPLOYMENTS, JOBS, type KubeObject, LEASES, SECRETS } from '@platform/operator/kube/types';
+import { PROVISIONERS, type Provisioner } from '@ropewalk/operator/crd/provisioner';
+import { isNotFound } from '@ropewalk/operator/kube/client';
+import { DEPLOYMENTS, JOBS, type KubeObject, LEASES, SECRETS } from '@ropewalk/operator/kube/types';
 import {
   type Cluster,
   installOperator,
   needsKubernetes,
   startCluster,
   storeSecret,
-} from '@platform/operator/testing/cluster';
-import { type Fault, type FaultyProxy, startFaultyProxy } from '@platform/operator/testing/faulty-proxy';
-import { pendingVersion } from '@platform/testkit';
-import { startTestServer, type TestServer } from '@platform/testkit/server';
+} from '@ropewalk/operator/testing/cluster';
+import { type Fault, type FaultyProxy, startFaultyProxy } from '@ropewalk/operator/testing/faulty-proxy';
+import { pendingVersion } from '@ropewalk/testkit';
+import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
 import { eventually } from './harness.ts';
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts';
 

@@ -4,19 +4,19 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
-import { createKubeClient, isNotFound } from '@platform/operator/kube/client';
-import { inClusterConnection } from '@platform/operator/kube/connection';
-import { type KubeObject, LEASES, type Resource, SECRETS } from '@platform/operator/kube/types';
+import { PROVISIONERS, type Provisioner } from '@ropewalk/operator/crd/provisioner';
+import { createKubeClient, isNotFound } from '@ropewalk/operator/kube/client';
+import { inClusterConnection } from '@ropewalk/operator/kube/connection';
+import { type KubeObject, LEASES, type Resource, SECRETS } from '@ropewalk/operator/kube/types';
 import {
   type Cluster,
   installResources,
   needsKubernetes,
   startCluster,
   storeSecret,
-} from '@platform/operator/testing/cluster';
-import { freePorts } from '@platform/testkit/ports';
-import { startTestServer, type TestServer } from '@platform/testkit/server';
+} from '@ropewalk/operator/testing/cluster';
+import { freePorts } from '@ropewalk/testkit/ports';
+import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
 import { parseAllDocuments } from 'yaml';
 import { eventually } from './harness.ts';
 import { type OperatorProcess, startOperatorPod } from './operator-process.ts';

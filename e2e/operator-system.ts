@@ -1,7 +1,7 @@
 // A cluster with the operator, a server without its own daemons, and a process for each pod.
 import assert from 'node:assert/strict';
-import { ALLOCATOR } from '@platform/kit/allocator';
-import { PROVISIONERS, type Provisioner } from '@platform/operator/crd/provisioner';
+import { ALLOCATOR } from '@ropewalk/kit/allocator';
+import { PROVISIONERS, type Provisioner } from '@ropewalk/operator/crd/provisioner';
 import {
   type Cluster,
   type ClusterOptions,
@@ -11,9 +11,9 @@ import {
   registerExternalMetrics,
   startCluster,
   storeSecret,
-} from '@platform/operator/testing/cluster';
-import { type Kubelet, type KubeletOptions, startKubelet } from '@platform/operator/testing/kubelet';
-import { freePorts } from '@platform/testkit/ports';
+} from '@ropewalk/operator/testing/cluster';
+import { type Kubelet, type KubeletOptions, startKubelet } from '@ropewalk/operator/testing/kubelet';
+import { freePorts } from '@ropewalk/testkit/ports';
 import {
   CHECKOUT,
   commandTemplate,

@@ -7,7 +7,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { platformKey } from '@platform/provisioner/terraform/install';
+import { platformKey } from '@ropewalk/provisioner/terraform/install';
 import { zipSync } from 'fflate';
 
 /** The bytes next to the program, so that the package has more bytes than a message. They do not compress. */

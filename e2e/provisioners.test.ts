@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { connect } from '@platform/server/db/connect';
+import { connect } from '@ropewalk/server/db/connect';
 import { type DaemonProcess, deleteKey, gates, makeKey, startDaemon } from './daemon-process.ts';
 import {
   type Build,

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { starterOf } from '@platform/rules/starters';
+import { starterOf } from '@ropewalk/rules/starters';
 import {
   buildEnds,
   coder,

@@ -3,9 +3,9 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { platformKey } from '@platform/provisioner/terraform/install';
-import { starterOf } from '@platform/rules/starters';
-import { PROVIDER_VERSION } from '@platform/terraform-provider';
+import { platformKey } from '@ropewalk/provisioner/terraform/install';
+import { starterOf } from '@ropewalk/rules/starters';
+import { PROVIDER_VERSION } from '@ropewalk/terraform-provider';
 import {
   buildEnds,
   createWorkspace,

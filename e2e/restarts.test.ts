@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Workspace, WorkspaceBuild } from '@platform/contract';
-import { connect, type Sql } from '@platform/server/db/connect';
-import { createTestTemplate, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import type { Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { type ServerProcess, startCoderServer } from './harness.ts';
 
 // A workspace is restarted, and the server is killed between the end of its stop and its start.

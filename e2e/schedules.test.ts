@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { connect, type Sql } from '@platform/server/db/connect';
-import { createTestTemplate, eventually, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { createTestTemplate, eventually, fillWorkspaces, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { type ServerProcess, startCoderServer } from './harness.ts';
 
 // Two servers share a database. The one that starts the due workspaces is killed in the middle of it, or hangs.

@@ -7,7 +7,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { processIds } from '@platform/testkit/processes';
+import { processIds } from '@ropewalk/testkit/processes';
 import {
   CHECKOUT,
   coder,

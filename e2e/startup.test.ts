@@ -17,8 +17,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { directoryHash } from '@platform/server/postgres/place';
-import { processIds } from '@platform/testkit/processes';
+import { directoryHash } from '@ropewalk/server/postgres/place';
+import { processIds } from '@ropewalk/testkit/processes';
 import { CHECKOUT, coder, eventually, firstUser, freePort, type ServerProcess, startCoderServer } from './harness.ts';
 
 const base = () => ({ PATH: process.env['PATH'], HOME: tmpdir(), CODER_PROVISIONER_DAEMONS: '0' });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connect, type Sql } from '@platform/server/db/connect';
+import { connect, type Sql } from '@ropewalk/server/db/connect';
 import { makeKey, startDaemon } from './daemon-process.ts';
 import {
   buildEnds,

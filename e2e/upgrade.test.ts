@@ -6,9 +6,9 @@ import { spawn } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { connect } from '@platform/server/db/connect';
-import { migrations } from '@platform/server/db/migrations/index';
-import { directoryHash } from '@platform/server/postgres/place';
+import { connect } from '@ropewalk/server/db/connect';
+import { migrations } from '@ropewalk/server/db/migrations/index';
+import { directoryHash } from '@ropewalk/server/postgres/place';
 import { buildEnds, eventually, PERSON, type ServerProcess, startCoderServer, tokenOf } from './harness.ts';
 
 // the server gives builds their own uids only as root

@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 import { BYTES, INDEX } from '../packages/server/src/http/dashboard/pack.ts';
 import { Assets, addAssets } from './executable/assets.ts';
 import { makeParts } from './executable/bundle.ts';

@@ -39,7 +39,7 @@ test('each package.json names exact versions, the same one everywhere', () => {
 test('decision 0010 names each dependency, and no other', () => {
   const text = readFileSync(join(root, 'docs/decisions/0010-dependencies.md'), 'utf8');
   const names = new Set(manifests.flatMap((manifest) => KINDS.flatMap((kind) => Object.keys(manifest[kind] ?? {}))));
-  const ours = [...names].filter((name) => !name.startsWith('@platform/'));
+  const ours = [...names].filter((name) => !name.startsWith('@ropewalk/'));
   const rows = text.split('\n').filter((line) => line.startsWith('| '));
   const listed = rows.flatMap((row) => [...row.split('|')[2]!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!));
   const covers = (name: string) => (pattern: string) =>

@@ -3,9 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { type Body, PlannedValues, parseHcl, previewTemplate, Template } from '@platform/hcl';
-import { STARTERS } from '@platform/rules/starter-ids';
-import { starterOf } from '@platform/rules/starters';
+import { type Body, PlannedValues, parseHcl, previewTemplate, Template } from '@ropewalk/hcl';
+import { STARTERS } from '@ropewalk/rules/starter-ids';
+import { starterOf } from '@ropewalk/rules/starters';
 import { parse } from 'yaml';
 import { readEmojis, readIcons } from './dashboard/icons.ts';
 

@@ -117,7 +117,7 @@ export function circles(imports: readonly Import[]): string[] {
 export function breach({ file, target, typeOnly }: Import): string | undefined {
   const [, from, , room, folder] = file.split('/') as [string, string, string, string, string?];
   const isTest = /\.(test|bench)\.ts$/.test(file) || file.includes('/testing/');
-  const ours = /^@platform\/([^/]+)/.exec(target)?.[1];
+  const ours = /^@ropewalk\/([^/]+)/.exec(target)?.[1];
   if (ours !== undefined && ours !== from) {
     if (ours === 'testkit') return isTest ? undefined : `${file} imports the testkit outside a test`;
     if (isTest || file.startsWith(DAEMON_ROOM)) return undefined;
@@ -171,7 +171,7 @@ test('no files load each other in a circle', () => {
 
 test('a daemon registers before it loads what jobs need', () => {
   const LATER =
-    /^(@platform\/(hcl|terraform-provider|wire(\/proto\/.*|\/drpc)?)|@bufbuild\/protobuf|tar-stream|fflate)$/;
+    /^(@ropewalk\/(hcl|terraform-provider|wire(\/proto\/.*|\/drpc)?)|@bufbuild\/protobuf|tar-stream|fflate)$/;
   const waiting = ['packages/provisioner/src/index.ts'];
   const wrong: string[] = [];
   for (const file of waiting)
@@ -215,10 +215,10 @@ test('a package declares what it imports, and imports what it declares', () => {
 test('the check finds forbidden imports', () => {
   const see = (file: string, text: string) => importsOf(file, text).map(breach);
   assert.match(
-    see('packages/cli/src/commands/a.ts', "import { x } from '@platform/server';")[0]!,
+    see('packages/cli/src/commands/a.ts', "import { x } from '@ropewalk/server';")[0]!,
     /may not import server/,
   );
-  assert.match(see('packages/kit/src/a.ts', "import { x } from '@platform/wire';")[0]!, /kit may not import wire/);
+  assert.match(see('packages/kit/src/a.ts', "import { x } from '@ropewalk/wire';")[0]!, /kit may not import wire/);
   assert.match(
     see('packages/server/src/app/a.ts', "import { x } from '../http/errors.ts';")[0]!,
     /server\/app may not import server\/http/,
@@ -235,7 +235,7 @@ test('the check finds forbidden imports', () => {
   assert.equal(app('workspace/build', "import { x } from '../../../app/job/x.ts';"), undefined);
   assert.match(see('packages/agent/src/a.ts', "import { x } from '../../server/src/main.ts';")[0]!, /another package/);
   assert.equal(
-    see('packages/cli/src/commands/daemons/server/server.ts', "const s = await import('@platform/server');")[0],
+    see('packages/cli/src/commands/daemons/server/server.ts', "const s = await import('@ropewalk/server');")[0],
     undefined,
   );
 });

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
-import { type Body, evaluate, fromJson, parseHcl } from '@platform/hcl';
-import { makeZip } from '@platform/server/app/evaluate/zip';
+import { type Body, evaluate, fromJson, parseHcl } from '@ropewalk/hcl';
+import { makeZip } from '@ropewalk/server/app/evaluate/zip';
 import { parseAllDocuments } from 'yaml';
 
 const root = dirname(import.meta.dirname);

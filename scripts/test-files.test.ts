@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { after, before, test } from 'node:test';
-import { isAlive } from '@platform/kit';
-import { eventually } from '@platform/testkit/wait';
+import { isAlive } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { flakyFiles, type TestResult } from './test-files.ts';
 
 let dir: string;

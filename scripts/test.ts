@@ -8,10 +8,10 @@ import { once } from 'node:events';
 import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { createLogger, errorText, homeFolder, silentLogger } from '@platform/kit';
-import { findTerraform } from '@platform/provisioner';
-import { createDashboard } from '@platform/server';
-import { startFastPostgres } from '@platform/testkit/postgres';
+import { createLogger, errorText, homeFolder, silentLogger } from '@ropewalk/kit';
+import { findTerraform } from '@ropewalk/provisioner';
+import { createDashboard } from '@ropewalk/server';
+import { startFastPostgres } from '@ropewalk/testkit/postgres';
 import { flakyFiles, runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];

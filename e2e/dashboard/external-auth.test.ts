@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
+import { type OAuthServer, startOAuthServer } from '@ropewalk/testkit/oauth-server';
 import type { Browser, Page } from 'playwright-core';
 import { firstUser, makeTemplate, type ServerProcess, startCoderServer } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { TemplateVersion, TemplateVersionVariable } from '@platform/contract';
-import { writeTar } from '@platform/server/app/evaluate/archive';
+import type { TemplateVersion, TemplateVersionVariable } from '@ropewalk/contract';
+import { writeTar } from '@ropewalk/server/app/evaluate/archive';
 import type { Locator, Page } from 'playwright-core';
 import { type DaemonProcess, makeKey, startDaemon } from '../daemon-process.ts';
 import { importEnds, makeTemplate, postVersion } from '../harness.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createTestTemplate, eventually, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, eventually, fillWorkspaces, startTestServer, type TestServer } from '@ropewalk/testkit';
 import type { Browser, Page } from 'playwright-core';
 import { needsBrowser, openAs, startBrowser } from './browser.ts';
 

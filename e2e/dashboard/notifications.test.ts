@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type MailServer, startMailServer } from '@platform/server/app/notification/testing/mail-server';
-import { createPerson, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { type MailServer, startMailServer } from '@ropewalk/server/app/notification/testing/mail-server';
+import { createPerson, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import type { Browser } from 'playwright-core';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { after, before, type TestContext, test } from 'node:test';
-import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
+import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@ropewalk/testkit';
 import type { Browser } from 'playwright-core';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PrebuildsSettings, TemplatePrebuilds } from '@platform/contract';
+import type { PrebuildsSettings, TemplatePrebuilds } from '@ropewalk/contract';
 import { eventually, makeTemplate } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
 import { useSite } from './site.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { createPerson, createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { createPerson, createTestTemplate, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import type { Browser } from 'playwright-core';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Template, Workspace } from '@platform/contract';
+import type { Template, Workspace } from '@ropewalk/contract';
 import { buildEnds, commandTemplate, createWorkspace, eventually, makeTemplate } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
 import { useSite } from './site.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type Github, startGithub } from '@platform/testkit/github';
-import { CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
+import { type Github, startGithub } from '@ropewalk/testkit/github';
+import { CLIENT, type IdentityProvider, startIdentityProvider } from '@ropewalk/testkit/identity-provider';
 import type { Browser } from 'playwright-core';
 import { PERSON, type ServerProcess, startCoderServer, tokenOf } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { writeTar } from '@platform/server/app/evaluate/archive';
+import { writeTar } from '@ropewalk/server/app/evaluate/archive';
 import type { Page } from 'playwright-core';
 import { eventually, importVersion, makeTemplate, postVersion } from '../harness.ts';
 import { keepScreenshots, needsBrowser, openAs } from './browser.ts';

@@ -1,4 +1,4 @@
-import { eventually } from '@platform/testkit/wait';
+import { eventually } from '@ropewalk/testkit/wait';
 import type { Browser, Page } from 'playwright-core';
 import { startBrowser } from './browser.ts';
 

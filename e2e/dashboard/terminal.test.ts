@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
-import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
+import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@ropewalk/testkit';
 import type { Browser, Page } from 'playwright-core';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { screenText, shows, startTextBrowser, typed } from './terminal-screen.ts';

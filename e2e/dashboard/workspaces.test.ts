@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { WorkspaceBuild } from '@platform/contract';
+import type { WorkspaceBuild } from '@ropewalk/contract';
 import type { Page } from 'playwright-core';
 import {
   buildEnds,

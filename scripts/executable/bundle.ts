@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
-import { headCommit } from '@platform/kit/head-commit';
+import { headCommit } from '@ropewalk/kit/head-commit';
 import { build, type Plugin } from 'esbuild';
 import { PARTS } from './part.ts';
 

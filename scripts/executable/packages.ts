@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 
 const root = dirname(dirname(import.meta.dirname));
 const cache = join(root, 'node_modules/.cache/platform-packages');

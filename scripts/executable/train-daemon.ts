@@ -5,8 +5,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { acceptWebSocket, byteStream } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { acceptWebSocket, byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 
 /** The calls of a daemon that waits for a job: it watches for notices, and asks for a job. */
 const STREAMS = 2;

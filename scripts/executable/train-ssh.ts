@@ -3,8 +3,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { ResumableSessions } from '@platform/wire/resume/sessions';
-import { acceptWebSocket, byteStream } from '@platform/wire/websocket';
+import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
+import { acceptWebSocket, byteStream } from '@ropewalk/wire/websocket';
 import ssh2 from 'ssh2';
 
 /** Returns the words of the command. */

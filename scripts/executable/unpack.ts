@@ -2,8 +2,8 @@ import { existsSync, lstatSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { getAsset, getRawAsset } from 'node:sea';
-import { ensureDirectorySync } from '@platform/kit/directory';
-import { homeFolder } from '@platform/kit/home';
+import { ensureDirectorySync } from '@ropewalk/kit/directory';
+import { homeFolder } from '@ropewalk/kit/home';
 
 interface Packed {
   path: string;

@@ -7,10 +7,10 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ensureDirectorySync } from '@platform/kit';
-import { ALLOCATOR } from '@platform/kit/allocator';
-import { VERSION } from '@platform/kit/version';
-import { INSTALLED_VERSION, TERRAFORM_SUMS } from '@platform/provisioner/terraform/sums';
+import { ensureDirectorySync } from '@ropewalk/kit';
+import { ALLOCATOR } from '@ropewalk/kit/allocator';
+import { VERSION } from '@ropewalk/kit/version';
+import { INSTALLED_VERSION, TERRAFORM_SUMS } from '@ropewalk/provisioner/terraform/sums';
 import { unzipSync } from 'fflate';
 import { type DebianPackage, downloadPackages, run, unpackPackages } from './debian.ts';
 import { createLayout, type Layer } from './layout.ts';

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 
 /** What the server and its Terraform need, before their dependencies. */
 const PACKAGES = [

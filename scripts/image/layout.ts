@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 
 const LAYER = 'application/vnd.oci.image.layer.v1.tar+gzip';
 const CONFIG = 'application/vnd.oci.image.config.v1+json';

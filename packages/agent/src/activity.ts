@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { Connection_Action, Connection_Type, type StatsSchema } from '@platform/wire/proto/agent';
+import { Connection_Action, Connection_Type, type StatsSchema } from '@ropewalk/wire/proto/agent';
 import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
 import { durationMs, type Routine, uuidBytes } from './wire-types.ts';

@@ -1,4 +1,4 @@
-import { AppHealth, type WorkspaceApp } from '@platform/wire/proto/agent';
+import { AppHealth, type WorkspaceApp } from '@ropewalk/wire/proto/agent';
 import { everyTick } from './metadata.ts';
 import { type AgentClient, durationMs } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ensureDirectory } from '@platform/kit';
+import { ensureDirectory } from '@ropewalk/kit';
 
 /** The Linux kernel rejects a single argument of 128 KiB or more. */
 const LONGEST_ARGUMENT = 100 * 1024;

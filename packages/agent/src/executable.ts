@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readlink, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ensureDirectory, errorText } from '@platform/kit';
+import { ensureDirectory, errorText } from '@ropewalk/kit';
 import { scriptBinDir } from './environment.ts';
 import type { AgentOptions } from './options.ts';
 

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { AgentOptions } from './options.ts';
 
 /** How an agent proves its identity, with upstream's names. */

@@ -1,5 +1,5 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { Lifecycle_State } from '@platform/wire/proto/agent';
+import { Lifecycle_State } from '@ropewalk/wire/proto/agent';
 import { Notifier } from './notifier.ts';
 import type { Routine } from './wire-types.ts';
 

@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { Log_Level, Timing_Status } from '@platform/wire/proto/agent';
+import { silentLogger } from '@ropewalk/kit';
+import { Log_Level, Timing_Status } from '@ropewalk/wire/proto/agent';
 import { type RunningAgent, runAgent } from './agent.ts';
 import type { AgentOptions } from './options.ts';
 import { startTestServer, type TestServer, TOKEN } from './testing/server.ts';

@@ -1,7 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@platform/wire/log-sequence';
-import { Log_Level } from '@platform/wire/proto/agent';
+import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@ropewalk/wire/log-sequence';
+import { Log_Level } from '@ropewalk/wire/proto/agent';
 import { Notifier } from './notifier.ts';
 import type { Routine } from './wire-types.ts';
 

@@ -1,8 +1,8 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { errorText } from '@platform/kit';
-import type { WorkspaceAgentMetadata_Description } from '@platform/wire/proto/agent';
+import { errorText } from '@ropewalk/kit';
+import type { WorkspaceAgentMetadata_Description } from '@ropewalk/wire/proto/agent';
 import { scriptCommand } from './command.ts';
 import { SCRIPT_DATA } from './data-dir.ts';
 import { spawnPiped } from './pipes.ts';

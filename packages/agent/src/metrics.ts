@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { Stats_Metric_Type, type Stats_MetricSchema } from '@platform/wire/proto/agent';
+import { Stats_Metric_Type, type Stats_MetricSchema } from '@ropewalk/wire/proto/agent';
 
 /** What the agent measures about itself and sends with its statistics. Names, types and labels are upstream's. */
 export interface AgentMetrics {

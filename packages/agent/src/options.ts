@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
-import { AppError, type Logger, parseDuration } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { AGENT_SOCKET_PATH } from '@platform/wire/agent-socket-path';
-import { Startup_Subsystem } from '@platform/wire/proto/agent';
-import type { DialOptions } from '@platform/wire/websocket';
+import { AppError, type Logger, parseDuration } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { AGENT_SOCKET_PATH } from '@ropewalk/wire/agent-socket-path';
+import { Startup_Subsystem } from '@ropewalk/wire/proto/agent';
+import type { DialOptions } from '@ropewalk/wire/websocket';
 import { defaultDataDir } from './data-dir.ts';
 import { AGENT_AUTHS, type AgentAuth } from './identity.ts';
 

@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { Readable, type Writable } from 'node:stream';
-import { errorText, type GroupChild, spawnGroup } from '@platform/kit';
+import { errorText, type GroupChild, spawnGroup } from '@ropewalk/kit';
 import { scratchDir } from './scratch.ts';
 
 /** How many pipes are made at the same time: each call of mkfifo costs a process. */

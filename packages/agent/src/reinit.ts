@@ -1,4 +1,4 @@
-import { backoff, errorText, type Logger, RECONNECT } from '@platform/kit';
+import { backoff, errorText, type Logger, RECONNECT } from '@ropewalk/kit';
 import type { Service } from './services/service.ts';
 
 /** How long the stream may be silent, in ms. The server pings every 15 s. */

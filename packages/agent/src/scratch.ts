@@ -2,7 +2,7 @@ import { lstatSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isAlive } from '@platform/kit';
+import { isAlive } from '@ropewalk/kit';
 
 const KINDS = ['pipes', 'forward', 'socket'] as const;
 /** agent-KIND-NAMESPACE-PID-RANDOM */

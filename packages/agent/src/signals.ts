@@ -1,4 +1,4 @@
-import { signalGroup } from '@platform/kit';
+import { signalGroup } from '@ropewalk/kit';
 
 /**
  * Signals a process group. Returns false if it does not exist or the agent may not signal it (a process started by

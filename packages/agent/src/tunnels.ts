@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText, type Logger } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import type { ResumableSessions, SessionHolder } from '@platform/wire/resume/sessions';
-import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@platform/wire/tunnel';
-import type { YamuxStream } from '@platform/wire/yamux';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import type { ResumableSessions, SessionHolder } from '@ropewalk/wire/resume/sessions';
+import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
+import type { YamuxStream } from '@ropewalk/wire/yamux';
 import type { Activity } from './activity.ts';
 import { connectionOf } from './services/connection.ts';
 import type { Services } from './services/service.ts';

@@ -1,5 +1,5 @@
-import type { DrpcClient } from '@platform/wire/drpc';
-import type { Agent, Manifest } from '@platform/wire/proto/agent';
+import type { DrpcClient } from '@ropewalk/wire/drpc';
+import type { Agent, Manifest } from '@ropewalk/wire/proto/agent';
 
 export type AgentClient = DrpcClient<typeof Agent>;
 export type { Manifest };

@@ -1,5 +1,5 @@
-import { AppError, errorText } from '@platform/kit/errors';
-import { homeFolder } from '@platform/kit/home';
+import { AppError, errorText } from '@ropewalk/kit/errors';
+import { homeFolder } from '@ropewalk/kit/home';
 import { root } from './commands/index.ts';
 import { bindArguments, checkRequired, rawAfter } from './framework/arguments.ts';
 import { createContext } from './framework/create-context.ts';
@@ -115,7 +115,7 @@ function wantsHelp(found: Found, raw: number | undefined): boolean {
 
 async function help({ env, io }: Invocation, found: Found, flags: FlagDefs, definition?: Definition): Promise<string> {
   const { helpText } = await import('./framework/help.ts');
-  const { VERSION } = await import('@platform/kit/version');
+  const { VERSION } = await import('@ropewalk/kit/version');
   const isRoot = found.path.length === 0;
   return helpText({
     version: VERSION,
@@ -153,7 +153,7 @@ async function report(err: unknown, { env, io, signal }: Invocation): Promise<nu
     note(io, 'Canceled.');
     return 130;
   }
-  const { ApiError, apiErrorText } = await import('@platform/client');
+  const { ApiError, apiErrorText } = await import('@ropewalk/client');
   note(
     io,
     `${styleOf(io.stderr, env)(['red', 'bold'], 'error:')} ${err instanceof ApiError ? apiErrorText(err) : text(err)}`,

@@ -2,7 +2,7 @@ import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { endOnCrash } from '@platform/kit/crash';
+import { endOnCrash } from '@ropewalk/kit/crash';
 import { DEFAULT_CONFIG_DIR } from './framework/globals.ts';
 import { expandHome } from './lib/expand-home.ts';
 import { run } from './run.ts';

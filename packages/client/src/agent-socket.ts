@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
-import { createDrpcClient, type DrpcClient } from '@platform/wire/drpc';
-import { AgentSocket } from '@platform/wire/proto/agentsocket';
+import { createDrpcClient, type DrpcClient } from '@ropewalk/wire/drpc';
+import { AgentSocket } from '@ropewalk/wire/proto/agentsocket';
 
-export { AGENT_SOCKET_PATH } from '@platform/wire/agent-socket-path';
-export { DrpcError } from '@platform/wire/drpc';
+export { AGENT_SOCKET_PATH } from '@ropewalk/wire/agent-socket-path';
+export { DrpcError } from '@ropewalk/wire/drpc';
 
 export type AgentSocketClient = DrpcClient<typeof AgentSocket>;
 

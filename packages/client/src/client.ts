@@ -1,5 +1,5 @@
-import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@platform/contract';
-import { apiPath } from '@platform/contract/api-path';
+import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@ropewalk/contract';
+import { apiPath } from '@ropewalk/contract/api-path';
 import { errorOf } from './errors.ts';
 
 /** The part of `fetch` that the client uses, so that a browser's, Node's and our own fit. */

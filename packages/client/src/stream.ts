@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { WebSocketDialError } from '@platform/wire/websocket';
+import type { WebSocketDialError } from '@ropewalk/wire/websocket';
 import type { Client } from './client.ts';
 import { ApiError, errorOf, UnreachableError } from './errors.ts';
 
 async function dial(client: Client, path: string, signal?: AbortSignal) {
-  const { dialWebSocket } = await import('@platform/wire/websocket');
+  const { dialWebSocket } = await import('@ropewalk/wire/websocket');
   const seen = (headers: IncomingHttpHeaders) => {
     const answered = { get: (name: string) => String(headers[name.toLowerCase()] ?? '') || null };
     client.onAnswer?.(answered, 'stream');
@@ -87,8 +87,8 @@ const FINAL = new Set([400, 401, 403, 404, 410]);
  */
 export async function openTunnel(client: Client, target: TunnelTarget, options: TunnelOptions): Promise<Tunnel> {
   const [{ byteStream }, { connectResumable }] = await Promise.all([
-    import('@platform/wire/websocket'),
-    import('@platform/wire/resume/client'),
+    import('@ropewalk/wire/websocket'),
+    import('@ropewalk/wire/resume/client'),
   ]);
   const { service, port, signal, onLost, onResumed } = options;
   let agentId = typeof target === 'string' ? target : '';

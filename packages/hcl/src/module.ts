@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { type Attribute, type Block, type Diagnostic, type Expr, type ParsedFile, rawText } from './ast.ts';
 import { evaluate } from './evaluate.ts';
 import { newRoom } from './expressions.ts';

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Expr, TemplatePart } from './ast.ts';
 import type { Scanner } from './scanner.ts';
 

@@ -15,8 +15,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { smallDisk } from '@platform/testkit/disk';
-import { eventually } from '@platform/testkit/wait';
+import { smallDisk } from '@ropewalk/testkit/disk';
+import { eventually } from '@ropewalk/testkit/wait';
 import { createLogger, pathSink } from './log.ts';
 
 let dir: string;

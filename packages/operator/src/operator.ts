@@ -1,4 +1,4 @@
-import { type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { type Clock, errorText, type Logger, systemClock } from '@ropewalk/kit';
 import { owned as ofControlPlane } from './control-plane/names.ts';
 import { createControlPlaneReconciler } from './control-plane/reconcile.ts';
 import { CONTROL_PLANES, type ControlPlane } from './crd/control-plane.ts';

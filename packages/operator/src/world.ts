@@ -1,4 +1,4 @@
-import type { Clock, Logger } from '@platform/kit';
+import type { Clock, Logger } from '@ropewalk/kit';
 import type { ControlPlane } from './crd/control-plane.ts';
 import type { Provisioner } from './crd/provisioner.ts';
 import type { WorkspaceProxy } from './crd/workspace-proxy.ts';

@@ -3,8 +3,8 @@
  * Terraform provider within the build. Numbers and booleans are parsed as Go does, because templates written for
  * upstream rely on it. A validation block makes both stricter.
  */
-import { ownValue } from '@platform/kit/own-value';
-import { compile } from '@platform/kit/re2';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { compile } from '@ropewalk/kit/re2';
 
 export interface ParameterValidation {
   min?: number | undefined;

@@ -1,5 +1,5 @@
-import { type Logger, systemClock } from '@platform/kit';
-import { VERSION } from '@platform/kit/version';
+import { type Logger, systemClock } from '@ropewalk/kit';
+import { VERSION } from '@ropewalk/kit/version';
 import { type Ctx, type Services, systemContext } from './app/context/context.ts';
 import { createVault } from './app/context/vault.ts';
 import { createWork } from './app/threads/start.ts';

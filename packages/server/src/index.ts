@@ -1,4 +1,4 @@
-export { VERSION } from '@platform/kit/version';
+export { VERSION } from '@ropewalk/kit/version';
 export { decryptSecrets, deleteSecrets, rotateSecrets } from './app/context/sealed-secrets.ts';
 export { renewVapidKeys } from './app/notification/webpush.ts';
 export { createAdminUser, resetPassword } from './app/user/direct.ts';

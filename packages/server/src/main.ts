@@ -1,4 +1,4 @@
-import type { RouteKey } from '@platform/contract';
+import type { RouteKey } from '@ropewalk/contract';
 import {
   AppError,
   type Clock,
@@ -7,9 +7,9 @@ import {
   errorText,
   type Logger,
   systemClock,
-} from '@platform/kit';
-import { abortable } from '@platform/kit/abortable';
-import { VERSION } from '@platform/kit/version';
+} from '@ropewalk/kit';
+import { abortable } from '@ropewalk/kit/abortable';
+import { VERSION } from '@ropewalk/kit/version';
 import { createIdentityTrust } from './app/agent/identity/trust.ts';
 import type { Services } from './app/context/context.ts';
 import { githubEnabled, oidcEnabled } from './app/context/login-types.ts';

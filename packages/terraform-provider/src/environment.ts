@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 
 type Env = Readonly<Record<string, string>>;
 

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Diagnostics, Path } from './diagnostics.ts';
 import { type Block, nested } from './schema.ts';
 import { canonical, isObj, isUnknown, type Obj, UNKNOWN, type Value } from './value.ts';

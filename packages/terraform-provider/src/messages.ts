@@ -8,7 +8,7 @@ import type {
   Schema_BlockSchema,
   Schema_NestedBlock_NestingMode,
   SchemaSchema,
-} from '@platform/wire/proto/tfplugin5';
+} from '@ropewalk/wire/proto/tfplugin5';
 import type { Diagnostic, Path } from './diagnostics.ts';
 import { type Block, nested, type Schema } from './schema.ts';
 import { decodeMsgpack, encodeMsgpack, isObj, type Obj, type Value } from './value.ts';

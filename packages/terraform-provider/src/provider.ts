@@ -6,9 +6,9 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf';
-import type { Logger } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { Provider } from '@platform/wire/proto/tfplugin5';
+import type { Logger } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { Provider } from '@ropewalk/wire/proto/tfplugin5';
 import { Diagnostics } from './diagnostics.ts';
 import {
   changed,

@@ -1,7 +1,7 @@
 import { chmodSync, chownSync } from 'node:fs';
 import type { Http2Session } from 'node:http2';
-import type { Logger } from '@platform/kit';
-import { serveGrpc, type UnaryHandler } from '@platform/kit/grpc';
+import type { Logger } from '@ropewalk/kit';
+import { serveGrpc, type UnaryHandler } from '@ropewalk/kit/grpc';
 import { type Connection, providerMethods } from './provider.ts';
 
 export interface ProviderOptions {

@@ -1,4 +1,4 @@
-import type { Logger } from '@platform/kit';
+import type { Logger } from '@ropewalk/kit';
 import type { Diagnostics } from './diagnostics.ts';
 import type { Schema } from './schema.ts';
 import type { Obj } from './value.ts';

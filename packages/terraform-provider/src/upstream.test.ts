@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { upstreamProviderSchema } from '@platform/contract/upstream/facts';
+import { upstreamProviderSchema } from '@ropewalk/contract/upstream/facts';
 import { terraformDir } from './testing/terraform.ts';
 
 type Json = Record<string, unknown>;

@@ -1,4 +1,4 @@
-import type { Sql, Tx } from '@platform/server/db/connect';
+import type { Sql, Tx } from '@ropewalk/server/db/connect';
 
 /** Of each owner. */
 const OWNED = 50;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { upstreamRest } from '@platform/contract/upstream/facts';
+import { upstreamRest } from '@ropewalk/contract/upstream/facts';
 import { Ajv } from 'ajv';
 import { assertUpstreamShape } from './facts.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { MISDOCUMENTED, upstreamRest } from '@platform/contract/upstream/facts';
+import { MISDOCUMENTED, upstreamRest } from '@ropewalk/contract/upstream/facts';
 import { Ajv, type ValidateFunction } from 'ajv';
 
 let validators: ((key: string, status: number) => ValidateFunction | undefined) | undefined;

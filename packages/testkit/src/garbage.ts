@@ -1,4 +1,4 @@
-import { garbageCollector } from '@platform/kit/garbage-collector';
+import { garbageCollector } from '@ropewalk/kit/garbage-collector';
 
 /** Collects the garbage of this process now. */
 export const collectGarbage = (): void => garbageCollector()();

@@ -1,4 +1,4 @@
-import { taskLockKey } from '@platform/server/db/queries/task-locks';
+import { taskLockKey } from '@ropewalk/server/db/queries/task-locks';
 import type { TestServer } from './server.ts';
 import { eventually } from './wait.ts';
 

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { directoryHash } from '@platform/server/postgres/place';
+import { directoryHash } from '@ropewalk/server/postgres/place';
 
 const HOME = '/var/lib/coder';
 

@@ -1,4 +1,4 @@
-import type { Sql } from '@platform/server/db/connect';
+import type { Sql } from '@ropewalk/server/db/connect';
 
 export interface LostAnswers {
   sql: Sql;

@@ -1,7 +1,7 @@
-import { systemContext } from '@platform/server/app/context/context';
-import { issueToken } from '@platform/server/app/context/session';
-import { authorize } from '@platform/server/authz/authorize';
-import { insertUser } from '@platform/server/db/queries/users';
+import { systemContext } from '@ropewalk/server/app/context/context';
+import { issueToken } from '@ropewalk/server/app/context/session';
+import { authorize } from '@ropewalk/server/authz/authorize';
+import { insertUser } from '@ropewalk/server/db/queries/users';
 import type { TestServer } from './server.ts';
 
 /** Inserts a user with these site roles and a session directly into the database: for tests that do not test users. */

@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { chownSync, existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { silentLogger } from '@platform/kit';
-import { connect } from '@platform/server/db/connect';
-import { migrate } from '@platform/server/db/migrate';
-import { startBundledPostgres } from '@platform/server/postgres/bundled';
-import { directoryHash } from '@platform/server/postgres/place';
+import { silentLogger } from '@ropewalk/kit';
+import { connect } from '@ropewalk/server/db/connect';
+import { migrate } from '@ropewalk/server/db/migrate';
+import { startBundledPostgres } from '@ropewalk/server/postgres/bundled';
+import { directoryHash } from '@ropewalk/server/postgres/place';
 
 export interface TestPostgres {
   /** The URL of its maintenance database. Tests create their own databases. */

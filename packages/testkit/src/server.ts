@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
-import { type Clock, createLogger, type Logger, silentLogger } from '@platform/kit';
-import { dashboardFolder, type FindBinary, loadConfig, type RunningServer, startServer } from '@platform/server';
+import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@ropewalk/contract';
+import { type Clock, createLogger, type Logger, silentLogger } from '@ropewalk/kit';
+import { dashboardFolder, type FindBinary, loadConfig, type RunningServer, startServer } from '@ropewalk/server';
 import { Ajv, type ValidateFunction } from 'ajv';
 import { assertUpstreamShape } from './facts.ts';
 import { removeKept } from './kept.ts';
@@ -92,7 +92,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     configDir,
     log,
     daemonCommand: options.daemonCommand ?? selfCommand('builtin'),
-    launcherCommand: [process.execPath, fileURLToPath(import.meta.resolve('@platform/provisioner/isolation/entry'))],
+    launcherCommand: [process.execPath, fileURLToPath(import.meta.resolve('@ropewalk/provisioner/isolation/entry'))],
     ...(options.programPaths ? { programPaths: options.programPaths } : {}),
     findBinary: options.findBinary ?? (async () => undefined),
     ...(options.dashboard ? { dashboard: dashboardFolder(options.dashboard) } : {}),

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import type { Template, TemplateVersion } from '@platform/contract';
-import { writeTar } from '@platform/server/app/evaluate/archive';
-import { completeJob, failJob } from '@platform/server/app/job/complete';
-import { verifiedDaemon } from '@platform/server/authz/proofs';
-import { type Owned, type Ownership, ownershipOf } from '@platform/server/db/queries/job-ownership';
-import { acquireJob } from '@platform/server/db/queries/job-queue';
-import type { JobRow } from '@platform/server/db/queries/jobs';
+import type { Template, TemplateVersion } from '@ropewalk/contract';
+import { writeTar } from '@ropewalk/server/app/evaluate/archive';
+import { completeJob, failJob } from '@ropewalk/server/app/job/complete';
+import { verifiedDaemon } from '@ropewalk/server/authz/proofs';
+import { type Owned, type Ownership, ownershipOf } from '@ropewalk/server/db/queries/job-ownership';
+import { acquireJob } from '@ropewalk/server/db/queries/job-queue';
+import type { JobRow } from '@ropewalk/server/db/queries/jobs';
 import {
   type CompletedJob_TemplateImportSchema,
   CompletedJobSchema,
   FailedJobSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import type { TestServer } from './server.ts';
 
 /** Creates a tar of these files. */

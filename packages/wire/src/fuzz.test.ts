@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
 import { DrpcDecoder, DrpcError, encodeMetadata, encodePacket, KIND } from './drpc/frames.ts';
 import { implement, serveDrpc } from './drpc/index.ts';
 import { eventually, seededRandom, socketPair } from './test-sockets.ts';

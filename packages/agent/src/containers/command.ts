@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { isInstalled, runProgram, type Surroundings } from './program.ts';
 
 /** How long reading a configuration may take, which can download descriptions of features. */

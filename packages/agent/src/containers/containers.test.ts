@@ -8,7 +8,7 @@ import {
   CreateSubAgentRequest_App_OpenIn,
   CreateSubAgentRequest_App_SharingLevel,
   CreateSubAgentRequest_DisplayApp,
-} from '@platform/wire/proto/agent';
+} from '@ropewalk/wire/proto/agent';
 import { customizationsOf, safeName } from './customizations.ts';
 import { discover } from './discovery.ts';
 import { listContainers, toContainer } from './docker.ts';

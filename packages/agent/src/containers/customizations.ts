@@ -1,11 +1,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import {
   CreateSubAgentRequest_App_OpenIn,
   CreateSubAgentRequest_App_SharingLevel,
   type CreateSubAgentRequest_AppSchema,
   CreateSubAgentRequest_DisplayApp,
-} from '@platform/wire/proto/agent';
+} from '@ropewalk/wire/proto/agent';
 import type { Configuration } from './command.ts';
 
 export type SubAgentApp = MessageInitShape<typeof CreateSubAgentRequest_AppSchema>;

@@ -6,8 +6,8 @@
  */
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
-import { AppError, errorText, type Logger } from '@platform/kit';
-import { Log_Level } from '@platform/wire/proto/agent';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import { Log_Level } from '@ropewalk/wire/proto/agent';
 import { expandPath } from '../environment.ts';
 import type { LogSender } from '../logs.ts';
 import { Notifier } from '../notifier.ts';

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { isInstalled, type RunOptions, runProgram, type Surroundings } from './program.ts';
 import type { Container, ContainerPort } from './types.ts';
 

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { uuidBytes } from '../wire-types.ts';
 
 const TIMEOUT_MS = 10_000;

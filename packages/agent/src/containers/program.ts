@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
-import { AppError, spawnGroup } from '@platform/kit';
+import { AppError, spawnGroup } from '@ropewalk/kit';
 import { LineSplitter } from '../logs.ts';
 import { stopGroup } from '../signals.ts';
 

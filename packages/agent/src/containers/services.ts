@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 import type { Service } from '../services/service.ts';
 import type { Devcontainers } from './devcontainers.ts';
 

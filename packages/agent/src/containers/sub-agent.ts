@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises';
-import { AppError, backoff, errorText, type GroupChild, type Logger, spawnGroup, systemClock } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError, backoff, errorText, type GroupChild, type Logger, spawnGroup, systemClock } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { LineSplitter } from '../logs.ts';
 import { type AgentClient, uuidText } from '../wire-types.ts';
 import { execArgs, type Project, readConfiguration } from './command.ts';

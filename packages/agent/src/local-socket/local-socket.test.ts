@@ -4,9 +4,9 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { createDrpcClient, type DrpcClient } from '@platform/wire/drpc';
-import { AgentSocket } from '@platform/wire/proto/agentsocket';
+import { silentLogger } from '@ropewalk/kit';
+import { createDrpcClient, type DrpcClient } from '@ropewalk/wire/drpc';
+import { AgentSocket } from '@ropewalk/wire/proto/agentsocket';
 import { startLocalSocket } from './server.ts';
 import { createUnits } from './units.ts';
 

@@ -1,7 +1,7 @@
 // Units are steps of a workspace's start, most often scripts, that say which others they need. A unit is unknown, then
 // pending, started and completed. It is ready when every unit that it wants is completed.
 
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** As upstream's commands print them. The empty one is a unit that nobody has named yet. */
 export type UnitStatus = '' | 'pending' | 'started' | 'completed';

@@ -1,4 +1,4 @@
-import type { TunnelRequest } from '@platform/wire/tunnel';
+import type { TunnelRequest } from '@ropewalk/wire/tunnel';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 

@@ -1,4 +1,4 @@
-import type { ResumableSessions } from '@platform/wire/resume/sessions';
+import type { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import type { Service } from './service.ts';
 
 const texts = (value: unknown): Set<unknown> => new Set(Array.isArray(value) ? value : []);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { duplexPair } from 'node:stream';
 import { test } from 'node:test';
-import { Lifecycle_State } from '@platform/wire/proto/agent';
+import { Lifecycle_State } from '@ropewalk/wire/proto/agent';
 import type { Activity } from '../activity.ts';
 import type { Lifecycle } from '../lifecycle.ts';
 import type { Workspace } from '../workspace.ts';

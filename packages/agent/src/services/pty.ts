@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText, formatDuration } from '@platform/kit';
+import { AppError, errorText, formatDuration } from '@ropewalk/kit';
 import type { Activity } from '../activity.ts';
 import type { Lifecycle } from '../lifecycle.ts';
 import { TerminalInputParser } from '../terminal/input.ts';

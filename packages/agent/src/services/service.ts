@@ -1,4 +1,4 @@
-import type { AcceptedTunnel } from '@platform/wire/tunnel';
+import type { AcceptedTunnel } from '@ropewalk/wire/tunnel';
 
 /**
  * Serves one stream that the server has opened to this agent: checks `tunnel.request`, then accepts or rejects. The

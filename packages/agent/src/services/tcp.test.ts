@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { connectResumable } from '@platform/wire/resume/client';
+import { silentLogger } from '@ropewalk/kit';
+import { connectResumable } from '@ropewalk/wire/resume/client';
 import { runAgent } from '../agent.ts';
 import { startTestServer, TOKEN } from '../testing/server.ts';
 

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
-import { AppError } from '@platform/kit';
-import { countCarried } from '@platform/wire/collect-young';
-import { splice } from '@platform/wire/splice';
+import { AppError } from '@ropewalk/kit';
+import { countCarried } from '@ropewalk/wire/collect-young';
+import { splice } from '@ropewalk/wire/splice';
 import type { Activity } from '../activity.ts';
 import type { Service } from './service.ts';
 

@@ -1,5 +1,5 @@
 import { createSocket } from 'node:dgram';
-import { DatagramReader, frameDatagram } from '@platform/wire/datagrams';
+import { DatagramReader, frameDatagram } from '@ropewalk/wire/datagrams';
 import type { Activity } from '../activity.ts';
 import type { Service } from './service.ts';
 import { requestedPort } from './tcp.ts';

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
-import { countCarried } from '@platform/wire/collect-young';
-import { widenSshWindow } from '@platform/wire/ssh-window';
+import { countCarried } from '@ropewalk/wire/collect-young';
+import { widenSshWindow } from '@ropewalk/wire/ssh-window';
 import type { ServerChannel } from 'ssh2';
 
 /** The part of ssh2's channel that is needed to write to it in turn. Bound to the pinned version of ssh2. */

@@ -2,7 +2,7 @@ import { statSync, unlinkSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { Connection, ServerChannel } from 'ssh2';
 import { scratchDir } from '../scratch.ts';
 import { fairWindow, pump, widen } from './channel.ts';

@@ -1,5 +1,5 @@
 import { setImmediate as immediate } from 'node:timers/promises';
-import type { Exit } from '@platform/kit';
+import type { Exit } from '@ropewalk/kit';
 import type { ServerChannel } from 'ssh2';
 import { spawnPiped } from '../pipes.ts';
 import type { RunningPrograms } from '../running-programs.ts';

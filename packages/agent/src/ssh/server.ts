@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { errorText, type Logger } from '@platform/kit';
+import { errorText, type Logger } from '@ropewalk/kit';
 import type { Connection } from 'ssh2';
 import Server from 'ssh2/lib/server.js';
 import type { Activity } from '../activity.ts';

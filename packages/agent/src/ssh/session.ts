@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Exit, errorText } from '@platform/kit';
+import { type Exit, errorText } from '@ropewalk/kit';
 import type { PseudoTtyInfo, ServerChannel, Session, SFTPWrapper } from 'ssh2';
 import { expandPath } from '../environment.ts';
 import { runningPrograms } from '../running-programs.ts';

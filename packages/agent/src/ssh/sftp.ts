@@ -1,7 +1,7 @@
 import { constants, type Dir, type Stats } from 'node:fs';
 import * as fs from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { SFTPWrapper } from 'ssh2';
 import protocol from 'ssh2/lib/protocol/SFTP.js';
 import { attributes, entry, type GivenAttributes } from './sftp-entries.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { delimiter, join } from 'node:path';
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { ServerChannel, X11Info } from 'ssh2';
 import { joinSocket } from './forward.ts';
 import type { SshConnection } from './server.ts';

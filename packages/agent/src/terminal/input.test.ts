@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { TerminalInputParser } from './input.ts';
 import { Scrollback } from './scrollback.ts';
 

@@ -1,5 +1,5 @@
-import { AppError } from '@platform/kit';
-import { ByteCollector } from '@platform/wire/byte-collector';
+import { AppError } from '@ropewalk/kit';
+import { ByteCollector } from '@ropewalk/wire/byte-collector';
 
 /** The size limit of a message. A paste may be long. */
 const MAX_MESSAGE = 4 * 1024 * 1024;

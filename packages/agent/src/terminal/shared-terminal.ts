@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 import type { TerminalInput, TerminalInputParser } from './input.ts';
 import { Scrollback } from './scrollback.ts';
 import type { Terminal, TerminalSize } from './spawn.ts';

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { IPty } from '@lydell/node-pty';
-import type { Exit } from '@platform/kit';
+import type { Exit } from '@ropewalk/kit';
 import { trySignalGroup } from '../signals.ts';
 import type { ProcessSpec } from '../workspace.ts';
 

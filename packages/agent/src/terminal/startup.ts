@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { Lifecycle_State } from '@platform/wire/proto/agent';
+import { Lifecycle_State } from '@ropewalk/wire/proto/agent';
 import type { Lifecycle } from '../lifecycle.ts';
 import type { TerminalInput, TerminalInputParser } from './input.ts';
 

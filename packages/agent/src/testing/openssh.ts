@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { spawnGroup } from '@platform/kit';
-import { splice } from '@platform/wire/splice';
+import { spawnGroup } from '@ropewalk/kit';
+import { splice } from '@ropewalk/wire/splice';
 import type { TestServer } from './server.ts';
 
 /** Returns the reason to skip a test if OpenSSH's programs are missing. */

@@ -3,8 +3,8 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { CAPABILITIES_HEADER } from '@platform/wire/capabilities';
-import { type DrpcHandlers, implement, serveDrpc } from '@platform/wire/drpc';
+import { CAPABILITIES_HEADER } from '@ropewalk/wire/capabilities';
+import { type DrpcHandlers, implement, serveDrpc } from '@ropewalk/wire/drpc';
 import {
   Agent,
   type Agent as AgentService,
@@ -18,10 +18,10 @@ import {
   type Startup,
   type Stats,
   type Timing,
-} from '@platform/wire/proto/agent';
-import { requestTunnel } from '@platform/wire/tunnel';
-import { acceptWebSocket, byteStream, refuseUpgrade } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/wire/proto/agent';
+import { requestTunnel } from '@ropewalk/wire/tunnel';
+import { acceptWebSocket, byteStream, refuseUpgrade } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 
 export const TOKEN = '6a1f0c7e-53c5-4c56-9ad1-0d3bd1b1a001';
 export const AGENT_ID = Buffer.from('11111111111111111111111111111111', 'hex');

@@ -4,14 +4,14 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { WorkspaceAgent } from '@platform/contract';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import {
   eventually,
   startTestServer,
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import type { Context } from '../framework/context.ts';
 import { connectBound, waitForAgent } from '../lib/agent.ts';
 import { invoke } from '../testing/invoke.ts';
@@ -148,8 +148,8 @@ test('gives up waiting for an agent, with the reason and a link', async () => {
   await away.stop();
   await eventually('it is away', async () => (await away.look()).status === 'disconnected');
   const said: string[] = [];
-  const { createClient } = await import('@platform/client');
-  const { nodeFetch } = await import('@platform/client/node-fetch');
+  const { createClient } = await import('@ropewalk/client');
+  const { nodeFetch } = await import('@ropewalk/client/node-fetch');
   const client = createClient({ url: server.url, token: server.adminToken, fetch: nodeFetch });
   const ctx = {
     io: { stderr: { write: (text: string) => said.push(text) } },

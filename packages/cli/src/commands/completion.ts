@@ -1,9 +1,9 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
-import { AppError } from '@platform/kit/errors';
-import { homeFolder } from '@platform/kit/home';
-import { ownValue } from '@platform/kit/own-value';
+import { ensureDirectorySync } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit/errors';
+import { homeFolder } from '@ropewalk/kit/home';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { command } from '../framework/definition.ts';
 import { print } from '../framework/io.ts';
 

@@ -10,7 +10,7 @@ import {
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import { invoke } from '../testing/invoke.ts';
 
 let server: TestServer;

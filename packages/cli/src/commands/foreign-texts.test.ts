@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace } from '@platform/contract';
-import { completeJob } from '@platform/server/app/job/complete';
+import type { Template, Workspace } from '@ropewalk/contract';
+import { completeJob } from '@ropewalk/server/app/job/complete';
 import {
   createTestTemplate,
   eventually,
@@ -11,8 +11,8 @@ import {
   type TakenJob,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { invoke } from '../testing/invoke.ts';
 
 /** A title, the clipboard, a cleared screen, C1 sequences, an overwritten line, reversed and invisible text. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createTestTemplate, startTestServer, startTestWorkspace, type TestServer } from '@platform/testkit';
+import { createTestTemplate, startTestServer, startTestWorkspace, type TestServer } from '@ropewalk/testkit';
 import { invoke } from '../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ListInboxNotificationsResponse, NotificationsSettings, PrebuildsSettings } from '@platform/contract';
-import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { ListInboxNotificationsResponse, NotificationsSettings, PrebuildsSettings } from '@ropewalk/contract';
+import { eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { invoke } from '../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AssignableRoles, Group, Role } from '@platform/contract';
-import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { AssignableRoles, Group, Role } from '@ropewalk/contract';
+import { insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { invoke } from '../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace } from '@platform/contract';
-import { completeJob } from '@platform/server/app/job/complete';
-import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Template, Workspace } from '@ropewalk/contract';
+import { completeJob } from '@ropewalk/server/app/job/complete';
+import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { invoke } from '../testing/invoke.ts';
 
 let server: TestServer;

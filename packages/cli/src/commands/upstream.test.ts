@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type UpstreamFlag, upstreamCommands } from '@platform/contract/upstream/facts';
+import { type UpstreamFlag, upstreamCommands } from '@ropewalk/contract/upstream/facts';
 import type { FlagDef } from '../framework/definition.ts';
 import { globalFlags } from '../framework/globals.ts';
 import type { Node } from '../framework/tree.ts';

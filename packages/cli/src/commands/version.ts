@@ -7,7 +7,7 @@ export default command(
     flags: outputFlag('text', 'json'),
   },
   async (ctx, { flags }) => {
-    const { VERSION } = await import('@platform/kit/version');
+    const { VERSION } = await import('@ropewalk/kit/version');
     if (flags.output !== 'json') {
       // workspaces' init scripts look for the word "Coder" on the first line
       print(ctx.io, `Coder ${VERSION}\nFull build of Coder, with the server`);

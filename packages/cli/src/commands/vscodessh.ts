@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { readConfig } from '../framework/config-dir.ts';
 import type { Context } from '../framework/context.ts';
 import { command, type ValuesOf } from '../framework/definition.ts';
@@ -68,7 +68,7 @@ async function connect(
     reason: 'vscode_connection',
   });
   const [{ openTunnel }, { forwardStdio }] = await Promise.all([
-    import('@platform/client/stream'),
+    import('@ropewalk/client/stream'),
     import('../ssh/stdio.ts'),
   ]);
   const { stream, hostKey } = await openTunnel(client, agent.id, {

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import type { ArgDef, ArgDefs, Definition, FlagDefs } from './definition.ts';
 
 /** An argument as usage lines show it: `<workspace>`, `[file]`, `[command...]`, `<always|never>`. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { invoke } from '../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import { ownValue } from '@platform/kit/own-value';
+import type { Client } from '@ropewalk/client';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Definition, FlagDefs } from './definition.ts';
 import { flagsBetweenNames, globalFlags } from './globals.ts';
 import { flagOf, parseArguments, takesValue } from './parse.ts';

@@ -1,4 +1,4 @@
-import type { Client } from '@platform/client';
+import type { Client } from '@ropewalk/client';
 import type { ValuesOf } from './definition.ts';
 import type { GlobalFlags } from './globals.ts';
 import type { Io } from './io.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import type { Client } from '@platform/client';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import { AppError } from '@ropewalk/kit/errors';
 import { readConfig } from './config-dir.ts';
 import type { Context, Program } from './context.ts';
 import type { ValuesOf } from './definition.ts';
@@ -24,9 +24,9 @@ export function createContext(input: ContextInput): Context {
   const configDir = globals['global-config'].replace(/^~(?=\/|$)/, input.home);
   const clients = new Map<boolean, Promise<Client>>();
   const clientOf = async (url: string, token: string, kept = false): Promise<Client> => {
-    const { createClient } = await import('@platform/client');
-    const { nodeFetch } = await import('@platform/client/node-fetch');
-    const { VERSION } = await import('@platform/kit/version');
+    const { createClient } = await import('@ropewalk/client');
+    const { nodeFetch } = await import('@ropewalk/client/node-fetch');
+    const { VERSION } = await import('@ropewalk/kit/version');
     const more = await extraHeaders(globals, env);
     // the audit and connection logs show it
     const named = Object.keys(more).some((name) => name.toLowerCase() === 'user-agent');

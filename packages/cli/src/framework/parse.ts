@@ -1,6 +1,6 @@
-import { parseDuration } from '@platform/kit/duration';
-import { AppError } from '@platform/kit/errors';
-import { ownValue } from '@platform/kit/own-value';
+import { parseDuration } from '@ropewalk/kit/duration';
+import { AppError } from '@ropewalk/kit/errors';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { FlagDef, FlagDefs, ValuesOf } from './definition.ts';
 
 export interface ParseInput {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { VERSION } from '@platform/kit/version';
+import { VERSION } from '@ropewalk/kit/version';
 import { invoke } from '../testing/invoke.ts';
 
 const LICENSE = 'X-Coder-Entitlements-Warning';

@@ -1,6 +1,6 @@
-import type { AnswerHeaders } from '@platform/client';
-import type { BuildInfoResponse } from '@platform/contract';
-import { parseVersion, VERSION } from '@platform/kit/version';
+import type { AnswerHeaders } from '@ropewalk/client';
+import type { BuildInfoResponse } from '@ropewalk/contract';
+import { parseVersion, VERSION } from '@ropewalk/kit/version';
 import { type Io, note } from './io.ts';
 
 const BUILD_VERSION = 'X-Coder-Build-Version';

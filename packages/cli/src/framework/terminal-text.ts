@@ -1,4 +1,4 @@
-import { visible } from '@platform/kit/visible';
+import { visible } from '@ropewalk/kit/visible';
 
 /**
  * What this program writes to a terminal consists of its words and styles, and of texts that come from the server, a

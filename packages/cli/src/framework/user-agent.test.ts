@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { VERSION } from '@platform/kit/version';
+import { VERSION } from '@ropewalk/kit/version';
 import { invoke } from '../testing/invoke.ts';
 
 test('sends its program and version with each request and stream, unless a header says otherwise', async (t) => {

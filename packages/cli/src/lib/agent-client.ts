@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import { AppError } from '@ropewalk/kit/errors';
 import { readConfig } from '../framework/config-dir.ts';
 import type { Context } from '../framework/context.ts';
 

@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import type { WorkspaceAgent } from '@platform/contract';
+import type { Client } from '@ropewalk/client';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import { logText } from '../framework/terminal-text.ts';
 
 const MAX_PORTS = 20;

@@ -1,5 +1,5 @@
-import { AGENT_SOCKET_PATH, type AgentSocketClient, agentSocketClient, DrpcError } from '@platform/client/agent-socket';
-import { AppError } from '@platform/kit/errors';
+import { AGENT_SOCKET_PATH, type AgentSocketClient, agentSocketClient, DrpcError } from '@ropewalk/client/agent-socket';
+import { AppError } from '@ropewalk/kit/errors';
 import type { FlagDefs } from '../framework/definition.ts';
 
 export const socketFlags = {

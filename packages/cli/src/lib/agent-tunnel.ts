@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import type { Tunnel, TunnelOptions } from '@platform/client/stream';
+import type { Client } from '@ropewalk/client';
+import type { Tunnel, TunnelOptions } from '@ropewalk/client/stream';
 import type { Context } from '../framework/context.ts';
 import { type ReachOptions, reachAgent } from './running.ts';
 import { splitWorkspaceName, type Target } from './workspace.ts';
@@ -14,7 +14,7 @@ export async function openAgentTunnel(
   target: Target,
   options: { reach: ReachOptions; tunnel: TunnelOptions },
 ): Promise<Tunnel> {
-  const { openTunnel } = await import('@platform/client/stream');
+  const { openTunnel } = await import('@ropewalk/client/stream');
   const { owner, name } = splitWorkspaceName(target.workspace);
   try {
     return await openTunnel(client, { owner, workspace: name, agent: target.agent }, options.tunnel);

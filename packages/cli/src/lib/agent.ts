@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { WorkspaceAgent, WorkspaceAgentLog } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { WorkspaceAgent, WorkspaceAgentLog } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { warn } from '../framework/io.ts';
 import { stageDuration } from './format.ts';
@@ -176,7 +176,7 @@ class AgentLogView {
   }
 
   async #follow(): Promise<void> {
-    const { followJson } = await import('@platform/client/stream');
+    const { followJson } = await import('@ropewalk/client/stream');
     const path = `/workspaceagents/${this.#agentId}/logs?follow=true&after=0`;
     // `end` shows the lines that a broken connection missed
     await followJson(this.#client, path, (message) => this.#show(message), this.#ended.signal).catch(() => {});

@@ -1,8 +1,8 @@
 import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { ensureDirectorySync } from '@platform/kit';
-import { AppError } from '@platform/kit/errors';
+import { ensureDirectorySync } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit/errors';
 
 /** The size of an archive, in bytes. Upstream's server rejects larger ones. */
 export const ARCHIVE_LIMIT = 1 << 20;

@@ -1,6 +1,6 @@
-import { ApiError, type Client } from '@platform/client';
-import type { CreateWorkspaceBuildRequest, Workspace, WorkspaceBuild } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import { ApiError, type Client } from '@ropewalk/client';
+import type { CreateWorkspaceBuildRequest, Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import type { BuildFlagValues } from './flags.ts';
 import { followBuild } from './job.ts';

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 const UNITS: [name: string, bytes: number][] = [
   ['TiB', 2 ** 40],

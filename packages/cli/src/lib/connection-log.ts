@@ -1,6 +1,6 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 import type { Context } from '../framework/context.ts';
 import { warn } from '../framework/io.ts';
 import type { Target } from './workspace.ts';

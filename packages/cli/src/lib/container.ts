@@ -1,8 +1,8 @@
 // Sessions in a container of a workspace.
 
-import type { Client } from '@platform/client';
-import type { WorkspaceAgent, WorkspaceAgentContainer } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { WorkspaceAgent, WorkspaceAgentContainer } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 
 export interface ContainerSession {
   /** The agent to connect to: that of the workspace, or the one that runs in the container. */

@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { PreviewParameter, TemplateVersionParameter } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { PreviewParameter, TemplateVersionParameter } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { NamedValue } from './values.ts';
 
 export interface Declared {

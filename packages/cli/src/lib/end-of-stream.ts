@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
-import { ApiError, type Client } from '@platform/client';
-import { AppError } from '@platform/kit/errors';
+import { ApiError, type Client } from '@ropewalk/client';
+import { AppError } from '@ropewalk/kit/errors';
 import { findWorkspace, type Target } from './workspace.ts';
 
 /** The longest wait for the reason of a connection's end. */

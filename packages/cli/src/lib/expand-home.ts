@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { homeFolder } from '@platform/kit/home';
+import { homeFolder } from '@ropewalk/kit/home';
 
 /** Replaces a leading `~` of a path by the home directory. */
 export function expandHome(path: string, env: NodeJS.ProcessEnv): string {

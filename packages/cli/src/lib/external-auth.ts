@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Client } from '@platform/client';
+import type { Client } from '@ropewalk/client';
 import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
 

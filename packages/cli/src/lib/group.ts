@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { Group, Organization } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Group, Organization } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import { orNotFound } from './not-found.ts';
 
 /** The flags of a group's name, picture and allowance. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ProvisionerJob } from '@platform/contract';
+import type { ProvisionerJob } from '@ropewalk/contract';
 import { inFlightText } from './job.ts';
 
 const job = (error: string | undefined, names?: string[]) =>

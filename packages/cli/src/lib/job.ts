@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { MatchedProvisioners, ProvisionerJob, ProvisionerJobLog } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { MatchedProvisioners, ProvisionerJob, ProvisionerJobLog } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
 import { tagsText } from './format.ts';
@@ -50,7 +50,7 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
   ctx.signal.addEventListener('abort', onInterrupt, { once: true });
   const watching = watchQueue(client, followed, view, ended.signal);
   try {
-    const { followJson } = await import('@platform/client/stream');
+    const { followJson } = await import('@ropewalk/client/stream');
     for (let lost = 0; ; ) {
       const before = lastId;
       const failure = await followJson(client, `${followed.logsPath}?follow=true&after=${lastId}`, onMessage).then(

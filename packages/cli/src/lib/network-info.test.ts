@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { AppError } from '@platform/kit/errors';
-import { eventually } from '@platform/testkit';
+import { AppError } from '@ropewalk/kit/errors';
+import { eventually } from '@ropewalk/testkit';
 import { writeNetworkInfo } from './network-info.ts';
 
 test('shows an editor a latency that was measured, and keeps the last one', async (t) => {

@@ -1,8 +1,8 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import type { Client } from '@platform/client';
-import { ensureDirectory } from '@platform/kit';
+import type { Client } from '@ropewalk/client';
+import { ensureDirectory } from '@ropewalk/kit';
 import type { Context } from '../framework/context.ts';
 import { type RoundTrips, roundTrips } from './round-trip.ts';
 
@@ -89,7 +89,7 @@ export async function showConnection(
   intervalMs: number,
 ): Promise<() => Promise<void>> {
   await ensureDirectory(dir, { mode: 0o700 });
-  const { openTunnel } = await import('@platform/client/stream');
+  const { openTunnel } = await import('@ropewalk/client/stream');
   const ping = await openTunnel(client, agentId, { service: 'ping', signal: ctx.signal });
   const trips = roundTrips(ping.stream);
   const via = new URL(client.url).host;

@@ -1,5 +1,5 @@
-import { ApiError } from '@platform/client';
-import { AppError } from '@platform/kit/errors';
+import { ApiError } from '@ropewalk/client';
+import { AppError } from '@ropewalk/kit/errors';
 
 /** Replaces the server's "Resource not found" with a text that names the resource. */
 export async function orNotFound<T>(answer: Promise<T>, text: string): Promise<T> {

@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { Organization } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Organization } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import { orNotFound } from './not-found.ts';
 
 /** Finds an organization by name or ID. Without a name, the only organization of the user. */

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note, print } from '../framework/io.ts';
 import { styleOf, widthOf } from '../framework/style.ts';

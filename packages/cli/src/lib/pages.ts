@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import type { User, Workspace } from '@platform/contract';
+import type { Client } from '@ropewalk/client';
+import type { User, Workspace } from '@ropewalk/contract';
 
 const PAGE = 1_000;
 /** More requests at the same time would only compete on the server. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TemplateVersionParameter } from '@platform/contract';
+import type { TemplateVersionParameter } from '@ropewalk/contract';
 import { checkValue } from './parameters.ts';
 
 const parameter = (validation_regex: string) =>

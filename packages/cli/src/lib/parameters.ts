@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { Preset, TemplateVersionParameter } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Preset, TemplateVersionParameter } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
 import { classicParameters, dynamicParameters } from './declared.ts';
@@ -232,7 +232,7 @@ export async function checkValue(parameter: TemplateVersionParameter, value: str
   }
   if (regex && type === 'string') {
     // large, and only needed here
-    const { compile } = await import('@platform/kit/re2');
+    const { compile } = await import('@ropewalk/kit/re2');
     try {
       if (!compile(regex).test(value)) return parameter.validation_error || `The value must match ${regex}.`;
     } catch {

@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { Preset } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Preset } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note, print, warn } from '../framework/io.ts';
 import type { GivenValue } from './parameters.ts';

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import { completeJob } from '@platform/server/app/job/complete';
-import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { completeJob } from '@ropewalk/server/app/job/complete';
+import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { invoke } from '../testing/invoke.ts';
 import { openTerminal, type Terminal } from '../testing/terminal.ts';
 

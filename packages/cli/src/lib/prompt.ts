@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { write } from '../framework/io.ts';
 import { terminalText } from '../framework/terminal-text.ts';

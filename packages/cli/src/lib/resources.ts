@@ -1,4 +1,4 @@
-import type { WorkspaceAgent, WorkspaceResource } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceResource } from '@ropewalk/contract';
 import { columnOf } from './output.ts';
 import { type Layout, layOutTable, PLAIN_LAYOUT } from './table.ts';
 

@@ -1,6 +1,6 @@
-import type { AssignableRoles, CustomRoleRequest, Permission, Role } from '@platform/contract';
-import { PERMISSIONS } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit/errors';
+import type { AssignableRoles, CustomRoleRequest, Permission, Role } from '@ropewalk/contract';
+import { PERMISSIONS } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import type { Columns } from './output.ts';
 import { ask } from './prompt.ts';

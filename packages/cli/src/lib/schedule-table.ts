@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { roughDuration } from './format.ts';
 import type { Columns } from './output.ts';
 import { nextAutostart, showAutostart } from './schedule.ts';

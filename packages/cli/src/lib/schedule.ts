@@ -1,8 +1,8 @@
-import { cronError, nextRun, parseCron } from '@platform/kit/cron';
-import { parseDuration } from '@platform/kit/duration';
-import { AppError } from '@platform/kit/errors';
-import { ownValue } from '@platform/kit/own-value';
-import { zoneNamed } from '@platform/kit/time-zone';
+import { cronError, nextRun, parseCron } from '@ropewalk/kit/cron';
+import { parseDuration } from '@ropewalk/kit/duration';
+import { AppError } from '@ropewalk/kit/errors';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { zoneNamed } from '@ropewalk/kit/time-zone';
 
 const DAYS: Record<string, number> = { sun: 0, mon: 1, tue: 2, wed: 3, thu: 4, fri: 5, sat: 6 };
 const NAMES = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];

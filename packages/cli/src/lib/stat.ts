@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { cpus, freemem, totalmem } from 'node:os';
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 
 export interface Usage {
   used: number;

@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import type { WorkspaceBuild } from '@platform/contract';
+import type { Client } from '@ropewalk/client';
+import type { WorkspaceBuild } from '@ropewalk/contract';
 import { findWorkspace } from './workspace.ts';
 
 /** Finds a build of a workspace by number. Without a number, the latest build. */

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { plainStyle, type Style } from '../framework/style.ts';
 import { oneLine } from '../framework/terminal-text.ts';
 import { ago } from './format.ts';

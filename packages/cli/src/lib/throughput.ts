@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 
 export interface Interval {
   /** Since the start of the measurement. */

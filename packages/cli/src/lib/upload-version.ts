@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import type { Client } from '@platform/client';
-import type { Organization, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Organization, TemplateVersion, TemplateVersionVariable } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note, print, warn } from '../framework/io.ts';
 import { hasLockFile, packTemplate } from './archive.ts';

@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import type { PostWorkspaceUsageRequest } from '@platform/contract';
+import type { Client } from '@ropewalk/client';
+import type { PostWorkspaceUsageRequest } from '@ropewalk/contract';
 
 const EVERY_MS = 60_000;
 

@@ -1,4 +1,4 @@
-import type { User } from '@platform/contract';
+import type { User } from '@ropewalk/contract';
 import type { Columns } from './output.ts';
 
 export const userColumns = {

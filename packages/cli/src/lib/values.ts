@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 
 export interface NamedValue {
   name: string;

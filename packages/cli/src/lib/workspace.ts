@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { Workspace, WorkspaceAgent } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Workspace, WorkspaceAgent } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import { orNotFound } from './not-found.ts';
 
 export interface WorkspaceName {

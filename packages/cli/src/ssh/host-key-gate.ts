@@ -1,5 +1,5 @@
 import { Transform, type TransformCallback } from 'node:stream';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 
 const KEX_REPLY = 31;
 const KEX_GEX_REPLY = 33;

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 
 /** A port or a socket of the workspace, and its destination on this machine. */
 export interface RemoteForward {

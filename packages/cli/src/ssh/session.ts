@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import { constants } from 'node:os';
 import type { Duplex } from 'node:stream';
-import { widenSshWindow } from '@platform/client/pipes';
-import { AppError } from '@platform/kit/errors';
-import { ownValue } from '@platform/kit/own-value';
+import { widenSshWindow } from '@ropewalk/client/pipes';
+import { AppError } from '@ropewalk/kit/errors';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { ClientChannel, ConnectConfig, ExecOptions } from 'ssh2';
 import Client from 'ssh2/lib/client.js';
 import type { Context } from '../framework/context.ts';

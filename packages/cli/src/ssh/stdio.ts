@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Io } from '../framework/io.ts';
 import { rejectionOf } from '../lib/end-of-stream.ts';
 import { HostKeyGate } from './host-key-gate.ts';

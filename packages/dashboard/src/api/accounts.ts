@@ -1,4 +1,4 @@
-import type { ExternalAuthLink, ExternalAuthLinkProvider } from '@platform/contract';
+import type { ExternalAuthLink, ExternalAuthLinkProvider } from '@ropewalk/contract';
 import { paths } from '../util/paths.ts';
 import { apiQuery } from './query.ts';
 

@@ -1,5 +1,5 @@
-import { type CallInput, createClient } from '@platform/client/client';
-import type { RouteAnswer, RouteKey } from '@platform/contract';
+import { type CallInput, createClient } from '@ropewalk/client/client';
+import type { RouteAnswer, RouteKey } from '@ropewalk/contract';
 import { learnServerTime } from '../util/time.ts';
 import { statusOf } from './errors.ts';
 import { signedOut } from './session.ts';

@@ -1,4 +1,4 @@
-import { ApiError, UnreachableError } from '@platform/client/errors';
+import { ApiError, UnreachableError } from '@ropewalk/client/errors';
 
 export { ApiError, UnreachableError };
 

@@ -1,5 +1,5 @@
 /** The connection to the server's event stream, which outlives sleep, restarts and lost networks. */
-import type { Change, ChangeHello } from '@platform/contract';
+import type { Change, ChangeHello } from '@ropewalk/contract';
 
 /** What happened on the stream. */
 export type StreamEvent =

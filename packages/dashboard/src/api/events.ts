@@ -2,7 +2,7 @@
  * Keeps what a tab shows current. The server's event stream has the ids of objects that changed, and the queries that
  * watch them are fetched again. All tabs of a browser share one stream.
  */
-import type { Change } from '@platform/contract';
+import type { Change } from '@ropewalk/contract';
 import { useSyncExternalStore } from 'react';
 import { openEventStream, type StreamEvent } from './event-stream.ts';
 import type { TabMessage } from './event-worker.ts';

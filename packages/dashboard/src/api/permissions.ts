@@ -1,4 +1,4 @@
-import { ORGANIZATION_RESOURCES, PERMISSIONS } from '@platform/contract/permissions';
+import { ORGANIZATION_RESOURCES, PERMISSIONS } from '@ropewalk/contract/permissions';
 import { queryOptions, useQueries, useQuery } from '@tanstack/react-query';
 import { call } from './client.ts';
 

@@ -1,4 +1,4 @@
-import type { ChangeKind } from '@platform/contract';
+import type { ChangeKind } from '@ropewalk/contract';
 import { MutationCache, QueryClient, queryOptions, type UseMutationOptions, useMutation } from '@tanstack/react-query';
 import { toast } from '../ui/toast.tsx';
 import { type CallInput, call, type RouteAnswer, type RouteKey } from './client.ts';

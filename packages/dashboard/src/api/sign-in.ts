@@ -1,4 +1,4 @@
-import type { AuthMethods, User } from '@platform/contract';
+import type { AuthMethods, User } from '@ropewalk/contract';
 
 export type Provider = 'oidc' | 'github';
 

@@ -1,5 +1,5 @@
-import type { Workspace } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { Workspace } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useLocation } from '@tanstack/react-router';
 import { Command } from 'cmdk';

@@ -1,4 +1,4 @@
-import type { ProvisionerJob } from '@platform/contract';
+import type { ProvisionerJob } from '@ropewalk/contract';
 import { cx } from './classes.ts';
 import { type JobLogHandle, useLastError } from './job-log.ts';
 import { type ExcerptLine, MAX_EXCERPT_LINES } from './log-errors.ts';

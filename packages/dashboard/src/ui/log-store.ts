@@ -1,5 +1,5 @@
 /** A log that grows: fetched over one WebSocket, resumed after an interruption. */
-import type { ProvisionerJobLog } from '@platform/contract';
+import type { ProvisionerJobLog } from '@ropewalk/contract';
 
 export interface LogLine {
   id: number;

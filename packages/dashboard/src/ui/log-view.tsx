@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { ArrowDownToLine, ChevronDown, ChevronUp, Download } from 'lucide-react';
 import { memo, useDeferredValue, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';

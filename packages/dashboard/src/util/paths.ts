@@ -1,5 +1,5 @@
 /** Every address of the dashboard, built in this one place. They are the upstream dashboard's, since people have bookmarks. */
-import type { Template, Workspace } from '@platform/contract';
+import type { Template, Workspace } from '@ropewalk/contract';
 
 const e = encodeURIComponent;
 

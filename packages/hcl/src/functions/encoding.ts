@@ -1,5 +1,5 @@
 import { constants, createHash, privateDecrypt } from 'node:crypto';
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { count, EvaluationError, fromJson, jsonText, list, object, toText, type Value } from '../values.ts';
 import type { Fn, Meter } from './types.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { posix } from 'node:path';
-import { compile } from '@platform/kit/re2';
+import { compile } from '@ropewalk/kit/re2';
 import { EvaluationError, set, toText, UNKNOWN, type Value } from '../values.ts';
 import type { Files, Fn, Meter } from './types.ts';
 

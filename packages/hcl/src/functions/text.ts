@@ -1,4 +1,4 @@
-import { compile, type Expression, type Match } from '@platform/kit/re2';
+import { compile, type Expression, type Match } from '@ropewalk/kit/re2';
 import { count, EvaluationError, list, map, toNumber, toText, tuple, typeName, type Value } from '../values.ts';
 import { format } from './format.ts';
 import { type Fn, MANY, type Meter, seq } from './types.ts';

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { EvaluationError, toText } from '../values.ts';
 import type { Fn } from './types.ts';
 

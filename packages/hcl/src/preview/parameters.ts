@@ -9,7 +9,7 @@ import {
   typeProblem,
   validationProblem,
   validationProblems,
-} from '@platform/rules/parameter';
+} from '@ropewalk/rules/parameter';
 import type { BlockInstance, BodyInstance } from '../program/instances.ts';
 import type { Program } from '../program/program.ts';
 import { Dict, EvaluationError, Seq, Unknown } from '../values.ts';

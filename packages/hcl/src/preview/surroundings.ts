@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { convert } from '../constraint.ts';
 import { evaluate, exhausted, type Work } from '../evaluate.ts';
 import type { Term } from '../lazy.ts';

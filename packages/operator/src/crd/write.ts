@@ -1,7 +1,7 @@
 // Writes the manifests of the custom resources and their reference page. Run by `npm run generate`.
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 import { generatedFiles } from './files.ts';
 
 for (const [path, text] of generatedFiles()) {

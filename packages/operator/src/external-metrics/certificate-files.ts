@@ -2,8 +2,8 @@
 // because mounted Secrets change without an event of the file system.
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { AppError, errorText, type Logger } from '@platform/kit';
-import type { Certified } from '@platform/kit/certificate';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import type { Certified } from '@ropewalk/kit/certificate';
 
 export interface CertificateFiles {
   cert: string;

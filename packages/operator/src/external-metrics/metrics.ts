@@ -1,5 +1,5 @@
 // What the external metrics API of Kubernetes answers: https://github.com/kubernetes/metrics. Only the shapes are Kubernetes'.
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Provisioner } from '../crd/provisioner.ts';
 import { kubeTime } from '../kube/types.ts';
 import { currentDemand, type Demand, daemonsNeeded } from '../provisioner/demand.ts';

@@ -4,8 +4,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { AppError, errorText, type Logger } from '@platform/kit';
-import { type Certified, createCertificate } from '@platform/kit/certificate';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import { type Certified, createCertificate } from '@ropewalk/kit/certificate';
 import { KubeError } from '../kube/client.ts';
 import { API_SERVICES, CONFIG_MAPS, type KubeObject, SUBJECT_ACCESS_REVIEWS } from '../kube/types.ts';
 import { type Informer, startInformer } from '../machinery/informer.ts';

@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { retry } from '@platform/kit';
+import { retry } from '@ropewalk/kit';
 import type { Connection } from './connection.ts';
 import { apiVersionOf, type KubeObject, type Resource } from './types.ts';
 

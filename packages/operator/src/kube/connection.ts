@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent } from 'node:http';
 import { Agent, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 
 /** Where the API server is, and the operator's credentials for it. */
 export interface Connection {

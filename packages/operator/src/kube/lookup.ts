@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '@platform/kit';
+import { type Clock, systemClock } from '@ropewalk/kit';
 import type { KubeClient } from './client.ts';
 import type { KubeObject, Resource } from './types.ts';
 

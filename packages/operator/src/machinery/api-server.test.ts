@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { eventually } from '@platform/testkit/wait';
+import { silentLogger } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { CONFIG_MAPS, EVENTS, type KubeObject, LEASES } from '../kube/types.ts';
 import { type Cluster, needsKubernetes, startCluster } from '../testing/cluster.ts';

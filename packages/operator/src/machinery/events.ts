@@ -1,4 +1,4 @@
-import { type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { type Clock, errorText, type Logger, systemClock } from '@ropewalk/kit';
 import { FIELD_MANAGER, isNotFound, type KubeClient } from '../kube/client.ts';
 import { apiVersionOf, EVENTS, type KubeObject, kubeTime, type Resource } from '../kube/types.ts';
 

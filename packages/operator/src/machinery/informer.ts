@@ -2,7 +2,7 @@
 // then watches for changes from that list's resource version on. Bookmarks move that version forward while nothing
 // changes. A watch that ends is opened again where it stopped. If the API server no longer has that version (410
 // Expired), the informer lists again and reports the differences.
-import { backoff, type Logger, RECONNECT } from '@platform/kit';
+import { backoff, type Logger, RECONNECT } from '@ropewalk/kit';
 import { isExpired, type KubeClient, KubeError, type Scope } from '../kube/client.ts';
 import type { KubeObject, Resource } from '../kube/types.ts';
 

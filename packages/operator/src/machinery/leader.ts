@@ -1,7 +1,7 @@
 // Leader election by a Lease: of several operators one reconciles, and another takes over when its lease is not renewed.
 // Each candidate measures the lease's age with its own clock, from the moment when it saw the last renewal, so that the
 // clocks of machines may differ.
-import { type Clock, errorText, type Logger, systemClock } from '@platform/kit';
+import { type Clock, errorText, type Logger, systemClock } from '@ropewalk/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { type KubeObject, LEASES } from '../kube/types.ts';
 import { pause } from './informer.ts';

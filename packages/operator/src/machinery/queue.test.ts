@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { eventually } from '@platform/testkit/wait';
+import { silentLogger } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { createQueue } from './queue.ts';
 
 test('works on a key once for many additions, and once more for one during the work', async () => {

@@ -1,6 +1,6 @@
 // A queue of keys to reconcile. A key waits at most once. While a key is being worked on it may be added again, and is
 // then worked on once more afterwards, never twice at the same time. A failed key waits longer after each failure.
-import { backoff, errorText, type Logger } from '@platform/kit';
+import { backoff, errorText, type Logger } from '@ropewalk/kit';
 
 export interface QueueOptions {
   /** How many keys are worked on at the same time. */

@@ -1,4 +1,4 @@
-import type { Clock } from '@platform/kit';
+import type { Clock } from '@ropewalk/kit';
 import type { KubeClient } from '../kube/client.ts';
 import type { Condition, KubeObject, Resource } from '../kube/types.ts';
 import { mergeConditions, type NewCondition, sameStatus } from './conditions.ts';

@@ -1,6 +1,6 @@
 // Deletes provisioner keys. A token is for its own server only: a person who can write the URL of a key must not receive a token of
 // another server. The URL of a server may change, though. Then the id of a key shows that the server is still the same.
-import { ApiError, type Client } from '@platform/client';
+import { ApiError, type Client } from '@ropewalk/client';
 import type { RetiredKey } from './keys.ts';
 import { ServerProblem, type Target } from './server.ts';
 

@@ -1,8 +1,8 @@
 // Follows a server's stream of changes, so that a new job starts daemons without waiting for the next poll.
 import type { IncomingMessage } from 'node:http';
-import type { Change } from '@platform/contract';
-import { apiPath } from '@platform/contract/api-path';
-import { backoff, type Logger, RECONNECT } from '@platform/kit';
+import type { Change } from '@ropewalk/contract';
+import { apiPath } from '@ropewalk/contract/api-path';
+import { backoff, type Logger, RECONNECT } from '@ropewalk/kit';
 import { pause } from '../machinery/informer.ts';
 
 /** The server sends something more often than this, even without changes. */

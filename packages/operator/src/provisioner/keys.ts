@@ -2,10 +2,10 @@
 // cannot change a key. So another organization, other tags, another name or a lost Secret mean another key. The old one is
 // retired: it stays until no pod and no daemon uses it, because deleting it cancels the builds of its daemons.
 import { randomBytes } from 'node:crypto';
-import { ApiError, createClient } from '@platform/client';
-import { nodeFetch } from '@platform/client/node-fetch';
-import type { ProvisionerKey } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import { ApiError, createClient } from '@ropewalk/client';
+import { nodeFetch } from '@ropewalk/client/node-fetch';
+import type { ProvisionerKey } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
 import type { Secret } from '../kube/objects.ts';
 import { sha256 } from '../machinery/apply.ts';

@@ -1,6 +1,6 @@
 // A key is created on the server before its text can be stored in the cluster. If the operator ends in between, nobody has
 // the text. So the operator notes the name of the key on the provisioner first, in the write that also sets the finalizer.
-import type { ProvisionerKey } from '@platform/contract';
+import type { ProvisionerKey } from '@ropewalk/contract';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import type { World } from '../world.ts';
 import type { RetiredKey } from './keys.ts';

@@ -2,7 +2,7 @@
 // keys it deletes on the server: without a proof, a person who may write Secrets of one namespace could name the key of
 // another. The Secret with which it proves is in the operator's own namespace.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { errorText, type Logger } from '@platform/kit';
+import { errorText, type Logger } from '@ropewalk/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import type { Secret } from '../kube/objects.ts';
 import { SECRETS } from '../kube/types.ts';

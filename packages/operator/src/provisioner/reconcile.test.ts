@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createLogger, silentLogger } from '@platform/kit';
-import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
-import { eventually } from '@platform/testkit/wait';
+import { createLogger, silentLogger } from '@ropewalk/kit';
+import { createPerson, startTestServer, type TestServer } from '@ropewalk/testkit/server';
+import { eventually } from '@ropewalk/testkit/wait';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
 import type { Deployment, Role, RoleBinding, Secret } from '../kube/objects.ts';

@@ -1,6 +1,6 @@
 // Brings a provisioner to what its spec says: key → Secret → account and permissions → daemons → status. Each step compares
 // with the local copies, so that a reconcile without a difference makes no request.
-import { ApiError, UnreachableError } from '@platform/client';
+import { ApiError, UnreachableError } from '@ropewalk/client';
 import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound } from '../kube/client.ts';
 import { type Secret, schedulingProblem } from '../kube/objects.ts';

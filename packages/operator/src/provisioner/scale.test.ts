@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
-import { UNTAGGED } from '@platform/rules';
+import type { ProvisionerDaemon, ProvisionerJob } from '@ropewalk/contract';
+import { UNTAGGED } from '@ropewalk/rules';
 import type { Provisioner } from '../crd/provisioner.ts';
 import { demandOf } from './scale.ts';
 

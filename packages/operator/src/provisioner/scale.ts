@@ -1,7 +1,7 @@
 // Runs as many daemons as the spec or the queue asks for. Shrinking never stops a build: pods that run one get a higher
 // deletion cost, and a daemon that takes a job at the last moment finishes it before its pod ends.
-import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
-import { matchesTags, UNTAGGED } from '@platform/rules';
+import type { ProvisionerDaemon, ProvisionerJob } from '@ropewalk/contract';
+import { matchesTags, UNTAGGED } from '@ropewalk/rules';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
 import { ignoreNotFound, isNotFound } from '../kube/client.ts';
 import { endOfJob, type Job, type Pod } from '../kube/objects.ts';

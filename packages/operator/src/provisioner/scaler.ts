@@ -4,8 +4,8 @@
 // says when the number leaves zero, and when it is zero again.
 import { create, fromBinary, type Message, toBinary } from '@bufbuild/protobuf';
 import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
-import type { Logger } from '@platform/kit';
-import { GRPC_STATUS, GrpcError, type GrpcHandler, type GrpcServer, serveGrpc } from '@platform/kit/grpc';
+import type { Logger } from '@ropewalk/kit';
+import { GRPC_STATUS, GrpcError, type GrpcHandler, type GrpcServer, serveGrpc } from '@ropewalk/kit/grpc';
 import {
   GetMetricSpecResponseSchema,
   GetMetricsRequestSchema,
@@ -13,7 +13,7 @@ import {
   IsActiveResponseSchema,
   type ScaledObjectRef,
   ScaledObjectRefSchema,
-} from '@platform/wire/proto/externalscaler';
+} from '@ropewalk/wire/proto/externalscaler';
 import type { World } from '../world.ts';
 import { currentDemand, daemonsNeeded } from './demand.ts';
 import { ServerProblem } from './server.ts';

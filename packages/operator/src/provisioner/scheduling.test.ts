@@ -2,9 +2,9 @@
 // those that it cannot place. Nothing runs the pods: the nodes are objects only.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
+import { silentLogger } from '@ropewalk/kit';
+import { pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { PROVISIONERS, type Provisioner, type ProvisionerSpec } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
 import type { Pod } from '../kube/objects.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
+import { silentLogger } from '@ropewalk/kit';
+import { pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { concerns } from './events.ts';
 import { createServers, type Servers } from './server.ts';
 

@@ -2,10 +2,10 @@
 // poll per server and organization serves all provisioners there, and wakes them when something has changed. The server's
 // stream of changes brings the next poll forward.
 import { isDeepStrictEqual } from 'node:util';
-import { ApiError, type Client, createClient, UnreachableError } from '@platform/client';
-import { nodeFetch } from '@platform/client/node-fetch';
-import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platform/contract';
-import { errorText, type Logger } from '@platform/kit';
+import { ApiError, type Client, createClient, UnreachableError } from '@ropewalk/client';
+import { nodeFetch } from '@ropewalk/client/node-fetch';
+import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@ropewalk/contract';
+import { errorText, type Logger } from '@ropewalk/kit';
 import { sha256 } from '../machinery/apply.ts';
 import { pause } from '../machinery/informer.ts';
 import { followEvents } from './events.ts';

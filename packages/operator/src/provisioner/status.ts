@@ -1,4 +1,4 @@
-import type { ProvisionerDaemon } from '@platform/contract';
+import type { ProvisionerDaemon } from '@ropewalk/contract';
 import type { ProvisionerStatus } from '../crd/provisioner.ts';
 import type { schedulingProblem } from '../kube/objects.ts';
 import type { NewCondition } from '../machinery/conditions.ts';

@@ -3,7 +3,7 @@
 // time. Each entry has what the provisioner said about its server, instead of a URL and a Secret: the operator looks for
 // the CoderControlPlane and the token each time, so that it finds them again when someone has restored them, and so that a
 // token never goes to another server. After some time the operator gives up, and an event names the key.
-import type { Clock, Logger } from '@platform/kit';
+import type { Clock, Logger } from '@ropewalk/kit';
 import type { Provisioner } from '../crd/provisioner.ts';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { CONFIG_MAPS, type KubeObject, SECRETS } from '../kube/types.ts';

@@ -5,9 +5,9 @@ import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1NodeStatus, V1Taint } from '@kubernetes/client-node';
-import { type Authority, type Certified, createCertificate } from '@platform/kit/certificate';
-import { freePorts } from '@platform/testkit/ports';
-import { eventually } from '@platform/testkit/wait';
+import { type Authority, type Certified, createCertificate } from '@ropewalk/kit/certificate';
+import { freePorts } from '@ropewalk/testkit/ports';
+import { eventually } from '@ropewalk/testkit/wait';
 import { parse } from 'yaml';
 import { CUSTOM_RESOURCES } from '../crd/index.ts';
 import { manifestOf } from '../crd/manifest.ts';

@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1EnvVar, V1PodSpec } from '@kubernetes/client-node';
-import { silentLogger } from '@platform/kit';
+import { silentLogger } from '@ropewalk/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { type KubeObject, PODS, SECRETS } from '../kube/types.ts';
 import { keyOf, startInformer } from '../machinery/informer.ts';

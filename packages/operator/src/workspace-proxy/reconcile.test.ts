@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { eventually } from '@platform/testkit/wait';
+import { silentLogger } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.ts';
 import type { Deployment, Service } from '../kube/objects.ts';
 import { DEPLOYMENTS, SERVICES } from '../kube/types.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { eventually } from '@platform/testkit/wait';
-import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import type { CompletedJob_WorkspaceBuild } from '@platform/wire/proto/provisionerd';
+import { eventually } from '@ropewalk/testkit/wait';
+import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
+import type { CompletedJob_WorkspaceBuild } from '@ropewalk/wire/proto/provisionerd';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { afterEach, beforeEach, test } from 'node:test';
-import { abortable } from '@platform/kit/abortable';
-import { eventually } from '@platform/testkit/wait';
-import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { abortable } from '@ropewalk/kit/abortable';
+import { eventually } from '@ropewalk/testkit/wait';
+import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
 import { runBuiltinDaemons } from './builtin.ts';
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { AppError, type Clock, systemClock } from '@platform/kit';
+import { AppError, type Clock, systemClock } from '@ropewalk/kit';
 import type { ProvisionerDaemon } from './daemon.ts';
 import { type DaemonGroup, type GroupOptions, runDaemonGroup } from './group.ts';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { afterEach, beforeEach, test } from 'node:test';
-import { eventually } from '@platform/testkit/wait';
-import { DrpcError } from '@platform/wire/drpc';
-import { JOB_ERRORS } from '@platform/wire/job-errors';
-import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { eventually } from '@ropewalk/testkit/wait';
+import { DrpcError } from '@ropewalk/wire/drpc';
+import { JOB_ERRORS } from '@ropewalk/wire/job-errors';
+import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 // What a daemon does when the server cannot answer, or does not accept, how a job has ended.

@@ -1,7 +1,7 @@
-import { createDrpcClient } from '@platform/wire/drpc';
-import { JobControl } from '@platform/wire/proto/platform_provisioner';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import type { YamuxSession } from '@platform/wire/yamux';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import type { YamuxSession } from '@ropewalk/wire/yamux';
 
 /** The largest message. An upstream server has its own limit of 4 MiB. */
 const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;

@@ -9,10 +9,10 @@ import {
   type Logger,
   RECONNECT,
   systemClock,
-} from '@platform/kit';
-import { initScripts } from '@platform/terraform-provider';
-import { type JobNotice, JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
-import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/kit';
+import { initScripts } from '@ropewalk/terraform-provider';
+import { type JobNotice, JobNotice_Kind } from '@ropewalk/wire/proto/platform_provisioner';
+import type { AcquiredJob } from '@ropewalk/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import { fullDisk } from '../job/disk.ts';
 import { Session } from '../job/journal.ts';

@@ -6,9 +6,9 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, mock, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { createLogger } from '@platform/kit';
-import { eventually } from '@platform/testkit/wait';
-import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { createLogger } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit/wait';
+import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import { Session } from '../job/journal.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 

@@ -1,4 +1,4 @@
-import { backoff, type Clock, type Logger } from '@platform/kit';
+import { backoff, type Clock, type Logger } from '@ropewalk/kit';
 
 const PAUSE_MS = 30_000;
 /** The longest pause, as a multiple of the first. */

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLogger } from '@platform/kit';
-import { smallDisk } from '@platform/testkit/disk';
-import { eventually } from '@platform/testkit/wait';
-import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { createLogger } from '@ropewalk/kit';
+import { smallDisk } from '@ropewalk/testkit/disk';
+import { eventually } from '@ropewalk/testkit/wait';
+import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import { harness, tarOf } from '../testing/harness.ts';
 import { runDaemonGroup } from './group.ts';
 

@@ -1,4 +1,4 @@
-import { systemClock } from '@platform/kit';
+import { systemClock } from '@ropewalk/kit';
 import type { DaemonOptions, ProvisionerDaemon } from './daemon.ts';
 import { ServerLink } from './link.ts';
 import { findMachine } from './machine.ts';

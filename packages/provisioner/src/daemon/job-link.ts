@@ -1,9 +1,9 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { AppError, backoff, type Clock, errorText, type Logger } from '@platform/kit';
-import { abortable } from '@platform/kit/abortable';
-import { DrpcError, MAX_MESSAGE_BYTES } from '@platform/wire/drpc/frames';
-import { JOB_ERRORS } from '@platform/wire/job-errors';
-import { formatLogNumbers, LOG_SEQUENCE_KEY, type LogNumber } from '@platform/wire/log-sequence';
+import { AppError, backoff, type Clock, errorText, type Logger } from '@ropewalk/kit';
+import { abortable } from '@ropewalk/kit/abortable';
+import { DrpcError, MAX_MESSAGE_BYTES } from '@ropewalk/wire/drpc/frames';
+import { JOB_ERRORS } from '@ropewalk/wire/job-errors';
+import { formatLogNumbers, LOG_SEQUENCE_KEY, type LogNumber } from '@ropewalk/wire/log-sequence';
 import {
   CheckpointRequestSchema,
   DeliverStateRequestSchema,
@@ -16,7 +16,7 @@ import {
   KeepFrozenRequestSchema,
   RequireEngineRequestSchema,
   ResumeRequestSchema,
-} from '@platform/wire/proto/platform_provisioner';
+} from '@ropewalk/wire/proto/platform_provisioner';
 import {
   CommitQuotaRequestSchema,
   type CommitQuotaResponse,
@@ -24,7 +24,7 @@ import {
   type UpdateJobResponse,
   type UploadFileRequest,
   UploadFileRequestSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import type { Ending, FrozenPort, JobPort, UpdateFields, Upload } from '../job/port.ts';
 import { stateHeader } from '../resources/model.ts';
 import type { Checkpoint } from '../terraform/checkpoint.ts';

@@ -1,9 +1,9 @@
-import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT } from '@platform/kit';
-import { abortable } from '@platform/kit/abortable';
-import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
-import { DrpcError } from '@platform/wire/drpc/frames';
-import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
-import { YamuxError, YamuxSession } from '@platform/wire/yamux';
+import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT } from '@ropewalk/kit';
+import { abortable } from '@ropewalk/kit/abortable';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@ropewalk/wire/capabilities';
+import { DrpcError } from '@ropewalk/wire/drpc/frames';
+import { byteStream, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
+import { YamuxError, YamuxSession } from '@ropewalk/wire/yamux';
 import { engineName, type TerraformBinary } from '../terraform/version.ts';
 import type { Clients } from './clients.ts';
 

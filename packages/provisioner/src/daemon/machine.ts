@@ -1,4 +1,4 @@
-import { ensureDirectory } from '@platform/kit';
+import { ensureDirectory } from '@ropewalk/kit';
 import type { Launcher } from '../isolation/client.ts';
 import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { findEngines } from '../terraform/find-engines.ts';

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { type Pruned, type PrunePolicy, pruneCache } from '../terraform/prune.ts';
 
 /** Prunes the cache directory of `coder provisioner start` or of a server's built-in daemons. */

@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
-import { createLogger } from '@platform/kit';
-import { eventually } from '@platform/testkit/wait';
-import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
-import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
+import { createLogger } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit/wait';
+import { JobNotice_Kind } from '@ropewalk/wire/proto/platform_provisioner';
+import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
+import { AcquiredJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { Session } from '../job/journal.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 

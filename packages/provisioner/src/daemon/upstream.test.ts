@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs';
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
-import { createLogger } from '@platform/kit';
-import { eventually } from '@platform/testkit/wait';
-import { WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { createLogger } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit/wait';
+import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import { type Harness, harness, tarOf } from '../testing/harness.ts';
 
 let h: Harness;

@@ -1,8 +1,8 @@
 import { setImmediate as immediate } from 'node:timers/promises';
-import { type Clock, errorText, type Logger } from '@platform/kit';
-import { DrpcError } from '@platform/wire';
-import { JOB_ERRORS } from '@platform/wire/job-errors';
-import type { AcquiredJob, FailedJob } from '@platform/wire/proto/provisionerd';
+import { type Clock, errorText, type Logger } from '@ropewalk/kit';
+import { DrpcError } from '@ropewalk/wire';
+import { JOB_ERRORS } from '@ropewalk/wire/job-errors';
+import type { AcquiredJob, FailedJob } from '@ropewalk/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import type { Session } from '../job/journal.ts';
 import type { Ending, Verdict } from '../job/port.ts';

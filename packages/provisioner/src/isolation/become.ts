@@ -1,4 +1,4 @@
-import { daemonUid, type UidBlock } from '@platform/kit';
+import { daemonUid, type UidBlock } from '@ropewalk/kit';
 
 /**
  * Changes this process, which root started, to the daemon's user. The process joins the groups of all builds, because

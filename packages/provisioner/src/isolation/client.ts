@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AppError, backoff, type Exit } from '@platform/kit';
-import { isAlive } from '@platform/kit/process-ref';
-import { type Metadata, PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import { AppError, backoff, type Exit } from '@ropewalk/kit';
+import { isAlive } from '@ropewalk/kit/process-ref';
+import { type Metadata, PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
+import type { AcquiredJob } from '@ropewalk/wire/proto/provisionerd';
 import type { ProcessRef } from '../runner/protocol.ts';
 import type { BuildUser, LauncherReply, LauncherRequest } from './protocol.ts';
 

@@ -17,7 +17,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { eventually } from '@platform/testkit/wait';
+import { eventually } from '@ropewalk/testkit/wait';
 import { moveEarlierHome } from './earlier-homes.ts';
 import { SPARE_UIDS } from './protocol.ts';
 import { Users } from './users.ts';

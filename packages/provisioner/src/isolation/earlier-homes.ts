@@ -20,7 +20,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AppError, processesWith } from '@platform/kit';
+import { AppError, processesWith } from '@ropewalk/kit';
 import type { EarlierHome } from './protocol.ts';
 import type { RunAs } from './vacate.ts';
 

@@ -23,11 +23,11 @@ import {
   type LauncherInput,
   signalGroup,
   type UidBlock,
-} from '@platform/kit';
-import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
-import { hasNoNewPrivileges, noNewPrivileges } from '@platform/kit/no-new-privileges';
-import { processRef } from '@platform/kit/process-ref';
-import { SYSTEM_PATH } from '@platform/kit/reach';
+} from '@ropewalk/kit';
+import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
+import { hasNoNewPrivileges, noNewPrivileges } from '@ropewalk/kit/no-new-privileges';
+import { processRef } from '@ropewalk/kit/process-ref';
+import { SYSTEM_PATH } from '@ropewalk/kit/reach';
 import { endRest } from '../terraform/signal.ts';
 import { moveEarlierHome } from './earlier-homes.ts';
 import type { LauncherReply, LauncherRequest, RunRequest } from './protocol.ts';

@@ -11,8 +11,8 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
-import { AppError, ensureDirectorySync } from '@platform/kit';
-import { SYSTEM_PATH } from '@platform/kit/reach';
+import { AppError, ensureDirectorySync } from '@ropewalk/kit';
+import { SYSTEM_PATH } from '@ropewalk/kit/reach';
 
 /** The folders that everybody can write. */
 const PUBLIC = ['/tmp', '/var/tmp', '/dev/shm', '/dev/mqueue', '/run/lock'];

@@ -15,7 +15,7 @@ import {
 import { lstat, mkdir, open, readdir, readlink, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { setImmediate as immediate } from 'node:timers/promises';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /**
  * Access of the daemon to folders that a build can write. A build can put links and pipes there, so the daemon opens

@@ -11,9 +11,9 @@ import {
   statSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, ensureDirectorySync, errorText, processesWith, type UidBlock } from '@platform/kit';
-import { createFile, replaceFile } from '@platform/kit/files';
-import { SYSTEM_PATH } from '@platform/kit/reach';
+import { AppError, ensureDirectorySync, errorText, processesWith, type UidBlock } from '@ropewalk/kit';
+import { createFile, replaceFile } from '@ropewalk/kit/files';
+import { SYSTEM_PATH } from '@ropewalk/kit/reach';
 import { type BuildUser, type OwnKey, SPARE_UIDS } from './protocol.ts';
 import { publicFolders, type Rooms } from './rooms.ts';
 import { emptyFolder, endProcesses, inRoom, onMachine, type RunAs, removeFrom, setuidFile } from './vacate.ts';

@@ -6,7 +6,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { processesWith } from '@platform/kit';
+import { processesWith } from '@ropewalk/kit';
 import { giveEnvironment, publicFolders, type Rooms } from './rooms.ts';
 
 const END_MS = 5_000;

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { create } from '@bufbuild/protobuf';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 import {
   LogLevel,
   MetadataSchema,
@@ -9,12 +9,12 @@ import {
   type ResourceReplacement,
   ResourceReplacementSchema,
   WorkspaceTransition,
-} from '@platform/wire/proto/provisioner';
+} from '@ropewalk/wire/proto/provisioner';
 import {
   type AcquiredJob_WorkspaceBuild,
   type CompletedJob,
   CompletedJobSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import { readPlan, readState } from '../resources/model.ts';
 import { dailyCost, describe, replacements } from '../resources/resources.ts';
 import type { ProcessRef } from '../runner/protocol.ts';

@@ -3,10 +3,10 @@
 // the job has, the job changes to an engine of this daemon that fits, or goes to another daemon. If Terraform rejects the
 // language of a template without such a requirement, the import starts again with the newest engine of this daemon.
 
-import type { VersionRequirement } from '@platform/hcl';
-import { AppError, errorText, isAppError } from '@platform/kit';
-import { isAtLeast } from '@platform/kit/version';
-import { LogLevel } from '@platform/wire/proto/provisioner';
+import type { VersionRequirement } from '@ropewalk/hcl';
+import { AppError, errorText, isAppError } from '@ropewalk/kit';
+import { isAtLeast } from '@ropewalk/kit/version';
+import { LogLevel } from '@ropewalk/wire/proto/provisioner';
 import { fetchedRequirements, firstAllowed, unmetBy } from '../terraform/requirements.ts';
 import { engineName, type TerraformBinary } from '../terraform/version.ts';
 import type { JobContext } from './context.ts';

@@ -1,5 +1,5 @@
-import type { Logger } from '@platform/kit';
-import type { AcquiredJob } from '@platform/wire/proto/provisionerd';
+import type { Logger } from '@ropewalk/kit';
+import type { AcquiredJob } from '@ropewalk/wire/proto/provisionerd';
 import type { DiskPause } from '../daemon/disk-pause.ts';
 import type { Engines } from '../daemon/engines.ts';
 import type { DaemonMetrics } from '../daemon/metrics.ts';

@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises';
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 
 const MIB = 1 << 20;
 /** The free bytes below which a disk counts as full. */

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import { LogLevel, MetadataSchema, WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { LogLevel, MetadataSchema, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import {
   type AcquiredJob_TemplateDryRun,
   type CompletedJob,
   CompletedJobSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import { readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
 import { readModules } from '../terraform/modules.ts';

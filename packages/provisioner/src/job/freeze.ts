@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, errorText } from '@platform/kit';
-import { DataUploadType, LogLevel, type Module } from '@platform/wire/proto/provisioner';
+import { AppError, errorText } from '@ropewalk/kit';
+import { DataUploadType, LogLevel, type Module } from '@ropewalk/wire/proto/provisioner';
 import { type FrozenPackage, freeze, installedPackages } from '../terraform/frozen.ts';
 import type { ModuleFiles } from '../terraform/modules.ts';
 import { packPackage } from '../terraform/packages.ts';

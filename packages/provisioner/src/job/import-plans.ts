@@ -1,4 +1,4 @@
-import type { VariableValue } from '@platform/wire/proto/provisioner';
+import type { VariableValue } from '@ropewalk/wire/proto/provisioner';
 import type { Env } from '../terraform/env.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { prefixed } from './prefixed.ts';

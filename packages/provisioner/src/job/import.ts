@@ -1,14 +1,14 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create, toBinary } from '@bufbuild/protobuf';
-import { loadModule } from '@platform/hcl';
-import { AppError, errorText } from '@platform/kit';
-import { DataUploadType, LogLevel, MetadataSchema, WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import { loadModule } from '@ropewalk/hcl';
+import { AppError, errorText } from '@ropewalk/kit';
+import { DataUploadType, LogLevel, MetadataSchema, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import {
   type AcquiredJob_TemplateImport,
   type CompletedJob,
   CompletedJobSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import { type PlanFile, readPlan } from '../resources/model.ts';
 import { describe } from '../resources/resources.ts';
 import { archiveModules, type ModuleFiles, readModules } from '../terraform/modules.ts';

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import { smallDisk } from '@platform/testkit/disk';
-import { AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
+import { smallDisk } from '@ropewalk/testkit/disk';
+import { AcquiredJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { Session } from './journal.ts';
 
 /** The session of a daemon that has died. */

@@ -3,17 +3,17 @@ import { open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { AppError, ensureDirectorySync, errorText } from '@platform/kit';
-import { createFile, replaceFile } from '@platform/kit/files';
-import { DEAD, isAlive, isSame, processRef, readRef } from '@platform/kit/process-ref';
-import { formatLogNumbers, parseLogNumbers } from '@platform/wire/log-sequence';
-import { FinishRequestSchema } from '@platform/wire/proto/platform_provisioner';
+import { AppError, ensureDirectorySync, errorText } from '@ropewalk/kit';
+import { createFile, replaceFile } from '@ropewalk/kit/files';
+import { DEAD, isAlive, isSame, processRef, readRef } from '@ropewalk/kit/process-ref';
+import { formatLogNumbers, parseLogNumbers } from '@ropewalk/wire/log-sequence';
+import { FinishRequestSchema } from '@ropewalk/wire/proto/platform_provisioner';
 import {
   type AcquiredJob,
   AcquiredJobSchema,
   CompletedJobSchema,
   FailedJobSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import type { BuildUser } from '../isolation/protocol.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { unpackArchive } from '../terraform/archive.ts';

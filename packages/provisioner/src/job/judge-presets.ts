@@ -1,8 +1,8 @@
 // Reports presets that no build can use when the template is imported. Otherwise people learn it when they choose one, and
 // administrators when a pool of prebuilt workspaces stays empty.
 
-import { type Notice, newWork, PlannedValues, type PreviewedPreset, previewTemplate, Template } from '@platform/hcl';
-import type { Preset, TemplateVariable, VariableValue } from '@platform/wire/proto/provisioner';
+import { type Notice, newWork, PlannedValues, type PreviewedPreset, previewTemplate, Template } from '@ropewalk/hcl';
+import type { Preset, TemplateVariable, VariableValue } from '@ropewalk/wire/proto/provisioner';
 import { archiveFiles } from '../terraform/archive-files.ts';
 
 /** The steps of an evaluation that this leaves out. The rest is a quarter of the limit: other jobs share the thread. */

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
-import { eventually } from '@platform/testkit/wait';
-import { LogLevel } from '@platform/wire/proto/provisioner';
-import { type Log, UpdateJobResponseSchema } from '@platform/wire/proto/provisionerd';
+import { eventually } from '@ropewalk/testkit/wait';
+import { LogLevel } from '@ropewalk/wire/proto/provisioner';
+import { type Log, UpdateJobResponseSchema } from '@ropewalk/wire/proto/provisionerd';
 import { LogShipper } from './log-shipper.ts';
 import type { JobPort } from './port.ts';
 

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import type { LogNumber } from '@platform/wire/log-sequence';
-import { LogLevel } from '@platform/wire/proto/provisioner';
-import { type Log, LogSchema, LogSource } from '@platform/wire/proto/provisionerd';
+import type { LogNumber } from '@ropewalk/wire/log-sequence';
+import { LogLevel } from '@ropewalk/wire/proto/provisioner';
+import { type Log, LogSchema, LogSource } from '@ropewalk/wire/proto/provisionerd';
 import type { LogLine } from '../terraform/logs.ts';
 import type { JobPort } from './port.ts';
 

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { LogNumber } from '@platform/wire/log-sequence';
-import type { DataUploadType } from '@platform/wire/proto/provisioner';
+import type { LogNumber } from '@ropewalk/wire/log-sequence';
+import type { DataUploadType } from '@ropewalk/wire/proto/provisioner';
 import type {
   CommitQuotaResponse,
   CompletedJob,
@@ -8,7 +8,7 @@ import type {
   UpdateJobRequest,
   UpdateJobRequestSchema,
   UpdateJobResponse,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
 import type { FrozenSource, FrozenVersion } from '../terraform/frozen.ts';
 import type { LogBatch } from './log-shipper.ts';

@@ -1,4 +1,4 @@
-import { AppError, errorText, isAppError } from '@platform/kit';
+import { AppError, errorText, isAppError } from '@ropewalk/kit';
 
 /** Runs a step and prefixes its name to the text of any error, as in upstream's job errors. */
 export async function prefixed<T>(name: string, step: () => Promise<T>): Promise<T> {

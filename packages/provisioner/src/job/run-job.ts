@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os';
 import { create } from '@bufbuild/protobuf';
-import { errorText } from '@platform/kit';
-import type { Timing } from '@platform/wire/proto/provisioner';
+import { errorText } from '@ropewalk/kit';
+import type { Timing } from '@ropewalk/wire/proto/provisioner';
 import {
   type AcquiredJob,
   type FailedJob,
@@ -9,7 +9,7 @@ import {
   FailedJob_TemplateImportSchema,
   FailedJob_WorkspaceBuildSchema,
   FailedJobSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 import { runBuild } from './build.ts';
 import { readyEngine } from './change-engine.ts';
 import type { JobContext } from './context.ts';

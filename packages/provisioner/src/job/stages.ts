@@ -1,4 +1,4 @@
-import type { Timing } from '@platform/wire/proto/provisioner';
+import type { Timing } from '@ropewalk/wire/proto/provisioner';
 import type { JobContext } from './context.ts';
 import type { LogShipper } from './log-shipper.ts';
 import type { JobTerraform } from './terraform.ts';

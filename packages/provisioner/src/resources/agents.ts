@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { mergedVariable } from '@platform/rules/environment-merge';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { mergedVariable } from '@ropewalk/rules/environment-merge';
 import {
   type Agent,
   AgentSchema,
@@ -15,7 +15,7 @@ import {
   EnvSchema,
   type Script,
   ScriptSchema,
-} from '@platform/wire/proto/provisioner';
+} from '@ropewalk/wire/proto/provisioner';
 import { blocks, bool, type Instance, int, str, strings, type Values } from './model.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 const MAX_NODES = 100_000;
 const QUOTED = String.raw`"((?:[^"\\]|\\.)*)"`;

@@ -1,4 +1,4 @@
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 
 /** One instance of a resource or data source, from a plan or a state. */
 export interface Instance {

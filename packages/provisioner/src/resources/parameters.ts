@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import {
   type ExternalAuthProviderResource,
   ExternalAuthProviderResourceSchema,
@@ -9,7 +9,7 @@ import {
   PresetSchema,
   type RichParameter,
   RichParameterSchema,
-} from '@platform/wire/proto/provisioner';
+} from '@ropewalk/wire/proto/provisioner';
 import { blocks, bool, type Instance, int, str, strings, type Values } from './model.ts';
 
 const FORM_TYPES: Record<string, ParameterFormType> = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AppSharingLevel, ParameterFormType } from '@platform/wire/proto/provisioner';
+import { AppSharingLevel, ParameterFormType } from '@ropewalk/wire/proto/provisioner';
 import { Graph } from './graph.ts';
 import { type Instance, labelOf, readPlan, readState, stateHeader } from './model.ts';
 import { describe, replacements } from './resources.ts';

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import {
   type AITask,
   AITaskSchema,
@@ -11,7 +11,7 @@ import {
   ResourceReplacementSchema,
   ResourceSchema,
   type RichParameter,
-} from '@platform/wire/proto/provisioner';
+} from '@ropewalk/wire/proto/provisioner';
 import { adoptInstanceId, attachChildren, type FoundAgent, findAgents, type Home } from './agents.ts';
 import type { Graph } from './graph.ts';
 import {

@@ -3,8 +3,8 @@ import { EventEmitter } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { AppError, type Logger } from '@platform/kit';
-import { allocatorSettings } from '@platform/kit/allocator';
+import { AppError, type Logger } from '@ropewalk/kit';
+import { allocatorSettings } from '@ropewalk/kit/allocator';
 import type { Preparation, ProcessRef, RunExit, RunnerCommand, RunnerEvent, RunSpec } from './protocol.ts';
 
 /** The command that starts a runner. A single executable uses its own path and its hidden command instead. */

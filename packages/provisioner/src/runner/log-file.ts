@@ -1,5 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { shortReason } from '@platform/kit/log-output';
+import { shortReason } from '@ropewalk/kit/log-output';
 
 /**
  * The time in which records are gathered for one write, in ms. Terraform writes each line by itself, and readers look

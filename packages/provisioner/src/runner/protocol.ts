@@ -4,7 +4,7 @@
  * Files hold everything that a later daemon needs. These messages only save the time of polling the files.
  */
 
-import type { ProcessRef } from '@platform/kit/process-ref';
+import type { ProcessRef } from '@ropewalk/kit/process-ref';
 import type { LostLines } from './log-file.ts';
 
 export type { ProcessRef };

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { eventually } from '@platform/testkit/wait';
+import { eventually } from '@ropewalk/testkit/wait';
 import { DEFAULT_LIMITS, MAX_LINE, Recorder } from './recorder.ts';
 import { type LogRecord, readRecords } from './tail.ts';
 

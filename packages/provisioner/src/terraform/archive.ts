@@ -2,7 +2,7 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { setImmediate as immediate } from 'node:timers/promises';
-import { AppError, ensureDirectorySync, errorText } from '@platform/kit';
+import { AppError, ensureDirectorySync, errorText } from '@ropewalk/kit';
 import tar from 'tar-stream';
 
 const MAX_FILE = 10 << 20;

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 import { readOwned } from '../isolation/tree.ts';
 import { STATE_FILE } from './state-file.ts';
 

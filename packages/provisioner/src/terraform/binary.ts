@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import { access, realpath, stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { AppError, errorText, type Logger } from '@platform/kit';
-import { isAtLeast } from '@platform/kit/version';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import { isAtLeast } from '@ropewalk/kit/version';
 import { type InstallOptions, installTerraform } from './install.ts';
 import { INSTALLED_VERSION, TERRAFORM_SUMS } from './sums.ts';
 import { type TerraformBinary, terraformVersion } from './version.ts';

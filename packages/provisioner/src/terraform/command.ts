@@ -2,7 +2,7 @@
 
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { type Exit, spawnGroup } from '@platform/kit';
+import { type Exit, spawnGroup } from '@ropewalk/kit';
 import type { Launcher } from '../isolation/client.ts';
 import type { BuildUser } from '../isolation/protocol.ts';
 import type { Env } from './env.ts';

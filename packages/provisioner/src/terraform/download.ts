@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** The maximum number of bytes of a download. Archives of Terraform have 30 MiB, programs 100 MiB. */
 const MAX_BYTES = 512 << 20;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tarOf } from '@platform/testkit';
+import { tarOf } from '@ropewalk/testkit';
 import { engineFor } from './engine.ts';
 import type { TerraformBinary } from './version.ts';
 

@@ -1,4 +1,4 @@
-import { requiredVersions } from '@platform/hcl';
+import { requiredVersions } from '@ropewalk/hcl';
 import { archiveFiles } from './archive-files.ts';
 import { firstAllowed } from './requirements.ts';
 import type { TerraformBinary } from './version.ts';

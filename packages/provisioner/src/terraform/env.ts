@@ -1,5 +1,5 @@
 import { accessSync, constants } from 'node:fs';
-import type { Logger } from '@platform/kit';
+import type { Logger } from '@ropewalk/kit';
 
 export type Env = Record<string, string>;
 

@@ -1,6 +1,6 @@
 // A daemon can have several versions of Terraform and OpenTofu: its engines.
 
-import { isAtLeast } from '@platform/kit/version';
+import { isAtLeast } from '@ropewalk/kit/version';
 import { type FindOptions, findTerraform } from './binary.ts';
 import { type InstallOptions, installableTerraform } from './install.ts';
 import { type NamedEngine, namedEngine } from './named-engine.ts';

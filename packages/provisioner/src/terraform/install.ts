@@ -1,6 +1,6 @@
 import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@platform/kit';
+import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@ropewalk/kit';
 import { download, shownUrl } from './download.ts';
 import { lockFile } from './lock.ts';
 import { INSTALLED_VERSION, type SumTable, TERRAFORM_SUMS } from './sums.ts';

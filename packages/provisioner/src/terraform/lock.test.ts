@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { systemClock } from '@platform/kit';
+import { systemClock } from '@ropewalk/kit';
 import { lockFile } from './lock.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'lock-'));

@@ -1,6 +1,6 @@
 import { link, rm, writeFile } from 'node:fs/promises';
-import type { Clock } from '@platform/kit';
-import { isAlive, isSame, processRef, readRef } from '@platform/kit/process-ref';
+import type { Clock } from '@ropewalk/kit';
+import { isAlive, isSame, processRef, readRef } from '@ropewalk/kit/process-ref';
 import type { ProcessRef } from '../runner/protocol.ts';
 
 const POLL_MS = 100;

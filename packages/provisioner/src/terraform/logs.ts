@@ -1,5 +1,5 @@
-import { ownValue } from '@platform/kit/own-value';
-import { LogLevel } from '@platform/wire/proto/provisioner';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { LogLevel } from '@ropewalk/wire/proto/provisioner';
 import { type LogRecord, readRecords } from '../runner/tail.ts';
 
 export interface LogLine {

@@ -3,8 +3,8 @@ import { constants } from 'node:fs';
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { AppError } from '@platform/kit';
-import { type Module, ModuleSchema } from '@platform/wire/proto/provisioner';
+import { AppError } from '@ropewalk/kit';
+import { type Module, ModuleSchema } from '@ropewalk/wire/proto/provisioner';
 import tar from 'tar-stream';
 import { listReadable, openReadable } from '../isolation/tree.ts';
 

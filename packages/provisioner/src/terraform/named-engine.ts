@@ -5,9 +5,9 @@
 
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@platform/kit';
-import { isAlive, processRef } from '@platform/kit/process-ref';
-import { isAtLeast } from '@platform/kit/version';
+import { AppError, type Clock, ensureDirectory, errorText, type Logger, systemClock } from '@ropewalk/kit';
+import { isAlive, processRef } from '@ropewalk/kit/process-ref';
+import { isAtLeast } from '@ropewalk/kit/version';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { type Download, download, shownUrl } from './download.ts';
 import { lockFile } from './lock.ts';

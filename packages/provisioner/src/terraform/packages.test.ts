@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
-import { silentLogger } from '@platform/kit';
+import { silentLogger } from '@ropewalk/kit';
 import { tarOf } from '../testing/harness.ts';
 import { restore, withoutPlatform } from './frozen.ts';
 import { platformKey } from './install.ts';

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress, createZstdDecompress } from 'node:zlib';
-import { AppError, ensureDirectory } from '@platform/kit';
+import { AppError, ensureDirectory } from '@ropewalk/kit';
 import tar from 'tar-stream';
 import { copyOwned } from '../isolation/tree.ts';
 import { localPath } from './archive.ts';

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, readlink, rm, symlink, truncate, utimes, write
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
+import { silentLogger } from '@ropewalk/kit';
 import { checkBackend } from './backend.ts';
 import { findTerraform } from './binary.ts';
 import { inheritedEnv } from './env.ts';

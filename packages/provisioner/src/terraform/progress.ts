@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { ownValue } from '@platform/kit/own-value';
-import { type Timing, TimingSchema, TimingState } from '@platform/wire/proto/provisioner';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { type Timing, TimingSchema, TimingState } from '@ropewalk/wire/proto/provisioner';
 import type { TerraformLine } from './logs.ts';
 
 export type TimingStage = 'init' | 'plan' | 'graph' | 'apply';

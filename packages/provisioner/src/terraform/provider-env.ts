@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ExternalAuthProvider, Metadata, RichParameterValue } from '@platform/wire/proto/provisioner';
-import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
+import type { ExternalAuthProvider, Metadata, RichParameterValue } from '@ropewalk/wire/proto/provisioner';
+import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import type { Env } from './env.ts';
 
 /** The SHA-256 in hex. Names of variables contain it instead of a parameter's name, which may have any character. */

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { requiredProviders } from '@platform/hcl';
-import { AppError } from '@platform/kit';
-import { parseVersion } from '@platform/kit/version';
-import { allowedVersions, versionNumber } from '@platform/kit/version-constraint';
-import { ADDRESSES, PROVIDER_VERSION } from '@platform/terraform-provider';
+import { requiredProviders } from '@ropewalk/hcl';
+import { AppError } from '@ropewalk/kit';
+import { parseVersion } from '@ropewalk/kit/version';
+import { allowedVersions, versionNumber } from '@ropewalk/kit/version-constraint';
+import { ADDRESSES, PROVIDER_VERSION } from '@ropewalk/terraform-provider';
 import { moduleFolders } from './modules.ts';
 import { sourceFiles } from './source-files.ts';
 

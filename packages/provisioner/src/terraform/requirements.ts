@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join, posix } from 'node:path';
-import { type VersionRequirement, versionRequirements } from '@platform/hcl';
-import { allowedVersions, isAllowed } from '@platform/kit/version-constraint';
+import { type VersionRequirement, versionRequirements } from '@ropewalk/hcl';
+import { allowedVersions, isAllowed } from '@ropewalk/kit/version-constraint';
 import { sourceFiles } from './source-files.ts';
 import type { TerraformBinary } from './version.ts';
 

@@ -1,4 +1,4 @@
-import { type Exit, signalGroup } from '@platform/kit';
+import { type Exit, signalGroup } from '@ropewalk/kit';
 import type { Launcher } from '../isolation/client.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 

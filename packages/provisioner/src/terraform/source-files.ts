@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { join } from 'node:path';
-import { MAX_PROVIDERS_BYTES } from '@platform/hcl';
-import { AppError } from '@platform/kit';
+import { MAX_PROVIDERS_BYTES } from '@ropewalk/hcl';
+import { AppError } from '@ropewalk/kit';
 import { listReadable, openReadable } from '../isolation/tree.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 const PROGRAMS = ['terraform', 'tofu', 'terraform.exe', 'tofu.exe'];
 /** The maximum number of bytes of an unpacked program. */

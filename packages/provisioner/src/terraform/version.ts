@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 
 const run = promisify(execFile);
 const VERSION_TIMEOUT_MS = 30_000;

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createLogger, type Logger, silentLogger, stderrSink } from '@platform/kit';
+import { createLogger, type Logger, silentLogger, stderrSink } from '@ropewalk/kit';
 import tar from 'tar-stream';
 import { type DaemonOptions, type ProvisionerDaemon, runProvisionerDaemon } from '../daemon/daemon.ts';
 import { ScriptedServer } from './server.ts';

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { eventually } from '@platform/testkit/wait';
+import { eventually } from '@ropewalk/testkit/wait';
 import {
   acceptWebSocket,
   byteStream,
@@ -13,8 +13,8 @@ import {
   implement,
   serveDrpc,
   YamuxSession,
-} from '@platform/wire';
-import { freshLines, LOG_SEQUENCE_KEY, type LogPositions, parseLogNumbers } from '@platform/wire/log-sequence';
+} from '@ropewalk/wire';
+import { freshLines, LOG_SEQUENCE_KEY, type LogPositions, parseLogNumbers } from '@ropewalk/wire/log-sequence';
 import {
   type CheckpointRequest,
   type DeliverStateRequest,
@@ -25,7 +25,7 @@ import {
   type JobNotice_Kind,
   type KeepFrozenRequest,
   type RequireEngineRequest,
-} from '@platform/wire/proto/platform_provisioner';
+} from '@ropewalk/wire/proto/platform_provisioner';
 import {
   type AcquiredJob,
   AcquiredJobSchema,
@@ -35,7 +35,7 @@ import {
   ProvisionerDaemon,
   type UpdateJobRequest,
   UpdateJobRequestSchema,
-} from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/wire/proto/provisionerd';
 
 const FINISHES = ['job-finish/1'] as const;
 

@@ -1,5 +1,5 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
 import type { Actor, CustomRoles, UserActor } from './actor.ts';
 import { notFound } from './not-found.ts';
 import {

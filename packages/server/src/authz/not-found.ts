@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** The error both for an absent object and for one that the actor may not see, so that they look alike. */
 export function notFound(): AppError {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { PERMISSIONS } from '@platform/contract/permissions';
+import { PERMISSIONS } from '@ropewalk/contract/permissions';
 import { type Actor, heldRoles, type UserActor } from './actor.ts';
 import { type AuthzObject, authorize, may, mayAssign } from './authorize.ts';
 import { type Action, organizationRoles, type Resource, type Role, siteRoles } from './policy.ts';

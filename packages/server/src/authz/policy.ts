@@ -5,7 +5,7 @@
  * jobs of a template wait.
  */
 
-import type { PermissionAction, PermissionResource } from '@platform/contract/permissions';
+import type { PermissionAction, PermissionResource } from '@ropewalk/contract/permissions';
 
 export type Action = PermissionAction;
 export type Resource = PermissionResource;

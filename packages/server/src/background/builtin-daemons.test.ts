@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { daemonUid, type UidBlock } from '@platform/kit';
+import { daemonUid, type UidBlock } from '@ropewalk/kit';
 import { directoryHash } from '../postgres/place.ts';
 import { folders } from './builtin-daemons.ts';
 

@@ -16,11 +16,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { HealthcheckReport, ProvisionerDaemon, TemplateVersion } from '@platform/contract';
-import { idsOfProcess } from '@platform/kit';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { processIds } from '@platform/testkit/processes';
-import { eventually } from '@platform/testkit/wait';
+import type { HealthcheckReport, ProvisionerDaemon, TemplateVersion } from '@ropewalk/contract';
+import { idsOfProcess } from '@ropewalk/kit';
+import { pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { processIds } from '@ropewalk/testkit/processes';
+import { eventually } from '@ropewalk/testkit/wait';
 
 // a server that is not root runs builds under its own uid and says so
 const skip = process.getuid?.() !== 0 && 'needs root';

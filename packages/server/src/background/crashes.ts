@@ -1,4 +1,4 @@
-import { backoff } from '@platform/kit';
+import { backoff } from '@ropewalk/kit';
 
 /** A process that ran for this time, in ms, has started well: its next end is the first one again. */
 const SETTLED_MS = 10_000;

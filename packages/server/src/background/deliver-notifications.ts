@@ -6,7 +6,7 @@
  * died between the two.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
 import { markdownToText } from '../app/notification/markdown.ts';

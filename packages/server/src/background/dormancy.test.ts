@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { User } from '@platform/contract';
-import { createPerson, firstRuns, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import type { User } from '@ropewalk/contract';
+import { createPerson, firstRuns, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { findDormantUsers } from './dormancy.ts';
 
 let server: TestServer;

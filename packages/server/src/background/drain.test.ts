@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { silentLogger } from '@platform/kit';
+import { silentLogger } from '@ropewalk/kit';
 import { createDrain } from './drain.ts';
 
 const never = { end: () => new Promise<void>(() => {}) };

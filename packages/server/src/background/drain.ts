@@ -1,4 +1,4 @@
-import { formatDuration, type Logger } from '@platform/kit';
+import { formatDuration, type Logger } from '@ropewalk/kit';
 import type { BuiltinDaemons } from './builtin-daemons.ts';
 
 /** For Terraform to end after its interrupt (3 min, then it is killed) and for its state to arrive. */

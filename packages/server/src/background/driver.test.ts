@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type Clock, silentLogger, systemClock } from '@platform/kit';
-import { freshDatabase } from '@platform/testkit';
+import { type Clock, silentLogger, systemClock } from '@ropewalk/kit';
+import { freshDatabase } from '@ropewalk/testkit';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { connect, type Sql } from '../db/connect.ts';
 import { createBackgroundDriver } from './driver.ts';

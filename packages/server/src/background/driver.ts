@@ -1,4 +1,4 @@
-import { abortable } from '@platform/kit/abortable';
+import { abortable } from '@ropewalk/kit/abortable';
 import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/context/background-task.ts';
 import type { Services } from '../app/context/context.ts';
 import { textForAdministrators } from '../app/context/unexpected.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ListInboxNotificationsResponse, Workspace } from '@platform/contract';
+import type { ListInboxNotificationsResponse, Workspace } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -9,7 +9,7 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import { reportFailedBuilds } from './failed-builds.ts';
 
 let server: TestServer;

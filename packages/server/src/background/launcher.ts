@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { AppError, type LauncherInput, type Logger } from '@platform/kit';
-import { allocatorSettings } from '@platform/kit/allocator';
-import { noNewPrivileges } from '@platform/kit/no-new-privileges';
+import { AppError, type LauncherInput, type Logger } from '@ropewalk/kit';
+import { allocatorSettings } from '@ropewalk/kit/allocator';
+import { noNewPrivileges } from '@ropewalk/kit/no-new-privileges';
 import { createCrashes } from './crashes.ts';
 
 const READY_MS = 30_000;

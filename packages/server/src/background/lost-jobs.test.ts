@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { TemplateVersion, Workspace, WorkspaceBuild } from '@platform/contract';
-import { createTestTemplate, pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import type { TemplateVersion, Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { createTestTemplate, pendingVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { connect } from '../db/connect.ts';
 import { touchJob } from '../db/queries/job-ownership.ts';
 import { lostJobsTask } from './lost-jobs.ts';

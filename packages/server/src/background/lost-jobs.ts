@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AppError, isAlive } from '@platform/kit';
+import { AppError, isAlive } from '@ropewalk/kit';
 
 /** The longest path of a Unix socket that every system takes. */
 const MAX_PATH = 100;

@@ -1,9 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: templates of Terraform's language
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, WorkspacesResponse } from '@platform/contract';
-import { systemClock } from '@platform/kit';
-import { createTestTemplate, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import type { Template, WorkspacesResponse } from '@ropewalk/contract';
+import { systemClock } from '@ropewalk/kit';
+import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 const MINUTE = 60_000;
 /** The pools of the slow template: more than one run tries. */

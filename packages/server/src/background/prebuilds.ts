@@ -1,4 +1,4 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
 import { reconcilePools } from '../app/prebuild/reconcile.ts';

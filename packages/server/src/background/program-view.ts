@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { closedFolder, SYSTEM_PATH } from '@platform/kit/reach';
+import { closedFolder, SYSTEM_PATH } from '@ropewalk/kit/reach';
 
 /** The shell of the script has descriptors with one digit only. */
 const MAX_PATHS = 6;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createTestTemplate, firstRuns, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, firstRuns, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { buildTimesByDay, parameterUsage } from '../db/queries/insights.ts';
 import { poolTotals } from '../db/queries/prebuilds.ts';
 import { buildTimes } from '../db/queries/templates.ts';

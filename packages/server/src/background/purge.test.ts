@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { firstRuns, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { firstRuns, insertPerson, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { finishJob } from '../db/queries/job-ownership.ts';

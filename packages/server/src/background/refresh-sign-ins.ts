@@ -1,4 +1,4 @@
-import { AppError, errorText, isAppError } from '@platform/kit';
+import { AppError, errorText, isAppError } from '@ropewalk/kit';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
 import type { Providers } from '../app/sign-in/provider.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
+import type { Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import {
   createPerson,
   createTestTemplate,
@@ -10,8 +10,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../app/job/complete.ts';
 
 /** The restarts of the slow template. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { AuditLogResponse, Template, Workspace, WorkspaceBuild } from '@platform/contract';
+import type { AuditLogResponse, Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import {
   createPerson,
   createTestTemplate,
@@ -11,8 +11,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { systemContext } from '../app/context/context.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { startAgain } from '../app/workspace/build/restart.ts';

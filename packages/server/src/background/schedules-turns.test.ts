@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace } from '@platform/contract';
-import { systemClock } from '@platform/kit';
-import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Template, Workspace } from '@ropewalk/contract';
+import { systemClock } from '@ropewalk/kit';
+import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { systemContext } from '../app/context/context.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { actOn } from '../app/workspace/scheduled.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, UpdateTemplateMeta, User, Workspace, WorkspaceBuild } from '@platform/contract';
-import { systemClock } from '@platform/kit';
+import type { Template, UpdateTemplateMeta, User, Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { systemClock } from '@ropewalk/kit';
 import {
   createPerson,
   createTestTemplate,
@@ -11,8 +11,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema, FailedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob, failJob } from '../app/job/complete.ts';
 
 const MINUTE = 60_000;

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, ensureDirectorySync, processesWith, type UidBlock } from '@platform/kit';
-import { createFile, replaceFile } from '@platform/kit/files';
+import { AppError, ensureDirectorySync, processesWith, type UidBlock } from '@ropewalk/kit';
+import { createFile, replaceFile } from '@ropewalk/kit/files';
 import { directoryHash } from '../postgres/place.ts';
 
 /** Every installation of a host has a file here, by its first uid. */

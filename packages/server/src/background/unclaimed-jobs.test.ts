@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { TemplateVersion } from '@platform/contract';
-import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import type { TemplateVersion } from '@ropewalk/contract';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { forgetDaemonGroups } from '../app/job/waiting.ts';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import type { UpdateCheckResponse } from '@platform/contract';
-import { createLogger } from '@platform/kit';
-import { eventually, startTestServer } from '@platform/testkit';
+import type { UpdateCheckResponse } from '@ropewalk/contract';
+import { createLogger } from '@ropewalk/kit';
+import { eventually, startTestServer } from '@ropewalk/testkit';
 import { isNewer } from '../app/deployment/latest-release.ts';
 import { updateCheckTask } from './updates.ts';
 

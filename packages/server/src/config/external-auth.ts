@@ -3,8 +3,8 @@
  * administrator configures them with variables that have a number, or as a list in the YAML file. Each type has
  * defaults, so that most providers need only an id, a client id and a client secret.
  */
-import { AppError } from '@platform/kit';
-import { compile } from '@platform/kit/re2';
+import { AppError } from '@ropewalk/kit';
+import { compile } from '@ropewalk/kit/re2';
 
 export interface ExternalAuthProvider {
   /** Names the provider in templates, routes and commands. */

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 export interface Address {
   host: string;

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { AppError, homeFolder } from '@platform/kit';
+import { AppError, homeFolder } from '@ropewalk/kit';
 import { parse as parseYaml } from 'yaml';
 import { readExternalAuth } from './external-auth.ts';
 import { type OptionRow, parseOption } from './option.ts';

@@ -1,5 +1,5 @@
-import { AppError, parseDuration } from '@platform/kit';
-import { type CronForm, cronError } from '@platform/kit/cron';
+import { AppError, parseDuration } from '@ropewalk/kit';
+import { type CronForm, cronError } from '@ropewalk/kit/cron';
 
 /** The type of each option's parsed value. Durations are in ms. */
 export interface OptionTypes {

@@ -1,4 +1,4 @@
-import type { DeploymentConfig, DeploymentOption, DeploymentOptionGroup, DeploymentValues } from '@platform/contract';
+import type { DeploymentConfig, DeploymentOption, DeploymentOptionGroup, DeploymentValues } from '@ropewalk/contract';
 import type { ExternalAuthProvider } from './external-auth.ts';
 import type { ValueSource } from './load.ts';
 import type { OptionRow } from './option.ts';

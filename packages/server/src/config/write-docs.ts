@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 import { optionsPage } from './docs.ts';
 
 const path = join(import.meta.dirname, '../../../../docs/reference/server-options.md');

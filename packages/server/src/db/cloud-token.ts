@@ -3,7 +3,7 @@
  * from an endpoint that only the machine reaches, so that no secret is stored anywhere.
  */
 import { readFile } from 'node:fs/promises';
-import { AppError, type Clock } from '@platform/kit';
+import { AppError, type Clock } from '@ropewalk/kit';
 
 const ANSWER_MS = 10_000;
 /** Both clouds renew a token about this long before it expires. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually, freshDatabase } from '@platform/testkit';
-import { pipeDatabase } from '@platform/testkit/database-pipe';
+import { eventually, freshDatabase } from '@ropewalk/testkit';
+import { pipeDatabase } from '@ropewalk/testkit/database-pipe';
 import { connect, isUnreachable } from './connect.ts';
 
 test('a connection that is cut while reconnecting fails only its own queries, and arrays keep working', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { eventually, freshDatabase } from '@platform/testkit';
+import { eventually, freshDatabase } from '@ropewalk/testkit';
 import { connect, type Sql, type Tx } from './connect.ts';
 import { together } from './together.ts';
 

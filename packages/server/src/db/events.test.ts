@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { eventually, freshDatabase } from '@platform/testkit';
+import { silentLogger } from '@ropewalk/kit';
+import { eventually, freshDatabase } from '@ropewalk/testkit';
 import { connect } from './connect.ts';
 import { createEvents } from './events.ts';
 import { watchQueries } from './query-times.ts';

@@ -1,4 +1,4 @@
-import { errorText, type Logger } from '@platform/kit';
+import { errorText, type Logger } from '@ropewalk/kit';
 import { collect, type Db, type Sql } from './connect.ts';
 
 const CHANNEL = 'platform_events';

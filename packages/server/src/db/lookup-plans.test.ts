@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { freshDatabase } from '@platform/testkit';
+import { silentLogger } from '@ropewalk/kit';
+import { freshDatabase } from '@ropewalk/testkit';
 import { systemTask, verifiedDaemon } from '../authz/proofs.ts';
 import { connect, type Sql } from './connect.ts';
 import { migrate } from './migrate.ts';

@@ -1,8 +1,8 @@
 // Several servers start, and older ones work meanwhile: a migration waits for the others.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { createLogger, type Logger } from '@platform/kit';
-import { eventually, freshDatabase } from '@platform/testkit';
+import { createLogger, type Logger } from '@ropewalk/kit';
+import { eventually, freshDatabase } from '@ropewalk/testkit';
 import { connect, isPgError, type Sql } from './connect.ts';
 import { LOCK_TIMEOUT_MS, migrate } from './migrate.ts';
 import { migrations } from './migrations/index.ts';

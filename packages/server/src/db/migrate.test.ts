@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { freshDatabase } from '@platform/testkit/postgres';
+import { silentLogger } from '@ropewalk/kit';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { UNTAGGED } from '../app/job/tags.ts';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { connect } from './connect.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type Logger, retry } from '@platform/kit';
+import { AppError, type Logger, retry } from '@ropewalk/kit';
 import { isPgError, isTransient, isUnreachable, LOCK_NOT_AVAILABLE, type Sql } from './connect.ts';
 import { migrations } from './migrations/index.ts';
 

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLogger } from '@platform/kit';
+import { createLogger } from '@ropewalk/kit';
 import { loadConfig } from '../config/load.ts';
 import { startServer } from '../main.ts';
 import { connect } from './connect.ts';

@@ -3,7 +3,7 @@
  * that another program or a cloud renews needs no restart.
  */
 import { readFile } from 'node:fs/promises';
-import { AppError, errorText, type Logger, systemClock } from '@platform/kit';
+import { AppError, errorText, type Logger, systemClock } from '@ropewalk/kit';
 import { cloudPasswords, isCloud } from './cloud-token.ts';
 
 const DEFAULT_PORT = '5432';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { freshDatabase } from '@platform/testkit';
+import { freshDatabase } from '@ropewalk/testkit';
 import { connect, isPgError, type Sql, UNIQUE_VIOLATION } from './connect.ts';
 import { together } from './together.ts';
 

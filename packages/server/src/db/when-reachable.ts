@@ -1,4 +1,4 @@
-import { retry } from '@platform/kit';
+import { retry } from '@ropewalk/kit';
 import { INTERNAL_ERROR, isPgError, isTransient } from './connect.ts';
 
 /** How long to wait for the database. */

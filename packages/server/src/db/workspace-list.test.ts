@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, User, Workspace, WorkspacesResponse } from '@platform/contract';
-import { createPerson, createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@platform/testkit';
+import type { Template, User, Workspace, WorkspacesResponse } from '@ropewalk/contract';
+import { createPerson, createTestTemplate, fillWorkspaces, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 let server: TestServer;
 before(async () => {

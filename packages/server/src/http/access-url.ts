@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** Probes of load balancers use an address of the machine. */
 const PROBES = /^\/(healthz|readyz|latency-check)(\?|$)/;

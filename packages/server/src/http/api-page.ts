@@ -1,4 +1,4 @@
-import { apiPath, openApiDocument } from '@platform/contract';
+import { apiPath, openApiDocument } from '@ropewalk/contract';
 import type { FastifyInstance } from 'fastify';
 
 interface Parameter {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AuditLog, AuditLogResponse, RouteKey, TemplateVersion } from '@platform/contract';
-import { routes } from '@platform/contract';
+import type { AuditLog, AuditLogResponse, RouteKey, TemplateVersion } from '@ropewalk/contract';
+import { routes } from '@ropewalk/contract';
 import {
   ADMIN,
   createTestTemplate,
@@ -15,8 +15,8 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
-import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
+} from '@ropewalk/testkit';
+import { type OAuthServer, startOAuthServer } from '@ropewalk/testkit/oauth-server';
 import { writtenType } from '../app/audit/refused.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
 

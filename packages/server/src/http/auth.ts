@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { FastifyRequest } from 'fastify';
 import { cookieValue } from './cookies.ts';
 

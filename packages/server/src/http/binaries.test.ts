@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { silentLogger } from '@platform/kit';
+import { silentLogger } from '@ropewalk/kit';
 import { fastify } from 'fastify';
 import { binaryRoutes } from './binaries.ts';
 

@@ -4,7 +4,7 @@ import { rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import { AppError, ensureDirectory, errorText, type Logger } from '@platform/kit';
+import { AppError, ensureDirectory, errorText, type Logger } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import { holdsTag } from './etag.ts';
 

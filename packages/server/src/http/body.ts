@@ -3,7 +3,7 @@
  * server counts bytes for each holder (a person, an agent, or the address of a client that has not signed in) and in all.
  */
 import type { IncomingMessage } from 'node:http';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startTestServer, type TestServer } from '@platform/testkit/server';
-import { eventually } from '@platform/testkit/wait';
-import { dialWebSocket, WebSocketDialError } from '@platform/wire';
+import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
+import { eventually } from '@ropewalk/testkit/wait';
+import { dialWebSocket, WebSocketDialError } from '@ropewalk/wire';
 import type { BuiltinDaemonsInput } from '../background/builtin-daemons.ts';
 import { directoryHash } from '../postgres/place.ts';
 

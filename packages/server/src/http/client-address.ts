@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** The address of the client that sent a request: the connection's, or the one that a trusted proxy reports. */
 export type ClientAddress = (request: IncomingMessage) => string;

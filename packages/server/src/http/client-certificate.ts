@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici';
 import type { Config } from '../config/options.ts';
 

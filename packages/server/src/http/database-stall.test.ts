@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { Workspace } from '@platform/contract';
-import { connect } from '@platform/server/db/connect';
+import type { Workspace } from '@ropewalk/contract';
+import { connect } from '@ropewalk/server/db/connect';
 import {
   createTestTemplate,
   eventually,
@@ -12,9 +12,9 @@ import {
   startTestServer,
   type TestPostgres,
   type TestServer,
-} from '@platform/testkit';
-import { processIds } from '@platform/testkit/processes';
-import { dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { processIds } from '@ropewalk/testkit/processes';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 
 import { watchDatabaseStall } from './database-stall.ts';
 

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { type Kept, ShortLived } from '../app/values/short-lived.ts';
 import { checkWritable, isPgError, ping, READ_ONLY, type Sql } from '../db/connect.ts';
 

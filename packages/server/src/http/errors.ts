@@ -1,5 +1,5 @@
-import { AppError, type ErrorCode, isAppError, type Logger } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError, type ErrorCode, isAppError, type Logger } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { describeUnexpected } from '../app/context/unexpected.ts';
 import { notFound } from '../authz/not-found.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Change, ProvisionerDaemon } from '@platform/contract';
-import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
-import { dialWebSocket } from '@platform/wire/websocket';
+import type { Change, ProvisionerDaemon } from '@ropewalk/contract';
+import { eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 import type { NamedEvent } from '../app/follow/follow.ts';
 
 let server: TestServer;

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { acceptWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
+import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { acceptWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Ctx } from '../app/context/context.ts';
 

@@ -2,7 +2,7 @@
  * The route that connects an account: it sends the browser to the provider and takes it back. It is outside of the API,
  * since its address is registered at the providers.
  */
-import { AppError, isAppError } from '@platform/kit';
+import { AppError, isAppError } from '@ropewalk/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Ctx, Services } from '../app/context/context.ts';
 import type { Sessions } from '../app/context/session.ts';

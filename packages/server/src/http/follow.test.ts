@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, get, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import type { FastifyReply } from 'fastify';
 import { systemContext } from '../app/context/context.ts';
 import type { Source } from '../app/follow/follow.ts';

@@ -1,4 +1,4 @@
-import type { WebSocketConnection } from '@platform/wire/websocket';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { FastifyReply } from 'fastify';
 import type { Ctx } from '../app/context/context.ts';
 import { follow, type NamedEvent, type Outcome, type Sink, type Source } from '../app/follow/follow.ts';

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { test } from 'node:test';
-import { acceptWebSocket, byteStream, dialWebSocket } from '@platform/wire/websocket';
+import { acceptWebSocket, byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { heartbeat } from './heartbeat.ts';
 
 test('keeps a connection that answers pings, and ends one that does not', async (t) => {

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { WebSocketConnection } from '@platform/wire/websocket';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 
 const PING_MS = 20_000;
 const SILENCE_MS = 60_000;

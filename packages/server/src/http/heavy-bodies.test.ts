@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template } from '@platform/contract';
-import { createTestTemplate, heldUp, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { Template } from '@ropewalk/contract';
+import { createTestTemplate, heldUp, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 // Bodies whose JSON costs far more than their bytes. One of 16 MB took 43 s and 3 GB of this process.
 

@@ -5,9 +5,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { BuildInfoResponse } from '@platform/contract';
-import { startTestServer, type TestServer } from '@platform/testkit';
-import { dialWebSocket } from '@platform/wire/websocket';
+import type { BuildInfoResponse } from '@ropewalk/contract';
+import { startTestServer, type TestServer } from '@ropewalk/testkit';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 
 const PROGRAM = '#!/bin/sh\necho "Coder v9.9.9 $1"\n';
 

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import { EXECUTABLES } from '../app/agent/executables.ts';
 import type { Services } from '../app/context/context.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { startTestServer, type TestServer } from '@platform/testkit/server';
+import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
 
 let server: TestServer;
 before(async () => {

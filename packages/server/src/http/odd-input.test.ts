@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type RouteDef, routes, type Template } from '@platform/contract';
-import { AppError, createLogger } from '@platform/kit';
-import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
+import { type RouteDef, routes, type Template } from '@ropewalk/contract';
+import { AppError, createLogger } from '@ropewalk/kit';
+import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@ropewalk/testkit';
 import postgres from 'postgres';
 import { toAppError } from './errors.ts';
 

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { APIKey, AppearanceConfig, AuthMethods, HealthcheckReport, SSHConfigResponse } from '@platform/contract';
+import type { APIKey, AppearanceConfig, AuthMethods, HealthcheckReport, SSHConfigResponse } from '@ropewalk/contract';
 import {
   ADMIN,
   createTestTemplate,
@@ -21,9 +21,9 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { startTestWorkspace } from '@platform/testkit/workspace';
-import { FrozenVersionSchema } from '@platform/wire/proto/platform_provisioner';
+} from '@ropewalk/testkit';
+import { startTestWorkspace } from '@ropewalk/testkit/workspace';
+import { FrozenVersionSchema } from '@ropewalk/wire/proto/platform_provisioner';
 import { keepFrozen } from '../app/job/frozen.ts';
 import { storeModuleArchive } from '../app/job/module-files.ts';
 import { endUnclaimedJobs } from '../background/unclaimed-jobs.ts';

@@ -1,6 +1,6 @@
-import { DynamicParametersRequest } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
-import type { WebSocketConnection } from '@platform/wire/websocket';
+import { DynamicParametersRequest } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import { whileAllowed } from '../app/context/allowed.ts';
 import type { Ctx } from '../app/context/context.ts';
 import { inTurn } from '../app/lists/turns.ts';

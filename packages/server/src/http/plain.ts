@@ -1,4 +1,4 @@
-import { openApiDocument } from '@platform/contract';
+import { openApiDocument } from '@ropewalk/contract';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context/context.ts';
 import { exchange } from './exchange.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import type { Response } from '@platform/contract';
-import { systemClock } from '@platform/kit';
-import { type Call, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { Response } from '@ropewalk/contract';
+import { systemClock } from '@ropewalk/kit';
+import { type Call, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 const LIMIT = 10;
 let server: TestServer;

@@ -3,8 +3,8 @@
  * and daemons have their own budgets. The window slides: requests of the previous minute count for the share of it
  * that is still within 60 seconds. All counts are in this server's memory.
  */
-import type { RouteKey } from '@platform/contract';
-import { AppError, type Clock } from '@platform/kit';
+import type { RouteKey } from '@ropewalk/contract';
+import { AppError, type Clock } from '@ropewalk/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { UserActor } from '../authz/actor.ts';
 import type { Config } from '../config/options.ts';

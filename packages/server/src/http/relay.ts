@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText, isAppError } from '@platform/kit';
-import { CAPABILITIES_HEADER, formatCapabilities } from '@platform/wire/capabilities';
-import { splice } from '@platform/wire/splice';
-import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
+import { AppError, errorText, isAppError } from '@ropewalk/kit';
+import { CAPABILITIES_HEADER, formatCapabilities } from '@ropewalk/wire/capabilities';
+import { splice } from '@ropewalk/wire/splice';
+import { byteStream, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
 import { whileAllowed } from '../app/context/allowed.ts';
 import type { Ctx } from '../app/context/context.ts';

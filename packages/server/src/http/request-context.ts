@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Ctx, Services } from '../app/context/context.ts';
 import type { Actor } from '../authz/actor.ts';

@@ -1,5 +1,5 @@
 /** SCIM 2.0 at /scim/v2, where provisioning clients such as Okta and Entra ID expect it. */
-import { AppError, isAppError } from '@platform/kit';
+import { AppError, isAppError } from '@ropewalk/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Ctx, type Services, systemContext } from '../app/context/context.ts';
 import { byId, MAX_RESULTS, providerConfig, resourceTypes, schemas } from '../app/scim/discovery.ts';

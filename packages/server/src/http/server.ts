@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
-import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
-import { AppError, errorText, isAppError } from '@platform/kit';
+import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@ropewalk/contract';
+import { AppError, errorText, isAppError } from '@ropewalk/kit';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { auditRefusedWrite } from '../app/audit/refused.ts';
 import type { Services } from '../app/context/context.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { Template, WorkspacesResponse } from '@platform/contract';
+import type { Template, WorkspacesResponse } from '@ropewalk/contract';
 import {
   createPerson,
   createTestTemplate,
@@ -11,12 +11,12 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { Agent, CreateSubAgentRequest_App_SharingLevel } from '@platform/wire/proto/agent';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
-import { byteStream } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/testkit';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { Agent, CreateSubAgentRequest_App_SharingLevel } from '@ropewalk/wire/proto/agent';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { createAgentReports } from '../app/agent/reports.ts';
 import { createLogKeeper } from '../app/job/log-keeper.ts';
 import { updateJob } from '../app/job/update.ts';

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { get, type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { type RouteDef, type RouteKey, routes } from '@platform/contract';
-import { createTestTemplate, eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
-import { dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
+import { type RouteDef, type RouteKey, routes } from '@ropewalk/contract';
+import { createTestTemplate, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { dialWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import { createStreamLimits, kindOfStream, staysOpen } from './stream-limits.ts';
 
 const MAX = 3;

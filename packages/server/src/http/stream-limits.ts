@@ -3,8 +3,8 @@
  * the network of a client without a session. All counts are in this server's memory. Connections of provisioner daemons
  * have limits for each credential (rpc/provisioner/budgets.ts).
  */
-import type { RouteDef, RouteKey } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { RouteDef, RouteKey } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { Config } from '../config/options.ts';
 
 /** `form`: each message costs an evaluation. `tunnel`: bytes to and from a workspace. `watch`: all others. */

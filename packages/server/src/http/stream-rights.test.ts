@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { get } from 'node:http';
 import { after, before, test } from 'node:test';
-import { type RouteDef, type RouteKey, routes, type Template, type WorkspaceBuild } from '@platform/contract';
+import { type RouteDef, type RouteKey, routes, type Template, type WorkspaceBuild } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -9,9 +9,9 @@ import {
   pendingVersion,
   startTestServer,
   type TestServer,
-} from '@platform/testkit';
-import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
-import { dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { systemContext } from '../app/context/context.ts';
 import { issueToken } from '../app/context/session.ts';
 import { authorize } from '../authz/authorize.ts';

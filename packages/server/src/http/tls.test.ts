@@ -16,8 +16,8 @@ import {
   setDefaultCACertificates,
   type TLSSocket,
 } from 'node:tls';
-import type { DeploymentSecurity } from '@platform/contract';
-import { eventually, startTestServer, type TestServer } from '@platform/testkit';
+import type { DeploymentSecurity } from '@ropewalk/contract';
+import { eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 const dir = mkdtempSync(join(tmpdir(), 'platform-tls-'));
 const file = (name: string) => join(dir, name);

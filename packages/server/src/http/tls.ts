@@ -9,8 +9,8 @@ import {
   type SecureVersion,
   type TLSSocket,
 } from 'node:tls';
-import { AppError, errorText, type Logger } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { PresentedCertificate } from '../app/deployment/security.ts';
 import type { Config } from '../config/options.ts';
 import { LISTENER } from './listener.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
-import { eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 // Bodies that never end, from clients that have not signed in: the server holds few bytes, for a short time.
 

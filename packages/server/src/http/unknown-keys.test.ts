@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type RouteDef, type RouteKey, routes } from '@platform/contract';
-import { insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { type RouteDef, type RouteKey, routes } from '@ropewalk/contract';
+import { insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { sampleRequest } from './testing/route-sample.ts';
 import { unknownKeyCheck } from './unknown-keys.ts';
 

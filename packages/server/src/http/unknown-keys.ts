@@ -2,8 +2,8 @@
  * Keys of a body that the contract does not have. The route declares whether they are ignored or rejected, see
  * `UnknownKeys` of the contract. The check knows the names of the body's fields in the case of the contract.
  */
-import type { RouteDef } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { RouteDef } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { isZeroTime, NIL_UUID } from '../app/values/ids.ts';
 
 interface JsonSchema {

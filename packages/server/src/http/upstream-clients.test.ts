@@ -12,7 +12,7 @@ import type {
   User,
   UserAppearanceSettings,
   Workspace,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   createTestTemplate,
   failTaken,
@@ -22,9 +22,9 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
-import { dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { createLogKeeper } from '../app/job/log-keeper.ts';
 import { updateJob } from '../app/job/update.ts';
 import { finishBuild, makeAgents } from '../rpc/testing/agents.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Nothing, type RouteDef, type RouteKey, routes } from '@platform/contract';
+import { Nothing, type RouteDef, type RouteKey, routes } from '@ropewalk/contract';
 import { Ajv } from 'ajv';
 import fastJsonStringify from 'fast-json-stringify';
 import { serializerCompiler, validatorCompiler } from './validate.ts';

@@ -1,4 +1,4 @@
-import { IMAGE_ADDRESS } from '@platform/contract';
+import { IMAGE_ADDRESS } from '@ropewalk/contract';
 import { Ajv, type Options } from 'ajv';
 import fastJsonStringify from 'fast-json-stringify';
 import type { FastifySchema, FastifySchemaCompiler, FastifyServerOptions } from 'fastify';

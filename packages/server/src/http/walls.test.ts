@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import { type RouteKey, routes, type Workspace, type WorkspaceBuild } from '@platform/contract';
+import { type RouteKey, routes, type Workspace, type WorkspaceBuild } from '@ropewalk/contract';
 import {
   ADMIN,
   createTestTemplate,
@@ -10,8 +10,8 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { systemContext } from '../app/context/context.ts';
 import { issueToken } from '../app/context/session.ts';
 import { completeJob } from '../app/job/complete.ts';

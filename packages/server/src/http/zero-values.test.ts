@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type RouteDef, type RouteKey, routes, type Template, type Workspace } from '@platform/contract';
+import { type RouteDef, type RouteKey, routes, type Template, type Workspace } from '@ropewalk/contract';
 import {
   createPerson,
   failTaken,
@@ -9,7 +9,7 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import { NIL_UUID } from '../app/values/ids.ts';
 import { validatorCompiler } from './validate.ts';
 import { zeroReader } from './zero-values.ts';

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Clock } from '@platform/kit';
-import { type Stats_Metric, Stats_Metric_Type } from '@platform/wire/proto/agent';
+import type { Clock } from '@ropewalk/kit';
+import { type Stats_Metric, Stats_Metric_Type } from '@ropewalk/wire/proto/agent';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { AgentIdentity } from '../db/queries/agents.ts';
 import { readAgentNames, STATS_LABELS, type StatsLabel } from '../db/queries/workspace-figures.ts';

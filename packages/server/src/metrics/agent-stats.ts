@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { Gauge, type Registry } from 'prom-client';
 import { readAgentStats, STATS_LABELS, type StatsLabel } from '../db/queries/workspace-figures.ts';
 import type { DatabaseGauges } from './gauges.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createTestTemplate, eventually, startTestServer, type TestServer } from '@platform/testkit';
+import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { dialAgent, makeAgents } from '../rpc/testing/agents.ts';
 import { parseMetrics, sampleOf } from './testing.ts';
 

@@ -1,4 +1,4 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { EndedJob } from '../db/queries/figures.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
-import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
+import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
 import { Registry } from 'prom-client';
 import { TEMPLATES } from '../app/notification/templates.ts';
 import { statementName } from '../db/query-times.ts';

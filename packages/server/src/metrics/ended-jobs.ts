@@ -1,4 +1,4 @@
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { Services } from '../app/context/context.ts';
 
 /** After this time, in ms, an announced end without a commit counts as rolled back. */

@@ -1,4 +1,4 @@
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import { Histogram, type Registry } from 'prom-client';
 import type { Services } from '../app/context/context.ts';
 import { templateNameOfWorkspace } from '../db/queries/figures.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '@platform/kit';
+import type { Clock } from '@ropewalk/kit';
 import { Gauge, type Registry } from 'prom-client';
 import { readRecentUsage } from '../db/queries/insights-figures.ts';
 import type { DatabaseGauges } from './gauges.ts';

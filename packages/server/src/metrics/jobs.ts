@@ -1,4 +1,4 @@
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Services } from '../app/context/context.ts';
 import { endedJobs, organizationNameById, stageTimes } from '../db/queries/figures.ts';

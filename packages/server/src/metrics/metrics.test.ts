@@ -4,8 +4,8 @@ import { get, type IncomingMessage } from 'node:http';
 import { createServer } from 'node:net';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Workspace } from '@platform/contract';
-import { silentLogger } from '@platform/kit';
+import type { Workspace } from '@ropewalk/contract';
+import { silentLogger } from '@ropewalk/kit';
 import {
   createTestTemplate,
   eventually,
@@ -14,9 +14,9 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { TimingState } from '@platform/wire/proto/provisioner';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { TimingState } from '@ropewalk/wire/proto/provisioner';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { Registry } from 'prom-client';
 import { systemContext } from '../app/context/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';

@@ -1,4 +1,4 @@
-import type { Stats_Metric } from '@platform/wire/proto/agent';
+import type { Stats_Metric } from '@ropewalk/wire/proto/agent';
 import type { StateObserver } from '../app/job/state.ts';
 import type { AgentIdentity } from '../db/queries/agents.ts';
 import type { JobRow } from '../db/queries/jobs.ts';

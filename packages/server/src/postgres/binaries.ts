@@ -1,8 +1,8 @@
 import { cpSync, existsSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
-import { AppError, ensureDirectorySync } from '@platform/kit';
-import { closedFolder } from '@platform/kit/reach';
+import { AppError, ensureDirectorySync } from '@ropewalk/kit';
+import { closedFolder } from '@ropewalk/kit/reach';
 
 declare global {
   /** Set in the single executable: unpacks its PostgreSQL and returns the folder. */

@@ -13,8 +13,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { AppError, backoff, ensureDirectorySync, errorText, isAlive, type Logger } from '@platform/kit';
-import { replaceFile } from '@platform/kit/files';
+import { AppError, backoff, ensureDirectorySync, errorText, isAlive, type Logger } from '@ropewalk/kit';
+import { replaceFile } from '@ropewalk/kit/files';
 import { connect, isPgError } from '../db/connect.ts';
 import { type PostgresBinaries, postgresBinaries } from './binaries.ts';
 import { directoryHash } from './place.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createLogger } from '@platform/kit';
-import { eventually, freshDatabase } from '@platform/testkit';
+import { createLogger } from '@ropewalk/kit';
+import { eventually, freshDatabase } from '@ropewalk/testkit';
 import { connect, type Sql } from '../db/connect.ts';
 import { holdServerLock } from './server-lock.ts';
 

@@ -1,4 +1,4 @@
-import { AppError, errorText, type Logger } from '@platform/kit';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import { connect, type Sql } from '../db/connect.ts';
 
 const SERVER_LOCK = 0x73657276;

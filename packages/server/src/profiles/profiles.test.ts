@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { createPerson, startTestServer, type TestServer } from '@platform/testkit';
+import { createPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 let server: TestServer;
 let dir: string;

@@ -2,7 +2,7 @@ import type { Session } from 'node:inspector/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** The mean number of allocated bytes between two samples, as in Go. */
 const HEAP_SAMPLING_BYTES = 512 * 1024;

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { AppError, errorText, type Logger } from '@platform/kit';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import { type Address, listen } from '../config/listen.ts';
 import { PROFILE_KINDS, type Profiler } from './record.ts';
 

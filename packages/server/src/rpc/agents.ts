@@ -1,17 +1,17 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 import {
   CAPABILITIES_HEADER,
   type Capability,
   formatCapabilities,
   parseCapabilities,
-} from '@platform/wire/capabilities';
-import { implement, serveDrpc } from '@platform/wire/drpc';
-import { Agent } from '@platform/wire/proto/agent';
-import { Tailnet } from '@platform/wire/proto/tailnet';
-import { requestTunnel, TunnelError, type TunnelRequest } from '@platform/wire/tunnel';
-import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/wire/capabilities';
+import { implement, serveDrpc } from '@ropewalk/wire/drpc';
+import { Agent } from '@ropewalk/wire/proto/agent';
+import { Tailnet } from '@ropewalk/wire/proto/tailnet';
+import { requestTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
+import { byteStream, type WebSocketConnection } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Admitted } from '../app/agent/admit.ts';
 import { createConnectionReports } from '../app/agent/connections.ts';
 import { createAgentReports } from '../app/agent/reports.ts';

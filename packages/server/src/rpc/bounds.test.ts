@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { create, type DescField, type DescMessage, type DescService, type Message } from '@bufbuild/protobuf';
-import { BoundError, boundsCheck, type MessageBounds } from '@platform/wire/bounds';
-import { Agent } from '@platform/wire/proto/agent';
-import { JobControl } from '@platform/wire/proto/platform_provisioner';
-import { CompletedJobSchema, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { BoundError, boundsCheck, type MessageBounds } from '@ropewalk/wire/bounds';
+import { Agent } from '@ropewalk/wire/proto/agent';
+import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
+import { CompletedJobSchema, ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
 import { checkJobBounds } from '../app/job/bounds.ts';
 import { AGENT_BOUNDS, DAEMON_BOUNDS } from './bounds.ts';
 

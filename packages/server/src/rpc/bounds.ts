@@ -1,4 +1,4 @@
-import type { MessageBounds } from '@platform/wire/bounds';
+import type { MessageBounds } from '@ropewalk/wire/bounds';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

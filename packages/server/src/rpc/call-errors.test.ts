@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createLogger } from '@platform/kit';
-import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { createDrpcClient, type DrpcError } from '@platform/wire/drpc';
-import { JOB_ERRORS } from '@platform/wire/job-errors';
-import { JobControl } from '@platform/wire/proto/platform_provisioner';
+import { createLogger } from '@ropewalk/kit';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { createDrpcClient, type DrpcError } from '@ropewalk/wire/drpc';
+import { JOB_ERRORS } from '@ropewalk/wire/job-errors';
+import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
 import { INTERNAL_ERROR, READ_ONLY } from '../db/connect.ts';
 import { describeCallError } from './call-errors.ts';
 import { patient } from './patience.ts';
@@ -111,7 +111,7 @@ test('reports no error when a connection breaks while calls run', async () => {
 
 test('a daemon that sends malformed bytes gets no text of the decoder', async () => {
   const { session } = await joinDaemon(server, 'garbage', { psk: PSK });
-  const { encodePacket, KIND } = await import('@platform/wire/drpc/frames');
+  const { encodePacket, KIND } = await import('@ropewalk/wire/drpc/frames');
   const stream = session.openStream();
   const invoke = encodePacket(KIND.invoke, 1, 1, Buffer.from('/provisionerd.ProvisionerDaemon/UpdateJob'));
   stream.write(Buffer.concat([...invoke, ...encodePacket(KIND.message, 1, 2, Buffer.from([0x0a, 0x7f, 0x01]))]));

@@ -1,7 +1,7 @@
-import { isAppError, type Logger } from '@platform/kit';
-import { BoundError } from '@platform/wire/bounds';
-import { DrpcError } from '@platform/wire/drpc';
-import { JOB_ERRORS } from '@platform/wire/job-errors';
+import { isAppError, type Logger } from '@ropewalk/kit';
+import { BoundError } from '@ropewalk/wire/bounds';
+import { DrpcError } from '@ropewalk/wire/drpc';
+import { JOB_ERRORS } from '@ropewalk/wire/job-errors';
 import { describeUnexpected } from '../app/context/unexpected.ts';
 import { NotOwned } from '../app/job/complete.ts';
 import { INTERNAL_ERROR, isPgError, isRejectedData } from '../db/connect.ts';

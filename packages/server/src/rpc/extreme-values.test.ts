@@ -1,26 +1,26 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create, type DescField, type DescMessage, type Message } from '@bufbuild/protobuf';
-import type { Template, Workspace } from '@platform/contract';
-import { createLogger } from '@platform/kit';
-import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { Agent } from '@platform/wire/proto/agent';
+import type { Template, Workspace } from '@ropewalk/contract';
+import { createLogger } from '@ropewalk/kit';
+import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { Agent } from '@ropewalk/wire/proto/agent';
 import {
   CheckpointRequestSchema,
   DeliverStateRequestSchema,
   FrozenRequestSchema,
   JobControl,
   KeepFrozenRequestSchema,
-} from '@platform/wire/proto/platform_provisioner';
+} from '@ropewalk/wire/proto/platform_provisioner';
 import {
   CommitQuotaRequestSchema,
   CompletedJobSchema,
   FailedJobSchema,
   UpdateJobRequestSchema,
-} from '@platform/wire/proto/provisionerd';
-import { byteStream } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/wire/proto/provisionerd';
+import { byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { dialAgent, makeAgents } from './testing/agents.ts';
 import { type JoinedDaemon, joinDaemon } from './testing/daemons.ts';
 

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, afterEach, before, test } from 'node:test';
-import { createLogger } from '@platform/kit';
-import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { encodePacket, KIND } from '@platform/wire/drpc/frames';
-import { LogLevel } from '@platform/wire/proto/provisioner';
-import { LogSource } from '@platform/wire/proto/provisionerd';
-import { byteStream } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
-import { encodeHeader, FLAG, TYPE } from '@platform/wire/yamux/frames';
+import { createLogger } from '@ropewalk/kit';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { encodePacket, KIND } from '@ropewalk/wire/drpc/frames';
+import { LogLevel } from '@ropewalk/wire/proto/provisioner';
+import { LogSource } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
+import { encodeHeader, FLAG, TYPE } from '@ropewalk/wire/yamux/frames';
 import { dialAsDaemon, type JoinedDaemon, joinDaemon } from './testing/daemons.ts';
 import { data, fin, memory, Peer, syn, timersOf, verdicts } from './testing/peer.ts';
 

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import type { Template, TemplateVersion } from '@platform/contract';
-import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@platform/wire/log-sequence';
-import { Agent, Log_Level } from '@platform/wire/proto/agent';
-import { type FinishRequest, JobControl } from '@platform/wire/proto/platform_provisioner';
-import { LogLevel, type ResourceSchema } from '@platform/wire/proto/provisioner';
-import { CompletedJobSchema, FailedJobSchema, LogSource, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import type { Template, TemplateVersion } from '@ropewalk/contract';
+import { createTestTemplate, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@ropewalk/wire/log-sequence';
+import { Agent, Log_Level } from '@ropewalk/wire/proto/agent';
+import { type FinishRequest, JobControl } from '@ropewalk/wire/proto/platform_provisioner';
+import { LogLevel, type ResourceSchema } from '@ropewalk/wire/proto/provisioner';
+import { CompletedJobSchema, FailedJobSchema, LogSource, ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { dialAgent, makeAgents } from './testing/agents.ts';
 import { joinDaemon } from './testing/daemons.ts';
 

@@ -9,7 +9,7 @@ import type {
   WorkspaceAgent,
   WorkspaceAgentLog,
   WorkspaceBuild,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -18,12 +18,12 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { createDrpcClient, DrpcError } from '@platform/wire/drpc';
-import { Agent, Log_Level, UpdateAppStatusRequest_AppStatusState } from '@platform/wire/proto/agent';
-import { CompletedJobSchema, ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/testkit';
+import { createDrpcClient, DrpcError } from '@ropewalk/wire/drpc';
+import { Agent, Log_Level, UpdateAppStatusRequest_AppStatusState } from '@ropewalk/wire/proto/agent';
+import { CompletedJobSchema, ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { completeJob } from '../app/job/complete.ts';
 import { type DialAgentOptions, dialAgent, makeAgents, refusal } from './testing/agents.ts';
 import { joinDaemon } from './testing/daemons.ts';

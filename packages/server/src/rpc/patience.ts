@@ -1,5 +1,5 @@
-import { AppError, type Logger } from '@platform/kit';
-import type { DrpcContext } from '@platform/wire/drpc';
+import { AppError, type Logger } from '@ropewalk/kit';
+import type { DrpcContext } from '@ropewalk/wire/drpc';
 import { isPgError, isTransient, NOT_IN_REPERTOIRE, UNTRANSLATABLE_CHARACTER } from '../db/connect.ts';
 import { whenReachable } from '../db/when-reachable.ts';
 

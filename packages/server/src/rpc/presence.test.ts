@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ProvisionerDaemon, TemplateVersion } from '@platform/contract';
-import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import type { ProvisionerDaemon, TemplateVersion } from '@ropewalk/contract';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { verifiedDaemon } from '../authz/proofs.ts';
 import { touchDaemons } from '../db/queries/daemons.ts';
 import { joinDaemon } from './testing/daemons.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
+import { pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { joinDaemon } from './testing/daemons.ts';
 
 const PSK = 'nul test key';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import type { ProvisionerJob } from '@platform/contract';
-import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import type { ProvisionerJob } from '@ropewalk/contract';
+import { eventually, insertPerson, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { type Joining, joinDaemon } from './testing/daemons.ts';
 
 // A daemon whose credential is revoked: the server cuts an idle one within five seconds. A running job is canceled and may end.

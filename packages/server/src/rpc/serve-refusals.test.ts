@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket, WebSocketDialError } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 
 // Who may join as a provisioner daemon, how the server rejects everyone else, and whose daemon it is.
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { ProvisionerJob, Template, Workspace } from '@platform/contract';
-import { createTestTemplate, eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
-import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { ProvisionerJob, Template, Workspace } from '@ropewalk/contract';
+import { createTestTemplate, eventually, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { CompletedJobSchema, FailedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { type JoinedDaemon, joinDaemon } from './testing/daemons.ts';
 
 // A daemon may end a job of one type with a verdict of another. The job then fails, nothing of the verdict is stored,

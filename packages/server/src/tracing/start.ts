@@ -15,8 +15,8 @@ import {
 import { ExportResultCode, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
-import { errorText, type LogFields, type Logger, type LogLevel } from '@platform/kit';
-import { VERSION } from '@platform/kit/version';
+import { errorText, type LogFields, type Logger, type LogLevel } from '@ropewalk/kit';
+import { VERSION } from '@ropewalk/kit/version';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context/context.ts';
 import { watchQueries } from '../db/query-times.ts';

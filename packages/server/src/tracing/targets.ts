@@ -5,7 +5,7 @@ import {
   type Sampler,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Config } from '../config/options.ts';
 
 /** A receiver of traces. Without a URL, the OTEL_EXPORTER_OTLP_* variables name it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -11,9 +11,9 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { TimingState } from '@platform/wire/proto/provisioner';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { TimingState } from '@ropewalk/wire/proto/provisioner';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../app/job/complete.ts';
 import { loadConfig } from '../config/load.ts';
 import { traceSampler, traceTargets } from './targets.ts';

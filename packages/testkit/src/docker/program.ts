@@ -22,7 +22,7 @@ import {
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
-import { isAlive } from '@platform/kit';
+import { isAlive } from '@ropewalk/kit';
 import { processIds } from '../processes.ts';
 
 /** How long a new container waits for a follower of events, in ms. Nobody follows those that a person starts. */

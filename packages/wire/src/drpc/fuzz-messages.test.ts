@@ -10,10 +10,10 @@ import {
   ScalarType,
   toBinary,
 } from '@bufbuild/protobuf';
-import { file_agent } from '@platform/wire/proto/agent';
-import { file_platform_provisioner } from '@platform/wire/proto/platform_provisioner';
-import { file_provisioner } from '@platform/wire/proto/provisioner';
-import { file_provisionerd } from '@platform/wire/proto/provisionerd';
+import { file_agent } from '@ropewalk/wire/proto/agent';
+import { file_platform_provisioner } from '@ropewalk/wire/proto/platform_provisioner';
+import { file_provisioner } from '@ropewalk/wire/proto/provisioner';
+import { file_provisionerd } from '@ropewalk/wire/proto/provisionerd';
 import { seededRandom } from '../test-sockets.ts';
 import { encodeMessage } from './encode-message.ts';
 

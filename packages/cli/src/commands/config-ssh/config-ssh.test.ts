@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
-import { startTestServer, type TestServer } from '@platform/testkit/server';
+import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
 import { invoke } from '../../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path';
-import type { Client } from '@platform/client';
-import { AppError } from '@platform/kit/errors';
-import { homeFolder } from '@platform/kit/home';
+import type { Client } from '@ropewalk/client';
+import { AppError } from '@ropewalk/kit/errors';
+import { homeFolder } from '@ropewalk/kit/home';
 import type { Context } from '../../framework/context.ts';
 import { command, type Given, type ValuesOf } from '../../framework/definition.ts';
 import { note, print, warn, write } from '../../framework/io.ts';

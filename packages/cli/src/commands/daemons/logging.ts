@@ -1,5 +1,5 @@
-import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@platform/kit';
-import { logCrashes } from '@platform/kit/crash';
+import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@ropewalk/kit';
+import { logCrashes } from '@ropewalk/kit/crash';
 import type { FlagDefs, ValuesOf } from '../../framework/definition.ts';
 import { outliveOutputs } from './outputs.ts';
 

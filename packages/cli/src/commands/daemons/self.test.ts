@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { eventually } from '@platform/testkit/wait';
+import { eventually } from '@ropewalk/testkit/wait';
 import { createBinaries } from './self.ts';
 
 // stands for scripts/build.ts: notes that it runs, and makes the executable when it is let

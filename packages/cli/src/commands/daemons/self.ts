@@ -28,9 +28,9 @@ export function selfCommand(...words: string[]): string[] {
 /** The processes that servers and daemons start for builds. */
 const PROGRAMS = {
   /** Starts builds under other uids. */
-  launcher: '@platform/provisioner/isolation/entry',
+  launcher: '@ropewalk/provisioner/isolation/entry',
   /** Runs Terraform. */
-  runner: '@platform/provisioner/runner/entry',
+  runner: '@ropewalk/provisioner/runner/entry',
 };
 
 /** The program and arguments that run one of these processes. */

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { accessSync, constants, existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
-import { AppError } from '@platform/kit/errors';
-import { homeFolder } from '@platform/kit/home';
+import { ensureDirectorySync } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit/errors';
+import { homeFolder } from '@ropewalk/kit/home';
 import { writeConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';

@@ -1,6 +1,6 @@
 import { lstatSync, readdirSync, readlinkSync, realpathSync, renameSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
+import { ensureDirectorySync } from '@ropewalk/kit';
 
 export interface Linked {
   /** The new links, as paths in the repository. */

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { promisify } from 'node:util';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 
 /** Enough for a large repository over a slow connection. Without a limit, a silent server would block a startup script. */

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print, printExact } from '../../framework/io.ts';
 import { agentClient } from '../../lib/agent-client.ts';

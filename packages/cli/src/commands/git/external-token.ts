@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import type { AgentExternalAuthResponse } from '@platform/contract';
+import type { Client } from '@ropewalk/client';
+import type { AgentExternalAuthResponse } from '@ropewalk/contract';
 import type { Context } from '../../framework/context.ts';
 import { note } from '../../framework/io.ts';
 

@@ -1,4 +1,4 @@
-import type { Group } from '@platform/contract';
+import type { Group } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { orgFlag, tableFlags } from '../../lib/flags.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
-import { errorText } from '@platform/kit/errors';
+import { errorText } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 
@@ -13,7 +13,7 @@ const TIMEOUT_MS = 10_000;
  */
 export default command({}, async (ctx) => {
   const client = await ctx.client();
-  const { nodeFetch } = await import('@platform/client/node-fetch');
+  const { nodeFetch } = await import('@ropewalk/client/node-fetch');
   const latencies: number[] = [];
   let http: string | null = null;
   for (let i = 0; i < SAMPLES; i++) {
@@ -67,7 +67,7 @@ export default command({}, async (ctx) => {
 });
 
 async function tryWebSocket(url: string, signal: AbortSignal): Promise<{ works: boolean; error: string | null }> {
-  const { tryUpgrade } = await import('@platform/client/pipes');
+  const { tryUpgrade } = await import('@ropewalk/client/pipes');
   try {
     await tryUpgrade(`${url}/healthz`, signal, TIMEOUT_MS);
     return { works: true, error: null };

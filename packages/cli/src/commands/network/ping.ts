@@ -1,4 +1,4 @@
-import { AppError, errorText } from '@platform/kit/errors';
+import { AppError, errorText } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { roundTrips } from '../../lib/round-trip.ts';
@@ -29,7 +29,7 @@ export default command(
     if (most < 0) throw new AppError('invalid', '--num must not be negative.');
     const client = await ctx.client();
     const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
-    const { openTunnel } = await import('@platform/client/stream');
+    const { openTunnel } = await import('@ropewalk/client/stream');
     const via = new URL(client.url).host;
     const times: number[] = [];
     let sent = 0;

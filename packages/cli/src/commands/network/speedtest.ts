@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { tableFlags } from '../../lib/flags.ts';
@@ -43,7 +43,7 @@ export default command({ args: { workspace: {} }, flags }, async (ctx, { args, f
   if (given.direct) note(ctx.io, '--direct has no effect: the test measures the connection through the server.');
   const client = await ctx.client();
   const { agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
-  const { openTunnel } = await import('@platform/client/stream');
+  const { openTunnel } = await import('@ropewalk/client/stream');
   const { stream } = await openTunnel(client, agent.id, { service: 'speedtest', signal: ctx.signal });
   note(ctx.io, `Sending ${given.direction} for ${given.time / 1_000} s.`);
   const result = await measureThroughput(stream, given.direction as Direction, given.time, ctx.signal);

@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { Region, Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Region, Workspace, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print, warn } from '../../framework/io.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
+import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@ropewalk/testkit';
 import { invoke } from '../../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import { posix, win32 } from 'node:path';
-import type { Client } from '@platform/client';
-import type { WorkspaceAgent } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { WorkspaceAgent } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';

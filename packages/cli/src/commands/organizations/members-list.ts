@@ -1,4 +1,4 @@
-import type { OrganizationMemberWithUserData } from '@platform/contract';
+import type { OrganizationMemberWithUserData } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { orgFlag, tableFlags } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { orgFlag, tableFlags, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';

@@ -1,6 +1,6 @@
 import { text as textOf } from 'node:stream/consumers';
-import type { Client } from '@platform/client';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';

@@ -1,4 +1,4 @@
-import type { Organization } from '@platform/contract';
+import type { Organization } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { columnFlag, orgFlag, outputFlag } from '../../lib/flags.ts';

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { apiErrorText } from '@platform/client';
+import { apiErrorText } from '@ropewalk/client';
 import { rejectionOf } from '../../lib/end-of-stream.ts';
 
 /** Opens a tunnel to a port on the loopback interface of the workspace. */

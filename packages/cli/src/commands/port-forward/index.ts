@@ -1,6 +1,6 @@
-import { ApiError, apiErrorText, type Client } from '@platform/client';
-import type { WorkspaceAgent } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit/errors';
+import { ApiError, apiErrorText, type Client } from '@ropewalk/client';
+import type { WorkspaceAgent } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { disableAutostartFlag } from '../../lib/flags.ts';
@@ -43,7 +43,7 @@ const examples = [
 function opener(client: Client, target: Target, first: string, signal: AbortSignal): Opener {
   let agentId = first;
   return async (service, port) => {
-    const { openTunnel } = await import('@platform/client/stream');
+    const { openTunnel } = await import('@ropewalk/client/stream');
     const open = () => openTunnel(client, agentId, { service, port, signal });
     try {
       return (await open()).stream;
@@ -68,7 +68,7 @@ const MAX_ANSWER_MS = 10_000;
  */
 async function checkReachable(client: Client, { id, name }: WorkspaceAgent, signal: AbortSignal): Promise<void> {
   const [{ openTunnel }, { roundTrips }] = await Promise.all([
-    import('@platform/client/stream'),
+    import('@ropewalk/client/stream'),
     import('../../lib/round-trip.ts'),
   ]);
   const limit = AbortSignal.any([signal, AbortSignal.timeout(MAX_ANSWER_MS)]);

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 
 /** A port of this machine, and the port of the workspace that it leads to. */
 export interface ForwardSpec {

@@ -1,4 +1,4 @@
-import type { ProvisionerJob } from '@platform/contract';
+import type { ProvisionerJob } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { limitFlag, orgFlag, tableFlags } from '../../lib/flags.ts';

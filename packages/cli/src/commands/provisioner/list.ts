@@ -1,4 +1,4 @@
-import type { ProvisionerDaemon } from '@platform/contract';
+import type { ProvisionerDaemon } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { limitFlag, orgFlag, tableFlags } from '../../lib/flags.ts';

@@ -3,12 +3,12 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@platform/contract';
-import { forgetDaemonGroups } from '@platform/server/app/job/waiting';
-import { verifiedDaemon } from '@platform/server/authz/proofs';
-import { BUILT_IN_KEY_ID, upsertDaemon } from '@platform/server/db/queries/daemons';
-import { acquireJob } from '@platform/server/db/queries/job-queue';
-import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import type { ProvisionerDaemon, ProvisionerJob, ProvisionerKey } from '@ropewalk/contract';
+import { forgetDaemonGroups } from '@ropewalk/server/app/job/waiting';
+import { verifiedDaemon } from '@ropewalk/server/authz/proofs';
+import { BUILT_IN_KEY_ID, upsertDaemon } from '@ropewalk/server/db/queries/daemons';
+import { acquireJob } from '@ropewalk/server/db/queries/job-queue';
+import { createTestTemplate, insertPerson, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { invoke } from '../../testing/invoke.ts';
 
 let server: TestServer;

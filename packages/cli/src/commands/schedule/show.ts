@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';

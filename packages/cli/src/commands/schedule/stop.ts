@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printTable } from '../../lib/output.ts';
 import { parseMinutes } from '../../lib/schedule.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { readConfig, writeConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { errorText } from '@platform/kit/errors';
+import { errorText } from '@ropewalk/kit/errors';
 import { removeConfig } from '../../framework/config-dir.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';

@@ -1,4 +1,4 @@
-import { homeFolder } from '@platform/kit/home';
+import { homeFolder } from '@ropewalk/kit/home';
 import { command } from '../../framework/definition.ts';
 import { tableFlags } from '../../lib/flags.ts';
 import { type Columns, printRows } from '../../lib/output.ts';

@@ -3,8 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readZip } from '@platform/server/app/evaluate/archive';
-import { startTestServer, startTestWorkspace } from '@platform/testkit';
+import { readZip } from '@ropewalk/server/app/evaluate/archive';
+import { startTestServer, startTestWorkspace } from '@ropewalk/testkit';
 import { invoke } from '../../testing/invoke.ts';
 
 test('collects the requested files without secrets', async (t) => {

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { release } from 'node:os';
-import { type Client, UnreachableError } from '@platform/client';
-import type { Workspace, WorkspaceAgent } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit/errors';
+import { type Client, UnreachableError } from '@ropewalk/client';
+import type { Workspace, WorkspaceAgent } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit/errors';
 import { zipSync } from 'fflate';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';

@@ -1,5 +1,5 @@
-import { systemClock } from '@platform/kit/clock';
-import { AppError } from '@platform/kit/errors';
+import { systemClock } from '@ropewalk/kit/clock';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { callAgent, socketFlags } from '../../lib/agent-socket.ts';

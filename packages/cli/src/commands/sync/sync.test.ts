@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@platform/testkit';
+import { startTestServer, startTestWorkspace, type TestServer, type TestWorkspace } from '@ropewalk/testkit';
 import { invoke } from '../../testing/invoke.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'sync-'));

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { ensureDirectorySync } from '@platform/kit';
-import { AppError } from '@platform/kit/errors';
-import { STARTERS } from '@platform/rules/starter-ids';
-import { starterFiles, starterOf } from '@platform/rules/starters';
+import { ensureDirectorySync } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit/errors';
+import { STARTERS } from '@ropewalk/rules/starter-ids';
+import { starterFiles, starterOf } from '@ropewalk/rules/starters';
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
 import { choose } from '../../lib/prompt.ts';

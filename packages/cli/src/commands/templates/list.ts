@@ -1,4 +1,4 @@
-import type { Template } from '@platform/contract';
+import type { Template } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { tableFlags } from '../../lib/flags.ts';

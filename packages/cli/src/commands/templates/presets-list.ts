@@ -1,4 +1,4 @@
-import type { Preset } from '@platform/contract';
+import type { Preset } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { orgFlag, tableFlags, templateVersionFlag } from '../../lib/flags.ts';

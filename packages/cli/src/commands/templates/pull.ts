@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printDone } from '../../framework/io.ts';
 import { unpackTemplate } from '../../lib/archive.ts';

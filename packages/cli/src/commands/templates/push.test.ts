@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { TemplateVersion } from '@platform/contract';
-import { createLogKeeper } from '@platform/server/app/job/log-keeper';
-import { updateJob } from '@platform/server/app/job/update';
-import { failTaken, finishImport, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import type { TemplateVersion } from '@ropewalk/contract';
+import { createLogKeeper } from '@ropewalk/server/app/job/log-keeper';
+import { updateJob } from '@ropewalk/server/app/job/update';
+import { failTaken, finishImport, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
 import { run } from '../../run.ts';
 import { invoke } from '../../testing/invoke.ts';
 

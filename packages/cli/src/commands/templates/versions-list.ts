@@ -1,5 +1,5 @@
-import type { TemplateVersion } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { TemplateVersion } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { orgFlag, tableFlags } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';

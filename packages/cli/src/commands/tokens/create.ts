@@ -1,4 +1,4 @@
-import { parseDuration } from '@platform/kit/duration';
+import { parseDuration } from '@ropewalk/kit/duration';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 

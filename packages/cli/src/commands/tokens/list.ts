@@ -1,4 +1,4 @@
-import type { APIKey } from '@platform/contract';
+import type { APIKey } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { tableFlags } from '../../lib/flags.ts';

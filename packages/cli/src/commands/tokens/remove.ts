@@ -1,4 +1,4 @@
-import { ApiError } from '@platform/client';
+import { ApiError } from '@ropewalk/client';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 

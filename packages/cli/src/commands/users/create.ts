@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { AppError } from '@platform/kit/errors';
+import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
 import { orgFlag } from '../../lib/flags.ts';

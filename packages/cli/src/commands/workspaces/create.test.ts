@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Workspace } from '@platform/contract';
-import { completeJob } from '@platform/server/app/job/complete';
+import type { Workspace } from '@ropewalk/contract';
+import { completeJob } from '@ropewalk/server/app/job/complete';
 import {
   createTestTemplate,
   eventually,
@@ -14,8 +14,8 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { invoke } from '../../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { CreateWorkspaceRequest, Template } from '@platform/contract';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { CreateWorkspaceRequest, Template } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';

@@ -1,5 +1,5 @@
-import type { Client } from '@platform/client';
-import type { Workspace } from '@platform/contract';
+import type { Client } from '@ropewalk/client';
+import type { Workspace } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { type Io, note } from '../../framework/io.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';

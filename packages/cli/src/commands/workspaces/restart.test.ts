@@ -3,8 +3,8 @@ import { createServer, request } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
-import { completeJob } from '@platform/server/app/job/complete';
+import type { Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { completeJob } from '@ropewalk/server/app/job/complete';
 import {
   createTestTemplate,
   eventually,
@@ -13,8 +13,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { invoke } from '../../testing/invoke.ts';
 
 let server: TestServer;

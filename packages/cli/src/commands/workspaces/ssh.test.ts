@@ -4,15 +4,15 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { WorkspaceAgentListContainersResponse } from '@platform/contract';
+import type { WorkspaceAgentListContainersResponse } from '@ropewalk/contract';
 import {
   eventually,
   startTestServer,
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
-} from '@platform/testkit';
-import { startTestDocker, writeDevcontainer } from '@platform/testkit/docker/index';
+} from '@ropewalk/testkit';
+import { startTestDocker, writeDevcontainer } from '@ropewalk/testkit/docker/index';
 import { invoke } from '../../testing/invoke.ts';
 
 const untilThere = (file: string) => `while [ ! -e ${file} ]; do sleep 0.05; done`;

@@ -1,6 +1,6 @@
-import type { Client } from '@platform/client';
-import type { Tunnel, TunnelOptions } from '@platform/client/stream';
-import { AppError } from '@platform/kit/errors';
+import type { Client } from '@ropewalk/client';
+import type { Tunnel, TunnelOptions } from '@ropewalk/client/stream';
+import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command, type ValuesOf } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
@@ -178,7 +178,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
   const inContainer = async () => {
     const [{ containerSession }, { openTunnel }, { hasTerminal }] = await Promise.all([
       import('../../lib/container.ts'),
-      import('@platform/client/stream'),
+      import('@ropewalk/client/stream'),
       import('../../ssh/session.ts'),
     ]);
     const { agent } = await reachAgent(ctx, client, target, reach);
@@ -251,7 +251,7 @@ interface Reports {
 /** Opens a tunnel as openAgentTunnel does. While it is open, reports its use to the server, and its state to an editor. */
 async function openWithReports(ctx: Context, client: Client, target: Target, options: Reports) {
   const { app, infoDir, infoEvery } = options;
-  const { openTunnel } = await import('@platform/client/stream');
+  const { openTunnel } = await import('@ropewalk/client/stream');
   const { workspace, agent } = await reachAgent(ctx, client, target, options.reach);
   const { stream, hostKey } = await openTunnel(client, agent.id, options.tunnel);
   const stops: (() => unknown)[] = [];

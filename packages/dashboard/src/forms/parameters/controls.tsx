@@ -1,4 +1,4 @@
-import { stringList } from '@platform/rules/parameter';
+import { stringList } from '@ropewalk/rules/parameter';
 import { X } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
 import { Checkbox } from '../../ui/checkbox.tsx';

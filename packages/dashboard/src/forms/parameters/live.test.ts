@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PreviewParameter } from '@platform/contract';
+import type { PreviewParameter } from '@ropewalk/contract';
 import { inputsOf, startLive, typed, withAnswer, withPreset } from './live.ts';
 import { valuesOf } from './state.ts';
 

@@ -2,7 +2,7 @@
  * The parameters of a template as the server evaluates them while a person types: the same list of states as that of the
  * classic form. A value that the person has just typed is shown immediately. Its problem comes with the server's answer.
  */
-import type { DynamicParametersResponse, PreviewParameter } from '@platform/contract';
+import type { DynamicParametersResponse, PreviewParameter } from '@ropewalk/contract';
 import {
   type FormType,
   formTypeOf,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Preset, TemplateVersionParameter } from '@platform/contract';
+import type { Preset, TemplateVersionParameter } from '@ropewalk/contract';
 import { applyPreset, changeParameter, formTypeOf, linkValues, startParameters, valuesOf } from './state.ts';
 
 const parameter = (name: string, rest: Partial<TemplateVersionParameter> = {}): TemplateVersionParameter => ({

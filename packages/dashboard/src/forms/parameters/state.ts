@@ -2,8 +2,8 @@
  * The parameters of a template as a form shows them: a plain list of states. Here the browser evaluates them by the
  * server's own rules. live.ts makes the same list from the evaluation of the server while a person types.
  */
-import type { Preset, TemplateVersionParameter } from '@platform/contract';
-import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/rules/parameter';
+import type { Preset, TemplateVersionParameter } from '@ropewalk/contract';
+import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@ropewalk/rules/parameter';
 
 export type FormType = Exclude<TemplateVersionParameter['form_type'], ''>;
 

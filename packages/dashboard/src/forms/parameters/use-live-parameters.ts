@@ -1,4 +1,4 @@
-import type { DynamicParametersResponse } from '@platform/contract';
+import type { DynamicParametersResponse } from '@ropewalk/contract';
 import { useEffect, useRef, useState } from 'react';
 import { generalProblems, inputsOf, type LiveForm, startLive, typed, withAnswer, withPreset } from './live.ts';
 import { type Sources, valuesOf } from './state.ts';

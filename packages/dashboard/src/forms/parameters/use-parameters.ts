@@ -1,4 +1,4 @@
-import type { Preset, TemplateVersionParameter } from '@platform/contract';
+import type { Preset, TemplateVersionParameter } from '@ropewalk/contract';
 import { useState } from 'react';
 import { ApiError } from '../../api/errors.ts';
 import {

@@ -1,4 +1,4 @@
-import type { ExternalAuthDevice } from '@platform/contract';
+import type { ExternalAuthDevice } from '@ropewalk/contract';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { errorText } from '../../api/errors.ts';
 import { buttonClass } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-import type { ExternalAuth } from '@platform/contract';
+import type { ExternalAuth } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { CircleCheck } from 'lucide-react';
 import { useEffect, useState } from 'react';

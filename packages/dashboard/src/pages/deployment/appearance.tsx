@@ -1,4 +1,4 @@
-import type { AppearanceConfig, BannerConfig } from '@platform/contract';
+import type { AppearanceConfig, BannerConfig } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Plus, Trash2 } from 'lucide-react';
 import { useState } from 'react';

@@ -1,4 +1,4 @@
-import type { DeploymentSecurity, ServedCertificate } from '@platform/contract';
+import type { DeploymentSecurity, ServedCertificate } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Badge } from '../../ui/badge.tsx';
 import { Notice } from '../../ui/notice.tsx';

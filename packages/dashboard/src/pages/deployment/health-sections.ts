@@ -1,4 +1,4 @@
-import type { HealthcheckReport, HealthSection, HealthSeverity } from '@platform/contract';
+import type { HealthcheckReport, HealthSection, HealthSeverity } from '@ropewalk/contract';
 import type { Tone } from '../../ui/classes.ts';
 
 /** The sections of the health report, by the last part of their address. */

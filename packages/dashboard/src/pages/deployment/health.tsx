@@ -1,4 +1,4 @@
-import type { HealthcheckReport, HealthSeverity } from '@platform/contract';
+import type { HealthcheckReport, HealthSeverity } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { BellOff, BellRing, RefreshCw } from 'lucide-react';
 import type { ReactNode } from 'react';

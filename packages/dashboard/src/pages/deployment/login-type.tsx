@@ -1,4 +1,4 @@
-import type { AuthMethods, User } from '@platform/contract';
+import type { AuthMethods, User } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Dices } from 'lucide-react';
 import { useState } from 'react';

@@ -1,4 +1,4 @@
-import type { User } from '@platform/contract';
+import type { User } from '@ropewalk/contract';
 import { Button } from '../../ui/button.tsx';
 import { CodeLine } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Send } from 'lucide-react';
 import { call } from '../../api/client.ts';

@@ -1,4 +1,4 @@
-import type { DeploymentOption } from '@platform/contract';
+import type { DeploymentOption } from '@ropewalk/contract';
 import { EyeOff } from 'lucide-react';
 import { Badge } from '../../ui/badge.tsx';
 import { Section } from '../../ui/page.tsx';

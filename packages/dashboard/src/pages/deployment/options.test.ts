@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DeploymentOption } from '@platform/contract';
+import type { DeploymentOption } from '@ropewalk/contract';
 import { byGroup, pageOf, searchOptions, sourceText, valueText } from './options.ts';
 
 const option = (fields: Partial<DeploymentOption> & { parent?: string; in?: string }): DeploymentOption => {

@@ -1,4 +1,4 @@
-import type { DeploymentOption, DeploymentOptionGroup } from '@platform/contract';
+import type { DeploymentOption, DeploymentOptionGroup } from '@ropewalk/contract';
 import { formatDuration } from '../../util/time.ts';
 
 const NANOSECONDS_PER_MS = 1e6;

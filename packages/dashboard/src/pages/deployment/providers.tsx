@@ -1,4 +1,4 @@
-import type { ExternalAuthConfig } from '@platform/contract';
+import type { ExternalAuthConfig } from '@ropewalk/contract';
 import { Avatar } from '../../ui/avatar.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { LinkButton } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-import type { User } from '@platform/contract';
+import type { User } from '@ropewalk/contract';
 import { Dices } from 'lucide-react';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';

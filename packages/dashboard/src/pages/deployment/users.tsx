@@ -1,4 +1,4 @@
-import type { User } from '@platform/contract';
+import type { User } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import {
   Ellipsis,

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 
 /** An executable that the server offers. */
 export interface Executable {

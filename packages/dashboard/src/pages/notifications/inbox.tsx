@@ -1,5 +1,5 @@
-import type { InboxNotification } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { InboxNotification } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { Bell, CheckCheck, FileBox, type LucideIcon, Settings, SquareStack, UserRound } from 'lucide-react';
 import { call } from '../../api/client.ts';

@@ -1,4 +1,4 @@
-import type { Group } from '@platform/contract';
+import type { Group } from '@ropewalk/contract';
 import { apiQuery } from '../../api/query.ts';
 import type { NotFound } from '../../ui/states.tsx';
 import { paths } from '../../util/paths.ts';

@@ -1,4 +1,4 @@
-import type { Group } from '@platform/contract';
+import type { Group } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';

@@ -1,4 +1,4 @@
-import type { Group, OrganizationMemberWithUserData, ReducedUser } from '@platform/contract';
+import type { Group, OrganizationMemberWithUserData, ReducedUser } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { SearchX, Settings, UserMinus, UserPlus, UsersRound } from 'lucide-react';
 import { useState } from 'react';

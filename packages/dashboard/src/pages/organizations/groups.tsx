@@ -1,4 +1,4 @@
-import type { Group } from '@platform/contract';
+import type { Group } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Plus, UsersRound } from 'lucide-react';
 import { useOrganizationPermissions } from '../../api/permissions.ts';

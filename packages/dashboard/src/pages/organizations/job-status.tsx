@@ -1,4 +1,4 @@
-import type { ProvisionerJobStatus } from '@platform/contract';
+import type { ProvisionerJobStatus } from '@ropewalk/contract';
 import { Status } from '../../ui/badge.tsx';
 import type { Tone } from '../../ui/classes.ts';
 

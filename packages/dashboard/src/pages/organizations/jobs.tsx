@@ -1,4 +1,4 @@
-import type { PendingReason, ProvisionerJob, ProvisionerJobStatus } from '@platform/contract';
+import type { PendingReason, ProvisionerJob, ProvisionerJobStatus } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { CircleX, ListChecks, X } from 'lucide-react';
 import { useState } from 'react';

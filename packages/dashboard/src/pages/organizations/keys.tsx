@@ -1,4 +1,4 @@
-import type { ProvisionerKey } from '@platform/contract';
+import type { ProvisionerKey } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { KeyRound, Plus, Trash2 } from 'lucide-react';
 import { useState } from 'react';

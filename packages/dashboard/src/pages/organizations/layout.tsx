@@ -1,4 +1,4 @@
-import type { Organization } from '@platform/contract';
+import type { Organization } from '@ropewalk/contract';
 import { useSuspenseQuery } from '@tanstack/react-query';
 import { Outlet, useLocation } from '@tanstack/react-router';
 import { Building2, ChevronsUpDown, Plus } from 'lucide-react';

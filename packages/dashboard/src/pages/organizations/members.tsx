@@ -1,4 +1,4 @@
-import type { GetUsersResponse, OrganizationMemberWithUserData, User } from '@platform/contract';
+import type { GetUsersResponse, OrganizationMemberWithUserData, User } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Ellipsis, ShieldCheck, UserMinus, UserPlus, Users } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';

@@ -1,5 +1,5 @@
-import type { ProvisionerDaemon, ProvisionerDaemonJob } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { ProvisionerDaemon, ProvisionerDaemonJob } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Plus, Server } from 'lucide-react';
 import { buildInfoQuery } from '../../api/me.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ProvisionerDaemon } from '@platform/contract';
+import type { ProvisionerDaemon } from '@ropewalk/contract';
 import { byAttention, differences, engineName, jobTitle, shownTags } from './provisioning.ts';
 
 test('leaves out the tags that every job and daemon has', () => {

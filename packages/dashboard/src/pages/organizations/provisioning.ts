@@ -1,4 +1,4 @@
-import type { PendingReason, ProvisionerDaemon, ProvisionerJob, ProvisionerTagDifference } from '@platform/contract';
+import type { PendingReason, ProvisionerDaemon, ProvisionerJob, ProvisionerTagDifference } from '@ropewalk/contract';
 import { isOutdated } from '../../util/outdated.ts';
 
 /** Tags to show, by name. Each job and daemon has `scope` and `owner`: they say something only for a person's own. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Permission } from '@platform/contract';
+import type { Permission } from '@ropewalk/contract';
 import { grantsOf, permissionsOf, rowsOf } from './role-grants.ts';
 
 const permission = (resource_type: string, action: string, negate = false) =>

@@ -1,5 +1,5 @@
-import type { AssignableRoles, Permission } from '@platform/contract';
-import { ORGANIZATION_RESOURCES, PERMISSIONS, type PermissionResource } from '@platform/contract/permissions';
+import type { AssignableRoles, Permission } from '@ropewalk/contract';
+import { ORGANIZATION_RESOURCES, PERMISSIONS, type PermissionResource } from '@ropewalk/contract/permissions';
 
 /** `resource:action` */
 export type Grant = string;

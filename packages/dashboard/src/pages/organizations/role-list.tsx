@@ -1,5 +1,5 @@
-import type { AssignableRoles } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { AssignableRoles } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Plus, ShieldCheck } from 'lucide-react';
 import { useOrganizationPermissions } from '../../api/permissions.ts';

@@ -1,5 +1,5 @@
-import { PERMISSIONS, type PermissionResource } from '@platform/contract/permissions';
-import { ownValue } from '@platform/kit/own-value';
+import { PERMISSIONS, type PermissionResource } from '@ropewalk/contract/permissions';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { Checkbox } from '../../ui/checkbox.tsx';
 import { type Grant, grantOf } from './role-grants.ts';
 

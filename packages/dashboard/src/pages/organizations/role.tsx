@@ -1,4 +1,4 @@
-import type { AssignableRoles } from '@platform/contract';
+import type { AssignableRoles } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { SearchX, Trash2 } from 'lucide-react';
 import { useState } from 'react';

@@ -1,5 +1,5 @@
-import type { AssignableRoles, SlimRole } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { AssignableRoles, SlimRole } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { type UseQueryResult, useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { errorText } from '../../api/errors.ts';

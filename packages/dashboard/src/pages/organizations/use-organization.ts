@@ -1,4 +1,4 @@
-import type { Organization } from '@platform/contract';
+import type { Organization } from '@ropewalk/contract';
 import { useSuspenseQuery } from '@tanstack/react-query';
 import { organizationsQuery } from '../../api/me.ts';
 import { useRouteParams } from '../../util/route.ts';

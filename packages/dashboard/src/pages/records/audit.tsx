@@ -1,4 +1,4 @@
-import type { AuditLog } from '@platform/contract';
+import type { AuditLog } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { ScrollText, Server } from 'lucide-react';
 import type { ReactNode } from 'react';

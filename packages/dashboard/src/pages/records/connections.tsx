@@ -1,4 +1,4 @@
-import type { ConnectionLog } from '@platform/contract';
+import type { ConnectionLog } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { AppWindow, Cable, Code, type LucideIcon, Plug, SquareTerminal, Terminal } from 'lucide-react';
 import { apiQuery } from '../../api/query.ts';

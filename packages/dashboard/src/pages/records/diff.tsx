@@ -1,4 +1,4 @@
-import type { AuditDiff } from '@platform/contract';
+import type { AuditDiff } from '@ropewalk/contract';
 import { isEmpty, showValue } from './values.ts';
 
 /** The fields that a change touched, with their old and new values. */

@@ -1,4 +1,4 @@
-import type { RouteAnswer } from '@platform/contract';
+import type { RouteAnswer } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { type LucideIcon, Monitor, Moon, Rows3, Rows4, Sun } from 'lucide-react';
 import { RadioGroup } from 'radix-ui';

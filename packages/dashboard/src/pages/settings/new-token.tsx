@@ -1,4 +1,4 @@
-import type { APIKeyScope } from '@platform/contract';
+import type { APIKeyScope } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';

@@ -1,5 +1,5 @@
-import type { NotificationTemplate } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { NotificationTemplate } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';

@@ -1,4 +1,4 @@
-import type { UserSession } from '@platform/contract';
+import type { UserSession } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { LogOut } from 'lucide-react';
 import { useState } from 'react';

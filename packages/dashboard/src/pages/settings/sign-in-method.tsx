@@ -1,4 +1,4 @@
-import type { AuthMethods, User } from '@platform/contract';
+import type { AuthMethods, User } from '@ropewalk/contract';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';
 import { fieldError } from '../../api/errors.ts';

@@ -1,4 +1,4 @@
-import type { APIKeyScope } from '@platform/contract';
+import type { APIKeyScope } from '@ropewalk/contract';
 import { apiQuery } from '../../api/query.ts';
 
 export const tokensQuery = apiQuery('GET /users/{user}/keys/tokens', [], { params: { user: 'me' } });

@@ -1,4 +1,4 @@
-import type { APIKeyWithOwner } from '@platform/contract';
+import type { APIKeyWithOwner } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { KeyRound, Plus, Trash2 } from 'lucide-react';
 import { useState } from 'react';

@@ -1,5 +1,5 @@
-import type { Template } from '@platform/contract';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import type { Template } from '@ropewalk/contract';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import { useQueries } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';

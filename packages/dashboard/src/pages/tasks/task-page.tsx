@@ -1,5 +1,5 @@
-import type { Workspace, WorkspaceAppStatus } from '@platform/contract';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import type { Workspace, WorkspaceAppStatus } from '@ropewalk/contract';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import { useQuery } from '@tanstack/react-query';
 import { Power } from 'lucide-react';
 import { workspacePermissions } from '../../api/permissions.ts';

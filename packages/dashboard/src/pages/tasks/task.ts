@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
+import type { Workspace, WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus } from '@ropewalk/contract';
 import { apiQuery } from '../../api/query.ts';
 import { agentsOf, type StateLook, workspaceLook } from '../workspaces/status.ts';
 

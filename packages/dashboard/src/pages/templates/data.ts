@@ -1,4 +1,4 @@
-import type { Organization, Template, TemplateVersion } from '@platform/contract';
+import type { Organization, Template, TemplateVersion } from '@ropewalk/contract';
 import { queryOptions, useQueries, useQuery, useSuspenseQuery } from '@tanstack/react-query';
 import { client } from '../../api/client.ts';
 import { organizationsQuery } from '../../api/me.ts';

@@ -1,4 +1,4 @@
-import type { Template } from '@platform/contract';
+import type { Template } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { LayoutTemplate, Plus, SearchX } from 'lucide-react';
 import { useEffect, useState } from 'react';

@@ -1,4 +1,4 @@
-import type { TemplateVersionVariable, VariableValue } from '@platform/contract';
+import type { TemplateVersionVariable, VariableValue } from '@ropewalk/contract';
 import { Badge } from '../../ui/badge.tsx';
 import { Field, Input, NativeSelect } from '../../ui/field.tsx';
 

@@ -2,7 +2,7 @@
  * One terminal: finds the agent, connects, and connects again after every interruption with the same `reconnect` id, so
  * that the same program continues. The server then sends the whole scrollback again.
  */
-import type { WorkspaceAgent } from '@platform/contract';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import { call } from '../../api/client.ts';
 import { errorText, isUnreachable, statusOf } from '../../api/errors.ts';
 import { paths } from '../../util/paths.ts';

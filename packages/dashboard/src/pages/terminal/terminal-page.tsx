@@ -1,5 +1,5 @@
 import '@fontsource-variable/jetbrains-mono/wght.css';
-import type { UserAppearanceSettings, WorkspaceAgent } from '@platform/contract';
+import type { UserAppearanceSettings, WorkspaceAgent } from '@ropewalk/contract';
 import { useLocation } from '@tanstack/react-router';
 import { ALargeSmall, ArrowLeft, Plus, Search, X } from 'lucide-react';
 import { useEffect, useRef, useState } from 'react';

@@ -1,5 +1,5 @@
 import '@xterm/xterm/css/xterm.css';
-import type { WorkspaceAgent } from '@platform/contract';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import { FitAddon } from '@xterm/addon-fit';
 import { SearchAddon } from '@xterm/addon-search';
 import { Unicode11Addon } from '@xterm/addon-unicode11';

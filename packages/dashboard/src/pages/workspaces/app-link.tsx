@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
+import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { AppWindow, SquareTerminal } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';

@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import type { Workspace, WorkspaceAgent } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Code, Copy, SquareTerminal } from 'lucide-react';
 import { call } from '../../api/client.ts';

@@ -1,5 +1,5 @@
 /** The addresses and commands with which programs on a person's computer reach a workspace. */
-import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
+import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
 import { paths } from '../../util/paths.ts';
 
 type WorkspaceName = Pick<Workspace, 'owner_name' | 'name'>;

@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { useSyncExternalStore } from 'react';
 import { makeChange } from '../../api/query.ts';
 import { toast } from '../../ui/toast.tsx';

@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceResource } from '@platform/contract';
+import type { Workspace, WorkspaceResource } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useOrganizationPermissions } from '../../api/permissions.ts';

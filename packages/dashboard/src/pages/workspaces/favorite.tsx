@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { Star } from 'lucide-react';
 import { makeChange } from '../../api/query.ts';
 import { cx } from '../../ui/classes.ts';

@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceBuild } from '@platform/contract';
+import type { Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { call } from '../../api/client.ts';
 import { apiQuery, queryClient } from '../../api/query.ts';

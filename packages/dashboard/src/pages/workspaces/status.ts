@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
+import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@ropewalk/contract';
 import type { Tone } from '../../ui/classes.ts';
 import { formatRelative } from '../../util/time.ts';
 

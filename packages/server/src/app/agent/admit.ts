@@ -1,5 +1,5 @@
-import { AppError } from '@platform/kit';
-import { AGENT_API } from '@platform/wire/api-versions';
+import { AppError } from '@ropewalk/kit';
+import { AGENT_API } from '@ropewalk/wire/api-versions';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { type AgentIdentity, countConnection, setHostKey } from '../../db/queries/agents.ts';
 import { type Services, systemContext } from '../context/context.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { Template, Workspace, WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
+import type { Template, Workspace, WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -11,13 +11,13 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { Agent, Lifecycle_State, Log_Level } from '@platform/wire/proto/agent';
-import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { acceptTunnel } from '@platform/wire/tunnel';
-import { byteStream, dialWebSocket, type WebSocketConnection, WebSocketDialError } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/testkit';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { Agent, Lifecycle_State, Log_Level } from '@ropewalk/wire/proto/agent';
+import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
+import { acceptTunnel } from '@ropewalk/wire/tunnel';
+import { byteStream, dialWebSocket, type WebSocketConnection, WebSocketDialError } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { completeJob } from '../job/complete.ts';
 import { agentSight } from './status.ts';
 

@@ -1,5 +1,5 @@
-import type { PatchAppStatus, WorkspaceApp, WorkspaceAppStatus, WorkspaceResource } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { PatchAppStatus, WorkspaceApp, WorkspaceAppStatus, WorkspaceResource } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { addAppStatus } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';

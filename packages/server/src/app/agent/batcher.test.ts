@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLogger } from '@platform/kit';
+import { silentLogger } from '@ropewalk/kit';
 import { createBatcher } from './batcher.ts';
 
 /** A batch of sums whose writes can fail and block. */

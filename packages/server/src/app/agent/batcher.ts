@@ -1,4 +1,4 @@
-import { errorText, type Logger } from '@platform/kit';
+import { errorText, type Logger } from '@ropewalk/kit';
 import { isRejectedData } from '../../db/connect.ts';
 
 export interface BatchOptions<T> {

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { type ReportedConnection, upsertConnection } from '../../db/queries/agent-reports.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';

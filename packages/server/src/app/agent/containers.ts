@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WorkspaceAgentContainer, WorkspaceAgentListContainersResponse } from '@platform/contract';
-import { AppError, type ErrorCode } from '@platform/kit';
+import type { WorkspaceAgentContainer, WorkspaceAgentListContainersResponse } from '@ropewalk/contract';
+import { AppError, type ErrorCode } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context/context.ts';

@@ -1,5 +1,5 @@
-import type { WorkspaceAgent, WorkspaceApp } from '@platform/contract';
-import type { Clock } from '@platform/kit';
+import type { WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
+import type { Clock } from '@ropewalk/kit';
 import type { AppRow, LogSourceRow, ScriptRow } from '../../db/queries/agent-parts.ts';
 import type { AgentRow } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context/context.ts';

@@ -9,7 +9,7 @@ import type {
   WorkspaceAgent,
   WorkspaceAgentListContainersResponse,
   WorkspaceAgentLog,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   createPerson,
   eventually,
@@ -17,10 +17,10 @@ import {
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
-} from '@platform/testkit';
-import { startTestDocker, type TestDocker, writeDevcontainer } from '@platform/testkit/docker/index';
-import { processIds } from '@platform/testkit/processes';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { startTestDocker, type TestDocker, writeDevcontainer } from '@ropewalk/testkit/docker/index';
+import { processIds } from '@ropewalk/testkit/processes';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 
 // The agent, its sub-agents, the devcontainer command and the server are real. Docker is a stand-in.
 

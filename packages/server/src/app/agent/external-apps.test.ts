@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { AppLink, Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { AppLink, Workspace, WorkspaceAgent, WorkspaceBuild } from '@ropewalk/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../job/complete.ts';
 
 interface Refusal {

@@ -3,8 +3,8 @@
  * it, so only editors on the owner's computer get one, from an app that the template declares. The server decides: it
  * lists other links without the place for a token, because upstream's programs put one there themselves.
  */
-import type { AppLink, AppLinkRequest } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { AppLink, AppLinkRequest } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { appsBySlug } from '../../db/queries/workspace-apps.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireOwnerData } from '../context/owner-consent.ts';

@@ -1,7 +1,7 @@
 /** Tokens of external auth providers for the processes in a workspace, such as Git. */
-import type { AgentExternalAuthResponse, RouteQuery } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { compile } from '@platform/kit/re2';
+import type { AgentExternalAuthResponse, RouteQuery } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { compile } from '@ropewalk/kit/re2';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, TemplateVersion, Workspace, WorkspaceBuild, WorkspacesResponse } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Template, TemplateVersion, Workspace, WorkspaceBuild, WorkspacesResponse } from '@ropewalk/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../job/complete.ts';
 
 // Agents that people start on machines which the template does not create, as upstream's `coder external-workspaces` uses them.

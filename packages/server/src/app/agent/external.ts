@@ -1,5 +1,5 @@
-import type { ExternalAgentCredentials } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { ExternalAgentCredentials } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { externalAgents } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context/context.ts';
 import { findWorkspace } from '../find/workspace.ts';

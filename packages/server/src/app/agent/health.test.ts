@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { Workspace, WorkspaceAgent, WorkspaceBuild, WorkspacesResponse } from '@platform/contract';
-import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
+import type { Workspace, WorkspaceAgent, WorkspaceBuild, WorkspacesResponse } from '@ropewalk/contract';
+import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
 import {
   Agent,
   Connection_Action,
@@ -13,10 +13,10 @@ import {
   Lifecycle_State,
   Timing_Stage,
   Timing_Status,
-} from '@platform/wire/proto/agent';
-import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/wire/proto/agent';
+import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { connectedAgent } from '../../authz/proofs.ts';
 import { uuidText } from '../../rpc/agent/ids.ts';
 import { completeJob } from '../job/complete.ts';

@@ -1,5 +1,5 @@
-import type { WorkspaceAgent } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { WorkspaceAgent } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Db } from '../../db/connect.ts';
 import {
   type AgentRow,

@@ -1,6 +1,6 @@
-import type { AgentLog, PostLogSourceRequest, WorkspaceAgentLog, WorkspaceAgentLogSource } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import type { LogNumber } from '@platform/wire/log-sequence';
+import type { AgentLog, PostLogSourceRequest, WorkspaceAgentLog, WorkspaceAgentLogSource } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import type { LogNumber } from '@ropewalk/wire/log-sequence';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import {
   type AgentLogLine,

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { WorkspaceAgentMetadata } from '@platform/contract';
+import type { WorkspaceAgentMetadata } from '@ropewalk/contract';
 import {
   insertPerson,
   startTestServer,
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
-} from '@platform/testkit';
-import { dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 
 let server: TestServer;
 let dev: TestWorkspace;

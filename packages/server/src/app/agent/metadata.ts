@@ -1,4 +1,4 @@
-import type { WorkspaceAgentMetadata } from '@platform/contract';
+import type { WorkspaceAgentMetadata } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { type MetadataRow, metadataOfAgent } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
-import type { WorkspaceAgentListeningPort } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { WorkspaceAgentListeningPort } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_PORTS = 1_000;

@@ -1,4 +1,4 @@
-import type { WorkspaceAgent } from '@platform/contract';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import type { Ctx } from '../context/context.ts';
 import { findReadableAgent } from '../find/agent.ts';
 import { readAgents } from './resources.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
 import { type AgentIdentity, agentByToken } from '../../db/queries/agents.ts';
 import type { Ctx, Services } from '../context/context.ts';

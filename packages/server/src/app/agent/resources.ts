@@ -1,4 +1,4 @@
-import type { WorkspaceAgent, WorkspaceResource } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceResource } from '@ropewalk/contract';
 import type { Db } from '../../db/connect.ts';
 import { appsOfAgents, logSourcesOfAgents, scriptsOfAgents } from '../../db/queries/agent-parts.ts';
 import { agentsWhere } from '../../db/queries/agents.ts';

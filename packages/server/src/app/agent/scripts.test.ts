@@ -3,8 +3,8 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { WorkspaceAgentLog } from '@platform/contract';
-import { eventually, startTestServer, startTestWorkspace, type TestServer } from '@platform/testkit';
+import type { WorkspaceAgentLog } from '@ropewalk/contract';
+import { eventually, startTestServer, startTestWorkspace, type TestServer } from '@ropewalk/testkit';
 import { askToReinit } from './reinit.ts';
 
 let server: TestServer;

@@ -1,4 +1,4 @@
-import type { WorkspaceAgent } from '@platform/contract';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import type { AgentRow } from '../../db/queries/agents.ts';
 
 export interface AgentSight {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { ShareLevel } from '../../db/queries/port-shares.ts';

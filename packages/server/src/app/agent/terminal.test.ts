@@ -10,8 +10,8 @@ import {
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
-} from '@platform/testkit';
-import { byteStream, dialWebSocket, type WebSocketDialError } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { byteStream, dialWebSocket, type WebSocketDialError } from '@ropewalk/wire/websocket';
 import { PTY, terminalHandlers } from '../../http/routes/terminal.ts';
 import type { AgentConnections } from '../../rpc/agents.ts';
 import { systemContext } from '../context/context.ts';

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 

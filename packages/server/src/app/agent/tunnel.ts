@@ -1,6 +1,6 @@
-import type { RouteQuery } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import type { TunnelRequest } from '@platform/wire/tunnel';
+import type { RouteQuery } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import type { TunnelRequest } from '@ropewalk/wire/tunnel';
 import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { Permission } from '../context/allowed.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AuditLog, AuditLogResponse, Organization, Response } from '@platform/contract';
-import { ADMIN, createPerson, insertPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import type { AuditLog, AuditLogResponse, Organization, Response } from '@ropewalk/contract';
+import { ADMIN, createPerson, insertPerson, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 let server: TestServer;
 let auditor: { id: string; token: string };

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { ConnectionLog, ConnectionLogResponse, Response } from '@platform/contract';
+import type { ConnectionLog, ConnectionLogResponse, Response } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -16,13 +16,13 @@ import {
   type TestServer,
   type TestWorkspace,
   takeJob,
-} from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { Agent, Connection_Action, Connection_Type, Lifecycle_State } from '@platform/wire/proto/agent';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { connectResumable } from '@platform/wire/resume/client';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+} from '@ropewalk/testkit';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { Agent, Connection_Action, Connection_Type, Lifecycle_State } from '@ropewalk/wire/proto/agent';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
+import { connectResumable } from '@ropewalk/wire/resume/client';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import ssh2 from 'ssh2';
 import { lostConnectionsTask } from '../../background/lost-connections.ts';
 import { startTestApp, type TestApp } from '../../http/apps/testing/app.ts';

@@ -1,4 +1,4 @@
-import { type ConnectionLog, type ConnectionLogResponse, ConnectionType } from '@platform/contract';
+import { type ConnectionLog, type ConnectionLogResponse, ConnectionType } from '@ropewalk/contract';
 import {
   type ConnectionFilter,
   type ConnectionRow,

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 
 /** What people read for an action, after the name of the person. */
 const DONE: Readonly<Record<string, string>> = {

@@ -5,7 +5,7 @@ import {
   BuildReason,
   type MinimalOrganization,
   ResourceType,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   type AuditedResource,
   type AuditFilter,

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { readScope } from '../../authz/authorize.ts';
 import { userIdsNamed } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';

@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Ctx } from '../context/context.ts';
 import { locateOrganization } from '../find/organization.ts';
 import { audit } from '../record/audit.ts';

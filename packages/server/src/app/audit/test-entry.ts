@@ -1,4 +1,4 @@
-import type { CreateTestAuditLogRequest } from '@platform/contract';
+import type { CreateTestAuditLogRequest } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { verifiedToken } from '../../authz/proofs.ts';
 import { insertAudit } from '../../db/queries/audit.ts';

@@ -1,4 +1,4 @@
-import { errorText, isAppError } from '@platform/kit';
+import { errorText, isAppError } from '@ropewalk/kit';
 import { verifiedToken } from '../../authz/proofs.ts';
 import { apiKeyById, touchApiKey } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';

@@ -1,6 +1,6 @@
-import type { AuthorizationCheck, AuthorizationRequest, AuthorizationResponse } from '@platform/contract';
-import { PERMISSIONS } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
+import type { AuthorizationCheck, AuthorizationRequest, AuthorizationResponse } from '@ropewalk/contract';
+import { PERMISSIONS } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
 import { type AuthzObject, may } from '../../authz/authorize.ts';
 import type { Action, Resource } from '../../authz/policy.ts';
 import { isPlacedType, placeOf } from '../../db/queries/places.ts';

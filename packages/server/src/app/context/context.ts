@@ -1,4 +1,4 @@
-import type { Clock, Logger } from '@platform/kit';
+import type { Clock, Logger } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
 import type { LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Response, Template, Workspace } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { Response, Template, Workspace } from '@ropewalk/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { failed, statuses, times } from '../../http/testing/limits.ts';
 
 const MAX = 3;

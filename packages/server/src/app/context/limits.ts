@@ -2,7 +2,7 @@
  * How much of a table one person or organization may fill. A limit that operators would change is an option.
  * docs/decisions/0019 lists all.
  */
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Tx } from '../../db/connect.ts';
 import { countUnusedUploads } from '../../db/queries/files.ts';
 import {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { ProvisionerJobLog, Template, Workspace, WorkspaceBuild } from '@platform/contract';
+import type { ProvisionerJobLog, Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import {
   createPerson,
   failTaken,
@@ -12,8 +12,8 @@ import {
   type TestServer,
   takeJob,
   tarOf,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { storedText } from '../../db/sealed.ts';
 import { completeJob } from '../job/complete.ts';
 import { acquiredJobMessage } from '../job/message.ts';

@@ -3,7 +3,7 @@
  * tokens of the identity provider and of external accounts. The author of the template decides where
  * these go, so the owner has to have wanted them: docs/decisions/0060-secrets-with-consent.md.
  */
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { BuildParameter, BuiltWorkspace } from '../../db/queries/builds.ts';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { sameBytes } from '../values/token.ts';
 import { argon2id, type Cost } from './argon2.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Group, Organization, Response, Template, TemplateVersion, Workspace } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob, tarOf } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Group, Organization, Response, Template, TemplateVersion, Workspace } from '@ropewalk/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob, tarOf } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { failed, statuses, times } from '../../http/testing/limits.ts';
 import { completeJob } from '../job/complete.ts';
 

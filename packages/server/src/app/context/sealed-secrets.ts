@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { type SystemTask, systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
 import { changeSecrets, deleteEncrypted, keysInUse } from '../../db/queries/sealed-secrets.ts';

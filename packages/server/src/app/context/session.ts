@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { heldRoles, type UserActor } from '../../authz/actor.ts';
 import { verifiedToken } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../../db/connect.ts';

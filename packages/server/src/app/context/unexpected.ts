@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { AppError, errorText, isAppError, type Logger } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError, errorText, isAppError, type Logger } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import {
   DISK_FULL,
   isPgError,

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { SEALED_PREFIX, type Sealed, storedText } from '../../db/sealed.ts';
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AppearanceConfig } from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { AppearanceConfig } from '@ropewalk/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 let server: TestServer;
 before(async () => {

@@ -1,5 +1,5 @@
-import type { AppearanceConfig, BannerConfig, LinkConfig, UpdateAppearanceConfig } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { AppearanceConfig, BannerConfig, LinkConfig, UpdateAppearanceConfig } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { anyTemplateHasTasks } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context/context.ts';

@@ -10,10 +10,10 @@ import type {
   Replica,
   SSHConfigResponse,
   WorkspaceProxiesResponse,
-} from '@platform/contract';
-import { createLogger } from '@platform/kit';
-import { createPerson, startTestServer, startTestWorkspace, type TestServer } from '@platform/testkit';
-import { dialWebSocket, type WebSocketDialError } from '@platform/wire/websocket';
+} from '@ropewalk/contract';
+import { createLogger } from '@ropewalk/kit';
+import { createPerson, startTestServer, startTestWorkspace, type TestServer } from '@ropewalk/testkit';
+import { dialWebSocket, type WebSocketDialError } from '@ropewalk/wire/websocket';
 
 const SECRET = 'canary-of-a-secret';
 const KEY = Buffer.from('canary of an encryption key 1234').toString('base64');

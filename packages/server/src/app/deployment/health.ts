@@ -9,9 +9,9 @@ import type {
   ProvisionerDaemonsReport,
   UpdateHealthSettings,
   WebsocketReport,
-} from '@platform/contract';
-import { errorText } from '@platform/kit';
-import { dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/contract';
+import { errorText } from '@ropewalk/kit';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { authorize } from '../../authz/authorize.ts';
 import { ping } from '../../db/connect.ts';
 import { allOrganizations } from '../../db/queries/organizations.ts';

@@ -7,7 +7,7 @@ import type {
   Entitlements,
   Experiment,
   SSHConfigResponse,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
 import { deploymentConfig } from '../../config/values.ts';

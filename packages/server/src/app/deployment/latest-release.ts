@@ -1,4 +1,4 @@
-import type { UpdateCheckResponse } from '@platform/contract';
+import type { UpdateCheckResponse } from '@ropewalk/contract';
 import { systemTask } from '../../authz/proofs.ts';
 import { siteValue } from '../../db/queries/site.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
-import type { RegionsResponse, Replica, WorkspaceProxiesResponse } from '@platform/contract';
-import { errorText } from '@platform/kit';
+import type { RegionsResponse, Replica, WorkspaceProxiesResponse } from '@ropewalk/contract';
+import { errorText } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { ping } from '../../db/connect.ts';
 import type { Ctx } from '../context/context.ts';

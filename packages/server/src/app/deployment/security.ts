@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
-import type { DeploymentSecurity, ServedCertificate } from '@platform/contract';
+import type { DeploymentSecurity, ServedCertificate } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { countByKey } from '../../db/queries/sealed-secrets.ts';
 import type { Ctx } from '../context/context.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import tar from 'tar-stream';
 import { eachInZip, isLink, makeZip } from './zip.ts';
 

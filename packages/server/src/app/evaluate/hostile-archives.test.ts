@@ -5,7 +5,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
-import { heldUp, startTestServer, type TestServer } from '@platform/testkit';
+import { heldUp, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { zipSync } from 'fflate';
 import { writeTar } from './archive.ts';
 

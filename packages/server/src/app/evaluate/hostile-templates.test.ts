@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace } from '@platform/contract';
+import type { Template, Workspace } from '@ropewalk/contract';
 import {
   eventually,
   finishImport,
@@ -14,8 +14,8 @@ import {
   type TestServer,
   takeJob,
   tarOf,
-} from '@platform/testkit';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
 import { systemContext } from '../context/context.ts';
 import { createLogKeeper } from '../job/log-keeper.ts';
 import { updateJob } from '../job/update.ts';

@@ -1,6 +1,6 @@
-import { AppError, type Validation } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@platform/rules/parameter';
+import { AppError, type Validation } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { choiceProblem, type ParameterRules, typeProblem, validationProblem } from '@ropewalk/rules/parameter';
 import type { ParameterRow } from '../../db/queries/version-contents.ts';
 
 export interface NameValue {

@@ -5,9 +5,9 @@ import {
   type PreviewedParameter,
   previewTemplate,
   valueProblems,
-} from '@platform/hcl';
-import { ownValue } from '@platform/kit/own-value';
-import { formTypesFor } from '@platform/rules/parameter';
+} from '@ropewalk/hcl';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { formTypesFor } from '@ropewalk/rules/parameter';
 import type { ParameterRow } from '../../db/queries/version-contents.ts';
 import { readVersion, type VersionSource } from './templates.ts';
 

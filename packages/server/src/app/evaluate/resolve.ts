@@ -1,6 +1,6 @@
-import type { Notice, Preview, PreviewedParameter } from '@platform/hcl';
-import { AppError, type Validation } from '@platform/kit';
-import { validationProblem } from '@platform/rules/parameter';
+import type { Notice, Preview, PreviewedParameter } from '@ropewalk/hcl';
+import { AppError, type Validation } from '@ropewalk/kit';
+import { validationProblem } from '@ropewalk/rules/parameter';
 import type { NameValue } from './parameter-values.ts';
 import { type PreviewRequest, type Render, rendererOf } from './preview.ts';
 

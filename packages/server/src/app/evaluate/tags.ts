@@ -1,4 +1,4 @@
-import { type Chosen, type WorkspaceTags, workspaceTags } from '@platform/hcl';
+import { type Chosen, type WorkspaceTags, workspaceTags } from '@ropewalk/hcl';
 import { readVersion, type VersionSource } from './templates.ts';
 
 export interface TagRequest {

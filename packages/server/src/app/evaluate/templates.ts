@@ -1,4 +1,4 @@
-import { type Files, PlannedValues, Template } from '@platform/hcl';
+import { type Files, PlannedValues, Template } from '@ropewalk/hcl';
 import { type Entry, readTar } from './archive.ts';
 
 /** The files of a version. They never change. */

@@ -10,7 +10,7 @@ import type {
   ListUserExternalAuthResponse,
   TemplateVersionExternalAuth,
   Workspace,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   eventually,
   failTaken,
@@ -21,9 +21,9 @@ import {
   type TestServer,
   type TestWorkspace,
   takeJob,
-} from '@platform/testkit';
-import { Browser } from '@platform/testkit/identity-provider';
-import { type OAuthServer, startOAuthServer } from '@platform/testkit/oauth-server';
+} from '@ropewalk/testkit';
+import { Browser } from '@ropewalk/testkit/identity-provider';
+import { type OAuthServer, startOAuthServer } from '@ropewalk/testkit/oauth-server';
 import { Registry } from 'prom-client';
 import { createProviderMetrics } from '../../metrics/provider-calls.ts';
 import { parseMetrics, sampleOf } from '../../metrics/testing.ts';

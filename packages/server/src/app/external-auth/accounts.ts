@@ -5,8 +5,8 @@ import type {
   ExternalAuthDevice,
   ExternalAuthLink,
   ListUserExternalAuthResponse,
-} from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
+} from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import {
   deleteExternalAuthLink,

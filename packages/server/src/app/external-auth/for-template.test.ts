@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, TemplateVersion, Workspace } from '@platform/contract';
-import { failTaken, finishImport, importedVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import type { Template, TemplateVersion, Workspace } from '@ropewalk/contract';
+import { failTaken, finishImport, importedVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 
 let server: TestServer;
 before(async () => {

@@ -1,9 +1,9 @@
 // External accounts (of a Git host, for example) that a template uses with `coder_external_auth`. A template that requires
 // one of a provider that is not configured can be imported, but its workspaces cannot start.
 
-import type { TemplateVersionExternalAuth } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import type { TemplateVersionExternalAuth } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import type { CompletedJob_TemplateImport } from '@ropewalk/wire/proto/provisionerd';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { Tx } from '../../db/connect.ts';
 import type { BuildParameter, BuiltWorkspace } from '../../db/queries/builds.ts';

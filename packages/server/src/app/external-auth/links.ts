@@ -1,7 +1,7 @@
 /** The state of connected accounts: whether their tokens work, and new tokens in time. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ExternalAuthUser } from '@platform/contract';
-import { AppError, errorText, isAppError } from '@platform/kit';
+import type { ExternalAuthUser } from '@ropewalk/contract';
+import { AppError, errorText, isAppError } from '@ropewalk/kit';
 import { systemTask } from '../../authz/proofs.ts';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import {

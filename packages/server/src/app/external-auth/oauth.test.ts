@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { systemClock } from '@platform/kit';
+import { systemClock } from '@ropewalk/kit';
 import { type ExternalAuthProvider, readExternalAuth } from '../../config/external-auth.ts';
 import type { Services } from '../context/context.ts';
 import { authorizationUrl, exchangeCode, refreshTokens, revokeTokens, validateToken } from './oauth.ts';

@@ -3,8 +3,8 @@
  * and size. Nothing here reads or writes the database.
  */
 import { createHash } from 'node:crypto';
-import type { ExternalAuthAppInstallation, ExternalAuthDevice, ExternalAuthUser } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
+import type { ExternalAuthAppInstallation, ExternalAuthDevice, ExternalAuthUser } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import type { Services } from '../context/context.ts';
 import { type BoundedRequest, basicCredentials, boundedFetch } from '../outbound/fetch.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { insertPerson, startTestServer, type TestServer, tarOf, uploadSource } from '@platform/testkit';
+import { insertPerson, startTestServer, type TestServer, tarOf, uploadSource } from '@ropewalk/testkit';
 import { unzipSync, zipSync } from 'fflate';
 import { readTar, writeTar } from '../evaluate/archive.ts';
 

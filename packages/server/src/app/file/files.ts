@@ -1,5 +1,5 @@
-import type { UploadResponse } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { UploadResponse } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { type FileRow, fileByHash, fileById, fileData, insertFile, templatesOfFile } from '../../db/queries/files.ts';

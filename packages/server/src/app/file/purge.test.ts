@@ -7,7 +7,7 @@ import {
   startTestServer,
   type TestServer,
   uploadSource,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import { fileById } from '../../db/queries/files.ts';
 import { storeModuleArchive } from '../job/module-files.ts';
 import { purgeFiles } from './purge.ts';

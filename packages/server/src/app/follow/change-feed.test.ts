@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Change, ChangeHello, Workspace } from '@platform/contract';
+import type { Change, ChangeHello, Workspace } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -10,7 +10,7 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import { type Ctx, systemContext } from '../context/context.ts';

@@ -8,8 +8,8 @@
  * an id of another epoch, or one that has left the ring, has a gap: it receives `reset` and reads everything again.
  */
 import { randomBytes } from 'node:crypto';
-import type { Change, ChangeHello } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
+import type { Change, ChangeHello } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
 import { rightsOf } from '../../authz/actor.ts';
 import { type AuthzObject, may } from '../../authz/authorize.ts';
 import type { Ctx, Services } from '../context/context.ts';

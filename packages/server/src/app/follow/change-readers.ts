@@ -1,4 +1,4 @@
-import type { Change } from '@platform/contract';
+import type { Change } from '@ropewalk/contract';
 import type { AuthzObject } from '../../authz/authorize.ts';
 import type { Sql } from '../../db/connect.ts';
 import type { EventMap } from '../../db/events.ts';

@@ -2,7 +2,7 @@
  * The one loop behind every stream of the API: read what is new from a source, send it to a sink, and wait for a wake-up.
  * A source is a log that grows or a value that changes. A sink is the connection of one reader.
  */
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import { type Permission, whileAllowed } from '../context/allowed.ts';
 import type { Ctx } from '../context/context.ts';
 import { createWakeUp } from './wake-up.ts';

@@ -9,7 +9,7 @@ import type {
   TemplateACL,
   Workspace,
   WorkspaceBuild,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   createTestTemplate,
   importedVersion,
@@ -17,8 +17,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../job/complete.ts';
 import { acquiredJobMessage } from '../job/message.ts';
 

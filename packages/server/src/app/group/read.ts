@@ -1,4 +1,4 @@
-import type { Group, GroupMembersResponse } from '@platform/contract';
+import type { Group, GroupMembersResponse } from '@ropewalk/contract';
 import { may, readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import {

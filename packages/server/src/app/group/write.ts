@@ -1,6 +1,6 @@
-import type { CreateGroupRequest, Group, PatchGroupRequest, Response } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkDisplayName, checkGroupName } from '@platform/rules';
+import type { CreateGroupRequest, Group, PatchGroupRequest, Response } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkDisplayName, checkGroupName } from '@ropewalk/rules';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
   addGroupMembers,

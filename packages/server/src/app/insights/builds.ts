@@ -1,4 +1,4 @@
-import type { BuildTimesResponse } from '@platform/contract';
+import type { BuildTimesResponse } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { buildTimesByDay } from '../../db/queries/insights.ts';
 import type { Ctx } from '../context/context.ts';

@@ -9,8 +9,8 @@ import type {
   UserActivityInsightsResponse,
   UserLatencyInsightsResponse,
   Workspace,
-} from '@platform/contract';
-import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+} from '@ropewalk/contract';
+import { createTestTemplate, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { Registry } from 'prom-client';
 import { connectedAgent, systemTask } from '../../authz/proofs.ts';
 import { purgeUsage, type StatsReport, writeStats } from '../../db/queries/agent-reports.ts';

@@ -1,4 +1,4 @@
-import type { TemplateAppUsage, TemplateInsightsResponse, TemplateParameterUsage } from '@platform/contract';
+import type { TemplateAppUsage, TemplateInsightsResponse, TemplateParameterUsage } from '@ropewalk/contract';
 import {
   type AppUsage,
   appUsage,

@@ -4,7 +4,7 @@ import type {
   UserActivityInsightsResponse,
   UserLatencyInsightsResponse,
   UserStatus,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { latencyByUser, statusDeltas, usageByUser } from '../../db/queries/insights.ts';
 import { dailyActiveUsers } from '../../db/queries/templates.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { startTestServer, type TestServer } from '@platform/testkit/server';
-import { startTestWorkspace } from '@platform/testkit/workspace';
+import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
+import { startTestWorkspace } from '@ropewalk/testkit/workspace';
 
 let server: TestServer;
 before(async () => {

@@ -1,6 +1,6 @@
-import { AppError } from '@platform/kit';
-import { BoundError, boundsCheck, type MessageBounds } from '@platform/wire/bounds';
-import { type CompletedJob, CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import { BoundError, boundsCheck, type MessageBounds } from '@ropewalk/wire/bounds';
+import { type CompletedJob, CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

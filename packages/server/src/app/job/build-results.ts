@@ -1,6 +1,6 @@
-import { AppError } from '@platform/kit';
-import { type Timing, TimingState } from '@platform/wire/proto/provisioner';
-import type { CompletedJob_WorkspaceBuild } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import { type Timing, TimingState } from '@ropewalk/wire/proto/provisioner';
+import type { CompletedJob_WorkspaceBuild } from '@ropewalk/wire/proto/provisionerd';
 import { FIRST_TIME, LAST_TIME, type Tx } from '../../db/connect.ts';
 import { buildOfJob, insertOrphanState, setBuildWarning } from '../../db/queries/build-states.ts';
 import { completeBuild, setSidebarApp } from '../../db/queries/builds.ts';

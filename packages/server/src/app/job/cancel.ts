@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { notFound } from '../../authz/not-found.ts';
 import type { Tx } from '../../db/connect.ts';
 import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } from '../../db/queries/jobs.ts';

@@ -1,6 +1,6 @@
-import { AppError, errorText } from '@platform/kit';
-import type { LogNumber } from '@platform/wire/log-sequence';
-import type { CompletedJob, FailedJob } from '@platform/wire/proto/provisionerd';
+import { AppError, errorText } from '@ropewalk/kit';
+import type { LogNumber } from '@ropewalk/wire/log-sequence';
+import type { CompletedJob, FailedJob } from '@ropewalk/wire/proto/provisionerd';
 import type { Db, Tx } from '../../db/connect.ts';
 import { insertJobLogs, type LogLine } from '../../db/queries/job-logs.ts';
 import { finishJob, type Owned, type Ownership, ownershipState } from '../../db/queries/job-ownership.ts';

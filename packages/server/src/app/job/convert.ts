@@ -1,4 +1,4 @@
-import type { MatchedProvisioners, PendingReason, ProvisionerJob, ProvisionerJobLog } from '@platform/contract';
+import type { MatchedProvisioners, PendingReason, ProvisionerJob, ProvisionerJobLog } from '@ropewalk/contract';
 import type { Db } from '../../db/connect.ts';
 import type { MatchCount } from '../../db/queries/daemons.ts';
 import type { JobLogRow } from '../../db/queries/job-logs.ts';

@@ -1,4 +1,4 @@
-import type { Devcontainer, Resource } from '@platform/wire/proto/provisioner';
+import type { Devcontainer, Resource } from '@ropewalk/wire/proto/provisioner';
 
 /** Quotes a text as one word of a POSIX shell. `~/` at its start becomes the home directory. */
 function word(text: string): string {

@@ -1,9 +1,9 @@
 // Which daemons may run a job, by the version of Terraform that its template requires.
 
 import type { IncomingHttpHeaders } from 'node:http';
-import { requiredVersions } from '@platform/hcl';
-import { parseVersion } from '@platform/kit/version';
-import { allowedVersions, type VersionRange, versionNumber } from '@platform/kit/version-constraint';
+import { requiredVersions } from '@ropewalk/hcl';
+import { parseVersion } from '@ropewalk/kit/version';
+import { allowedVersions, type VersionRange, versionNumber } from '@ropewalk/kit/version-constraint';
 import type { Db } from '../../db/connect.ts';
 import { type FileTraits, fileData, namesWorkspaceTags, setFileTraits } from '../../db/queries/files.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';

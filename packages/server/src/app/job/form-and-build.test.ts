@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace } from '@platform/contract';
-import { loadModule, PlannedValues, previewTemplate, Template as TemplateFiles } from '@platform/hcl';
-import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob, tarOf } from '@platform/testkit';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import type { Template, Workspace } from '@ropewalk/contract';
+import { loadModule, PlannedValues, previewTemplate, Template as TemplateFiles } from '@ropewalk/hcl';
+import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob, tarOf } from '@ropewalk/testkit';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
 import { createLogKeeper } from './log-keeper.ts';
 import { updateJob } from './update.ts';
 

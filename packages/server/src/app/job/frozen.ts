@@ -1,6 +1,6 @@
-import { AppError } from '@platform/kit';
-import { isProviderPackage } from '@platform/rules/provider-package';
-import type { FrozenVersion, ProviderPackage } from '@platform/wire/proto/platform_provisioner';
+import { AppError } from '@ropewalk/kit';
+import { isProviderPackage } from '@ropewalk/rules/provider-package';
+import type { FrozenVersion, ProviderPackage } from '@ropewalk/wire/proto/platform_provisioner';
 import { filePieces, filesByHash } from '../../db/queries/files.ts';
 import {
   frozenModules,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { TemplateVersion, TemplateVersionParameter } from '@platform/contract';
-import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import type { TemplateVersion, TemplateVersionParameter } from '@ropewalk/contract';
+import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { MAX_PARAMETERS } from './bounds.ts';
 
 let server: TestServer;

@@ -1,6 +1,6 @@
-import { AppError, errorText } from '@platform/kit';
-import { ParameterFormType, type RichParameter } from '@platform/wire/proto/provisioner';
-import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import { AppError, errorText } from '@ropewalk/kit';
+import { ParameterFormType, type RichParameter } from '@ropewalk/wire/proto/provisioner';
+import type { CompletedJob_TemplateImport } from '@ropewalk/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
 import { fileData, setNamesWorkspaceTags } from '../../db/queries/files.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';

@@ -1,4 +1,4 @@
-import { freshLines, type LogPositions } from '@platform/wire/log-sequence';
+import { freshLines, type LogPositions } from '@ropewalk/wire/log-sequence';
 import type { LogLine } from '../../db/queries/job-logs.ts';
 import type { OwnedJob } from '../../db/queries/job-ownership.ts';
 

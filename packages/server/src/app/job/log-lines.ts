@@ -1,6 +1,6 @@
-import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
-import { LogLevel } from '@platform/wire/proto/provisioner';
-import { type Log, LogSource } from '@platform/wire/proto/provisionerd';
+import { freshLines, type LogNumber, type LogPositions } from '@ropewalk/wire/log-sequence';
+import { LogLevel } from '@ropewalk/wire/proto/provisioner';
+import { type Log, LogSource } from '@ropewalk/wire/proto/provisionerd';
 import { LAST_TIME } from '../../db/connect.ts';
 import type { LogLine } from '../../db/queries/job-logs.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { LogSchema } from '@platform/wire/proto/provisionerd';
+import { LogSchema } from '@ropewalk/wire/proto/provisionerd';
 import type { OwnedJob } from '../../db/queries/job-ownership.ts';
 import { memory } from '../../rpc/testing/peer.ts';
 import { createLogKeeper } from './log-keeper.ts';

@@ -1,4 +1,4 @@
-import type { ProvisionerJobLog } from '@platform/contract';
+import type { ProvisionerJobLog } from '@ropewalk/contract';
 import { jobLogs, newJobLogs } from '../../db/queries/job-logs.ts';
 import type { Permission } from '../context/allowed.ts';
 import type { Ctx } from '../context/context.ts';

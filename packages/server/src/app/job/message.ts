@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
-import { AppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
-import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@platform/wire/proto/provisioner';
-import { type AcquiredJob, AcquiredJobSchema } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
+import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
+import { type AcquiredJob, AcquiredJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { fileData } from '../../db/queries/files.ts';
 import {
   type BuildContext,

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob, tarOf } from '@platform/testkit';
-import type { CompletedJob_TemplateImportSchema } from '@platform/wire/proto/provisionerd';
+import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob, tarOf } from '@ropewalk/testkit';
+import type { CompletedJob_TemplateImportSchema } from '@ropewalk/wire/proto/provisionerd';
 import { storeModuleArchive } from './module-files.ts';
 
 let server: TestServer;

@@ -2,9 +2,9 @@
 // result. When the result would be too large, it uploads them before, and the result names them by hash.
 
 import { createHash } from 'node:crypto';
-import { AppError } from '@platform/kit';
-import type { Module } from '@platform/wire/proto/provisioner';
-import type { CompletedJob_TemplateImport } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import type { Module } from '@ropewalk/wire/proto/provisioner';
+import type { CompletedJob_TemplateImport } from '@ropewalk/wire/proto/provisionerd';
 import { authorize } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../../db/connect.ts';
 import { fileByHash, fileData, insertFile } from '../../db/queries/files.ts';

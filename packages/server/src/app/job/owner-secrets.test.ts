@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, User, Workspace } from '@platform/contract';
+import type { Template, User, Workspace } from '@ropewalk/contract';
 import {
   createPerson,
   finishImport,
@@ -9,7 +9,7 @@ import {
   type TestServer,
   takeJob,
   tarOf,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import { acquiredJobMessage } from './message.ts';
 import { ownerSecretsNamedIn } from './owner-secrets.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
+import { pendingVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { putBackJob } from './post.ts';
 
 let server: TestServer;

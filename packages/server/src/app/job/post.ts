@@ -1,5 +1,5 @@
-import { AppError } from '@platform/kit';
-import { allowedVersions } from '@platform/kit/version-constraint';
+import { AppError } from '@ropewalk/kit';
+import { allowedVersions } from '@ropewalk/kit/version-constraint';
 import type { Db, Tx } from '../../db/connect.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
 import { type Owned, type Ownership, releaseForEngine, releaseJob } from '../../db/queries/job-ownership.ts';

@@ -7,8 +7,8 @@ import type {
   Template,
   TemplateVersion,
   Workspace,
-} from '@platform/contract';
-import { failTaken, finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+} from '@ropewalk/contract';
+import { failTaken, finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { createJobQueue } from './queue.ts';

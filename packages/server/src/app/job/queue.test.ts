@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, Workspace } from '@platform/contract';
+import type { Template, Workspace } from '@ropewalk/contract';
 import {
   eventually,
   finishImport,
@@ -9,8 +9,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { loseAnswers } from '@platform/testkit/lost-answers';
+} from '@ropewalk/testkit';
+import { loseAnswers } from '@ropewalk/testkit/lost-answers';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask, verifiedDaemon } from '../../authz/proofs.ts';
 import { acquireJob, ageBackgroundJobs, insertJob, queuePlaces } from '../../db/queries/job-queue.ts';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { VerifiedDaemon } from '../../authz/proofs.ts';
 import { isUnreachable } from '../../db/connect.ts';
 import type { EventMap } from '../../db/events.ts';

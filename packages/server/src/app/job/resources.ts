@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { AppError } from '@platform/kit';
-import { mergedVariable } from '@platform/rules/environment-merge';
+import { AppError } from '@ropewalk/kit';
+import { mergedVariable } from '@ropewalk/rules/environment-merge';
 import {
   type Agent,
   type App,
@@ -12,7 +12,7 @@ import {
   type Resource,
   type ResourcesMonitoring,
   type Script,
-} from '@platform/wire/proto/provisioner';
+} from '@ropewalk/wire/proto/provisioner';
 import type { Db, Tx } from '../../db/connect.ts';
 import { type AgentCredentials, lockCredentials, othersWithCredentials } from '../../db/queries/agents.ts';
 import type { Transition } from '../../db/queries/builds.ts';

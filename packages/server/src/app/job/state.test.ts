@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace, WorkspaceBuild } from '@platform/contract';
-import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema, FailedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import type { Ownership } from '../../db/queries/job-ownership.ts';

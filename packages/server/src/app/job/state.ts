@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Db, Tx } from '../../db/connect.ts';
 import {
   type BuildState,

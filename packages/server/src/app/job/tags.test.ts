@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
-import { freshDatabase } from '@platform/testkit/postgres';
+import { silentLogger } from '@ropewalk/kit';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { authorize } from '../../authz/authorize.ts';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { connect, type Sql } from '../../db/connect.ts';

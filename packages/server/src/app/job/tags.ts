@@ -1,6 +1,6 @@
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { equalTags as equal, matchesTags as matches, UNTAGGED } from '@platform/rules';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { equalTags as equal, matchesTags as matches, UNTAGGED } from '@ropewalk/rules';
 import type { Tags } from '../../db/queries/jobs.ts';
 
 export type { Tags };

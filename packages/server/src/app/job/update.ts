@@ -1,6 +1,6 @@
-import { AppError } from '@platform/kit';
-import type { LogNumber } from '@platform/wire/log-sequence';
-import type { UpdateJobRequest } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import type { LogNumber } from '@ropewalk/wire/log-sequence';
+import type { UpdateJobRequest } from '@ropewalk/wire/proto/provisionerd';
 import { insertJobLogs, type LogLine, touchWithLogs } from '../../db/queries/job-logs.ts';
 import {
   type Owned,

@@ -1,4 +1,4 @@
-import type { PendingReason } from '@platform/contract';
+import type { PendingReason } from '@ropewalk/contract';
 import type { Db } from '../../db/connect.ts';
 import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
 import { pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/job-queue.ts';

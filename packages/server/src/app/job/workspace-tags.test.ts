@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, TemplateVersion, Workspace, WorkspaceBuild } from '@platform/contract';
-import { loadModule } from '@platform/hcl';
-import { AppError } from '@platform/kit';
+import type { Template, TemplateVersion, Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { loadModule } from '@ropewalk/hcl';
+import { AppError } from '@ropewalk/kit';
 import {
   finishImport,
   insertPerson,
@@ -13,8 +13,8 @@ import {
   type TestServer,
   takeJob,
   tarOf,
-} from '@platform/testkit';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
 import { systemContext } from '../context/context.ts';
 import { withAnswers } from '../parameters/answers.ts';
 import { createLogKeeper } from './log-keeper.ts';

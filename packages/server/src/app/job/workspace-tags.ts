@@ -1,5 +1,5 @@
-import type { ChosenWorkspace, TagProblem } from '@platform/hcl';
-import { AppError } from '@platform/kit';
+import type { ChosenWorkspace, TagProblem } from '@ropewalk/hcl';
+import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
 import { versionTags } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context/context.ts';

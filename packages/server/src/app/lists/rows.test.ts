@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLogger } from '@platform/kit';
+import { createLogger } from '@ropewalk/kit';
 import { convertRows } from './rows.ts';
 
 test('leaves out a row that cannot be converted, and logs its id', () => {

@@ -1,4 +1,4 @@
-import { errorText, type Logger } from '@platform/kit';
+import { errorText, type Logger } from '@ropewalk/kit';
 
 /**
  * Converts the rows of a list. A row that cannot be converted is left out and logged, so that it does not break the

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, WorkspacesResponse } from '@platform/contract';
-import { createPerson, createTestTemplate, startTestServer, type TestServer } from '@platform/testkit';
+import type { Template, WorkspacesResponse } from '@ropewalk/contract';
+import { createPerson, createTestTemplate, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { MAX_SEARCH_LENGTH, MAX_SEARCH_TERMS } from './search.ts';
 
 /** Far above the time of any search here, far below that of one unbounded search (25 s). */

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { isUuid } from '../values/ids.ts';
 
 /** A parsed list query, for example `owner:me status:running "some words"`: keys with their values, and free words. */

@@ -1,7 +1,7 @@
 // The text of one Markdown paragraph without its marks. Links keep their address in parentheses, HTML tags are removed,
 // code keeps its content. All work is linear in the length, since template authors write the text.
 
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { addRun, type Delimiters, removeMarks } from './emphasis.ts';
 import { withoutTags } from './html.ts';
 

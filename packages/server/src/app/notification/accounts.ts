@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Db } from '../../db/connect.ts';
 import { peopleWithRoles } from '../../db/queries/notifications.ts';
 import type { Ctx } from '../context/context.ts';

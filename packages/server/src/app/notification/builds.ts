@@ -1,4 +1,4 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { Db } from '../../db/connect.ts';
 import { AUTOMATIC_REASONS } from '../../db/queries/builds.ts';
 import type { JobRow } from '../../db/queries/jobs.ts';

@@ -2,8 +2,8 @@ import type {
   InboxNotification,
   ListInboxNotificationsResponse,
   UpdateInboxNotificationReadStatusResponse,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { UserActor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';

@@ -1,6 +1,6 @@
 // The Markdown of notifications: paragraphs, lists, bold, code and links. Everything else is text.
 
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 
 const SPECIAL = /[\\`*_{}[\]<>()#+\-.!|~]/g;
 

@@ -11,7 +11,7 @@ import type {
   NotificationTemplate,
   Response,
   Workspace,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -22,8 +22,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { TEMPLATES } from './templates.ts';
 import { type MailServer, startMailServer } from './testing/mail-server.ts';
 

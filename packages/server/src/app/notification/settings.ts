@@ -5,8 +5,8 @@ import type {
   NotificationTemplate,
   UpdateNotificationTemplateMethod,
   UpdateUserNotificationPreferences,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import {
   type Method,

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Services } from '../context/context.ts';
 import { emailHtml } from './email-html.ts';
 import { markdownToText } from './markdown.ts';

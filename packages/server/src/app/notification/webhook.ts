@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Services } from '../context/context.ts';
 import { markdownToText } from './markdown.ts';
 import type { Outgoing, Send } from './send.ts';

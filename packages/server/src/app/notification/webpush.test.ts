@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import type { BuildInfoResponse } from '@platform/contract';
-import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { BuildInfoResponse } from '@ropewalk/contract';
+import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 // A push service and a browser, as RFC 8030, 8188, 8291 and 8292 describe them.
 

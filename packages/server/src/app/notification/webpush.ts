@@ -4,8 +4,8 @@
  * to the push service that it is the one that the browser subscribed to, with a key pair of this installation (VAPID).
  */
 import { createECDH } from 'node:crypto';
-import type { WebpushSubscription } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
+import type { WebpushSubscription } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';

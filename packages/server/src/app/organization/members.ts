@@ -3,8 +3,8 @@ import type {
   OrganizationMemberWithUserData,
   PaginatedMembersResponse,
   UpdateRoles,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import { type Action, organizationRoles, type Role } from '../../authz/policy.ts';
 import type { Db, Tx } from '../../db/connect.ts';

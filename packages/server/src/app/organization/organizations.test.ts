@@ -8,10 +8,10 @@ import type {
   PaginatedMembersResponse,
   Role,
   UserRoles,
-} from '@platform/contract';
-import { insertPerson } from '@platform/testkit/person';
-import { createPerson, startTestServer, type TestServer } from '@platform/testkit/server';
-import { eventually } from '@platform/testkit/wait';
+} from '@ropewalk/contract';
+import { insertPerson } from '@ropewalk/testkit/person';
+import { createPerson, startTestServer, type TestServer } from '@ropewalk/testkit/server';
+import { eventually } from '@ropewalk/testkit/wait';
 
 let server: TestServer;
 let team: Organization;

@@ -1,4 +1,4 @@
-import type { Organization } from '@platform/contract';
+import type { Organization } from '@ropewalk/contract';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { allOrganizations, type OrganizationRow } from '../../db/queries/organizations.ts';

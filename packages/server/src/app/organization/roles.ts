@@ -1,7 +1,7 @@
-import type { AssignableRoles, CustomRoleRequest, Role as RoleAnswer } from '@platform/contract';
-import { PERMISSIONS } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
-import { checkDisplayName, checkName } from '@platform/rules';
+import type { AssignableRoles, CustomRoleRequest, Role as RoleAnswer } from '@ropewalk/contract';
+import { PERMISSIONS } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
+import { checkDisplayName, checkName } from '@ropewalk/rules';
 import { holdsAll } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import {

@@ -1,6 +1,6 @@
-import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizationRequest } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkDisplayName, checkName } from '@platform/rules';
+import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizationRequest } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkDisplayName, checkName } from '@ropewalk/rules';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { deleteCustomRolesOf } from '../../db/queries/custom-roles.ts';

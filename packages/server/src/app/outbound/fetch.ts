@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { type ProviderCall, reportAnswer } from './provider-calls.ts';
 
 /** No answer of an identity provider needs more: certificates and claims are a few kilobytes. */

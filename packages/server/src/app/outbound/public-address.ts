@@ -4,7 +4,7 @@
  */
 import { lookup } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** What IANA's registries of special addresses do not call global, and what can lead to such addresses. */
 const SPECIAL: [network: string, bits: number][] = [

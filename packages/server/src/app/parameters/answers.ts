@@ -5,7 +5,7 @@
  * in turn.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Ctx } from '../context/context.ts';
 import type { By } from '../threads/pool.ts';
 import type { TaskInput, TaskName, TaskOutput } from '../threads/protocol.ts';

@@ -7,7 +7,7 @@ import type {
   Workspace,
   WorkspaceBuild,
   WorkspaceBuildParameter,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   eventually,
   failTaken,
@@ -18,8 +18,8 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
-import { dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { dialWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
 
 const SOURCE = `
 data "coder_workspace_owner" "me" {}

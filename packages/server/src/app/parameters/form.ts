@@ -1,6 +1,6 @@
-import type { DynamicParametersRequest, DynamicParametersResponse, FriendlyDiagnostic } from '@platform/contract';
-import type { Notice, Preview, PreviewedParameter } from '@platform/hcl';
-import { AppError, isAppError } from '@platform/kit';
+import type { DynamicParametersRequest, DynamicParametersResponse, FriendlyDiagnostic } from '@ropewalk/contract';
+import type { Notice, Preview, PreviewedParameter } from '@ropewalk/hcl';
+import { AppError, isAppError } from '@ropewalk/kit';
 import { authorize, may } from '../../authz/authorize.ts';
 import type { VersionRow } from '../../db/queries/template-versions.ts';
 import type { Ctx } from '../context/context.ts';

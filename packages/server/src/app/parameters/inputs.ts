@@ -1,5 +1,5 @@
-import type { Chosen, Preview, PreviewOwner, WorkspaceTags } from '@platform/hcl';
-import { AppError } from '@platform/kit';
+import type { Chosen, Preview, PreviewOwner, WorkspaceTags } from '@ropewalk/hcl';
+import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
 import {
   type PreviewOwnerRow,

@@ -1,5 +1,5 @@
-import { AppError, isAppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import { AppError, isAppError } from '@ropewalk/kit';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Db } from '../../db/connect.ts';
 import { takesPromptItself, versionParameters } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context/context.ts';

@@ -6,7 +6,7 @@
  * creation delays the next one, longer with each failure in a row, and after too many the pool gets no further
  * workspaces. A stopped workspace was stopped by a person, to look at it: it does not count and is never deleted.
  */
-import { type CronTimes, coversMinute, parseCron } from '@platform/kit/cron';
+import { type CronTimes, coversMinute, parseCron } from '@ropewalk/kit/cron';
 import type { PoolRow, PrebuildRow } from '../../db/queries/prebuilds.ts';
 
 const HOUR_MS = 3_600_000;

@@ -8,9 +8,9 @@ import type {
   TemplatePrebuilds,
   Workspace,
   WorkspacesResponse,
-} from '@platform/contract';
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { systemClock } from '@platform/kit';
+} from '@ropewalk/contract';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { systemClock } from '@ropewalk/kit';
 import {
   createTestTemplate,
   eventually,
@@ -20,8 +20,8 @@ import {
   type TakenJob,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { commitQuota } from '../job/commit-quota.ts';
 import { completeJob } from '../job/complete.ts';
 import { acquiredJobMessage } from '../job/message.ts';

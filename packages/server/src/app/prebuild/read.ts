@@ -1,4 +1,4 @@
-import type { PrebuildPool, TemplatePrebuilds } from '@platform/contract';
+import type { PrebuildPool, TemplatePrebuilds } from '@ropewalk/contract';
 import { type PoolRow, type PrebuildRow, pools, prebuilds } from '../../db/queries/prebuilds.ts';
 import type { Ctx } from '../context/context.ts';
 import { findTemplate } from '../find/template.ts';

@@ -1,5 +1,5 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError, isAppError } from '@platform/kit';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { AppError, isAppError } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isTransient } from '../../db/connect.ts';

@@ -1,4 +1,4 @@
-import type { PrebuildsSettings } from '@platform/contract';
+import type { PrebuildsSettings } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { siteSettings } from '../record/site-settings.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ProvisionerExplanation, ProvisionerJob, TemplateVersion, Workspace } from '@platform/contract';
+import type { ProvisionerExplanation, ProvisionerJob, TemplateVersion, Workspace } from '@ropewalk/contract';
 import {
   createTestTemplate,
   finishImport,
@@ -11,8 +11,8 @@ import {
   takeJob,
   tarOf,
   uploadSource,
-} from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
+} from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { ownershipOf } from '../../db/queries/job-ownership.ts';

@@ -1,4 +1,4 @@
-import type { ProvisionerExplanation } from '@platform/contract';
+import type { ProvisionerExplanation } from '@ropewalk/contract';
 import { authorize, may } from '../../authz/authorize.ts';
 import { countMatching, daemonsVisibleTo } from '../../db/queries/daemons.ts';
 import { requirementOfVersion } from '../../db/queries/files.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { AppError } from '@platform/kit';
-import { formatApiVersion, PROVISIONER_API } from '@platform/wire/api-versions';
+import { AppError } from '@ropewalk/kit';
+import { formatApiVersion, PROVISIONER_API } from '@ropewalk/wire/api-versions';
 import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import type { Organization, ProvisionerKey, ProvisionerKeyDaemons } from '@platform/contract';
-import { createLogger } from '@platform/kit';
-import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import type { Organization, ProvisionerKey, ProvisionerKeyDaemons } from '@ropewalk/contract';
+import { createLogger } from '@ropewalk/kit';
+import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { acquireJob } from '../../db/queries/job-queue.ts';

@@ -5,9 +5,9 @@ import type {
   ProvisionerDaemon,
   ProvisionerKey,
   ProvisionerKeyDaemons,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { notFound } from '../../authz/not-found.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {

@@ -1,6 +1,6 @@
-import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
-import { AppError, parseDuration } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import type { ProvisionerDaemon, ProvisionerJob } from '@ropewalk/contract';
+import { AppError, parseDuration } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { notFound } from '../../authz/not-found.ts';
 import type { Db } from '../../db/connect.ts';
 import {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type RouteKey, routes } from '@platform/contract';
-import { startTestServer, type TestServer } from '@platform/testkit';
-import { eventually } from '@platform/testkit/wait';
+import { type RouteKey, routes } from '@ropewalk/contract';
+import { startTestServer, type TestServer } from '@ropewalk/testkit';
+import { eventually } from '@ropewalk/testkit/wait';
 import { operatorAccess } from './operator-access.ts';
 
 const TOKEN = 'the-operators-token-which-is-long-enough';

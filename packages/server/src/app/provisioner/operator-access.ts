@@ -1,5 +1,5 @@
-import type { RouteKey } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { RouteKey } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { OperatorActor } from '../../authz/actor.ts';
 import { type Services, systemContext } from '../context/context.ts';
 import { locateOrganization } from '../find/organization.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ProvisionerDaemon, ProvisionerJob } from '@platform/contract';
+import type { ProvisionerDaemon, ProvisionerJob } from '@ropewalk/contract';
 import {
   createTestTemplate,
   failTaken,
@@ -8,7 +8,7 @@ import {
   pendingVersion,
   startTestServer,
   type TestServer,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { BUILT_IN_KEY_ID, PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { acquireJob } from '../../db/queries/job-queue.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Group, Organization, Workspace, WorkspaceBuild, WorkspaceQuota } from '@platform/contract';
+import type { Group, Organization, Workspace, WorkspaceBuild, WorkspaceQuota } from '@ropewalk/contract';
 import {
   createTestTemplate,
   failTaken,
@@ -10,8 +10,8 @@ import {
   type TakenJob,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { commitQuota } from '../job/commit-quota.ts';
 import { completeJob } from '../job/complete.ts';
 

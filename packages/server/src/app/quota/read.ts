@@ -1,4 +1,4 @@
-import type { WorkspaceQuota } from '@platform/contract';
+import type { WorkspaceQuota } from '@ropewalk/contract';
 import { quotaOf } from '../../db/queries/quotas.ts';
 import type { Ctx } from '../context/context.ts';
 import { findOrganization } from '../find/organization.ts';

@@ -1,5 +1,5 @@
-import { errorText } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { errorText } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { systemTask } from '../../authz/proofs.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { endConnection, insertTunnel, insertWebConnection } from '../../db/queries/connections.ts';

@@ -1,5 +1,5 @@
-import type { AuditDiff } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { AuditDiff } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { TRACKED } from './tracked.ts';
 
 /** The longest text of a value, in characters. A longer one is cut: the log shows changes, it does not store files. */

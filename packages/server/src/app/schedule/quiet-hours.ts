@@ -1,4 +1,4 @@
-import { type CronTimes, parseCron } from '@platform/kit/cron';
+import { type CronTimes, parseCron } from '@ropewalk/kit/cron';
 import type { Config } from '../../config/options.ts';
 
 /** When a person's workspaces may be stopped for maintenance: the person's own time, or the installation's. */

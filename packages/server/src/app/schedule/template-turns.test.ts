@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '@platform/kit';
+import { systemClock } from '@ropewalk/kit';
 import { nextTurn, type OfTemplate, TemplateTurns, type TurnLimits } from './template-turns.ts';
 
 /** `aab`: two items of template a, then one of template b. */

@@ -2,7 +2,7 @@
  * Shares a few turns between templates. A build of a slow template can take seconds to begin, so a template that has many
  * of them must not keep the builds of other templates waiting.
  */
-import type { Clock } from '@platform/kit';
+import type { Clock } from '@ropewalk/kit';
 
 /** Something to do for a workspace or a pool of this template. */
 export interface OfTemplate {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type CronTimes, parseCron } from '@platform/kit/cron';
+import { type CronTimes, parseCron } from '@ropewalk/kit/cron';
 import type { Config } from '../../config/options.ts';
 import type { StopRules } from '../../db/queries/deadlines.ts';
 import { decide } from './decide.ts';

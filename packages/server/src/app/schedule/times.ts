@@ -6,8 +6,8 @@
  *   template requires.
  */
 
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { type CronTimes, nextRun, parseCron } from '@platform/kit/cron';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { type CronTimes, nextRun, parseCron } from '@ropewalk/kit/cron';
 import type { StopTimes } from '../../db/queries/builds.ts';
 import type { StopRules } from '../../db/queries/deadlines.ts';
 

@@ -1,5 +1,5 @@
 /** What SCIM clients ask first (RFC 7643, sections 5 to 8): what this server can do, and what it knows of a person. */
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Ctx } from '../context/context.ts';
 import { USER_SCHEMA } from './users.ts';
 

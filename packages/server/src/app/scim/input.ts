@@ -3,8 +3,8 @@
  * not have are ignored. Names of attributes and operations ignore case.
  */
 
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { ScimFilter } from '../../db/queries/scim.ts';
 
 /** The attributes of an account that SCIM can set. Absent ones stay as they are. */

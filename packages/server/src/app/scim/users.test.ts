@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { User } from '@platform/contract';
-import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@platform/testkit';
+import type { User } from '@ropewalk/contract';
+import { createPerson, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { type MailServer, startMailServer } from '../notification/testing/mail-server.ts';
 
 const SECRET = 'a long secret of the provisioning client';

@@ -2,7 +2,7 @@
  * Accounts as a SCIM client manages them: it creates, suspends and reactivates people, who sign in with the identity
  * provider. The client authenticates with one secret of the deployment, so the server acts for itself.
  */
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { type Allowed, allow } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { systemTask } from '../../authz/proofs.ts';

@@ -1,4 +1,4 @@
-import { AppError, isAppError } from '@platform/kit';
+import { AppError, isAppError } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { type VerifiedSignIn, verifiedSignIn } from '../../authz/proofs.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';

@@ -1,4 +1,4 @@
-import type { AuthMethods, ValidateUserPasswordRequest, ValidateUserPasswordResponse } from '@platform/contract';
+import type { AuthMethods, ValidateUserPasswordRequest, ValidateUserPasswordResponse } from '@ropewalk/contract';
 import type { Ctx } from '../context/context.ts';
 import { githubEnabled, oidcEnabled } from '../context/login-types.ts';
 import { passwordWeakness } from '../context/password.ts';

@@ -1,5 +1,5 @@
-import type { UpdateUserPasswordRequest } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { UpdateUserPasswordRequest } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
 import { setPassword } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';

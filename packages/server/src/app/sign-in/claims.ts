@@ -1,6 +1,6 @@
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { isReservedUsername } from '@platform/rules';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { isReservedUsername } from '@ropewalk/rules';
 import type { Config } from '../../config/options.ts';
 import { randomText } from '../values/token.ts';
 import type { Claims } from './provider.ts';

@@ -3,8 +3,8 @@
  * know the password, and get a conversion, which the sign-in at the provider completes. Administrators change the login
  * type of others immediately.
  */
-import type { ConvertLoginRequest, OAuthConversionResponse } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { ConvertLoginRequest, OAuthConversionResponse } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
 import { deleteLinks } from '../../db/queries/user-links.ts';
 import { setLoginType } from '../../db/queries/users.ts';

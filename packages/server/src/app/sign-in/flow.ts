@@ -4,7 +4,7 @@
  * database, and nobody can finish a flow in another browser.
  */
 import { randomBytes } from 'node:crypto';
-import { AppError, type Clock } from '@platform/kit';
+import { AppError, type Clock } from '@ropewalk/kit';
 import type { AppTokens } from '../context/sealed-tokens.ts';
 import { sameBytes } from '../values/token.ts';
 import type { FlowSecrets } from './provider.ts';

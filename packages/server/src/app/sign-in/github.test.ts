@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { ExternalAuthDevice, GetUsersResponse, User } from '@platform/contract';
-import { startTestServer, type TestServer } from '@platform/testkit';
-import { type Github, type GithubAccount, startGithub } from '@platform/testkit/github';
-import { Browser } from '@platform/testkit/identity-provider';
+import type { ExternalAuthDevice, GetUsersResponse, User } from '@ropewalk/contract';
+import { startTestServer, type TestServer } from '@ropewalk/testkit';
+import { type Github, type GithubAccount, startGithub } from '@ropewalk/testkit/github';
+import { Browser } from '@ropewalk/testkit/identity-provider';
 
 let github: Github;
 let server: TestServer;

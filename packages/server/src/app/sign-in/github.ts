@@ -1,7 +1,7 @@
 /** Sign-in with GitHub, or an installation of GitHub Enterprise, through a browser or with a code on another device. */
 import { createHash } from 'node:crypto';
-import type { ExternalAuthDevice } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
+import type { ExternalAuthDevice } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
 import type { Services } from '../context/context.ts';
 import { type BoundedRequest, boundedFetch } from '../outbound/fetch.ts';
 import type { CallSource } from '../outbound/provider-calls.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Response } from '@platform/contract';
-import { systemClock } from '@platform/kit';
-import { ADMIN, createPerson, insertPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import type { Response } from '@ropewalk/contract';
+import { systemClock } from '@ropewalk/kit';
+import { ADMIN, createPerson, insertPerson, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 let server: TestServer;
 before(async () => {

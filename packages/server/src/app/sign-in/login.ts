@@ -1,5 +1,5 @@
-import type { LoginWithPasswordRequest, LoginWithPasswordResponse } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { LoginWithPasswordRequest, LoginWithPasswordResponse } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { verifiedSignIn, verifiedToken } from '../../authz/proofs.ts';
 import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { touchUser, userByEmail } from '../../db/queries/users.ts';

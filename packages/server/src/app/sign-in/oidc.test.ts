@@ -4,16 +4,16 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
-import type { AuditLogResponse, OAuthConversionResponse, User } from '@platform/contract';
-import { createCertificate } from '@platform/kit/certificate';
-import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import type { AuditLogResponse, OAuthConversionResponse, User } from '@ropewalk/contract';
+import { createCertificate } from '@ropewalk/kit/certificate';
+import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
 import {
   Browser,
   CLIENT,
   type IdentityProvider,
   KEYED_CLIENT,
   startIdentityProvider,
-} from '@platform/testkit/identity-provider';
+} from '@ropewalk/testkit/identity-provider';
 import { refreshLinks } from '../../background/refresh-sign-ins.ts';
 import { TEMPLATES } from '../notification/templates.ts';
 import { createOidc } from './oidc.ts';

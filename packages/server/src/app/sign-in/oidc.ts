@@ -4,8 +4,8 @@
  */
 import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { AppError, errorText } from '@platform/kit';
-import { compile } from '@platform/kit/re2';
+import { AppError, errorText } from '@ropewalk/kit';
+import { compile } from '@ropewalk/kit/re2';
 import * as client from 'openid-client';
 import type { Services } from '../context/context.ts';
 import { basicCredentials, boundedFetch } from '../outbound/fetch.ts';

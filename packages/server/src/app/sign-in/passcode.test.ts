@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AuditLogResponse, AuthMethods, Response } from '@platform/contract';
-import { createPerson, eventually, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import type { AuditLogResponse, AuthMethods, Response } from '@ropewalk/contract';
+import { createPerson, eventually, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { type MailServer, startMailServer } from '../notification/testing/mail-server.ts';
 
 let mail: MailServer;

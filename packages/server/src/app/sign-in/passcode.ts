@@ -2,8 +2,8 @@
  * Sets a forgotten password with a code that is sent by mail. Whether an address has an account stays unknown: the answer
  * is the same immediately, and the work comes after it. Attempts are limited like sign-ins.
  */
-import type { ChangePasswordWithOneTimePasscodeRequest, RequestOneTimePasscodeRequest } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
+import type { ChangePasswordWithOneTimePasscodeRequest, RequestOneTimePasscodeRequest } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
 import { systemTask, verifiedSignIn } from '../../authz/proofs.ts';
 import { setPasscode, setPasswordByPasscode, userByEmail, userById } from '../../db/queries/users.ts';
 import { type Ctx, systemContext } from '../context/context.ts';

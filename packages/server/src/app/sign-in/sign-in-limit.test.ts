@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Clock, isAppError } from '@platform/kit';
+import { type Clock, isAppError } from '@ropewalk/kit';
 import { createKnownDevices, createSignInLimit, DEVICE_LIFETIME_MS } from './sign-in-limit.ts';
 
 function fakeClock() {

@@ -7,7 +7,7 @@
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { AppError, type Clock } from '@platform/kit';
+import { AppError, type Clock } from '@ropewalk/kit';
 import { networkOf } from '../values/network.ts';
 import { sameBytes } from '../values/token.ts';
 

@@ -4,10 +4,10 @@ import {
   MAX_MAPPED_VALUES,
   type OrganizationSyncSettings,
   type RoleSyncSettings,
-} from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { compile } from '@platform/kit/re2';
+} from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { compile } from '@ropewalk/kit/re2';
 import { authorize, mayAssign } from '../../authz/authorize.ts';
 import type { Config } from '../../config/options.ts';
 import type { Db } from '../../db/connect.ts';

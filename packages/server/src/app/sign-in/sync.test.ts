@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Group, GroupSyncSettings, Organization, RoleSyncSettings, User } from '@platform/contract';
-import { createPerson, startTestServer, type TestServer } from '@platform/testkit';
-import { Browser, CLIENT, type IdentityProvider, startIdentityProvider } from '@platform/testkit/identity-provider';
+import type { Group, GroupSyncSettings, Organization, RoleSyncSettings, User } from '@ropewalk/contract';
+import { createPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { Browser, CLIENT, type IdentityProvider, startIdentityProvider } from '@ropewalk/testkit/identity-provider';
 import { refreshLinks } from '../../background/refresh-sign-ins.ts';
 import { createOidc } from './oidc.ts';
 

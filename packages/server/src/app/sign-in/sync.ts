@@ -2,11 +2,11 @@
  * Makes a person's organizations, groups and roles those that the claims of the identity provider name. A kind without a
  * claim field changes nothing. A kind with one is decided by the claims alone: what they do not name is removed.
  */
-import type { GroupSyncSettings } from '@platform/contract';
-import { isAppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
-import { compile, type Expression } from '@platform/kit/re2';
-import { checkGroupName } from '@platform/rules';
+import type { GroupSyncSettings } from '@ropewalk/contract';
+import { isAppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { compile, type Expression } from '@ropewalk/kit/re2';
+import { checkGroupName } from '@ropewalk/rules';
 import { allow, authorize, authorizeOver } from '../../authz/authorize.ts';
 import { siteRoles } from '../../authz/policy.ts';
 import type { Tx } from '../../db/connect.ts';

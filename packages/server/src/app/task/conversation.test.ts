@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Response, Task, TaskLogsResponse, WorkspaceBuildParameter } from '@platform/contract';
-import { eventually, insertPerson, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { startTestWorkspace, type TestWorkspace } from '@platform/testkit/workspace';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Response, Task, TaskLogsResponse, WorkspaceBuildParameter } from '@ropewalk/contract';
+import { eventually, insertPerson, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { startTestApp, type TestApp } from '../../http/apps/testing/app.ts';
 import { completeJob } from '../job/complete.ts';
 import { acquiredJobMessage } from '../job/message.ts';

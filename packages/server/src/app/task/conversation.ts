@@ -5,8 +5,8 @@
  */
 import { type IncomingMessage, request as requestOf } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { TaskLogEntry, TaskLogSnapshot, TaskLogsResponse, WorkspaceApp } from '@platform/contract';
-import { AppError, errorText } from '@platform/kit';
+import type { TaskLogEntry, TaskLogSnapshot, TaskLogsResponse, WorkspaceApp } from '@ropewalk/contract';
+import { AppError, errorText } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';

@@ -2,8 +2,8 @@
  * A task is a workspace in which a coding agent works on a prompt. So the parts of a task are those of its workspace, and
  * its status follows from the latest build, the agent of the task's app and the app, in this order, as in upstream.
  */
-import type { Task, TaskStateEntry, TaskStatus, Workspace, WorkspaceAgent, WorkspaceApp } from '@platform/contract';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import type { Task, TaskStateEntry, TaskStatus, Workspace, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import { readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import { parameterOfBuilds } from '../../db/queries/builds.ts';

@@ -1,4 +1,4 @@
-import { type Task, TaskStatus, type TasksListResponse } from '@platform/contract';
+import { type Task, TaskStatus, type TasksListResponse } from '@ropewalk/contract';
 import type { Allowed } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { isTask, type WorkspaceRow } from '../../db/queries/workspaces.ts';

@@ -8,7 +8,7 @@ import type {
   TasksListResponse,
   Workspace,
   WorkspacesResponse,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import {
   createTestTemplate,
   failTaken,
@@ -16,8 +16,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../job/complete.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { CreateTaskRequest, Task, TaskBuildResponse } from '@platform/contract';
-import { AppError, isAppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import type { CreateTaskRequest, Task, TaskBuildResponse } from '@ropewalk/contract';
+import { AppError, isAppError } from '@ropewalk/kit';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import { allow } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
 import { latestBuild } from '../../db/queries/builds.ts';

@@ -1,5 +1,5 @@
-import type { ACLAvailable, Response, TemplateACL, TemplateRole, UpdateTemplateACL } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { ACLAvailable, Response, TemplateACL, TemplateRole, UpdateTemplateACL } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { type GroupRow, listGroupRows } from '../../db/queries/groups.ts';
 import {
   type AclChange,

@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Template, TemplateVersion } from '@ropewalk/contract';
 import type { Db } from '../../db/connect.ts';
 import type { VersionRow } from '../../db/queries/template-versions.ts';
 import { type BuildTimes, type ListedTemplate, templateUsers } from '../../db/queries/templates.ts';

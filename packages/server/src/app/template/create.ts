@@ -1,6 +1,6 @@
-import type { CreateTemplateRequest, Template } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkDisplayName, checkName } from '@platform/rules';
+import type { CreateTemplateRequest, Template } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkDisplayName, checkName } from '@ropewalk/rules';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertTemplate, templateById } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context/context.ts';

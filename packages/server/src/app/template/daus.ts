@@ -1,4 +1,4 @@
-import type { DAUsResponse } from '@platform/contract';
+import type { DAUsResponse } from '@ropewalk/contract';
 import { dailyActiveUsers } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context/context.ts';
 import { findTemplate } from '../find/template.ts';

@@ -3,9 +3,9 @@ import type {
   MatchedProvisioners,
   ProvisionerJob,
   WorkspaceResource,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkName } from '@platform/rules';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkName } from '@ropewalk/rules';
 import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';

@@ -1,7 +1,7 @@
-import type { TemplateExample } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { STARTERS } from '@platform/rules/starter-ids';
-import { starterFiles, starterOf } from '@platform/rules/starters';
+import type { TemplateExample } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { STARTERS } from '@ropewalk/rules/starter-ids';
+import { starterFiles, starterOf } from '@ropewalk/rules/starters';
 import { parse } from 'yaml';
 import { authorize } from '../../authz/authorize.ts';
 import { insertFile } from '../../db/queries/files.ts';

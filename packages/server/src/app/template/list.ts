@@ -1,4 +1,4 @@
-import type { Template } from '@platform/contract';
+import type { Template } from '@ropewalk/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { listTemplateRows } from '../../db/queries/templates.ts';
 import type { Ctx } from '../context/context.ts';

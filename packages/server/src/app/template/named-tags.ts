@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { previewOwner } from '../../db/queries/dynamic-parameters.ts';
 import { fileData } from '../../db/queries/files.ts';
 import type { Tags } from '../../db/queries/jobs.ts';

@@ -1,4 +1,4 @@
-import type { Template, TemplateExample } from '@platform/contract';
+import type { Template, TemplateExample } from '@ropewalk/contract';
 import type { Ctx } from '../context/context.ts';
 import { findOrganization, locateOrganization } from '../find/organization.ts';
 import { findTemplate, findTemplateByName } from '../find/template.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Template, TemplateVersion, Workspace } from '@platform/contract';
+import type { Template, TemplateVersion, Workspace } from '@ropewalk/contract';
 import {
   createTestTemplate,
   failTaken,
@@ -11,7 +11,7 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
+} from '@ropewalk/testkit';
 
 interface Refusal {
   message: string;

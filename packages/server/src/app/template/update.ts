@@ -1,6 +1,6 @@
-import type { Template, UpdateTemplateMeta } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkDisplayName, checkName } from '@platform/rules';
+import type { Template, UpdateTemplateMeta } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkDisplayName, checkName } from '@ropewalk/rules';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
   countWorkspacesOf,

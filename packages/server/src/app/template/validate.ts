@@ -1,4 +1,4 @@
-import { AppError, type Validation } from '@platform/kit';
+import { AppError, type Validation } from '@ropewalk/kit';
 
 interface Ttls {
   default_ttl_ms?: number;

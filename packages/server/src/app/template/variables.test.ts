@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
-import { loadModule } from '@platform/hcl';
-import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import type { Template, TemplateVersion, TemplateVersionVariable } from '@ropewalk/contract';
+import { loadModule } from '@ropewalk/hcl';
+import { finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
 import { createLogKeeper } from '../job/log-keeper.ts';
 import { acquiredJobMessage } from '../job/message.ts';
 import { updateJob } from '../job/update.ts';

@@ -1,6 +1,6 @@
-import type { CreateTemplateVersionRequest, TemplateVersion } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkVersionName } from '@platform/rules';
+import type { CreateTemplateVersionRequest, TemplateVersion } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkVersionName } from '@ropewalk/rules';
 import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertVersion, type VersionPlace } from '../../db/queries/template-versions.ts';

@@ -4,8 +4,8 @@ import type {
   TemplateVersionParameter,
   TemplateVersionVariable,
   WorkspaceResource,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { type VersionRow, versionPresets, versionVariables } from '../../db/queries/template-versions.ts';
 import { type ParameterRow, versionParameters } from '../../db/queries/version-contents.ts';
 import { resourcesOfJobs } from '../agent/resources.ts';

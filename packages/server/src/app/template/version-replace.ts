@@ -1,5 +1,5 @@
-import type { CreateTemplateVersionRequest } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { CreateTemplateVersionRequest } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { Allowed } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Tx } from '../../db/connect.ts';

@@ -13,8 +13,8 @@ import type {
   TemplateVersionParameter,
   TemplateVersionVariable,
   WorkspaceResource,
-} from '@platform/contract';
-import { STARTERS } from '@platform/rules/starter-ids';
+} from '@ropewalk/contract';
+import { STARTERS } from '@ropewalk/rules/starter-ids';
 import {
   createTestTemplate,
   failTaken,
@@ -26,9 +26,9 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { dialWebSocket } from '@platform/wire/websocket';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
+import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { systemTask } from '../../authz/proofs.ts';
 import { insertJobLogs } from '../../db/queries/job-logs.ts';
 import { systemContext } from '../context/context.ts';

@@ -1,6 +1,6 @@
-import type { ArchiveTemplateVersionsResponse, PatchTemplateVersionRequest, TemplateVersion } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkVersionName } from '@platform/rules';
+import type { ArchiveTemplateVersionsResponse, PatchTemplateVersionRequest, TemplateVersion } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkVersionName } from '@ropewalk/rules';
 import { notFound } from '../../authz/not-found.ts';
 import { type Db, isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { jobById } from '../../db/queries/jobs.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { isAppError } from '@platform/kit';
-import { eventually } from '@platform/testkit';
+import { isAppError } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit';
 import { createPool, type Pool, type PoolOptions } from './pool.ts';
 
 /** A thread whose tasks are named by their behavior. Each takes a text and returns it. */

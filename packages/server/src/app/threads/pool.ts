@@ -6,7 +6,7 @@
  * server begins by itself.
  */
 import type { Worker } from 'node:worker_threads';
-import { AppError, type ErrorCode } from '@platform/kit';
+import { AppError, type ErrorCode } from '@ropewalk/kit';
 import {
   type Message,
   type TaskInput,

@@ -1,4 +1,4 @@
-import type { ErrorCode, Validation } from '@platform/kit';
+import type { ErrorCode, Validation } from '@ropewalk/kit';
 import type { tasks } from './tasks.ts';
 
 export type TaskName = keyof typeof tasks;

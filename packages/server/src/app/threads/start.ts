@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import type { Logger } from '@platform/kit';
+import type { Logger } from '@ropewalk/kit';
 import { createPool, type Pool } from './pool.ts';
 
 const MIB = 1024 * 1024;

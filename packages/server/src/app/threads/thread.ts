@@ -1,7 +1,7 @@
 // The script of a worker thread: see pool.ts.
 import { constants, setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { type Message, transferable, type Verdict } from './protocol.ts';
 import { tasks } from './tasks.ts';
 

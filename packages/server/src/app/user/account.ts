@@ -4,9 +4,9 @@ import type {
   User,
   UserAppearanceSettings,
   UserLoginType,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkUsername } from '@platform/rules';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkUsername } from '@ropewalk/rules';
 import { addPreferences, preferencesOf } from '../../db/queries/preferences.ts';
 import {
   countWorkspacesOfUser,

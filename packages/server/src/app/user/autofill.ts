@@ -1,5 +1,5 @@
-import type { UserParameter } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { UserParameter } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { lastParametersOf } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';

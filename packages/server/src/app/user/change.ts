@@ -1,5 +1,5 @@
-import type { User } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { User } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { authorizeOver, type Outranked } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
 import { anotherOwner, lockUsers, type UserWithAccess, userById } from '../../db/queries/users.ts';

@@ -1,4 +1,4 @@
-import type { ReducedUser, SlimRole, User } from '@platform/contract';
+import type { ReducedUser, SlimRole, User } from '@ropewalk/contract';
 import { may } from '../../authz/authorize.ts';
 import { organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';

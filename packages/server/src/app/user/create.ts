@@ -1,6 +1,6 @@
-import type { CreateUserRequestWithOrgs, User } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkUsername } from '@platform/rules';
+import type { CreateUserRequestWithOrgs, User } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkUsername } from '@ropewalk/rules';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertMembers } from '../../db/queries/members.ts';

@@ -1,6 +1,6 @@
 /** Changes of accounts by a person who has the database, when nobody can sign in any more. */
-import { AppError } from '@platform/kit';
-import { checkUsername } from '@platform/rules';
+import { AppError } from '@ropewalk/kit';
+import { checkUsername } from '@ropewalk/rules';
 import { allow, authorize } from '../../authz/authorize.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';

@@ -1,6 +1,6 @@
-import type { CreateFirstUserRequest, CreateFirstUserResponse, Response } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { checkUsername } from '@platform/rules';
+import type { CreateFirstUserRequest, CreateFirstUserResponse, Response } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { checkUsername } from '@ropewalk/rules';
 import { authorize } from '../../authz/authorize.ts';
 import { insertMembers } from '../../db/queries/members.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';

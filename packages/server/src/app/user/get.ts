@@ -1,4 +1,4 @@
-import type { User } from '@platform/contract';
+import type { User } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';

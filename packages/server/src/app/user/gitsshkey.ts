@@ -1,4 +1,4 @@
-import type { AgentGitSSHKey, GitSSHKey } from '@platform/contract';
+import type { AgentGitSSHKey, GitSSHKey } from '@ropewalk/contract';
 import { type ConnectedAgent, systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
 import type { AgentIdentity } from '../../db/queries/agents.ts';

@@ -1,4 +1,4 @@
-import type { GetUsersResponse } from '@platform/contract';
+import type { GetUsersResponse } from '@ropewalk/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { findUsers, type PeoplePage, type PeopleSearch } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';

@@ -1,4 +1,4 @@
-import type { UpdateUserPreferenceSettingsRequest, UserPreferenceSettings } from '@platform/contract';
+import type { UpdateUserPreferenceSettingsRequest, UserPreferenceSettings } from '@ropewalk/contract';
 import { addPreferences, preferencesOf } from '../../db/queries/preferences.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';

@@ -1,6 +1,6 @@
-import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleResponse } from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { cronError, nextRun } from '@platform/kit/cron';
+import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleResponse } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { cronError, nextRun } from '@ropewalk/kit/cron';
 import { setQuietHours } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';

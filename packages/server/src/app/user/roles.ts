@@ -1,6 +1,6 @@
-import type { AssignableRoles, Permission, UpdateRoles, User, UserRoles } from '@platform/contract';
-import { PERMISSIONS } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
+import type { AssignableRoles, Permission, UpdateRoles, User, UserRoles } from '@ropewalk/contract';
+import { PERMISSIONS } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
 import { allow, authorize, mayAssign } from '../../authz/authorize.ts';
 import { type Action, type Grants, organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
 import { setSiteRoles } from '../../db/queries/users.ts';

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { GitSSHKey } from '@platform/contract';
-import { startTestServer } from '@platform/testkit';
+import type { GitSSHKey } from '@ropewalk/contract';
+import { startTestServer } from '@ropewalk/testkit';
 import { newSshKeyPair } from './ssh-key-pair.ts';
 
 for (const [algorithm, type] of [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { UserSession } from '@platform/contract';
-import { createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit/server';
+import type { UserSession } from '@ropewalk/contract';
+import { createPerson, logIn, startTestServer, type TestServer } from '@ropewalk/testkit/server';
 
 let server: TestServer;
 let ann: { id: string; token: string };

@@ -5,8 +5,8 @@ import type {
   GenerateAPIKeyResponse,
   TokenConfig,
   UserSession,
-} from '@platform/contract';
-import { AppError, formatDuration } from '@platform/kit';
+} from '@ropewalk/contract';
+import { AppError, formatDuration } from '@ropewalk/kit';
 import { type Allowed, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AssignableRoles, GetUsersResponse, Response, User, UserPreferenceSettings } from '@platform/contract';
-import { ADMIN, createPerson, createTestTemplate, logIn, startTestServer, type TestServer } from '@platform/testkit';
+import type { AssignableRoles, GetUsersResponse, Response, User, UserPreferenceSettings } from '@ropewalk/contract';
+import { ADMIN, createPerson, createTestTemplate, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
 
 let server: TestServer;
 let admin: User;

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 export function checkEmail(email: string): void {
   if (email.length > 254 || !/^[^\s@]+@[^\s@]+$/.test(email)) {

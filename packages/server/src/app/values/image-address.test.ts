@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import { IMAGE_ADDRESS, type Response, type Workspace, type WorkspaceBuild } from '@platform/contract';
+import { IMAGE_ADDRESS, type Response, type Workspace, type WorkspaceBuild } from '@ropewalk/contract';
 import {
   createTestTemplate,
   finishImport,
@@ -10,8 +10,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../job/complete.ts';
 
 let server: TestServer;

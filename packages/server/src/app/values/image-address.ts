@@ -1,4 +1,4 @@
-import { IMAGE_ADDRESS } from '@platform/contract';
+import { IMAGE_ADDRESS } from '@ropewalk/contract';
 
 const MAX_LENGTH = 4_096;
 

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';

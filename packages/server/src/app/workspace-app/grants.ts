@@ -1,4 +1,4 @@
-import { errorText, isAppError } from '@platform/kit';
+import { errorText, isAppError } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
 import type { EventMap } from '../../db/events.ts';
 import { apiKeyById, validApiKeys } from '../../db/queries/apikeys.ts';

@@ -3,8 +3,8 @@ import type {
   UpsertWorkspaceAgentPortShareRequest,
   WorkspaceAgentPortShare,
   WorkspaceAgentPortShares,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import {

@@ -1,5 +1,5 @@
-import type { IssueReconnectingPTYSignedTokenRequest } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { IssueReconnectingPTYSignedTokenRequest } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { verifiedSignIn } from '../../authz/proofs.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import { systemTask } from '../../authz/proofs.ts';
 import { recordAppUse } from '../../db/queries/workspace-apps.ts';
 import { type Services, systemContext } from '../context/context.ts';

@@ -1,6 +1,6 @@
-import type { Workspace, WorkspaceBuild } from '@platform/contract';
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
+import type { Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
 import { agentStatesOfJobs } from '../../db/queries/agents.ts';
 import { buildsById } from '../../db/queries/builds.ts';

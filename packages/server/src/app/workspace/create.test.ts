@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Organization, Template, Workspace, WorkspaceBuild } from '@platform/contract';
-import { createTestTemplate, failTaken, startTestServer, type TestServer, takeJob } from '@platform/testkit';
+import type { Organization, Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { createTestTemplate, failTaken, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 
 let server: TestServer;
 let template: Template;

@@ -1,7 +1,7 @@
-import type { CreateWorkspaceRequest, Workspace } from '@platform/contract';
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
-import { checkName } from '@platform/rules';
+import type { CreateWorkspaceRequest, Workspace } from '@ropewalk/contract';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
+import { checkName } from '@ropewalk/rules';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { holdTemplate, type SourceTemplate, sourceTemplate } from '../../db/queries/build-sources.ts';

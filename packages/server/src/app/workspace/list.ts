@@ -1,4 +1,4 @@
-import { type Workspace, WorkspaceAgentStatus, WorkspaceStatus, type WorkspacesResponse } from '@platform/contract';
+import { type Workspace, WorkspaceAgentStatus, WorkspaceStatus, type WorkspacesResponse } from '@ropewalk/contract';
 import { readScope } from '../../authz/authorize.ts';
 import { searchWorkspaces } from '../../db/queries/workspaces.ts';
 import { searchedOrganization } from '../audit/readable.ts';

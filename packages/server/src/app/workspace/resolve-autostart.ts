@@ -1,5 +1,5 @@
-import type { ResolveAutostartResponse } from '@platform/contract';
-import { isAppError } from '@platform/kit';
+import type { ResolveAutostartResponse } from '@ropewalk/contract';
+import { isAppError } from '@ropewalk/kit';
 import { keptParameters, latestBuild } from '../../db/queries/builds.ts';
 import type { Ctx } from '../context/context.ts';
 import { findWorkspace } from '../find/workspace.ts';

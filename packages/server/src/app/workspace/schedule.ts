@@ -3,9 +3,9 @@ import type {
   UpdateWorkspaceAutomaticUpdatesRequest,
   UpdateWorkspaceAutostartRequest,
   UpdateWorkspaceTTLRequest,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { cronError } from '@platform/kit/cron';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { cronError } from '@ropewalk/kit/cron';
 import { allow } from '../../authz/authorize.ts';
 import { type ScheduleRights, scheduleRights } from '../../db/queries/build-sources.ts';
 import { latestBuild } from '../../db/queries/builds.ts';

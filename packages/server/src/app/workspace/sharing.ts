@@ -1,4 +1,4 @@
-import type { WorkspaceACL, WorkspaceSharingSettings } from '@platform/contract';
+import type { WorkspaceACL, WorkspaceSharingSettings } from '@ropewalk/contract';
 import type { Ctx } from '../context/context.ts';
 import { findOrganization } from '../find/organization.ts';
 import { findWorkspace } from '../find/workspace.ts';

@@ -3,10 +3,10 @@ import type {
   UpdateWorkspaceDormancy,
   UpdateWorkspaceRequest,
   Workspace,
-} from '@platform/contract';
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
-import { checkName } from '@platform/rules';
+} from '@ropewalk/contract';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
+import { checkName } from '@ropewalk/rules';
 import { allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { bumpDeadline } from '../../db/queries/builds.ts';

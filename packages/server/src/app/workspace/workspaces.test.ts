@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Response, Template, Workspace, WorkspaceBuild } from '@platform/contract';
+import type { Response, Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -9,8 +9,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema, FailedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { systemTask } from '../../authz/proofs.ts';
 import { LAST_TIME } from '../../db/connect.ts';
 import { sweepLostJobs } from '../../db/queries/job-ownership.ts';

@@ -1,4 +1,4 @@
-import { POSTGRES_AUTH } from '@platform/rules/postgres-auth';
+import { POSTGRES_AUTH } from '@ropewalk/rules/postgres-auth';
 import type { OptionRow } from '../option.ts';
 
 /** Options that belong to no larger group. */

@@ -1,5 +1,5 @@
-import type { WorkspaceAgentLog } from '@platform/contract';
-import { freshLines, type LogNumber, type LogPositions } from '@platform/wire/log-sequence';
+import type { WorkspaceAgentLog } from '@ropewalk/contract';
+import { freshLines, type LogNumber, type LogPositions } from '@ropewalk/wire/log-sequence';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql } from '../connect.ts';
 import type { LogSourceRow } from './agent-parts.ts';

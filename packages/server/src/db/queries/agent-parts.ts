@@ -1,7 +1,7 @@
 // The parts of an agent that a template declares: apps, scripts with their log sources, metadata, dev containers,
 // resource monitors.
 
-import type { WorkspaceApp, WorkspaceAppStatus } from '@platform/contract';
+import type { WorkspaceApp, WorkspaceAppStatus } from '@ropewalk/contract';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import type { AgentIdentity } from './agents.ts';

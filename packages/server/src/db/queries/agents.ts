@@ -1,4 +1,4 @@
-import type { WorkspaceAgent } from '@platform/contract';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';

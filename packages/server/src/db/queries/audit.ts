@@ -1,4 +1,4 @@
-import type { AuditDiff } from '@platform/contract';
+import type { AuditDiff } from '@ropewalk/contract';
 import type { SystemTask, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import { oneOf } from '../one-of.ts';

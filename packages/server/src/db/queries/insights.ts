@@ -1,7 +1,7 @@
 // What people use, from the minutes of use that agents' statistics leave in workspace_usage. A person is the owner of the
 // workspaces: minutes in which several of them are used count once.
 
-import type { TemplateVersionParameterOption } from '@platform/contract';
+import type { TemplateVersionParameterOption } from '@ropewalk/contract';
 import type { Db } from '../connect.ts';
 
 /** From a time to before another one, of these templates. Null: all. */

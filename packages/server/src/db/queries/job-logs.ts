@@ -1,4 +1,4 @@
-import type { LogNumber, LogPositions } from '@platform/wire/log-sequence';
+import type { LogNumber, LogPositions } from '@ropewalk/wire/log-sequence';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql } from '../connect.ts';
 import { type Owned, type OwnedJob, type Ownership, signOfLife, type TouchedJob } from './job-ownership.ts';

@@ -1,6 +1,6 @@
 // The ownership of running jobs. The rules are in docs/decisions/0003-job-ownership.md.
 
-import type { LogPositions } from '@platform/wire/log-sequence';
+import type { LogPositions } from '@ropewalk/wire/log-sequence';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
 import { inFlightText } from './build-states.ts';

@@ -1,4 +1,4 @@
-import type { LogPositions } from '@platform/wire/log-sequence';
+import type { LogPositions } from '@ropewalk/wire/log-sequence';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';

@@ -1,6 +1,6 @@
 // Pools of prebuilt workspaces. Migration 0026 says who owns them.
 
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import { agentStatus } from './agents.ts';

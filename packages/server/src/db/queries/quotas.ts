@@ -1,4 +1,4 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 

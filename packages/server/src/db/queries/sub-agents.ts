@@ -1,6 +1,6 @@
 // Sub-agents, for dev containers for example. Their rows are agents with a parent.
 
-import type { WorkspaceApp } from '@platform/contract';
+import type { WorkspaceApp } from '@ropewalk/contract';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { AgentIdentity } from './agents.ts';

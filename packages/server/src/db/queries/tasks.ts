@@ -1,4 +1,4 @@
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';

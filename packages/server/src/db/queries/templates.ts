@@ -1,4 +1,4 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { VersionRow } from './template-versions.ts';

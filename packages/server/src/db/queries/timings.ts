@@ -1,6 +1,6 @@
 // The durations of job stages, agent scripts and agent connections.
 
-import type { ProvisionerTiming } from '@platform/contract';
+import type { ProvisionerTiming } from '@ropewalk/contract';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow } from './jobs.ts';

@@ -1,6 +1,6 @@
 // The results of the import of a template version.
 
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from './job-ownership.ts';
 import type { JobRow, Tags } from './jobs.ts';

@@ -1,5 +1,5 @@
-import type { WorkspaceStatus } from '@platform/contract';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+import type { WorkspaceStatus } from '@ropewalk/contract';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
 import { agentIsUnhealthy, agentStatus } from './agents.ts';

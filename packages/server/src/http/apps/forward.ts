@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as requestOf, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { AppError, isAppError } from '@platform/kit';
-import { splice } from '@platform/wire/splice';
+import { AppError, isAppError } from '@ropewalk/kit';
+import { splice } from '@ropewalk/wire/splice';
 import type { AppKind } from '../../app/values/app-address.ts';
 import { BadAnswer } from './answer-parser.ts';
 import { towardsApp, towardsBrowser } from './headers.ts';

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { AnswerParser, type AnswerSink } from './answer-parser.ts';
 
 /** A port of a workspace that the proxy dials. */

@@ -1,6 +1,6 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { AppError, isAppError } from '@platform/kit';
+import { AppError, isAppError } from '@ropewalk/kit';
 import type { Services } from '../../app/context/context.ts';
 import type { AppGrant, AppTokens } from '../../app/context/sealed-tokens.ts';
 import type { Sessions } from '../../app/context/session.ts';

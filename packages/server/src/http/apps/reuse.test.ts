@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { eventually } from '@platform/testkit';
+import { eventually } from '@ropewalk/testkit';
 import { createForwarder, type Plan, refusalOf } from './forward.ts';
 import { ask, open } from './testing/ask.ts';
 

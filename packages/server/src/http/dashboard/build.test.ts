@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, 
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { silentLogger } from '@platform/kit';
+import { silentLogger } from '@ropewalk/kit';
 import { createDashboard } from './build.ts';
 
 const PACK = join(import.meta.dirname, 'pack.ts');

@@ -7,7 +7,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, ensureDirectory, errorText, type Logger, spawnGroup } from '@platform/kit';
+import { AppError, ensureDirectory, errorText, type Logger, spawnGroup } from '@ropewalk/kit';
 import { type DashboardFiles, INDEX, readFolder, readPack } from './pack.ts';
 
 declare global {

@@ -1,5 +1,5 @@
-import type { CSPViolation } from '@platform/contract';
-import { AppError, type Clock, type Logger } from '@platform/kit';
+import type { CSPViolation } from '@ropewalk/contract';
+import { AppError, type Clock, type Logger } from '@ropewalk/kit';
 import { networkOf } from '../../app/values/network.ts';
 
 /** The maximum number of reports of one network in a period. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CSPViolation } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { CSPViolation } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { wantsHtml } from '../apps/pages.ts';
 import { SESSION_COOKIE } from '../auth.ts';

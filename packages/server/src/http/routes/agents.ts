@@ -1,5 +1,5 @@
-import type { AgentLog, RouteQuery } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { AgentLog, RouteQuery } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { FastifyRequest } from 'fastify';
 import { admitAgent } from '../../app/agent/admit.ts';
 import { setAppStatus } from '../../app/agent/app-status.ts';

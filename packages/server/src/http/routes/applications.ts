@@ -1,4 +1,4 @@
-import { AppError, isAppError } from '@platform/kit';
+import { AppError, isAppError } from '@ropewalk/kit';
 import type { AppTokens } from '../../app/context/sealed-tokens.ts';
 import type { Sessions } from '../../app/context/session.ts';
 import { listPortShares, sharePort, unsharePort } from '../../app/workspace-app/port-shares.ts';

@@ -1,4 +1,4 @@
-import type { WebSocketConnection } from '@platform/wire/websocket';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { Sessions } from '../../app/context/session.ts';
 import { joinDaemon } from '../../app/provisioner/join.ts';
 import type { Actor } from '../../authz/actor.ts';

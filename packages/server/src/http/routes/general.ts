@@ -1,5 +1,5 @@
-import type { BuildInfoResponse } from '@platform/contract';
-import { AGENT_API, formatApiVersion, PROVISIONER_API } from '@platform/wire/api-versions';
+import type { BuildInfoResponse } from '@ropewalk/contract';
+import { AGENT_API, formatApiVersion, PROVISIONER_API } from '@ropewalk/wire/api-versions';
 import { authCheck } from '../../app/context/authcheck.ts';
 import type { Ctx } from '../../app/context/context.ts';
 import { getAppearance, updateAppearance } from '../../app/deployment/appearance.ts';

@@ -1,5 +1,5 @@
-import type { OAuth2DeviceFlowCallbackResponse } from '@platform/contract';
-import { AppError, isAppError } from '@platform/kit';
+import type { OAuth2DeviceFlowCallbackResponse } from '@ropewalk/contract';
+import { AppError, isAppError } from '@ropewalk/kit';
 import type { Ctx } from '../../app/context/context.ts';
 import type { ProviderType } from '../../app/context/login-types.ts';
 import type { AppTokens } from '../../app/context/sealed-tokens.ts';

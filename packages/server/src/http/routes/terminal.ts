@@ -1,4 +1,4 @@
-import type { RouteKey } from '@platform/contract';
+import type { RouteKey } from '@ropewalk/contract';
 import type { FastifyRequest } from 'fastify';
 import { readListeningPorts } from '../../app/agent/ports.ts';
 import { terminalRequest } from '../../app/agent/terminal.ts';

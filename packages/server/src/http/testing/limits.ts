@@ -1,4 +1,4 @@
-import type { Response } from '@platform/contract';
+import type { Response } from '@ropewalk/contract';
 
 /** What tests of limits ask of the answers to many requests. */
 interface Answer {

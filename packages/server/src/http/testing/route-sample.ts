@@ -1,5 +1,5 @@
-import type { RouteDef, RouteKey } from '@platform/contract';
-import { routes } from '@platform/contract';
+import type { RouteDef, RouteKey } from '@ropewalk/contract';
+import { routes } from '@ropewalk/contract';
 
 /** The id of a terminal to open. */
 const TERMINAL = '00000000-0000-4000-8000-000000000000';

@@ -1,8 +1,8 @@
 import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
-import { AppError } from '@platform/kit';
-import type { DrpcHandlers } from '@platform/wire/drpc';
-import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
-import { type Agent, Connection_Action, type Stats } from '@platform/wire/proto/agent';
+import { AppError } from '@ropewalk/kit';
+import type { DrpcHandlers } from '@ropewalk/wire/drpc';
+import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@ropewalk/wire/log-sequence';
+import { type Agent, Connection_Action, type Stats } from '@ropewalk/wire/proto/agent';
 import { setAppStatus } from '../../app/agent/app-status.ts';
 import type { ConnectionReports } from '../../app/agent/connections.ts';
 import { writeAgentLogs } from '../../app/agent/logs.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { after, before, mock, test } from 'node:test';
-import type { Template } from '@platform/contract';
+import type { Template } from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -13,11 +13,11 @@ import {
   startTestWorkspace,
   type TestServer,
   type TestWorkspace,
-} from '@platform/testkit';
-import { encodeHello, type ResumeHello } from '@platform/wire/resume/hello';
-import { acceptTunnel } from '@platform/wire/tunnel';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
-import { YamuxSession, type YamuxStream } from '@platform/wire/yamux';
+} from '@ropewalk/testkit';
+import { encodeHello, type ResumeHello } from '@ropewalk/wire/resume/hello';
+import { acceptTunnel } from '@ropewalk/wire/tunnel';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession, type YamuxStream } from '@ropewalk/wire/yamux';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';
 import { memory } from '../testing/peer.ts';
 

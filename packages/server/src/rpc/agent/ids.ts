@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { NIL_UUID } from '../../app/values/ids.ts';
 
 /** Ids on this wire are 16 raw bytes. */

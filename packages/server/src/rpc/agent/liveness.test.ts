@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Workspace } from '@platform/contract';
-import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+import type { Workspace } from '@ropewalk/contract';
+import { createTestTemplate, eventually, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../../app/job/complete.ts';
 import { connectedAgent } from '../../authz/proofs.ts';
 import type { Sql } from '../../db/connect.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import type { Services } from '../../app/context/context.ts';
 import { type Connected, markAgentsAlive, markAgentsGone } from '../../db/queries/agents.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLogger } from '@platform/kit';
+import { createLogger } from '@ropewalk/kit';
 import { READ_ONLY } from '../../db/connect.ts';
 import { patient } from '../patience.ts';
 import { callsAfter } from './log-writers.ts';

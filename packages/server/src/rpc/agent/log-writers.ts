@@ -1,7 +1,7 @@
-import { AppError } from '@platform/kit';
-import type { DrpcHandlers } from '@platform/wire/drpc';
-import type { Agent } from '@platform/wire/proto/agent';
-import type { YamuxSession } from '@platform/wire/yamux';
+import { AppError } from '@ropewalk/kit';
+import type { DrpcHandlers } from '@ropewalk/wire/drpc';
+import type { Agent } from '@ropewalk/wire/proto/agent';
+import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Services } from '../../app/context/context.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { type AgentIdentity, mayReport } from '../../db/queries/agents.ts';

@@ -1,4 +1,4 @@
-import type { PatchAppStatus } from '@platform/contract';
+import type { PatchAppStatus } from '@ropewalk/contract';
 import {
   AppHealth,
   Connection_Type,
@@ -10,7 +10,7 @@ import {
   UpdateAppStatusRequest_AppStatusState,
   WorkspaceApp_Health,
   WorkspaceApp_SharingLevel,
-} from '@platform/wire/proto/agent';
+} from '@ropewalk/wire/proto/agent';
 import type { AppRow } from '../../db/queries/agent-parts.ts';
 import type { AgentRow } from '../../db/queries/agents.ts';
 

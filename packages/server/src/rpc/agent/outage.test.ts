@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import type { WorkspaceAgentLog } from '@platform/contract';
-import { eventually, freshDatabase, startTestServer, startTestWorkspace } from '@platform/testkit';
-import { pipeDatabase } from '@platform/testkit/database-pipe';
-import { byteStream, dialWebSocket } from '@platform/wire/websocket';
+import type { WorkspaceAgentLog } from '@ropewalk/contract';
+import { eventually, freshDatabase, startTestServer, startTestWorkspace } from '@ropewalk/testkit';
+import { pipeDatabase } from '@ropewalk/testkit/database-pipe';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 
 test('keeps the agent connected and loses no output of a script while the database is unreachable', async () => {
   const database = await freshDatabase();

@@ -1,11 +1,11 @@
-import type { DrpcHandlers } from '@platform/wire/drpc';
+import type { DrpcHandlers } from '@ropewalk/wire/drpc';
 import {
   type Agent,
   type CreateSubAgentRequest_App,
   CreateSubAgentRequest_App_OpenIn,
   CreateSubAgentRequest_App_SharingLevel,
   CreateSubAgentRequest_DisplayApp,
-} from '@platform/wire/proto/agent';
+} from '@ropewalk/wire/proto/agent';
 import { createSubAgent, deleteSubAgent, listSubAgents, type SubAgentApp } from '../../app/agent/sub-agents.ts';
 import type { Services } from '../../app/context/context.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';

@@ -1,5 +1,5 @@
-import type { DrpcHandlers } from '@platform/wire/drpc';
-import type { Tailnet } from '@platform/wire/proto/tailnet';
+import type { DrpcHandlers } from '@ropewalk/wire/drpc';
+import type { Tailnet } from '@ropewalk/wire/proto/tailnet';
 
 /** The calls that upstream's agents require: a map without relays, and a coordinator without peers. */
 export function tailnetApi(): DrpcHandlers<typeof Tailnet> {

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { Template, WorkspaceAgentLog } from '@platform/contract';
-import { silentLogger } from '@platform/kit';
-import { createTestTemplate, eventually, runAgent, startTestServer, type TestServer } from '@platform/testkit';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { Agent, Lifecycle_State } from '@platform/wire/proto/agent';
-import { byteStream } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import type { Template, WorkspaceAgentLog } from '@ropewalk/contract';
+import { silentLogger } from '@ropewalk/kit';
+import { createTestTemplate, eventually, runAgent, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { Agent, Lifecycle_State } from '@ropewalk/wire/proto/agent';
+import { byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { dialAgent, finishBuild, makeAgents, refusal } from '../testing/agents.ts';
 
 // What the holder of an agent's token, or of something like it, can still do.

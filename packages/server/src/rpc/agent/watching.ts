@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { errorText } from '@platform/kit';
+import { errorText } from '@ropewalk/kit';
 import { WATCH_AGAIN_MS } from '../../app/agent/metadata.ts';
 import type { AgentReports } from '../../app/agent/reports.ts';
 import type { Services } from '../../app/context/context.ts';

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** How long an acquire waits for the one before it to end. A daemon may cancel an acquire and open the next immediately. */
 const CHANGE_OVER_MS = 1_000;

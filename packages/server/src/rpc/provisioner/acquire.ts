@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import { AppError } from '@platform/kit';
-import type { DrpcContext } from '@platform/wire/drpc';
-import { type AcquiredJob, FailedJobSchema } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import type { DrpcContext } from '@ropewalk/wire/drpc';
+import { type AcquiredJob, FailedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { describeUnexpected } from '../../app/context/unexpected.ts';
 import { failJob } from '../../app/job/complete.ts';
 import { acquiredJobMessage } from '../../app/job/message.ts';

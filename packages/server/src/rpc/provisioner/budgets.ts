@@ -3,8 +3,8 @@
  * own daemons, with small messages and a small budget. Daemons with a provisioner key, the pre-shared key or the
  * server's own secret work for others, so their states and archives may be as large as uploads.
  */
-import { AppError } from '@platform/kit';
-import { MAX_MESSAGE_BYTES, MessageBudget } from '@platform/wire/drpc';
+import { AppError } from '@ropewalk/kit';
+import { MAX_MESSAGE_BYTES, MessageBudget } from '@ropewalk/wire/drpc';
 import { MAX_MODULE_BYTES } from '../../app/job/module-files.ts';
 import type { DaemonRow } from '../../db/queries/daemons.ts';
 

@@ -1,7 +1,7 @@
-import { AppError, type Logger } from '@platform/kit';
-import { implement, type MessageBudget } from '@platform/wire/drpc';
-import { JobControl } from '@platform/wire/proto/platform_provisioner';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
+import { AppError, type Logger } from '@ropewalk/kit';
+import { implement, type MessageBudget } from '@ropewalk/wire/drpc';
+import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
 import type { Services } from '../../app/context/context.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
 import type { JoinedDaemon } from '../../app/provisioner/credential.ts';

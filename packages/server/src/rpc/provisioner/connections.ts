@@ -1,8 +1,8 @@
-import { errorText } from '@platform/kit';
-import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@platform/wire/capabilities';
-import { serveDrpc } from '@platform/wire/drpc';
-import { byteStream, type WebSocketConnection } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import { errorText } from '@ropewalk/kit';
+import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@ropewalk/wire/capabilities';
+import { serveDrpc } from '@ropewalk/wire/drpc';
+import { byteStream, type WebSocketConnection } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import type { BackgroundTask } from '../../app/context/background-task.ts';
 import type { Services } from '../../app/context/context.ts';
 import type { JobQueue } from '../../app/job/queue.ts';

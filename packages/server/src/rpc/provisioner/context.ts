@@ -1,4 +1,4 @@
-import type { Logger } from '@platform/kit';
+import type { Logger } from '@ropewalk/kit';
 import type { Services } from '../../app/context/context.ts';
 import type { JoinedDaemon } from '../../app/provisioner/credential.ts';
 import type { workerOf } from '../../app/provisioner/join.ts';

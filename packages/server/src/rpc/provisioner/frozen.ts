@@ -1,5 +1,5 @@
-import { AppError } from '@platform/kit';
-import type { FrozenFileRequest, FrozenRequest, KeepFrozenRequest } from '@platform/wire/proto/platform_provisioner';
+import { AppError } from '@ropewalk/kit';
+import type { FrozenFileRequest, FrozenRequest, KeepFrozenRequest } from '@ropewalk/wire/proto/platform_provisioner';
 import { frozenFile, frozenOf, keepFrozen, mostPackageBytes } from '../../app/job/frozen.ts';
 import { patient } from '../patience.ts';
 import type { DaemonContext } from './context.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { pendingVersion, startTestServer, type TestServer, uploadSource } from '@platform/testkit';
-import { type LostAnswers, loseAnswers } from '@platform/testkit/lost-answers';
-import { eventually } from '@platform/testkit/wait';
+import { pendingVersion, startTestServer, type TestServer, uploadSource } from '@ropewalk/testkit';
+import { type LostAnswers, loseAnswers } from '@ropewalk/testkit/lost-answers';
+import { eventually } from '@ropewalk/testkit/wait';
 import type { Sql } from '../../db/connect.ts';
 import { joinDaemon } from '../testing/daemons.ts';
 

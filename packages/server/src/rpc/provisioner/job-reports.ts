@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
-import { AppError } from '@platform/kit';
-import type { DrpcContext } from '@platform/wire/drpc';
-import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@platform/wire/log-sequence';
-import { DeliverStateResponse_Outcome, type FinishRequest } from '@platform/wire/proto/platform_provisioner';
-import { UpdateJobRequestSchema } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import type { DrpcContext } from '@ropewalk/wire/drpc';
+import { LOG_SEQUENCE_KEY, parseLogNumbers } from '@ropewalk/wire/log-sequence';
+import { DeliverStateResponse_Outcome, type FinishRequest } from '@ropewalk/wire/proto/platform_provisioner';
+import { UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
 import { checkpoint, deliverState } from '../../app/job/checkpoint.ts';
 import { commitQuota } from '../../app/job/commit-quota.ts';
 import { completeJob, type EndOfLog, failJob, notOwned } from '../../app/job/complete.ts';

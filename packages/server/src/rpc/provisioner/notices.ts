@@ -1,4 +1,4 @@
-import { JobNotice_Kind } from '@platform/wire/proto/platform_provisioner';
+import { JobNotice_Kind } from '@ropewalk/wire/proto/platform_provisioner';
 import { createWakeUp } from '../../app/follow/wake-up.ts';
 import { isTransient } from '../../db/connect.ts';
 import { jobsOfWorker } from '../../db/queries/job-ownership.ts';

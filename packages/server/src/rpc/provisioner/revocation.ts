@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { systemContext } from '../../app/context/context.ts';
 import { requestCancel } from '../../app/job/cancel.ts';
 import { systemTask } from '../../authz/proofs.ts';

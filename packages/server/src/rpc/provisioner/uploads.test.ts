@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { eventually, pendingVersion, startTestServer, type TestServer } from '@platform/testkit';
+import { eventually, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { READ_ONLY } from '../../db/connect.ts';
 import { joinDaemon } from '../testing/daemons.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { AppError } from '@platform/kit';
-import type { DrpcContext, MessageBudget } from '@platform/wire/drpc';
-import type { UploadFileRequest } from '@platform/wire/proto/provisionerd';
+import { AppError } from '@ropewalk/kit';
+import type { DrpcContext, MessageBudget } from '@ropewalk/wire/drpc';
+import type { UploadFileRequest } from '@ropewalk/wire/proto/provisionerd';
 import { MAX_MODULE_BYTES, storeModuleArchive } from '../../app/job/module-files.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import type { DaemonContext } from './context.ts';

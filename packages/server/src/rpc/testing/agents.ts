@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
-import { type TestServer, takeJob } from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
-import { dialWebSocket, type WebSocketConnection, WebSocketDialError } from '@platform/wire/websocket';
+import type { Template, Workspace, WorkspaceAgent, WorkspaceBuild } from '@ropewalk/contract';
+import { type TestServer, takeJob } from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
+import { dialWebSocket, type WebSocketConnection, WebSocketDialError } from '@ropewalk/wire/websocket';
 import { completeJob } from '../../app/job/complete.ts';
 
 /** An agent that a build has created and that does not run. */

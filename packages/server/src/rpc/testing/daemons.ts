@@ -1,9 +1,9 @@
-import type { TestServer } from '@platform/testkit';
-import { formatCapabilities } from '@platform/wire/capabilities';
-import { createDrpcClient } from '@platform/wire/drpc';
-import { ProvisionerDaemon } from '@platform/wire/proto/provisionerd';
-import { byteStream, dialWebSocket, type WebSocketConnection } from '@platform/wire/websocket';
-import { YamuxSession } from '@platform/wire/yamux';
+import type { TestServer } from '@ropewalk/testkit';
+import { formatCapabilities } from '@ropewalk/wire/capabilities';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import { byteStream, dialWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 
 export interface Joining {
   psk?: string;

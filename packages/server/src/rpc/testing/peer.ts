@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
-import { eventually } from '@platform/testkit';
-import { collectGarbage } from '@platform/testkit/garbage';
-import type { WebSocketClose, WebSocketConnection } from '@platform/wire/websocket';
-import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@platform/wire/yamux/frames';
+import { eventually } from '@ropewalk/testkit';
+import { collectGarbage } from '@ropewalk/testkit/garbage';
+import type { WebSocketClose, WebSocketConnection } from '@ropewalk/wire/websocket';
+import { encodeHeader, FLAG, TYPE, type YamuxHeader, YamuxParser } from '@ropewalk/wire/yamux/frames';
 
 /** A yamux peer that sends arbitrary frames and records the server's answers. */
 export class Peer {

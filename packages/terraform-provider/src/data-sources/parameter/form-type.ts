@@ -1,4 +1,4 @@
-import { formTypeProblem, formTypesFor } from '@platform/rules/parameter';
+import { formTypeProblem, formTypesFor } from '@ropewalk/rules/parameter';
 import { blocks, isUnknown, type Obj, str } from '../../value.ts';
 
 /** Returns the parameter's form type. Undefined if its type is invalid or the number of its options is unknown. */

@@ -1,4 +1,4 @@
-import { FORM_TYPES, PARAMETER_TYPES } from '@platform/rules/parameter';
+import { FORM_TYPES, PARAMETER_TYPES } from '@ropewalk/rules/parameter';
 import { address, matching, oneOf, whole } from '../../checks.ts';
 import { parameterValue, previousParameterValue, stableId } from '../../environment.ts';
 import { computed, idAttribute, optional, required } from '../../schema.ts';

@@ -7,7 +7,7 @@ import {
   typeProblem,
   validationProblem,
   validationProblems,
-} from '@platform/rules/parameter';
+} from '@ropewalk/rules/parameter';
 import type { Diagnostics, Path } from '../../diagnostics.ts';
 import { blocks, bool, isUnknown, num, type Obj, str } from '../../value.ts';
 import { formTypeError, formTypeOf } from './form-type.ts';

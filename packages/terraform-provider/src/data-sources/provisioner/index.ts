@@ -1,5 +1,5 @@
 import { arch, platform } from 'node:os';
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { stableId } from '../../environment.ts';
 import { computed, idAttribute } from '../../schema.ts';
 import type { DataSource } from '../../types.ts';

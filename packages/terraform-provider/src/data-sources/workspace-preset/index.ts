@@ -1,5 +1,5 @@
-import { cronError } from '@platform/kit/cron';
-import { isTimeZone } from '@platform/kit/time-zone';
+import { cronError } from '@ropewalk/kit/cron';
+import { isTimeZone } from '@ropewalk/kit/time-zone';
 import { address, every, longest, notEmpty, whole } from '../../checks.ts';
 import { overlapError } from '../../schedule-overlap.ts';
 import { type Check, computed, type NestedBlock, optional, required } from '../../schema.ts';

@@ -1,4 +1,4 @@
-import { cronError, lacksSeconds } from '@platform/kit/cron';
+import { cronError, lacksSeconds } from '@ropewalk/kit/cron';
 import { whole } from '../../checks.ts';
 import { idAttribute, optional, required } from '../../schema.ts';
 import type { ResourceType } from '../../types.ts';

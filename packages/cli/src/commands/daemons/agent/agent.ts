@@ -1,5 +1,5 @@
-import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
-import { VERSION } from '@platform/kit/version';
+import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
+import { VERSION } from '@ropewalk/kit/version';
 import { command } from '../../../framework/definition.ts';
 import { daemonLogger } from '../logging.ts';
 import { selfExecutable } from '../self.ts';
@@ -72,7 +72,7 @@ const flags = {
 
 /** `coder agent`, which init scripts start in a workspace. */
 export default command({ flags }, async (ctx, { flags: given }) => {
-  const { agentOptionsFromEnv, runAgent } = await import('@platform/agent');
+  const { agentOptionsFromEnv, runAgent } = await import('@ropewalk/agent');
   const { verbose } = ctx.globals;
   const log = daemonLogger({ human: given['log-human'], json: given['log-json'], verbose });
   const env = { ...ctx.env };

@@ -1,5 +1,5 @@
-import { AppError } from '@platform/kit';
-import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
+import { AppError } from '@ropewalk/kit';
+import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
 import { command } from '../../../framework/definition.ts';
 import { expandHome } from '../../../lib/expand-home.ts';
 import { logFlags, loggerOf } from '../logging.ts';
@@ -86,7 +86,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
   if (Boolean(cert) !== Boolean(key))
     throw new AppError('invalid', 'Set both --external-metrics-cert-file and --external-metrics-key-file, or neither.');
   const log = loggerOf(given);
-  const { inClusterConnection, kubeconfigConnection, startOperator } = await import('@platform/operator');
+  const { inClusterConnection, kubeconfigConnection, startOperator } = await import('@ropewalk/operator');
   const connection = given.kubeconfig
     ? await kubeconfigConnection(expandHome(given.kubeconfig, ctx.env), given.context)
     : inClusterConnection(ctx.env);

@@ -1,8 +1,8 @@
 import { text } from 'node:stream/consumers';
-import { createLogger } from '@platform/kit';
-import { reportCrash } from '@platform/kit/crash-report';
-import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
-import type { BuiltinDaemonsInput } from '@platform/server';
+import { createLogger } from '@ropewalk/kit';
+import { reportCrash } from '@ropewalk/kit/crash-report';
+import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
+import type { BuiltinDaemonsInput } from '@ropewalk/server';
 import { command } from '../../../framework/definition.ts';
 import { outliveOutputs } from '../outputs.ts';
 import { programCommand } from '../self.ts';
@@ -23,7 +23,7 @@ export default command({}, async (ctx) => {
 });
 
 async function runDaemons(env: NodeJS.ProcessEnv, input: BuiltinDaemonsInput): Promise<void> {
-  const { becomeDaemon, parseNamedEngine, runBuiltinDaemons } = await import('@platform/provisioner');
+  const { becomeDaemon, parseNamedEngine, runBuiltinDaemons } = await import('@ropewalk/provisioner');
   if (input.isolation) becomeDaemon(input.isolation.uids);
   const daemons = await runBuiltinDaemons({
     serverUrl: input.serverUrl,

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import { bytesText, parseBytes } from '../../../lib/bytes.ts';
@@ -34,7 +34,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given }) 
       'invalid',
       'Missing what to remove. Set --age, such as --age 168h, or --size, such as --size 20GiB.',
     );
-  const { pruneDaemonCache } = await import('@platform/provisioner/daemon/prune-cache');
+  const { pruneDaemonCache } = await import('@ropewalk/provisioner/daemon/prune-cache');
   const pruned = await pruneDaemonCache(expandHome(given['cache-dir'], ctx.env), {
     unusedMs: given.age,
     mostBytes: given.size ? parseBytes('--size', given.size) : undefined,

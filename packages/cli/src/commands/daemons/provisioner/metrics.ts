@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { AppError } from '@platform/kit';
-import type { DaemonMetrics } from '@platform/provisioner';
+import { AppError } from '@ropewalk/kit';
+import type { DaemonMetrics } from '@ropewalk/provisioner';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** In seconds, from a plan without changes to an hour of cloud machines. */

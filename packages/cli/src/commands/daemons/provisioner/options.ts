@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 const KEY_LENGTH = 43;
 const MAX_NAME = 64;

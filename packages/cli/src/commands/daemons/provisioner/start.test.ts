@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { eventually } from '@platform/testkit/wait';
+import { eventually } from '@ropewalk/testkit/wait';
 import { invoke } from '../../../testing/invoke.ts';
 import { daemonLogger } from '../logging.ts';
 import { splitSecrets } from './handover.ts';

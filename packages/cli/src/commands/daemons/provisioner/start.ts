@@ -1,9 +1,9 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { AppError } from '@platform/kit';
-import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
-import { VERSION } from '@platform/kit/version';
-import type { StopStep } from '@platform/provisioner';
+import { AppError } from '@ropewalk/kit';
+import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
+import { VERSION } from '@ropewalk/kit/version';
+import type { StopStep } from '@ropewalk/provisioner';
 import { readConfig } from '../../../framework/config-dir.ts';
 import type { Context } from '../../../framework/context.ts';
 import { extraHeaders } from '../../../framework/create-context.ts';
@@ -152,7 +152,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
 
   const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
   if (metrics) log.info('serving metrics', { address: metrics.address });
-  const { parseNamedEngine, runDaemonGroup } = await import('@platform/provisioner');
+  const { parseNamedEngine, runDaemonGroup } = await import('@ropewalk/provisioner');
   const group = await runDaemonGroup({
     members: names.map((name) => ({ name, workDir: join(cache, `provisioner-${name}`, 'work') })),
     serverUrl: url.replace(/\/+$/, ''),

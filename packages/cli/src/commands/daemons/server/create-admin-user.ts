@@ -34,7 +34,7 @@ export default command(
     const username = given.username || (await ask(ctx, { text: 'Username', instead: 'set --username.' }));
     const email = given.email || (await ask(ctx, { text: 'Email', instead: 'set --email.' }));
     const password = given.password || (await newPassword(ctx));
-    const { createAdminUser, onDatabase } = await import('@platform/server');
+    const { createAdminUser, onDatabase } = await import('@ropewalk/server');
     const id = await onDatabase({ ...databaseOf(ctx, given, 'create admin user'), migrate: true }, (direct) =>
       createAdminUser(direct, { username, email, password }),
     );

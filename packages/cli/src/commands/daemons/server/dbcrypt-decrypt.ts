@@ -22,7 +22,7 @@ export default command(
   },
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Store all secrets in the database without encryption?', given.yes);
-    const { decryptSecrets, onDatabase } = await import('@platform/server');
+    const { decryptSecrets, onDatabase } = await import('@ropewalk/server');
     const count = await onDatabase(databaseOf(ctx, given, 'decrypt secrets'), (direct) =>
       decryptSecrets(direct, given.keys),
     );

@@ -13,7 +13,7 @@ export default command(
   },
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Delete all encrypted secrets in the database? They cannot be restored.', given.yes);
-    const { deleteSecrets, onDatabase } = await import('@platform/server');
+    const { deleteSecrets, onDatabase } = await import('@ropewalk/server');
     const count = await onDatabase(databaseOf(ctx, given, 'delete secrets'), deleteSecrets);
     printDone(ctx, `${count} accounts and keys with encrypted secrets have been deleted.`);
   },

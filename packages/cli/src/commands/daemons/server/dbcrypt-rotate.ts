@@ -35,7 +35,7 @@ export default command(
   },
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Encrypt all secrets in the database with the new key?', given.yes);
-    const { onDatabase, rotateSecrets } = await import('@platform/server');
+    const { onDatabase, rotateSecrets } = await import('@ropewalk/server');
     const count = await onDatabase(databaseOf(ctx, given, 'rotate keys'), (direct) =>
       rotateSecrets(direct, given['new-key'], given['old-keys']),
     );

@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { GitSSHKey } from '@platform/contract';
-import { eventually, startTestServer, type TestServer } from '@platform/testkit';
+import type { GitSSHKey } from '@ropewalk/contract';
+import { eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { invoke } from '../../../testing/invoke.ts';
 
 const MAIN = join(import.meta.dirname, '../../../main.ts');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createPerson, logIn, startTestServer, type TestServer } from '@platform/testkit';
-import { freshDatabase } from '@platform/testkit/postgres';
+import { createPerson, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { invoke } from '../../../testing/invoke.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import { text as textOf } from 'node:stream/consumers';
-import { createLogger } from '@platform/kit';
-import { AppError } from '@platform/kit/errors';
-import { POSTGRES_AUTH } from '@platform/rules/postgres-auth';
+import { createLogger } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit/errors';
+import { POSTGRES_AUTH } from '@ropewalk/rules/postgres-auth';
 import type { Context } from '../../../framework/context.ts';
 import { note } from '../../../framework/io.ts';
 import { ask } from '../../../lib/prompt.ts';

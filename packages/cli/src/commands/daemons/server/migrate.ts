@@ -11,7 +11,7 @@ export default command(
       'start again.',
   },
   async (ctx, { flags: given }) => {
-    const { onDatabase } = await import('@platform/server');
+    const { onDatabase } = await import('@ropewalk/server');
     await onDatabase({ ...databaseOf(ctx, given, 'migrate'), migrate: true }, async () => {});
     printDone(ctx, 'The database has the schema of this version.');
   },

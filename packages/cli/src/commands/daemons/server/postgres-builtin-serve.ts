@@ -1,4 +1,4 @@
-import { createLogger } from '@platform/kit';
+import { createLogger } from '@ropewalk/kit';
 import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import { onEverySignal } from '../signals.ts';
@@ -12,7 +12,7 @@ export default command(
       'Prints a psql command for it, with its password.',
   },
   async (ctx, { flags }) => {
-    const { startBundledPostgres } = await import('@platform/server');
+    const { startBundledPostgres } = await import('@ropewalk/server');
     const stopped = new Promise<void>((resolve) => {
       if (ctx.signal.aborted) resolve();
       ctx.signal.addEventListener('abort', () => resolve());

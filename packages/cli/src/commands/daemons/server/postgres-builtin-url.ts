@@ -10,7 +10,7 @@ export default command(
       'a server or "coder server postgres-builtin-serve" does. As root, run the printed command as root as well.',
   },
   async (ctx, { flags }) => {
-    const { bundledPostgresUrl } = await import('@platform/server');
+    const { bundledPostgresUrl } = await import('@ropewalk/server');
     print(ctx.io, showBundledUrl(bundledPostgresUrl(ctx.configDir), flags));
   },
 );

@@ -13,7 +13,7 @@ export default command(
   },
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Replace the key pair and end the subscriptions of all browsers?', given.yes);
-    const { onDatabase, renewVapidKeys } = await import('@platform/server');
+    const { onDatabase, renewVapidKeys } = await import('@ropewalk/server');
     const count = await onDatabase(databaseOf(ctx, given, 'replace the key pair for web push'), renewVapidKeys);
     printDone(ctx, `The key pair has been replaced. Ended subscriptions: ${count}. Restart the servers.`);
   },

@@ -14,7 +14,7 @@ export default command(
   },
   async (ctx, { args, flags }) => {
     const password = await newPassword(ctx);
-    const { onDatabase, resetPassword } = await import('@platform/server');
+    const { onDatabase, resetPassword } = await import('@ropewalk/server');
     const before = await onDatabase(databaseOf(ctx, flags, 'reset password'), (direct) =>
       resetPassword(direct, args.username, password),
     );

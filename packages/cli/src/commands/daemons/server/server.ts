@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
-import { releaseMemoryWhenIdle } from '@platform/kit/idle-memory';
-import type { OptionName } from '@platform/server';
+import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
+import type { OptionName } from '@ropewalk/server';
 import { command, type FlagDef, type FlagDefs } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import { daemonLogger } from '../logging.ts';
@@ -11,7 +11,7 @@ const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Every option of the server as a flag. The server parses the texts, since it has the types. */
 async function serverFlags(): Promise<FlagDefs> {
-  const { options } = await import('@platform/server/config/options');
+  const { options } = await import('@ropewalk/server/config/options');
   const flags: Record<string, FlagDef> = {
     config: {
       type: 'string',
@@ -34,7 +34,7 @@ async function serverFlags(): Promise<FlagDefs> {
 }
 
 export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: values }) => {
-  const { createDashboard, loadConfig, options, startServer } = await import('@platform/server');
+  const { createDashboard, loadConfig, options, startServer } = await import('@ropewalk/server');
   const flags: Partial<Record<OptionName, string>> = {};
   for (const [name, row] of Object.entries(options) as [OptionName, (typeof options)[OptionName]][]) {
     const text = texts[row.flag];
@@ -49,7 +49,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
     filter: config.logFilter,
     verbose: config.verbose,
   });
-  const { givenWithoutEffect } = await import('@platform/server');
+  const { givenWithoutEffect } = await import('@ropewalk/server');
   const idle = givenWithoutEffect({ sources });
   if (idle.length > 0) {
     log.warn('these options have no effect', {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openApiDocument } from '@platform/contract';
+import { openApiDocument } from '@ropewalk/contract';
 import { type ApiDocument, curlOf, exampleOf, fillIn, operationsOf, searchOperations, typeText } from './document.ts';
 
 const document = openApiDocument('v1') as unknown as ApiDocument;

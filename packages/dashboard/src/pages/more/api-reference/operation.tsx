@@ -1,4 +1,4 @@
-import { ownValue } from '@platform/kit/own-value';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { Lock, Send } from 'lucide-react';
 import { useState } from 'react';

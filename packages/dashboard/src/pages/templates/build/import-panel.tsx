@@ -1,4 +1,4 @@
-import type { TemplateVersion } from '@platform/contract';
+import type { TemplateVersion } from '@ropewalk/contract';
 import { useEffect, useRef } from 'react';
 import { LogView } from '../../../ui/log-view.tsx';
 import { ErrorView } from '../../../ui/states.tsx';

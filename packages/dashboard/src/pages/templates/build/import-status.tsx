@@ -1,4 +1,4 @@
-import type { PendingReason, ProvisionerJob, ProvisionerJobStatus, TemplateVersion } from '@platform/contract';
+import type { PendingReason, ProvisionerJob, ProvisionerJobStatus, TemplateVersion } from '@ropewalk/contract';
 import { call } from '../../../api/client.ts';
 import { useChange } from '../../../api/query.ts';
 import { Status } from '../../../ui/badge.tsx';

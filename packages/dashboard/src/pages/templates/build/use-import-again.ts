@@ -1,4 +1,4 @@
-import type { TemplateVersion } from '@platform/contract';
+import type { TemplateVersion } from '@ropewalk/contract';
 import { call } from '../../../api/client.ts';
 import { useChange } from '../../../api/query.ts';
 

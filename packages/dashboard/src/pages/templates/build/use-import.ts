@@ -1,4 +1,4 @@
-import type { TemplateVersion } from '@platform/contract';
+import type { TemplateVersion } from '@ropewalk/contract';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useSyncExternalStore } from 'react';
 import { queryClient } from '../../../api/query.ts';

@@ -1,5 +1,5 @@
-import type { Organization, Template, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
-import { currentStarterId } from '@platform/rules/starter-ids';
+import type { Organization, Template, TemplateVersion, TemplateVersionVariable } from '@ropewalk/contract';
+import { currentStarterId } from '@ropewalk/rules/starter-ids';
 import { useQuery } from '@tanstack/react-query';
 import { FileArchive, FolderOpen, Lock, SearchX } from 'lucide-react';
 import { useEffect, useEffectEvent, useId, useRef, useState } from 'react';

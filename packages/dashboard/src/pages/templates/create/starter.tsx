@@ -1,4 +1,4 @@
-import { currentStarterId } from '@platform/rules/starter-ids';
+import { currentStarterId } from '@ropewalk/rules/starter-ids';
 import { useQuery } from '@tanstack/react-query';
 import { Boxes } from 'lucide-react';
 import { Avatar } from '../../../ui/avatar.tsx';

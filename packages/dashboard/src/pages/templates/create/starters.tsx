@@ -1,4 +1,4 @@
-import type { TemplateExample } from '@platform/contract';
+import type { TemplateExample } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { SearchX, Upload } from 'lucide-react';
 import { useState } from 'react';

@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Template, TemplateVersion } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Lock } from 'lucide-react';
 import { useRef } from 'react';

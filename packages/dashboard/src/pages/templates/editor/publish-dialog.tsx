@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Template, TemplateVersion } from '@ropewalk/contract';
 import { useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { errorText, fieldError, isBeyondFields } from '../../../api/errors.ts';

@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion, TemplateVersionParameter } from '@platform/contract';
+import type { Template, TemplateVersion, TemplateVersionParameter } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useBlocker } from '@tanstack/react-router';
 import {

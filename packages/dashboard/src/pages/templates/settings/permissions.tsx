@@ -5,7 +5,7 @@ import type {
   TemplateGroup,
   TemplateRole,
   TemplateUser,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Trash2, UserPlus, UsersRound } from 'lucide-react';
 import { useDeferredValue, useState } from 'react';

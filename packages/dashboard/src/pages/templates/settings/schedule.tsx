@@ -1,4 +1,4 @@
-import type { Template } from '@platform/contract';
+import type { Template } from '@ropewalk/contract';
 import { useState } from 'react';
 import { fieldError } from '../../../api/errors.ts';
 import { Checkbox } from '../../../ui/checkbox.tsx';

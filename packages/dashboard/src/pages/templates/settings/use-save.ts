@@ -1,4 +1,4 @@
-import type { Template, UpdateTemplateMeta } from '@platform/contract';
+import type { Template, UpdateTemplateMeta } from '@ropewalk/contract';
 import { call } from '../../../api/client.ts';
 import { queryClient, useChange } from '../../../api/query.ts';
 import { toast } from '../../../ui/toast.tsx';

@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion, TemplateVersionVariable } from '@platform/contract';
+import type { Template, TemplateVersion, TemplateVersionVariable } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Variable } from 'lucide-react';
 import { useState } from 'react';

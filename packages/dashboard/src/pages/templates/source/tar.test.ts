@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readTar as readOnServer, writeTar as writeOnServer } from '@platform/server/app/evaluate/archive';
-import { makeZip } from '@platform/server/app/evaluate/zip';
+import { readTar as readOnServer, writeTar as writeOnServer } from '@ropewalk/server/app/evaluate/archive';
+import { makeZip } from '@ropewalk/server/app/evaluate/zip';
 import { linksInTar, linksInZip } from './links.ts';
 import { readTar, type TarFile, writeTar } from './tar.ts';
 

@@ -1,4 +1,4 @@
-import type { Template } from '@platform/contract';
+import type { Template } from '@ropewalk/contract';
 import { useEffect, useRef } from 'react';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useRouteParams } from '../../../util/route.ts';

@@ -1,4 +1,4 @@
-import type { TemplateVersionParameter } from '@platform/contract';
+import type { TemplateVersionParameter } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Checkbox } from '../../../ui/checkbox.tsx';

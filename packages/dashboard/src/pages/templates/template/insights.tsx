@@ -1,4 +1,4 @@
-import type { Template, TemplateInsightsReport, TemplateParameterUsage } from '@platform/contract';
+import type { Template, TemplateInsightsReport, TemplateParameterUsage } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { ChartNoAxesColumn } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';

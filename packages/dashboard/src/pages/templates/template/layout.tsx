@@ -1,4 +1,4 @@
-import type { Template } from '@platform/contract';
+import type { Template } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { Copy, Ellipsis, FilePen, Plus, Settings, Trash2 } from 'lucide-react';

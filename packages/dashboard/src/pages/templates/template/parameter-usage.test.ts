@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TemplateParameterUsage } from '@platform/contract';
+import type { TemplateParameterUsage } from '@ropewalk/contract';
 import { valueUsage } from './parameter-usage.ts';
 
 const usage = (more: Partial<TemplateParameterUsage>): TemplateParameterUsage => ({

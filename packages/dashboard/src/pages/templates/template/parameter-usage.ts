@@ -1,4 +1,4 @@
-import type { TemplateParameterUsage } from '@platform/contract';
+import type { TemplateParameterUsage } from '@ropewalk/contract';
 
 /** The maximum number of values that a chart shows by name. */
 const MAX_VALUES = 8;

@@ -1,4 +1,4 @@
-import type { PrebuildPool } from '@platform/contract';
+import type { PrebuildPool } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { call } from '../../../api/client.ts';
 import { useSitePermissions } from '../../../api/permissions.ts';

@@ -1,4 +1,4 @@
-import type { WorkspaceResource } from '@platform/contract';
+import type { WorkspaceResource } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { AppWindow, Box, HardDrive, SquareTerminal } from 'lucide-react';
 import { Avatar } from '../../../ui/avatar.tsx';

@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Template, TemplateVersion } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Archive, ArchiveRestore, CircleCheck, Ellipsis, FileDiff, FilePen, History } from 'lucide-react';
 import { useState } from 'react';

@@ -1,4 +1,4 @@
-import type { TemplateVersionExternalAuth } from '@platform/contract';
+import type { TemplateVersionExternalAuth } from '@ropewalk/contract';
 import { CircleCheck } from 'lucide-react';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Badge } from '../../../ui/badge.tsx';

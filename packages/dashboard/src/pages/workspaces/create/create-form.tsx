@@ -4,7 +4,7 @@ import type {
   TemplateVersion,
   TemplateVersionExternalAuth,
   TemplateVersionParameter,
-} from '@platform/contract';
+} from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Dices } from 'lucide-react';
 import { useRef, useState } from 'react';

@@ -1,4 +1,4 @@
-import type { Template, TemplateVersion } from '@platform/contract';
+import type { Template, TemplateVersion } from '@ropewalk/contract';
 import { useQueries, useQuery } from '@tanstack/react-query';
 import { SearchX } from 'lucide-react';
 import { useState } from 'react';

@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import type { Workspace, WorkspaceAgent } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { ChevronDown, ChevronRight, Code, SquareTerminal, Terminal } from 'lucide-react';
 import { useState } from 'react';

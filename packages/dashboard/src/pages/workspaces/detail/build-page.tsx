@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceBuild } from '@platform/contract';
+import type { Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { CircleX } from 'lucide-react';
 import { call } from '../../../api/client.ts';

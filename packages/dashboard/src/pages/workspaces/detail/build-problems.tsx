@@ -1,4 +1,4 @@
-import type { Workspace, WorkspaceBuild } from '@platform/contract';
+import type { Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import type { ReactNode } from 'react';
 import { useOrganizationPermissions } from '../../../api/permissions.ts';
 import { LinkButton } from '../../../ui/button.tsx';

@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { useRouteParams } from '../../../util/route.ts';
 import { useWorkspace } from '../queries.ts';
 

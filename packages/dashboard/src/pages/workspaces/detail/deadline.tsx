@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { Minus, Plus } from 'lucide-react';
 import { call } from '../../../api/client.ts';
 import { useChange } from '../../../api/query.ts';

@@ -1,4 +1,4 @@
-import type { WorkspaceAgent, WorkspaceAgentDevcontainer } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceAgentDevcontainer } from '@ropewalk/contract';
 import { Box, Play, RefreshCw, Trash2, X } from 'lucide-react';
 import { useState } from 'react';
 import { call } from '../../../api/client.ts';

@@ -1,4 +1,4 @@
-import type { WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@ropewalk/contract';
 import { useMemo } from 'react';
 import { type JobLogHandle, useJobLog } from '../../../ui/job-log.ts';
 import { createLogStore } from '../../../ui/log-store.ts';

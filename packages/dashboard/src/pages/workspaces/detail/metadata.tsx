@@ -1,4 +1,4 @@
-import type { WorkspaceAgent, WorkspaceAgentMetadata } from '@platform/contract';
+import type { WorkspaceAgent, WorkspaceAgentMetadata } from '@ropewalk/contract';
 import { useEffect, useState } from 'react';
 import { plainText } from '../../../ui/ansi.ts';
 import { Skeleton } from '../../../ui/states.tsx';

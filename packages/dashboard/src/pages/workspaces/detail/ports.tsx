@@ -1,4 +1,4 @@
-import type { Template, Workspace, WorkspaceAgent, WorkspaceAgentPortShare } from '@platform/contract';
+import type { Template, Workspace, WorkspaceAgent, WorkspaceAgentPortShare } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Cable, ExternalLink as ExternalIcon, RefreshCw, Trash2 } from 'lucide-react';
 import { useId, useState } from 'react';

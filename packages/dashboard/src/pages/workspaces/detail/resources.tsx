@@ -1,4 +1,4 @@
-import type { WorkspaceResource } from '@platform/contract';
+import type { WorkspaceResource } from '@ropewalk/contract';
 import { Box, Eye, EyeOff } from 'lucide-react';
 import { useState } from 'react';
 import { Avatar } from '../../../ui/avatar.tsx';

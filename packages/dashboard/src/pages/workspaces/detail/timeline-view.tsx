@@ -1,4 +1,4 @@
-import type { WorkspaceBuild } from '@platform/contract';
+import type { WorkspaceBuild } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { ChartGantt, ChevronDown, ChevronRight, Table2 } from 'lucide-react';
 import { Fragment, useState } from 'react';

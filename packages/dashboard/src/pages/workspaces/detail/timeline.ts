@@ -1,7 +1,7 @@
 /** The steps of a build on one time axis: queue, Terraform's stages with their resources, agents, scripts. */
 
-import type { WorkspaceBuild, WorkspaceBuildTimings } from '@platform/contract';
-import { ownValue } from '@platform/kit/own-value';
+import type { WorkspaceBuild, WorkspaceBuildTimings } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 
 export interface Step {
   id: string;

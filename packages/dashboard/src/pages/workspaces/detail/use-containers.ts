@@ -1,4 +1,4 @@
-import type { WorkspaceAgentListContainersResponse } from '@platform/contract';
+import type { WorkspaceAgentListContainersResponse } from '@ropewalk/contract';
 import { useEffect, useState } from 'react';
 
 const FIRST_RETRY_MS = 2_000;

@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { useState } from 'react';
 import { errorLine } from '../../../api/errors.ts';
 import { Button } from '../../../ui/button.tsx';

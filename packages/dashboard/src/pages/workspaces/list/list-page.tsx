@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Bookmark, Layers, Plus, SearchX, SquareDashed } from 'lucide-react';
 import { useCallback, useMemo, useRef, useState } from 'react';

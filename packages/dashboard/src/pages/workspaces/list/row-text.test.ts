@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Workspace, WorkspaceAgent } from '@platform/contract';
+import type { Workspace, WorkspaceAgent } from '@ropewalk/contract';
 import { hasOtherAgent, stateDetail } from './row-text.ts';
 
 const NOW = Date.parse('2026-11-25T12:00:00Z');

@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { isOutdated } from '../../../util/outdated.ts';
 import { formatRelative, isZeroTime } from '../../../util/time.ts';
 import { agentsOf, isActive, unhealthyReason, workspaceLook } from '../status.ts';

@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { CodeXml, Ellipsis, PlugZap, SquareTerminal } from 'lucide-react';
 import { Fragment, memo, type ReactNode } from 'react';
 import type { WorkspacePermissions } from '../../../api/permissions.ts';

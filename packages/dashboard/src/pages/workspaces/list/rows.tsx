@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import { type ReactNode, useEffect } from 'react';
 import { Skeleton } from '../../../ui/states.tsx';
 import { useNarrow } from '../../../ui/use-narrow.ts';

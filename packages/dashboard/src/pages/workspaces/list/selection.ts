@@ -1,4 +1,4 @@
-import type { Workspace } from '@platform/contract';
+import type { Workspace } from '@ropewalk/contract';
 import type { WorkspacePermissions } from '../../../api/permissions.ts';
 import { isPermitted } from '../actions.tsx';
 import { isActive } from '../status.ts';

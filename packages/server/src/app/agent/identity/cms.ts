@@ -1,6 +1,6 @@
 import { createHash, type KeyObject, verify, X509Certificate } from 'node:crypto';
-import { AppError } from '@platform/kit';
-import { ownValue } from '@platform/kit/own-value';
+import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { children, type Der, oid, readDer, TAG } from './der.ts';
 
 const SIGNED_DATA = '1.2.840.113549.1.7.2';

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /**
  * One element of DER: the first byte of its tag, and its bytes. Only short tags, which are the only ones in use here.

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** The error for a proof that is rejected, with the reason. */
 export function identityError(why: string, detail?: string): AppError {

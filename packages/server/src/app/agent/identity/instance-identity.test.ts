@@ -4,8 +4,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace, WorkspaceAgent, WorkspaceBuild } from '@platform/contract';
-import { silentLogger } from '@platform/kit';
+import type { Template, Workspace, WorkspaceAgent, WorkspaceBuild } from '@ropewalk/contract';
+import { silentLogger } from '@ropewalk/kit';
 import {
   type AgentOptions,
   createTestTemplate,
@@ -14,8 +14,8 @@ import {
   startTestServer,
   type TestServer,
   takeJob,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../../job/complete.ts';
 import { makeTestCloud, makeTestGoogle, type TestCloud } from './testing/fixtures.ts';
 

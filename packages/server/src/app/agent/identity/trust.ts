@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { rootCertificates } from 'node:tls';
-import { AppError, errorText } from '@platform/kit';
+import { AppError, errorText } from '@ropewalk/kit';
 import type { Services } from '../../context/context.ts';
 import { certificatesOf } from './aws.ts';
 import type { AzureTrust } from './azure.ts';

@@ -1,4 +1,4 @@
-import { isAppError } from '@platform/kit';
+import { isAppError } from '@ropewalk/kit';
 
 /** Why the server could not begin a build by itself, for people. The log has what they cannot use. */
 export function attemptError(err: unknown): string {

@@ -1,5 +1,5 @@
-import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../../db/connect.ts';
 import type { BuildRow } from '../../../db/queries/builds.ts';
 import { EXTERNAL_AGENT } from '../../../db/queries/resources.ts';

@@ -1,5 +1,5 @@
-import type { CreateWorkspaceBuildRequest, WorkspaceBuild } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { CreateWorkspaceBuildRequest, WorkspaceBuild } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { authorize, may } from '../../../authz/authorize.ts';
 import type { Tx } from '../../../db/connect.ts';
 import { type VersionRules, versionRules } from '../../../db/queries/build-sources.ts';

@@ -1,5 +1,5 @@
-import { PREBUILDS_USER_ID } from '@platform/contract/permissions';
-import { AppError } from '@platform/kit';
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import { AppError } from '@ropewalk/kit';
 import { allow } from '../../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../../db/connect.ts';
 import {

@@ -1,4 +1,4 @@
-import { AppError } from '@platform/kit';
+import { AppError } from '@ropewalk/kit';
 import { may } from '../../../authz/authorize.ts';
 import type { Tx } from '../../../db/connect.ts';
 import {

@@ -3,9 +3,9 @@ import type {
   WorkspaceBuild,
   WorkspaceBuildTimings,
   WorkspaceResource,
-} from '@platform/contract';
-import { AppError } from '@platform/kit';
-import { PROMPT_PARAMETER } from '@platform/rules/task';
+} from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import { type Allowed, allow, may, readScope } from '../../../authz/authorize.ts';
 import { notFound } from '../../../authz/not-found.ts';
 import { versionRules } from '../../../db/queries/build-sources.ts';

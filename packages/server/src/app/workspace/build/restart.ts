@@ -5,8 +5,8 @@
  * made once, and a server that dies in between loses nothing. A stop that fails or is canceled drops the wanted start,
  * and so does any newer build.
  */
-import type { RestartWorkspaceRequest, WorkspaceBuild } from '@platform/contract';
-import { AppError } from '@platform/kit';
+import type { RestartWorkspaceRequest, WorkspaceBuild } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
 import { allow } from '../../../authz/authorize.ts';
 import { systemTask } from '../../../authz/proofs.ts';
 import { isTransient, type Tx } from '../../../db/connect.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { Template, Workspace } from '@platform/contract';
+import type { Template, Workspace } from '@ropewalk/contract';
 import {
   createTestTemplate,
   importedVersion,
@@ -9,8 +9,8 @@ import {
   type TestServer,
   takeJob,
   uploadSource,
-} from '@platform/testkit';
-import { CompletedJobSchema } from '@platform/wire/proto/provisionerd';
+} from '@ropewalk/testkit';
+import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../../job/complete.ts';
 import { acquiredJobMessage } from '../../job/message.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { acceptWebSocket } from '@platform/wire/websocket';
+import { acceptWebSocket } from '@ropewalk/wire/websocket';
 
 export interface TestApp {
   port: number;
