@@ -12,9 +12,9 @@ import { ALLOCATOR } from '@ropewalk/kit/allocator';
 import { VERSION } from '@ropewalk/kit/version';
 import { INSTALLED_VERSION, TERRAFORM_SUMS } from '@ropewalk/provisioner/terraform/sums';
 import { unzipSync } from 'fflate';
+import { npmParts, type Part, programPart, spdx } from '../sbom.ts';
 import { type DebianPackage, downloadPackages, run, unpackPackages } from './debian.ts';
 import { createLayout, type Layer } from './layout.ts';
-import { spdx } from './sbom.ts';
 
 const ARCHITECTURES = ['amd64', 'arm64'];
 const root = join(import.meta.dirname, '../..');
@@ -66,6 +66,20 @@ function terraformOf(folder: string, architecture: string): { version: string; d
   return { version: INSTALLED_VERSION, data: unzipSync(archive)['terraform']! };
 }
 
+const terraformPart = ({ version, data }: { version: string; data: Uint8Array }): Part => ({
+  name: 'terraform',
+  version,
+  license: 'BUSL-1.1',
+  checksum: { algorithm: 'SHA256', checksumValue: sha256(data) },
+});
+
+const debianPart = ({ name, version, architecture, sha256: checksumValue }: DebianPackage): Part => ({
+  name,
+  version,
+  purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}?arch=${architecture}`,
+  checksum: { algorithm: 'SHA256', checksumValue },
+});
+
 /** Users of the image, and the folder that the server writes to. */
 function addAccounts(place: string): void {
   writeFileSync(
@@ -100,13 +114,18 @@ function layersOf(architecture: string, work: string): { layers: Layer[]; packag
     { what: `coder ${VERSION}`, tar: tar(program, ['./opt', './usr']) },
     { what: 'home of the user coder', tar: tar(program, ['./home/coder'], UID) },
   ];
+  const program256 = sha256(data);
   const sbom = spdx({
-    version: VERSION,
-    architecture,
+    name: `coder ${VERSION} linux/${architecture}`,
+    namespace: `urn:sha256:${program256}:${architecture}`,
     created,
-    packages,
-    sha256: sha256(data),
-    terraform: terraform && { version: terraform.version, sha256: sha256(terraform.data) },
+    tool: 'scripts/image/build.ts',
+    parts: [
+      programPart('coder', VERSION, program256),
+      ...(terraform ? [terraformPart(terraform)] : []),
+      ...packages.map(debianPart),
+      ...npmParts(),
+    ],
   });
   return { layers, packages, sbom };
 }

@@ -1,11 +1,10 @@
-// A bill of materials of an image, as SPDX 2.3: https://spdx.github.io/spdx-spec/v2.3/
+// A bill of materials of an image or a release, as SPDX 2.3: https://spdx.github.io/spdx-spec/v2.3/
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import type { DebianPackage } from './debian.ts';
+import { dirname, join } from 'node:path';
 
-const root = join(import.meta.dirname, '../..');
+const root = dirname(import.meta.dirname);
 
-interface Part {
+export interface Part {
   name: string;
   version: string;
   license?: string;
@@ -14,17 +13,18 @@ interface Part {
 }
 
 export interface Contents {
-  version: string;
-  architecture: string;
+  name: string;
+  /** Two documents with different contents must have different namespaces. A URN. */
+  namespace: string;
+  /** ISO 8601, in whole seconds. */
   created: string;
-  packages: readonly DebianPackage[];
-  /** Of the executable. */
-  sha256: string;
-  terraform: { version: string; sha256: string } | undefined;
+  /** The path of the script that writes the document. */
+  tool: string;
+  parts: readonly Part[];
 }
 
-/** The npm packages that the executable may contain. */
-function npmParts(): Part[] {
+/** The npm packages that the executables may contain. */
+export function npmParts(): Part[] {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, { version?: string; license?: string; integrity?: string; dev?: boolean; link?: boolean }>;
   };
@@ -46,35 +46,23 @@ function npmParts(): Part[] {
   return [...parts.values()];
 }
 
-export function spdx({ version, architecture, created, packages, sha256, terraform }: Contents): object {
-  const parts: Part[] = [
-    { name: 'coder', version, license: 'Apache-2.0', checksum: { algorithm: 'SHA256', checksumValue: sha256 } },
-    ...(terraform
-      ? [
-          {
-            name: 'terraform',
-            version: terraform.version,
-            license: 'BUSL-1.1',
-            checksum: { algorithm: 'SHA256' as const, checksumValue: terraform.sha256 },
-          },
-        ]
-      : []),
-    ...packages.map((each) => ({
-      name: each.name,
-      version: each.version,
-      purl: `pkg:deb/debian/${each.name}@${encodeURIComponent(each.version)}?arch=${each.architecture}`,
-      checksum: { algorithm: 'SHA256' as const, checksumValue: each.sha256 },
-    })),
-    ...npmParts(),
-  ];
+/** A program of this project. `sha256`: of its file, in hex. */
+export const programPart = (name: string, version: string, sha256: string): Part => ({
+  name,
+  version,
+  license: 'Apache-2.0',
+  checksum: { algorithm: 'SHA256', checksumValue: sha256 },
+});
+
+export function spdx({ name, namespace, created, tool, parts }: Contents): object {
   const idOf = (at: number) => `SPDXRef-Package-${at}`;
   return {
     spdxVersion: 'SPDX-2.3',
     dataLicense: 'CC0-1.0',
     SPDXID: 'SPDXRef-DOCUMENT',
-    name: `coder ${version} linux/${architecture}`,
-    documentNamespace: `urn:sha256:${sha256}:${architecture}`,
-    creationInfo: { created, creators: ['Tool: scripts/image/build.ts'] },
+    name,
+    documentNamespace: namespace,
+    creationInfo: { created, creators: [`Tool: ${tool}`] },
     packages: parts.map(({ name, version: of, license, purl, checksum }, at) => ({
       SPDXID: idOf(at),
       name,
