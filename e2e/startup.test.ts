@@ -132,6 +132,7 @@ test('a signal in each moment of the start ends the server and all that it has s
     ['PostgreSQL starts', () => server.postmaster(), 'SIGINT', { group: true }],
     ['migrations run', says('applying migration'), 'SIGHUP'],
     ['the daemons start', () => globSync('server-*', { cwd: placeOf(server) }).length > 0, 'SIGHUP', { group: true }],
+    ['the server is ready', says('The server is ready'), 'SIGINT', { group: true }],
   ];
   try {
     for (const [at, [moment, reached, signal, { group = false } = {}]] of moments.entries()) {
@@ -147,6 +148,7 @@ test('a signal in each moment of the start ends the server and all that it has s
       );
       await failed;
       assert.equal(child.exitCode, 0, `${moment}: ${server.log().slice(from)}`);
+      assert.doesNotMatch(server.log().slice(from), /unexpected error|cannot be started/, moment);
       assert.match(server.log().slice(from), new RegExp(`stopping( before the server is ready)?.*${signal}`));
       assert.equal(server.postmaster(), undefined, `no database is left: ${moment}`);
       await eventually(`nothing is left: ${moment}`, () => belongings(server).length === 0, 5_000).catch(() =>

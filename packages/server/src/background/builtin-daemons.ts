@@ -254,7 +254,7 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
       closing = true;
       crashes.close();
       if (child) await stop(child, end(child, 'drain'));
-      launcher?.close();
+      await launcher?.close();
       await socket.close();
     },
   };

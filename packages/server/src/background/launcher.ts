@@ -15,13 +15,15 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
   ready: Promise<void>;
   /** Why it keeps ending. Undefined while it runs well. */
   problem(): string | undefined;
-  close(): void;
+  /** Leaves it to its builds. One that is not ready yet has none: it is ended, before the folder of its socket goes. */
+  close(): Promise<void>;
 } {
   const { input, log } = given;
   // builds inherit it
   const [file, ...args] = [...noNewPrivileges(), ...given.command] as [string, ...string[]];
   const crashes = createCrashes('The process that starts builds');
   let closing = false;
+  let isReady = false;
   let child: ChildProcess;
   const start = (): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -35,6 +37,7 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
         detached: true,
       });
       crashes.started();
+      isReady = false;
       let reason: string | undefined;
       child.on('error', (err) => {
         reason = err.message;
@@ -46,6 +49,7 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
         if (line.startsWith('say ')) log.info(line.slice(4));
         if (line !== 'ready') return;
         clearTimeout(timer);
+        isReady = true;
         resolve();
       });
       child.once('close', (code, signal) => {
@@ -63,13 +67,21 @@ export function startLauncher(given: { command: readonly string[]; input: Launch
       });
     });
   const ready = start();
-  ready.catch((err) => log.error('builds cannot be started yet', { err }));
+  ready.catch((err) => {
+    if (!closing) log.error('builds cannot be started yet', { err });
+  });
   return {
     ready,
     problem: crashes.problem,
-    close() {
+    async close() {
       closing = true;
       crashes.close();
+      const runs = child.pid !== undefined && child.exitCode === null && child.signalCode === null;
+      if (runs && !isReady) {
+        const ended = new Promise((resolve) => child.once('exit', resolve));
+        child.kill('SIGKILL');
+        await ended;
+      }
       child.stdin!.end();
       child.stdout!.destroy();
       child.unref();
