@@ -9,7 +9,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '@ropewalk/kit';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
-import { markdownToText } from '../app/notification/markdown.ts';
 import { type DispatchResult, METHODS, type OnDispatch } from '../app/notification/methods.ts';
 import { render } from '../app/notification/render.ts';
 import { type Outgoing, PermanentFailure, type Send } from '../app/notification/send.ts';
@@ -66,7 +65,8 @@ function deliveryTask(services: Services, method: Method, onDispatch: OnDispatch
       return true;
     });
     // a push service that is slow delays no inbox
-    if (isNew) void pushTo(services, recipient.id, { title, body: markdownToText(rendered.body), icon: '', actions });
+    const body = async () => (await import('../app/notification/markdown.ts')).markdownToText(rendered.body);
+    if (isNew) void pushTo(services, recipient.id, { title, body, icon: '', actions });
   }
 
   async function bySender(leased: LeasedMessage, message: Outgoing, sender: Send, signal: AbortSignal): Promise<void> {

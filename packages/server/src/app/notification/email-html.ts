@@ -1,4 +1,5 @@
-import { escapeHtml, markdownToHtml } from './markdown.ts';
+import { escapeHtml } from './escape.ts';
+import { markdownToHtml } from './markdown.ts';
 import type { Rendered } from './render.ts';
 
 const BUTTON =

@@ -24,7 +24,6 @@ import type { Source } from '../follow/follow.ts';
 import { badQuery } from '../lists/search.ts';
 import { isUuid } from '../values/ids.ts';
 import { time } from '../values/time.ts';
-import { markdownToText } from './markdown.ts';
 
 const PAGE = 25;
 
@@ -58,13 +57,13 @@ function reader(ctx: Ctx): UserActor {
   return actor;
 }
 
-const toNotification = (row: InboxRow, plain = false): InboxNotification => ({
+const toNotification = (row: InboxRow, contentOf = (markdown: string) => markdown): InboxNotification => ({
   id: row.id,
   user_id: row.user_id,
   template_id: row.template_id,
   targets: row.targets,
   title: row.title,
-  content: plain ? markdownToText(row.content) : row.content,
+  content: contentOf(row.content),
   icon: row.icon,
   actions: row.actions,
   read_at: row.read_at ? time(row.read_at) : null,
@@ -127,7 +126,10 @@ export function inboxSource(ctx: Ctx, query: InboxQuery & { format?: string }): 
       if (rows.length === 0) return { messages: [], more: false, end: false };
       last = rows.at(-1);
       const unread_count = await countUnread(ctx.sql, id);
-      const messages = rows.map((row) => JSON.stringify({ notification: toNotification(row, plain), unread_count }));
+      const contentOf = plain ? (await import('./markdown.ts')).markdownToText : undefined;
+      const messages = rows.map((row) =>
+        JSON.stringify({ notification: toNotification(row, contentOf), unread_count }),
+      );
       return { messages, more: rows.length === 100, end: false };
     },
   };

@@ -49,3 +49,14 @@ test('converts paragraphs, lists, code and links', () => {
   );
   assert.equal(markdownToText(markdown), 'One two three\n\na\nb (https://b.example/?x=1&y=2)');
 });
+
+test('takes HTML, images and links outside the web as text, and values with entities as they are', () => {
+  assert.equal(markdownToHtml('<b>a</b>\n\n    b'), '<p>&lt;b&gt;a&lt;/b&gt;</p>\n<p>b</p>');
+  assert.equal(
+    markdownToHtml('![a](https://a.example) [b](javascript:alert) [c](ftp://c)'),
+    '<p>!<a href="https://a.example">a</a> [b](javascript:alert) [c](ftp://c)</p>',
+  );
+  const { body } = render(TEMPLATES.userCreated, { labels: { username: '&lt;', initiator: '&amp;' }, user, baseUrl });
+  assert.match(markdownToText(body), /^&amp; created the account &lt;\.$/);
+  assert.ok(['&amp;amp;', '&amp;lt;'].every((shown) => markdownToHtml(body).includes(shown)));
+});

@@ -1,4 +1,4 @@
-import { escapeMarkdown } from './markdown.ts';
+import { escapeMarkdown } from './escape.ts';
 import type { Template } from './templates.ts';
 
 export interface Recipient {

@@ -1,8 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { AppError } from '@ropewalk/kit';
 import type { Services } from '../context/context.ts';
-import { emailHtml } from './email-html.ts';
-import { markdownToText } from './markdown.ts';
 import { type Outgoing, PermanentFailure, type Send } from './send.ts';
 import { type SmtpSettings, smtpSettings } from './smtp-settings.ts';
 
@@ -71,7 +69,11 @@ export function smtpSender({ config, accessUrl }: Pick<Services, 'config' | 'acc
     if (!settings) throw new AppError('precondition', 'No mail server is configured: set --email-smarthost.');
     if (settings.from === '') throw new AppError('precondition', 'No sender is configured: set --email-from.');
     // loaded for servers that send mail
-    const { createTransport } = await import('nodemailer');
+    const [{ createTransport }, { emailHtml }, { markdownToText }] = await Promise.all([
+      import('nodemailer'),
+      import('./email-html.ts'),
+      import('./markdown.ts'),
+    ]);
     const transport = createTransport((await transportOptions(settings, timeoutMs)) as never);
     const stop = () => transport.close();
     signal.addEventListener('abort', stop, { once: true });

@@ -1,6 +1,5 @@
 import { AppError } from '@ropewalk/kit';
 import type { Services } from '../context/context.ts';
-import { markdownToText } from './markdown.ts';
 import type { Outgoing, Send } from './send.ts';
 
 const VERSION = '1.1';
@@ -8,7 +7,8 @@ const VERSION = '1.1';
 const SHOWN = 500;
 
 /** The body of a webhook, as upstream documents it. */
-export function webhookPayload({ id, template, recipient, labels, targets, rendered }: Outgoing) {
+export async function webhookPayload({ id, template, recipient, labels, targets, rendered }: Outgoing) {
+  const { markdownToText } = await import('./markdown.ts');
   return {
     _version: VERSION,
     msg_id: id,
@@ -44,7 +44,7 @@ export function webhookSender({ config, version }: Pick<Services, 'config' | 've
         // the same in each attempt, so that a receiver can recognize a message that arrives twice
         'x-message-id': message.id,
       },
-      body: JSON.stringify(webhookPayload(message)),
+      body: JSON.stringify(await webhookPayload(message)),
       signal,
     });
     const { ok, status, body } = response;

@@ -112,15 +112,22 @@ export async function sendTestPush(ctx: Ctx, name: string): Promise<undefined> {
   return undefined;
 }
 
+/** A message whose text is rendered only if a browser gets it. */
+type UnrenderedMessage = Omit<WebpushMessage, 'body'> & { body: () => Promise<string> };
+
 /** Pushes a message to the browsers of a person. Returns why some of them did not get it. Never fails. */
-export async function pushTo(services: Services, userId: string, message: WebpushMessage): Promise<string[]> {
+export async function pushTo(
+  services: Services,
+  userId: string,
+  message: WebpushMessage | UnrenderedMessage,
+): Promise<string[]> {
   const { sql, log } = services;
   try {
     const browsers = await webpushSubscriptionsOf(sql, userId);
     if (browsers.length === 0) return [];
     const keys = await vapidKeys(services);
-    const body = message.body.slice(0, MAX_BODY_CHARACTERS);
-    const text = JSON.stringify({ ...message, body });
+    const body = typeof message.body === 'string' ? message.body : await message.body();
+    const text = JSON.stringify({ ...message, body: body.slice(0, MAX_BODY_CHARACTERS) });
     const results = await Promise.all(
       browsers.map((browser) => push(services, keys, browser, text).then(() => '', reasonOf)),
     );

@@ -11,7 +11,6 @@ import { type ParameterRow, versionParameters } from '../../db/queries/version-c
 import { resourcesOfJobs } from '../agent/resources.ts';
 import type { Ctx } from '../context/context.ts';
 import { findVersion } from '../find/template.ts';
-import { plainText } from '../markdown/plain-text.ts';
 import { toVersions } from './convert.ts';
 
 export async function getVersion(ctx: Ctx, id: string): Promise<TemplateVersion> {
@@ -38,16 +37,18 @@ export async function getVersionResources(ctx: Ctx, id: string): Promise<Workspa
 
 export async function getVersionParameters(ctx: Ctx, id: string): Promise<TemplateVersionParameter[]> {
   const version = await importedVersion(ctx, id);
-  return (await versionParameters(ctx.sql, version.id)).map(toParameter);
+  const rows = await versionParameters(ctx.sql, version.id);
+  const { plainText } = await import('../markdown/plain-text.ts');
+  return rows.map((row) => toParameter(row, plainText(row.description)));
 }
 
-function toParameter(row: ParameterRow): TemplateVersionParameter {
+function toParameter(row: ParameterRow, description_plaintext: string): TemplateVersionParameter {
   const monotonic = row.validation_monotonic;
   return {
     name: row.name,
     display_name: row.display_name,
     description: row.description,
-    description_plaintext: plainText(row.description),
+    description_plaintext,
     type: row.type,
     form_type: row.form_type as TemplateVersionParameter['form_type'],
     mutable: row.mutable,
