@@ -386,7 +386,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
           if (isStopping) throw new AppError('unavailable', 'The server is shutting down.');
           await stall.answers();
         });
-        if (config.swaggerEnable) apiPage(http, services.version);
+        if (config.swaggerEnable) apiPage(http);
         externalAuthRoutes(http, { services, sessions, flows, clientAddress });
         dashboardRoutes(http, {
           dashboard,

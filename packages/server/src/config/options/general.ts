@@ -107,7 +107,7 @@ export const generalOptions = {
     yaml: 'enableSwagger',
     json: 'swagger.enable',
     default: 'false',
-    description: 'Whether to serve a page with the API description.',
+    description: 'Whether /swagger redirects to the API reference of the dashboard, /api-reference.',
     group: 'Server',
   },
   postgresAuth: {
