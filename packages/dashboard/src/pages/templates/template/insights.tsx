@@ -1,9 +1,10 @@
 import type { Template, TemplateInsightsReport, TemplateParameterUsage } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { ChartNoAxesColumn } from 'lucide-react';
-import { lazy, type ReactNode, Suspense } from 'react';
+import type { ReactNode } from 'react';
 import { apiQuery } from '../../../api/query.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
+import { DayChart } from '../../../ui/day-chart.tsx';
 import { NativeSelect } from '../../../ui/field.tsx';
 import { Section, useTitle } from '../../../ui/page.tsx';
 import { EmptyState, QueryView, Skeleton, SkeletonLines } from '../../../ui/states.tsx';
@@ -12,8 +13,6 @@ import { useSearchParams } from '../../../util/route.ts';
 import { formatDuration } from '../../../util/time.ts';
 import { nameOf, useTemplate } from '../data.ts';
 import { valueUsage } from './parameter-usage.ts';
-
-const DayChart = lazy(async () => ({ default: (await import('../../../ui/day-chart.tsx')).DayChart }));
 
 const PERIODS = ['7', '30', '90'] as const;
 
@@ -81,17 +80,15 @@ function Charts({ template, days }: { template: Template; days: number }) {
                 title="Active people by day"
                 description={report.active_users === 1 ? '1 person in all' : `${report.active_users} people in all`}
               >
-                <Suspense fallback={<Skeleton className="h-56" />}>
-                  <DayChart
-                    className="h-56"
-                    label="Active people by day"
-                    series={[{ name: 'Active people', tone: 'accent' }]}
-                    days={intervals.map(({ start_time, active_users }) => ({
-                      date: start_time,
-                      values: [active_users],
-                    }))}
-                  />
-                </Suspense>
+                <DayChart
+                  className="h-56"
+                  label="Active people by day"
+                  series={[{ name: 'Active people', tone: 'accent' }]}
+                  days={intervals.map(({ start_time, active_users }) => ({
+                    date: start_time,
+                    values: [active_users],
+                  }))}
+                />
               </Section>
               <div className="grid items-start gap-5 lg:grid-cols-2">
                 <Apps report={report} />
