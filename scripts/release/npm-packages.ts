@@ -1,8 +1,9 @@
 // The release as npm packages: `ropewalk`, whose `coder` runs the executable of one of the packages `ropewalk-<system>`. npm installs
 // the one for its system, because each names its operating system and processor.
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, globSync, linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, globSync, linkSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { ensureDirectorySync } from '@ropewalk/kit';
 
 const root = dirname(dirname(import.meta.dirname));
 
@@ -78,7 +79,7 @@ export function makeNpmPackages(dist: string, version: string, out: string): str
   rmSync(work, { recursive: true, force: true });
   const folderOf = (name: string, manifest: object): string => {
     const folder = join(work, name);
-    mkdirSync(folder, { recursive: true });
+    ensureDirectorySync(folder);
     writeFileSync(join(folder, 'package.json'), JSON.stringify({ name, ...common(version), ...manifest }, null, 2));
     copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
     return folder;

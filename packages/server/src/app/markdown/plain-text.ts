@@ -6,7 +6,7 @@ import { htmlText } from './html.ts';
 import { singleTildes } from './single-tildes.ts';
 
 /** The longest description that is shown, in characters. The rest is left out. */
-const MAX_LENGTH = 65_536;
+const MAX_LENGTH = 16_384;
 /** The deepest nesting of quotes, lists and brackets. Deeper quotes and lists are left out. */
 const MAX_NESTING = 100;
 const MAX_WWW_ADDRESS = 2_048;
