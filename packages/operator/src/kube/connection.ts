@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent } from 'node:http';
 import { Agent, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
-import { AppError, errorText } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit';
 
 /** Where the API server is, and the operator's credentials for it. */
 export interface Connection {
@@ -38,33 +38,10 @@ export function inClusterConnection(env: NodeJS.ProcessEnv, folder = SERVICE_ACC
   };
 }
 
-/**
- * Connects as a kubeconfig file says. Its formats of credentials (exec plugins, OIDC, client certificates) are many, so
- * the official client reads it. That client takes 80 MB, which is why only this function loads it.
- * @throws AppError `invalid`.
- */
+/** Connects as a kubeconfig file says. `context` empty: its current one. @throws AppError `invalid`. */
 export async function kubeconfigConnection(file: string, context = ''): Promise<Connection> {
-  const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js');
-  const config = new KubeConfig();
-  try {
-    config.loadFromFile(file);
-    if (context !== '') config.setCurrentContext(context);
-  } catch (err) {
-    throw new AppError('invalid', `Cannot read the kubeconfig "${file}": ${errorText(err)}`, { cause: err });
-  }
-  const cluster = config.getCurrentCluster();
-  if (!cluster) {
-    const what = context === '' ? 'no current context' : `no context "${context}"`;
-    throw new AppError('invalid', `The kubeconfig "${file}" has ${what}. Choose one with --context.`);
-  }
-  const agent = cluster.server.startsWith('http:') ? new HttpAgent({ keepAlive: true }) : keepAlive();
-  return {
-    server: cluster.server.replace(/\/+$/, ''),
-    namespace: config.getContextObject(config.getCurrentContext())?.namespace ?? 'default',
-    async options() {
-      const options: RequestOptions = {};
-      await config.applyToHTTPSOptions(options);
-      return { ...options, agent };
-    },
-  };
+  const { readKubeconfig } = await import('./kubeconfig.ts');
+  const access = readKubeconfig(file, context);
+  const agent = access.server.startsWith('http:') ? new HttpAgent({ keepAlive: true }) : keepAlive();
+  return { ...access, options: async () => ({ ...(await access.options()), agent }) };
 }
