@@ -1,4 +1,5 @@
 // What a server and its built-in daemons hold of memory when they have worked and rest again.
+import { ALLOCATOR } from '@ropewalk/kit/allocator';
 import {
   buildEnds,
   createWorkspace,
@@ -27,7 +28,9 @@ async function build(server: ServerProcess, workspaceId: string, transition: str
 }
 
 export async function benchMemory(): Promise<Row[]> {
-  const server = await startCoderServer({ env: { CODER_VERBOSE: 'false', CODER_PROVISIONER_DAEMONS: '3' } });
+  // as the image and the systemd units start it
+  const env = { CODER_VERBOSE: 'false', CODER_PROVISIONER_DAEMONS: '3', ...ALLOCATOR };
+  const server = await startCoderServer({ env });
   try {
     await firstUser(server);
     const templateId = await makeTemplate(server, 'bench', { 'main.tf': 'resource "terraform_data" "x" {}' });

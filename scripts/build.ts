@@ -121,6 +121,10 @@ function release(names: string[]): void {
 const asked = process.argv.slice(2);
 const systems = asked.includes('all') ? Object.keys(SYSTEMS) : asked.length > 0 ? asked : [OWN];
 ensureDirectorySync(join(parts, 'made'));
+// of builds that were killed
+for (const left of globSync('parts-*', { cwd: dist }))
+  if (!existsSync(`/proc/${left.slice('parts-'.length)}`) && existsSync('/proc/self'))
+    rmSync(join(dist, left), { recursive: true });
 try {
   const unknown = systems.filter((system) => !SYSTEMS[system]);
   if (unknown.length > 0)

@@ -83,7 +83,7 @@ test('runs an exec plugin until its credential expires', async () => {
     appendFileSync(${JSON.stringify(runs)}, process.env.KUBERNETES_EXEC_INFO + '\\n');
     const run = readFileSync(${JSON.stringify(runs)}, 'utf8').split('\\n').length - 1;
     const expirationTimestamp = run === 1 ? '2020-01-01T00:00:00Z' : '2100-01-01T00:00:00Z';
-    const status = { token: process.env.PREFIX + run, clientCertificateData: 'cert', clientKeyData: 'key', expirationTimestamp };
+    const status = { token: process.env.PREFIX + run + (process.env.CODER_SECRET ?? ''), clientCertificateData: 'cert', clientKeyData: 'key', expirationTimestamp };
     console.log(JSON.stringify({ kind: 'ExecCredential', status }));`,
   );
   const exec = {
@@ -93,6 +93,8 @@ test('runs an exec plugin until its credential expires', async () => {
     env: [{ name: 'PREFIX', value: 'run-' }],
     provideClusterInfo: true,
   };
+  process.env['CODER_SECRET'] = 'secret';
+  after(() => delete process.env['CODER_SECRET']);
   const { options } = readKubeconfig(fileWith({ exec }), '');
   const token = async () => (await options()).headers;
   assert.deepEqual(await token(), { Authorization: 'Bearer run-1' });

@@ -153,7 +153,8 @@ function execPlugin(folder: string, exec: Exec, cluster: Cluster): () => Promise
   async function run(): Promise<Status> {
     const spec = { interactive: false, ...(exec.provideClusterInfo ? { cluster: info } : {}) };
     const env = {
-      ...process.env,
+      // as a shell gives it to kubectl, except the settings of this program, which hold secrets
+      ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('CODER_'))),
       ...Object.fromEntries((exec.env ?? []).map(({ name, value }) => [name, value])),
       KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion: exec.apiVersion, kind: 'ExecCredential', spec }),
     };

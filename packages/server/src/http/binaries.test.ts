@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { silentLogger } from '@ropewalk/kit';
 import { fastify } from 'fastify';
 import { binaryRoutes } from './binaries.ts';
@@ -42,6 +42,37 @@ test('identifies executables by their content, and compresses each once for clie
   }
   assert.equal(readdirSync(join(dir, 'cache/bin')).length, 1);
   assert.equal((await get(gzip, '127.0.0.1')).headers['content-encoding'], undefined);
+
+  const zstd = await get({ 'accept-encoding': 'deflate, gzip, zstd' });
+  assert.equal(zstd.headers['content-encoding'], 'zstd');
+  assert.ok(zstdDecompressSync(zstd.rawPayload).equals(content));
+  assert.equal((await get({ 'accept-encoding': 'zstd;q=0, gzip' })).headers['content-encoding'], 'gzip');
+  assert.equal((await get({ 'accept-encoding': 'zstd;q=0.0' })).headers['content-encoding'], undefined);
+  const tags = [plain, answers[0]!, zstd].map(({ headers }) => String(headers['etag']));
+  assert.equal(new Set(tags).size, 3, 'the bytes of one do not continue those of another');
+  for (const tag of tags) {
+    const same = await get({ 'accept-encoding': 'zstd', 'if-none-match': tag });
+    assert.deepEqual([same.statusCode, same.headers['etag']], [304, tag]);
+  }
+
+  const part = async (headers: Record<string, string>) => {
+    const { statusCode, headers: answered, rawPayload } = await get({ 'accept-encoding': 'gzip', ...headers });
+    return [statusCode, answered['content-range'], rawPayload.equals(content) ? 'all' : rawPayload.toString()];
+  };
+  const text = (from: number, to?: number) => content.subarray(from, to).toString();
+  const size = content.length;
+  assert.deepEqual(await part({ range: 'bytes=3-9' }), [206, `bytes 3-9/${size}`, text(3, 10)]);
+  const tail = [206, `bytes ${size - 5}-${size - 1}/${size}`, text(size - 5)];
+  assert.deepEqual(await part({ range: `bytes=${size - 5}-` }), tail);
+  assert.deepEqual(await part({ range: 'bytes=-5' }), tail);
+  assert.deepEqual(await part({ range: `bytes=${size - 5}-${size + 5}`, 'if-range': etag }), tail);
+  assert.deepEqual(await part({ range: 'bytes=3-9', 'if-range': '"other"' }), [200, undefined, 'all']);
+  for (const range of ['bytes=9-3', 'bytes=-', 'bytes=0-1,3-4', 'items=0-1'])
+    assert.deepEqual(await part({ range }), [200, undefined, 'all'], range);
+  for (const range of [`bytes=${size}-`, 'bytes=-0'])
+    assert.deepEqual(await part({ range }), [416, `bytes */${size}`, ''], range);
+  const head = await app.inject({ method: 'HEAD', url: '/bin/coder-linux-amd64', remoteAddress: '10.1.2.3' });
+  assert.deepEqual([head.statusCode, head.headers['content-length'], head.rawPayload.length], [200, String(size), 0]);
 
   writeFileSync(file, `${content}!`);
   const next = await get({ 'if-none-match': etag });

@@ -3,9 +3,10 @@ import { createReadStream, createWriteStream, type Stats } from 'node:fs';
 import { rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { createGzip } from 'node:zlib';
+import { constants, createGzip, createZstdCompress } from 'node:zlib';
 import { AppError, ensureDirectory, errorText, type Logger } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
+import { byteRange } from './byte-range.ts';
 import { holdsTag } from './etag.ts';
 
 /** The executable for an operating system and architecture, by upstream's names. Undefined if this server has none. */
@@ -21,23 +22,42 @@ export interface BinaryOptions {
 const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
 const CHUNK = 1 << 20;
 
+/**
+ * The encodings of compressed copies, the smaller one first. Both levels take 6 s of a processor for 189 MB: zstd makes 68 MB of
+ * it, gzip 76 MB.
+ */
+const ENCODINGS = {
+  zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 6 }, chunkSize: CHUNK }),
+  gzip: () => createGzip({ level: 6, chunkSize: CHUNK }),
+};
+type Encoding = keyof typeof ENCODINGS;
+
+/** The first of our encodings that a client accepts. */
+const acceptedEncoding = (header: string | undefined): Encoding | undefined =>
+  (Object.keys(ENCODINGS) as Encoding[]).find((name) =>
+    new RegExp(`\\b${name}\\b(?!\\s*;\\s*q=0(\\.0*)?\\s*(,|$))`).test(header ?? ''),
+  );
+
 /** How an operator adds an executable that the server does not have. */
 export const HOW_TO_ADD =
   'GET /bin lists those that it has. To add the others, run `npm run build all` in the checkout of the server, or put ' +
   "them in the directory of the server's executable. No restart is necessary.";
 
-/** `/bin/coder-{os}-{arch}`: the download of init scripts. Compressed unless the client is on this machine. */
+/**
+ * `/bin/coder-{os}-{arch}`: the download of init scripts. Compressed unless the client is on this machine or asks for a range, so that
+ * a download that broke off continues.
+ */
 export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: BinaryOptions): void {
   const tags = new Map<string, Promise<string>>();
   const making = new Map<string, Promise<string>>();
 
   /** The compressed copy of a file. The first request makes it, and the others wait for it. */
-  async function compressed(path: string, sum: string): Promise<string> {
-    const copy = join(cacheDir, 'bin', `${sum}.gz`);
+  async function compressed(path: string, sum: string, encoding: Encoding): Promise<string> {
+    const copy = join(cacheDir, 'bin', `${sum}.${encoding === 'gzip' ? 'gz' : 'zst'}`);
     if (await stat(copy).catch(() => undefined)) return copy;
     let made = making.get(copy);
     if (!made) {
-      made = compress(path, copy).finally(() => making.delete(copy));
+      made = compress(path, copy, encoding).finally(() => making.delete(copy));
       making.set(copy, made);
     }
     return made;
@@ -52,38 +72,47 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
     }
     const info = await stat(path);
     const sum = await sumOf(path, info, tags);
-    const etag = `"${sum}"`;
+    const tagOf = (encoding?: Encoding) => `"${sum}${encoding ? `-${encoding}` : ''}"`;
+    const { range, 'if-range': unless, 'if-none-match': known, 'accept-encoding': accepted } = request.headers;
     reply.headers({
-      etag,
       'x-original-content-length': String(info.size),
+      'accept-ranges': 'bytes',
       vary: 'accept-encoding',
       'cache-control': 'no-cache',
     });
-    if (holdsTag(request.headers['if-none-match'], etag)) return reply.code(304).send();
+    const encodings = [undefined, ...(Object.keys(ENCODINGS) as Encoding[])];
+    const same = encodings.find((encoding) => holdsTag(known, tagOf(encoding)));
+    if (known !== undefined && (same || holdsTag(known, tagOf())))
+      return reply.header('etag', tagOf(same)).code(304).send();
     reply.type('application/octet-stream');
-    if (/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? '')) && !LOOPBACK.test(request.ip)) {
+    const encoding = range === undefined && !LOOPBACK.test(request.ip) ? acceptedEncoding(accepted) : undefined;
+    if (encoding) {
       try {
-        const copy = await compressed(path, sum);
+        const copy = await compressed(path, sum, encoding);
         const { size } = await stat(copy);
-        reply.headers({ 'content-encoding': 'gzip', 'content-length': size });
+        reply.headers({ etag: tagOf(encoding), 'content-encoding': encoding, 'content-length': size });
+        if (request.method === 'HEAD') return reply.send();
         return reply.send(createReadStream(copy, { highWaterMark: CHUNK }));
       } catch (err) {
         log.warn('could not compress an executable: sending it uncompressed', { path, err: errorText(err) });
       }
     }
-    return reply.header('content-length', info.size).send(createReadStream(path, { highWaterMark: CHUNK }));
+    reply.header('etag', tagOf());
+    const wanted = unless === undefined || unless === tagOf() ? byteRange(range, info.size) : undefined;
+    if (wanted === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${info.size}`).send();
+    const { start, end } = wanted ?? { start: 0, end: info.size - 1 };
+    if (wanted) reply.code(206).header('content-range', `bytes ${start}-${end}/${info.size}`);
+    reply.header('content-length', end - start + 1);
+    if (request.method === 'HEAD') return reply.send();
+    return reply.send(createReadStream(path, { highWaterMark: CHUNK, start, end }));
   });
 }
 
-async function compress(path: string, copy: string): Promise<string> {
+async function compress(path: string, copy: string, encoding: Encoding): Promise<string> {
   await ensureDirectory(join(copy, '..'));
   const part = `${copy}.${crypto.randomUUID()}`;
   try {
-    await pipeline(
-      createReadStream(path, { highWaterMark: CHUNK }),
-      createGzip({ level: 6, chunkSize: CHUNK }),
-      createWriteStream(part),
-    );
+    await pipeline(createReadStream(path, { highWaterMark: CHUNK }), ENCODINGS[encoding](), createWriteStream(part));
     await rename(part, copy);
   } finally {
     await rm(part, { force: true });
