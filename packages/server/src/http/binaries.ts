@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, type Stats } from 'node:fs';
 import { rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createGzip, createZstdCompress } from 'node:zlib';
 import { AppError, ensureDirectory, errorText, type Logger } from '@ropewalk/kit';
@@ -80,6 +81,9 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
       vary: 'accept-encoding',
       'cache-control': 'no-cache',
     });
+    // nothing is read for HEAD
+    const bodyOf = (file: string, part: { start?: number; end?: number } = {}) =>
+      request.method === 'HEAD' ? Readable.from([]) : createReadStream(file, { highWaterMark: CHUNK, ...part });
     const encodings = [undefined, ...(Object.keys(ENCODINGS) as Encoding[])];
     const same = encodings.find((encoding) => holdsTag(known, tagOf(encoding)));
     if (known !== undefined && (same || holdsTag(known, tagOf())))
@@ -91,8 +95,7 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
         const copy = await compressed(path, sum, encoding);
         const { size } = await stat(copy);
         reply.headers({ etag: tagOf(encoding), 'content-encoding': encoding, 'content-length': size });
-        if (request.method === 'HEAD') return reply.send();
-        return reply.send(createReadStream(copy, { highWaterMark: CHUNK }));
+        return reply.send(bodyOf(copy));
       } catch (err) {
         log.warn('could not compress an executable: sending it uncompressed', { path, err: errorText(err) });
       }
@@ -103,8 +106,7 @@ export function binaryRoutes(app: FastifyInstance, { find, cacheDir, log }: Bina
     const { start, end } = wanted ?? { start: 0, end: info.size - 1 };
     if (wanted) reply.code(206).header('content-range', `bytes ${start}-${end}/${info.size}`);
     reply.header('content-length', end - start + 1);
-    if (request.method === 'HEAD') return reply.send();
-    return reply.send(createReadStream(path, { highWaterMark: CHUNK, start, end }));
+    return reply.send(bodyOf(path, { start, end }));
   });
 }
 
