@@ -1,4 +1,4 @@
-/** The heading of what is not released yet. */
+/** The heading of changes that no release has yet. */
 const UNRELEASED = '## Unreleased';
 
 const headingOf = (version: string, date: string) => `## ${version}, ${date}`;

@@ -1,6 +1,6 @@
 /**
- * The bytes that the header Range asks for, both ends included. Undefined where the whole is the answer: without the header, for several
- * ranges, for other units and for what is not a range (RFC 9110, section 14.2).
+ * The bytes that the header Range asks for, both ends included. Undefined if the answer is the whole: without the header, for several
+ * ranges, for other units and for malformed ranges (RFC 9110, section 14.2).
  */
 export function byteRange(
   header: string | undefined,
