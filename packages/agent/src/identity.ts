@@ -1,15 +1,5 @@
 import { AppError } from '@ropewalk/kit';
-import type { AgentOptions } from './options.ts';
-
-/** How an agent proves its identity, with upstream's names. */
-export type AgentAuth = 'token' | 'aws-instance-identity' | 'azure-instance-identity' | 'google-instance-identity';
-
-export const AGENT_AUTHS: readonly string[] = [
-  'token',
-  'aws-instance-identity',
-  'azure-instance-identity',
-  'google-instance-identity',
-];
+import type { AgentAuth, AgentOptions } from './options.ts';
 
 const LINK_LOCAL = 'http://169.254.169.254';
 const GOOGLE = 'http://metadata.google.internal';

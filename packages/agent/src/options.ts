@@ -7,7 +7,6 @@ import { AGENT_SOCKET_PATH } from '@ropewalk/wire/agent-socket-path';
 import { Startup_Subsystem } from '@ropewalk/wire/proto/agent';
 import type { DialOptions } from '@ropewalk/wire/websocket';
 import { defaultDataDir } from './data-dir.ts';
-import { AGENT_AUTHS, type AgentAuth } from './identity.ts';
 
 export interface AgentOptions {
   /** The server's address, as in CODER_AGENT_URL. */
@@ -150,3 +149,13 @@ async function runHeaderCommand(command: string, env: NodeJS.ProcessEnv): Promis
   );
   return stdout.split('\n');
 }
+
+/** How an agent proves its identity, with upstream's names. */
+export type AgentAuth = 'token' | 'aws-instance-identity' | 'azure-instance-identity' | 'google-instance-identity';
+
+export const AGENT_AUTHS: readonly string[] = [
+  'token',
+  'aws-instance-identity',
+  'azure-instance-identity',
+  'google-instance-identity',
+];

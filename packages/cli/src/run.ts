@@ -3,13 +3,13 @@ import { homeFolder } from '@ropewalk/kit/home';
 import { root } from './commands/index.ts';
 import { bindArguments, checkRequired, rawAfter } from './framework/arguments.ts';
 import { createContext } from './framework/create-context.ts';
-import type { Definition, FlagDefs, Given, ValuesOf } from './framework/definition.ts';
 import { flagsBetweenNames, type GlobalFlags, globalFlags } from './framework/globals.ts';
 import { type Io, note, print, write } from './framework/io.ts';
 import { parseArguments, takesValue } from './framework/parse.ts';
 import { serverWarnings } from './framework/server-warnings.ts';
 import { styleOf, widthOf } from './framework/style.ts';
 import { closest, type Found, findCommand } from './framework/tree.ts';
+import type { Definition, FlagDefs, Given, ValuesOf } from './framework/types.ts';
 
 /** A person waits for the shell, and the shell for this. */
 const COMPLETION_PATIENCE_MS = 2_000;

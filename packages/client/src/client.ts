@@ -1,5 +1,6 @@
 import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@ropewalk/contract';
 import { apiPath } from '@ropewalk/contract/api-path';
+import type { FetchAnswer, OnAnswer } from './answer.ts';
 import { errorOf } from './errors.ts';
 
 /** The part of `fetch` that the client uses, so that a browser's, Node's and our own fit. */
@@ -12,22 +13,6 @@ export type Fetch = (
     signal?: AbortSignal;
   },
 ) => Promise<FetchAnswer>;
-
-export interface AnswerHeaders {
-  get(name: string): string | null;
-  /** The separate values of one name, if they are known. */
-  lines?(name: string): string[];
-}
-
-/** Called with the headers of each answer: to a call, or to a request that opens a stream. */
-export type OnAnswer = (headers: AnswerHeaders, to: 'call' | 'stream') => void;
-
-export interface FetchAnswer {
-  status: number;
-  headers: AnswerHeaders;
-  text(): Promise<string>;
-  arrayBuffer(): Promise<ArrayBuffer>;
-}
 
 export interface ClientOptions {
   /** Base URL of the server, which may contain a path. */

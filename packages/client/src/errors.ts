@@ -1,4 +1,4 @@
-import type { FetchAnswer } from './client.ts';
+import type { FetchAnswer } from './answer.ts';
 
 /** The server's error answer, in upstream's form. */
 export class ApiError extends Error {

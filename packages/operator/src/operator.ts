@@ -1,4 +1,5 @@
 import { type Clock, errorText, type Logger, systemClock } from '@ropewalk/kit';
+import type { Caches } from './caches.ts';
 import { owned as ofControlPlane } from './control-plane/names.ts';
 import { createControlPlaneReconciler } from './control-plane/reconcile.ts';
 import { CONTROL_PLANES, type ControlPlane } from './crd/control-plane.ts';
@@ -38,7 +39,6 @@ import { isReferredTo } from './provisioner/target.ts';
 import { createUncollectedKeys } from './provisioner/uncollected.ts';
 import { owned as ofProxy } from './workspace-proxy/objects.ts';
 import { createProxyReconciler } from './workspace-proxy/reconcile.ts';
-import type { Caches } from './world.ts';
 
 export interface OperatorOptions {
   connection: Connection;

@@ -4,9 +4,10 @@ import type { Template, TemplateVersion } from '@ropewalk/contract';
 import { writeTar } from '@ropewalk/server/app/evaluate/archive';
 import { completeJob, failJob } from '@ropewalk/server/app/job/complete';
 import { verifiedDaemon } from '@ropewalk/server/authz/proofs';
-import { type Owned, type Ownership, ownershipOf } from '@ropewalk/server/db/queries/job-ownership';
+import type { Owned, Ownership } from '@ropewalk/server/db/owned';
+import { ownershipOf } from '@ropewalk/server/db/queries/job-ownership';
 import { acquireJob } from '@ropewalk/server/db/queries/job-queue';
-import type { JobRow } from '@ropewalk/server/db/queries/jobs';
+import type { JobRow } from '@ropewalk/server/db/rows';
 import {
   type CompletedJob_TemplateImportSchema,
   CompletedJobSchema,

@@ -6,7 +6,7 @@ import { errorText } from '@ropewalk/kit';
 import type { Connection, ServerChannel } from 'ssh2';
 import { scratchDir } from '../scratch.ts';
 import { fairWindow, pump, widen } from './channel.ts';
-import type { SshConnection } from './server.ts';
+import type { SshConnection } from './connection.ts';
 
 const CONNECT_TIMEOUT_MS = 15_000;
 const WINDOW = 2 * 1024 * 1024;

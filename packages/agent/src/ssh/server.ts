@@ -8,6 +8,7 @@ import type { Activity } from '../activity.ts';
 import type { HostKey } from '../host-key.ts';
 import type { AgentOptions } from '../options.ts';
 import type { Workspace } from '../workspace.ts';
+import type { SshConnection } from './connection.ts';
 import { forwardAgent, serveForwards } from './forward.ts';
 import { serveSession } from './session.ts';
 
@@ -46,21 +47,6 @@ export interface SshServerOptions {
   log: Logger;
   options: AgentOptions;
   activity: Activity;
-}
-
-/** One client's connection, as its sessions and forwards use it. */
-export interface SshConnection {
-  readonly id: string;
-  readonly client: Connection;
-  readonly workspace: Workspace;
-  readonly log: Logger;
-  /** Aborted when the connection is gone. Everything that belongs to it ends. */
-  readonly signal: AbortSignal;
-  readonly activity: Activity;
-  /** The server's id of the connection. Older servers send none. */
-  readonly tunnelId: string | undefined;
-  /** Returns the socket of the client's SSH agent: one for all sessions of the connection. */
-  agentSocket(): Promise<string>;
 }
 
 export function createSshServer({ log, options, activity }: SshServerOptions): SshServer {

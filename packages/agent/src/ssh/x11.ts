@@ -4,8 +4,8 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { errorText } from '@ropewalk/kit';
 import type { ServerChannel, X11Info } from 'ssh2';
+import type { SshConnection } from './connection.ts';
 import { joinSocket } from './forward.ts';
-import type { SshConnection } from './server.ts';
 
 /** The displays for clients, numbered as in OpenSSH. Display n listens on port 6000 + n. */
 const FIRST_DISPLAY = 10;

@@ -3,9 +3,9 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { FlagDef } from '../framework/definition.ts';
+import type { Node } from '../framework/context.ts';
 import { globalFlags } from '../framework/globals.ts';
-import type { Node } from '../framework/tree.ts';
+import type { FlagDef } from '../framework/types.ts';
 import { invoke } from '../testing/invoke.ts';
 import { root } from './index.ts';
 

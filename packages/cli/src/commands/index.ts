@@ -1,4 +1,4 @@
-import type { Node } from '../framework/tree.ts';
+import type { Node } from '../framework/context.ts';
 
 type Nodes = Readonly<Record<string, Node>>;
 

@@ -3,9 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type UpstreamFlag, upstreamCommands } from '@ropewalk/contract/upstream/facts';
-import type { FlagDef } from '../framework/definition.ts';
+import type { Node } from '../framework/context.ts';
 import { globalFlags } from '../framework/globals.ts';
-import type { Node } from '../framework/tree.ts';
+import type { FlagDef } from '../framework/types.ts';
 import { root } from './index.ts';
 
 function find(words: string): Node | undefined {

@@ -1,7 +1,8 @@
 import { AppError } from '@ropewalk/kit/errors';
 import { readConfig } from '../framework/config-dir.ts';
 import type { Context } from '../framework/context.ts';
-import { command, type ValuesOf } from '../framework/definition.ts';
+import { command } from '../framework/definition.ts';
+import type { ValuesOf } from '../framework/types.ts';
 import type { ConnectionLog } from '../lib/connection-log.ts';
 import { endOfWorkspace } from '../lib/end-of-stream.ts';
 import { endWithProcess } from '../lib/end-with-process.ts';

@@ -1,5 +1,5 @@
 import { AppError } from '@ropewalk/kit/errors';
-import type { ArgDef, ArgDefs, Definition, FlagDefs } from './definition.ts';
+import type { ArgDef, ArgDefs, Definition, FlagDefs } from './types.ts';
 
 /** An argument as usage lines show it: `<workspace>`, `[file]`, `[command...]`, `<always|never>`. */
 function slotOf(name: string, def: ArgDef): string {

@@ -1,9 +1,10 @@
 import type { Client } from '@ropewalk/client';
 import { ownValue } from '@ropewalk/kit/own-value';
-import type { Definition, FlagDefs } from './definition.ts';
+import type { Node } from './context.ts';
 import { flagsBetweenNames, globalFlags } from './globals.ts';
 import { flagOf, parseArguments, takesValue } from './parse.ts';
-import { findCommand, type Node } from './tree.ts';
+import { findCommand } from './tree.ts';
+import type { Definition, FlagDefs } from './types.ts';
 
 /** More names than these help nobody. */
 const MAX_NAMES = 200;

@@ -1,8 +1,7 @@
 import type { Client } from '@ropewalk/client';
-import type { ValuesOf } from './definition.ts';
 import type { GlobalFlags } from './globals.ts';
 import type { Io } from './io.ts';
-import type { Node } from './tree.ts';
+import type { Definition, Example, Given, ValuesOf } from './types.ts';
 
 /** The program that runs a command, for commands that list commands or run another command line. */
 export interface Program {
@@ -31,4 +30,24 @@ export interface Context {
   clientOf(url: string, token: string): Promise<Client>;
   /** Whether the command can ask questions. */
   interactive: boolean;
+}
+
+export interface Command {
+  definition: Definition;
+  /** Returns the exit code. Undefined means 0. */
+  run(ctx: Context, given: Given): Promise<number | undefined>;
+}
+
+/** A command or a group of commands. The program loads a command only to run it or to show its help. */
+export interface Node {
+  /** One line for lists of commands, without a full stop. */
+  summary?: string;
+  /** The heading above the command in the help of its parent. */
+  group?: string;
+  /** For a node without a definition. */
+  examples?: readonly Example[];
+  aliases?: readonly string[];
+  hidden?: true;
+  load?: () => Promise<{ default: Command }>;
+  children?: Readonly<Record<string, Node>>;
 }

@@ -3,10 +3,10 @@ import type { Client } from '@ropewalk/client';
 import { AppError } from '@ropewalk/kit/errors';
 import { readConfig } from './config-dir.ts';
 import type { Context, Program } from './context.ts';
-import type { ValuesOf } from './definition.ts';
 import type { GlobalFlags } from './globals.ts';
 import type { Io } from './io.ts';
 import type { ServerWarnings } from './server-warnings.ts';
+import type { ValuesOf } from './types.ts';
 
 export interface ContextInput {
   env: NodeJS.ProcessEnv;

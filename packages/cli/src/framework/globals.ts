@@ -1,4 +1,4 @@
-import type { FlagDefs } from './definition.ts';
+import type { FlagDefs } from './types.ts';
 
 export const DEFAULT_CONFIG_DIR = '~/.config/coderv2';
 

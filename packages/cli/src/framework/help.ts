@@ -1,7 +1,7 @@
 import { argumentsUsage } from './arguments.ts';
-import type { Definition, Example, FlagDef, FlagDefs } from './definition.ts';
+import type { Node } from './context.ts';
 import type { Style } from './style.ts';
-import type { Node } from './tree.ts';
+import type { Definition, Example, FlagDef, FlagDefs } from './types.ts';
 
 /** Lines longer than this are hard to read, however wide the terminal is. */
 const MAX_WIDTH = 100;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { FlagDefs } from './definition.ts';
 import { parseArguments, splitList, splitPairs } from './parse.ts';
+import type { FlagDefs } from './types.ts';
 
 const flags = {
   yes: { type: 'bool', short: 'y' },

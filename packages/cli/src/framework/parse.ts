@@ -1,7 +1,7 @@
 import { parseDuration } from '@ropewalk/kit/duration';
 import { AppError } from '@ropewalk/kit/errors';
 import { ownValue } from '@ropewalk/kit/own-value';
-import type { FlagDef, FlagDefs, ValuesOf } from './definition.ts';
+import type { FlagDef, FlagDefs, ValuesOf } from './types.ts';
 
 export interface ParseInput {
   flags: FlagDefs;

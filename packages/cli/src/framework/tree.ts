@@ -1,18 +1,4 @@
-import type { Command, Example } from './definition.ts';
-
-/** A command or a group of commands. The program loads a command only to run it or to show its help. */
-export interface Node {
-  /** One line for lists of commands, without a full stop. */
-  summary?: string;
-  /** The heading above the command in the help of its parent. */
-  group?: string;
-  /** For a node without a definition. */
-  examples?: readonly Example[];
-  aliases?: readonly string[];
-  hidden?: true;
-  load?: () => Promise<{ default: Command }>;
-  children?: Readonly<Record<string, Node>>;
-}
+import type { Node } from './context.ts';
 
 export interface Found {
   node: Node;

@@ -1,6 +1,6 @@
 import { AGENT_SOCKET_PATH, type AgentSocketClient, agentSocketClient, DrpcError } from '@ropewalk/client/agent-socket';
 import { AppError } from '@ropewalk/kit/errors';
-import type { FlagDefs } from '../framework/definition.ts';
+import type { FlagDefs } from '../framework/types.ts';
 
 export const socketFlags = {
   'socket-path': {

@@ -4,10 +4,9 @@ import { entriesOf, evaluate, evaluateTerm, type Scope, spend } from '../evaluat
 import { force, Lazy, type Term } from '../lazy.ts';
 import { parseExpression } from '../parser.ts';
 import { EvaluationError, object, toText, tuple, UNKNOWN, Unknown, type Value } from '../values.ts';
-import type { ConfigBlock, Configuration } from './configuration.ts';
+import type { ConfigBlock, Configuration, Template } from './configuration.ts';
 import { type Expansion, eachOf, expansionOf, MAX_INSTANCES, type Names, pair, together } from './expansion.ts';
-import { Fields, Part } from './lazy-parts.ts';
-import type { Program } from './program.ts';
+import { Fields, Part, type Progress } from './lazy-parts.ts';
 
 /** The arguments that Terraform reads itself. */
 const META = new Set(['count', 'for_each', 'depends_on', 'provider', 'providers', 'lifecycle', 'source', 'version']);
@@ -151,12 +150,24 @@ export class BlockInstance extends Lazy {
   }
 }
 
+/** What a module needs of its program. */
+export interface ModuleProgram {
+  readonly template: Template;
+  readonly progress: Progress;
+  /** Makes the instance of a called module. */
+  module(place: ModulePlace & Pick<Place, 'configuration'>, input: (name: string) => Term | undefined): ModuleInstance;
+  /** The folder of a called module. Undefined, and recorded as missing, if it is not there. */
+  folderOf(caller: ModuleInstance, call: ConfigBlock): Place | undefined;
+  attributeOf(instance: BlockInstance, name: string): Term;
+  attributeNames(instance: BlockInstance): Iterable<string>;
+}
+
 /** Where a module is in a program. */
 export type ModulePlace = Pick<ModuleInstance, 'dir' | 'address' | 'calls' | 'call' | 'counted'>;
 
 /** A module that is called, or the root module, with its inputs. */
 export class ModuleInstance {
-  readonly program: Program;
+  readonly program: ModuleProgram;
   readonly configuration: Configuration;
   readonly dir: string;
   /** The address of its call. Empty for the root module. */
@@ -173,7 +184,7 @@ export class ModuleInstance {
   readonly #instances = new Map<ConfigBlock, BlockInstance[]>();
 
   constructor(
-    program: Program,
+    program: ModuleProgram,
     configuration: Configuration,
     at: ModulePlace,
     input: (name: string) => Term | undefined,
@@ -384,4 +395,9 @@ export class ModuleInstance {
 function typeOf(expr: Expr | undefined): Expr | undefined {
   if (expr?.kind !== 'literal') return expr;
   return typeof expr.value === 'string' ? parseExpression(expr.value).expr : undefined;
+}
+
+export interface Place {
+  configuration: Configuration;
+  dir: string;
 }

@@ -2,8 +2,9 @@ import { posix } from 'node:path';
 import type { Work } from '../evaluate.ts';
 import type { Term } from '../lazy.ts';
 import { type Dict, EvaluationError, UNKNOWN, Unknown, type Value } from '../values.ts';
-import { type ConfigBlock, type Configuration, emptyConfiguration, type Template } from './configuration.ts';
-import { type BlockInstance, ModuleInstance, type ModulePlace } from './instances.ts';
+import { type ConfigBlock, emptyConfiguration, type Template } from './configuration.ts';
+import type { Place } from './instances.ts';
+import { type BlockInstance, ModuleInstance, type ModulePlace, type ModuleProgram } from './instances.ts';
 import { newProgress, type Progress } from './lazy-parts.ts';
 
 const MAX_MODULES = 500;
@@ -21,16 +22,11 @@ export interface Surroundings {
   read(address: string): Dict | undefined;
 }
 
-interface Place {
-  configuration: Configuration;
-  dir: string;
-}
-
 /**
  * One evaluation of a template: its modules with their blocks, each part evaluated when something reads it. So blocks
  * may refer to each other in any order, and parts that nobody reads cost nothing.
  */
-export class Program {
+export class Program implements ModuleProgram {
   readonly template: Template;
   readonly progress: Progress;
   readonly root: ModuleInstance;

@@ -6,10 +6,10 @@ import { ApiError, createClient } from '@ropewalk/client';
 import { nodeFetch } from '@ropewalk/client/node-fetch';
 import type { ProvisionerKey } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
+import type { Caches } from '../caches.ts';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
 import type { Secret } from '../kube/objects.ts';
 import { sha256 } from '../machinery/apply.ts';
-import type { World } from '../world.ts';
 import { keySecretOf } from './names.ts';
 import type { Proofs } from './proofs.ts';
 import type { Server, Target } from './server.ts';
@@ -171,7 +171,7 @@ export function retiredKeys(status: ProvisionerStatus | undefined, facts: KeyFac
 
 /** The current key of a provisioner, if it is stored, and those that it replaced. */
 export function knownKeys(
-  { caches, proofs }: Pick<World, 'caches' | 'proofs'>,
+  { caches, proofs }: { caches: Caches; proofs: Proofs },
   provisioner: Provisioner,
 ): RetiredKey[] {
   const secret = caches.secrets.get(provisioner.metadata.namespace!, keySecretOf(provisioner).name);

@@ -1,3 +1,4 @@
+import type { Caches } from '../caches.ts';
 import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
 import { PROVISIONERS, type Provisioner, type ProvisionerSpec } from '../crd/provisioner.ts';
 import { isNotFound } from '../kube/client.ts';
@@ -5,7 +6,6 @@ import type { Lookup } from '../kube/lookup.ts';
 import type { Secret } from '../kube/objects.ts';
 import { isGranted } from '../kube/reference-grants.ts';
 import { type ObjectMeta, SECRETS, type SecretKeySelector } from '../kube/types.ts';
-import type { World } from '../world.ts';
 import { organizationOf } from './names.ts';
 import { ServerProblem, type Target } from './server.ts';
 
@@ -33,7 +33,10 @@ export interface Joining {
 }
 
 /** Where control planes and Secrets are found. */
-export type Finding = Pick<World, 'caches' | 'lookup'>;
+export interface Finding {
+  caches: Caches;
+  lookup: Lookup;
+}
 
 /** Whether a provisioner joins this control plane. */
 export function isReferredTo({ metadata }: ControlPlane, provisioner: Provisioner): boolean {

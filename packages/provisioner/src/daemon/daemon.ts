@@ -18,13 +18,12 @@ import { fullDisk } from '../job/disk.ts';
 import { Session } from '../job/journal.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Runner } from '../runner/client.ts';
-import type { NamedEngine } from '../terraform/named-engine.ts';
 import { VersionCache } from '../terraform/prepare.ts';
 import { DiskPause } from './disk-pause.ts';
 import { epochMetadata } from './job-link.ts';
-import { type Connection, type DaemonAuth, ServerLink } from './link.ts';
-import { findMachine, folderMode, type Machine } from './machine.ts';
-import type { DaemonMetrics } from './metrics.ts';
+import { type Connection, ServerLink } from './link.ts';
+import { findMachine, folderMode } from './machine.ts';
+import type { DaemonOptions, Machine, Shared } from './options.ts';
 import { ActiveJob } from './work.ts';
 
 const ADOPT_EVERY_MS = 15_000;
@@ -38,64 +37,6 @@ const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
 /** The time from one look for room on the disk to the next, in ms. Many short builds then need one and not one each. */
 const LOOK_FOR_ROOM_MS = 2_000;
-
-/** The parts that several daemons of one process share. */
-export interface Shared extends Machine {
-  versions: VersionCache;
-  runner: Runner;
-  diskPause: DiskPause;
-}
-
-export interface DaemonOptions {
-  /** The base URL of the server, `https://…`. */
-  serverUrl: string;
-  /** The server's own Unix socket, to use instead of a connection to the host of `serverUrl`. */
-  socketPath?: string | undefined;
-  /** The name or id of the organization. Use `default` with a key or PSK. */
-  organization: string;
-  /** A name of 1 to 64 characters. A restarted daemon needs the same name to keep its running job. */
-  name: string;
-  tags: Record<string, string>;
-  auth: DaemonAuth;
-  headers?: Record<string, string> | undefined;
-  /** The directory of the sessions. After a restart, the daemon adopts the running builds in it. */
-  workDir: string;
-  /** The directory of prepared versions, providers and the installed terraform. */
-  cacheDir: string;
-  /** Terraform executables to use instead of the one on PATH. A job has the first that its template allows. */
-  terraformBinaries?: readonly string[] | undefined;
-  /** Terraform programs to download, by version, URL and SHA-256. They come after `terraformBinaries`. */
-  namedEngines?: readonly NamedEngine[] | undefined;
-  /** A mirror of the publisher's downloads. */
-  terraformBaseUrl?: string | undefined;
-  /** Whether the daemon attaches its own coder provider. False: templates use the registry's. Default true. */
-  attachProvider?: boolean | undefined;
-  /** The command that starts the runner. A single executable uses its own path and its hidden command. */
-  runnerCommand?: readonly string[] | undefined;
-  provisionerVersion: string;
-  /** Values that no child process may inherit in any variable. */
-  secretValues: readonly string[];
-  /** The variables that terraform may inherit, except the platform's own. Default: this process's environment. */
-  env?: NodeJS.ProcessEnv | undefined;
-  /** Ends after one job, also after an adopted one. `done` rejects if the job has no verdict. */
-  once?: boolean | undefined;
-  /** The time from SIGINT to SIGKILL of a canceled terraform, in ms. Default 3 min. */
-  exitTimeoutMs?: number | undefined;
-  /** The interval of the search for unfinished jobs of dead daemons and of this one, in ms. Default 15 s. */
-  adoptEveryMs?: number | undefined;
-  /** The first pause after a job fails because of a full disk, in ms. Default 30 s. */
-  fullPauseMs?: number | undefined;
-  metrics?: DaemonMetrics | undefined;
-  log: Logger;
-  clock?: Clock | undefined;
-  shared?: Shared | undefined;
-  /** The daemon's connection, if it has begun to connect. */
-  link?: ServerLink | undefined;
-  /** The socket of the launcher, which starts builds under their own uids; see isolation/protocol.ts. */
-  launcherPath?: string | undefined;
-  /** A folder of the daemon for the sockets that builds with separate uids connect to. */
-  socketsDir?: string | undefined;
-}
 
 export interface ProvisionerDaemon {
   /**

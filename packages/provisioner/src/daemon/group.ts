@@ -1,7 +1,8 @@
 import { systemClock } from '@ropewalk/kit';
-import type { DaemonOptions, ProvisionerDaemon } from './daemon.ts';
+import type { ProvisionerDaemon } from './daemon.ts';
 import { ServerLink } from './link.ts';
 import { findMachine } from './machine.ts';
+import type { DaemonOptions } from './options.ts';
 
 /** The time for killed jobs to report to the server. After that, the next daemon on this machine reports them. */
 const KILLED_MS = 10_000;

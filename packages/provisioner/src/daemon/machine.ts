@@ -1,17 +1,9 @@
 import { ensureDirectory } from '@ropewalk/kit';
 import type { Launcher } from '../isolation/client.ts';
-import { type Env, inheritedEnv, withReadableConfig } from '../terraform/env.ts';
+import { inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { findEngines } from '../terraform/find-engines.ts';
-import type { DaemonOptions } from './daemon.ts';
 import { Engines } from './engines.ts';
-
-/** What daemons find on the machine that they run on. */
-export interface Machine {
-  engines: Engines;
-  launcher: Launcher | undefined;
-  /** The variables that terraform inherits. */
-  env: Env;
-}
+import type { DaemonOptions, Machine } from './options.ts';
 
 /** The mode of the daemon's folders. Builds with other uids must be able to enter them, but not list them. */
 export const folderMode = (launcher: Launcher | undefined): number => (launcher ? 0o711 : 0o700);

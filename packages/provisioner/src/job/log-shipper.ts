@@ -3,7 +3,7 @@ import type { LogNumber } from '@ropewalk/wire/log-sequence';
 import { LogLevel } from '@ropewalk/wire/proto/provisioner';
 import { type Log, LogSchema, LogSource } from '@ropewalk/wire/proto/provisionerd';
 import type { LogLine } from '../terraform/logs.ts';
-import type { JobPort } from './port.ts';
+import type { JobPort, LogBatch } from './port.ts';
 
 const BATCH_MS = 100;
 const BATCH_LINES = 1_000;
@@ -15,12 +15,6 @@ const MAX_OUTPUT = 4_096;
 export interface RunLine extends LogNumber {
   /** The offset of the next record in the log's file. Only on the last line of a record. */
   next?: number | undefined;
-}
-
-/** Lines of a log that are not on their way yet. */
-export interface LogBatch {
-  logs: Log[];
-  numbers: LogNumber[];
 }
 
 const NOTHING: LogBatch = { logs: [], numbers: [] };

@@ -5,13 +5,13 @@ import type {
   CommitQuotaResponse,
   CompletedJob,
   FailedJob,
+  Log,
   UpdateJobRequest,
   UpdateJobRequestSchema,
   UpdateJobResponse,
 } from '@ropewalk/wire/proto/provisionerd';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
 import type { FrozenSource, FrozenVersion } from '../terraform/frozen.ts';
-import type { LogBatch } from './log-shipper.ts';
 
 /** How a job ended. */
 export type Verdict = { kind: 'complete'; job: CompletedJob } | { kind: 'fail'; job: FailedJob };
@@ -61,4 +61,10 @@ export interface FrozenPort extends Omit<FrozenSource, 'id'> {
    * bytes of an archive in several files. 0: the server takes an archive of one file only.
    */
   keep(version: FrozenVersion): Promise<{ missing: string[]; mostBytes: number }>;
+}
+
+/** Lines of a log that are not on their way yet. */
+export interface LogBatch {
+  logs: Log[];
+  numbers: LogNumber[];
 }

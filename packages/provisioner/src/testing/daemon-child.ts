@@ -1,4 +1,5 @@
-import { type DaemonOptions, runProvisionerDaemon } from '../daemon/daemon.ts';
+import { runProvisionerDaemon } from '../daemon/daemon.ts';
+import type { DaemonOptions } from '../daemon/options.ts';
 import { testLogger } from './harness.ts';
 
 /** A daemon in its own process, for tests that kill it. The first argument has the options as JSON. */

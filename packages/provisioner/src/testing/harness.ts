@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLogger, type Logger, silentLogger, stderrSink } from '@ropewalk/kit';
 import tar from 'tar-stream';
-import { type DaemonOptions, type ProvisionerDaemon, runProvisionerDaemon } from '../daemon/daemon.ts';
+import { type ProvisionerDaemon, runProvisionerDaemon } from '../daemon/daemon.ts';
+import type { DaemonOptions } from '../daemon/options.ts';
 import { ScriptedServer } from './server.ts';
 
 export const CODER = `terraform {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { UserWithAccess } from '../db/queries/users.ts';
+import type { UserWithAccess } from '../db/rows.ts';
 import { organizationRoles, ownerWithoutAccess, type Role, siteRoles } from './policy.ts';
 
 /** A signed-in person. */

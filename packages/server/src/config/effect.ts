@@ -1,6 +1,5 @@
-import type { LoadedConfig } from './load.ts';
 import type { OptionRow } from './option.ts';
-import type { OptionName } from './options.ts';
+import type { OptionName } from './option-rows.ts';
 
 /**
  * Options that change what this server does, without those that it only stores and shows. The server accepts all of
@@ -206,7 +205,7 @@ export function withNotes<T extends Record<string, OptionRow>>(rows: T): T {
 }
 
 /** The configured options that have no effect. */
-export function givenWithoutEffect({ sources }: Pick<LoadedConfig, 'sources'>): OptionName[] {
+export function givenWithoutEffect({ sources }: { sources: Readonly<Record<OptionName, string>> }): OptionName[] {
   return (Object.keys(sources) as OptionName[]).filter(
     (name) => (sources[name] === 'flag' || sources[name] === 'env' || sources[name] === 'yaml') && !EFFECTIVE.has(name),
   );

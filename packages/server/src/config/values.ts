@@ -2,7 +2,8 @@ import type { DeploymentConfig, DeploymentOption, DeploymentOptionGroup, Deploym
 import type { ExternalAuthProvider } from './external-auth.ts';
 import type { ValueSource } from './load.ts';
 import type { OptionRow } from './option.ts';
-import { type Config, type OptionName, options } from './options.ts';
+import type { OptionName } from './option-rows.ts';
+import { type Config, options } from './options.ts';
 
 const NANOSECONDS_PER_MS = 1_000_000;
 const SECOND = 1000 * NANOSECONDS_PER_MS;

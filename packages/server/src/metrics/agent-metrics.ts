@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '@ropewalk/kit';
 import { type Stats_Metric, Stats_Metric_Type } from '@ropewalk/wire/proto/agent';
 import { Counter, Gauge, Registry } from 'prom-client';
-import type { AgentIdentity } from '../db/queries/agents.ts';
 import { readAgentNames, STATS_LABELS, type StatsLabel } from '../db/queries/workspace-figures.ts';
+import type { AgentIdentity } from '../db/rows.ts';
 import type { DatabaseGauges } from './gauges.ts';
 
 // Metrics that agents measure and send with their statistics. Anyone with a workspace's token can send anything, so the

@@ -2,7 +2,7 @@ import { errorText } from '@ropewalk/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Services } from '../app/context/context.ts';
 import { endedJobs, organizationNameById, stageTimes } from '../db/queries/figures.ts';
-import type { JobStatus, JobType } from '../db/queries/jobs.ts';
+import type { JobStatus, JobType } from '../db/rows.ts';
 import { createCreationMetrics } from './creations.ts';
 import { watchEndedJobs } from './ended-jobs.ts';
 import type { Metrics } from './metrics.ts';

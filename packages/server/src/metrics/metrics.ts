@@ -1,7 +1,6 @@
 import type { Stats_Metric } from '@ropewalk/wire/proto/agent';
 import type { StateObserver } from '../app/job/state.ts';
-import type { AgentIdentity } from '../db/queries/agents.ts';
-import type { JobRow } from '../db/queries/jobs.ts';
+import type { AgentIdentity, JobRow } from '../db/rows.ts';
 
 /**
  * The events of this server that metrics count. Each server counts its own, so that sums over several servers are

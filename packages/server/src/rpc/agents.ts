@@ -18,7 +18,7 @@ import { createAgentReports } from '../app/agent/reports.ts';
 import type { Services } from '../app/context/context.ts';
 import { type RevokedHolders, revokedHolders } from '../app/context/revoked.ts';
 import type { ConnectedAgent } from '../authz/proofs.ts';
-import type { AgentIdentity } from '../db/queries/agents.ts';
+import type { AgentIdentity } from '../db/rows.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { agentApi } from './agent/api.ts';
 import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';

@@ -1,6 +1,6 @@
 import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@ropewalk/kit';
 import { logCrashes } from '@ropewalk/kit/crash';
-import type { FlagDefs, ValuesOf } from '../../framework/definition.ts';
+import type { FlagDefs, ValuesOf } from '../../framework/types.ts';
 import { outliveOutputs } from './outputs.ts';
 
 const SEVERITY: Record<LogLevel, string> = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'ERROR' };

@@ -1,7 +1,8 @@
 import { AppError } from '@ropewalk/kit';
 import { AGENT_API } from '@ropewalk/wire/api-versions';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
-import { type AgentIdentity, countConnection, setHostKey } from '../../db/queries/agents.ts';
+import { countConnection, setHostKey } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import { type Services, systemContext } from '../context/context.ts';
 import { audit } from '../record/audit.ts';
 

@@ -2,7 +2,7 @@ import type { PatchAppStatus, WorkspaceApp, WorkspaceAppStatus, WorkspaceResourc
 import { AppError } from '@ropewalk/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { addAppStatus } from '../../db/queries/agent-parts.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { time } from '../values/time.ts';
 

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { AppError } from '@ropewalk/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { type ReportedConnection, upsertConnection } from '../../db/queries/agent-reports.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { NIL_UUID } from '../values/ids.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import { containersSource } from './containers.ts';
 
 test('reads an agent that never stops to send lists of containers at a bounded rate', async () => {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkspaceAgentContainer, WorkspaceAgentListContainersResponse } from '@ropewalk/contract';
 import { AppError, type ErrorCode } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { workspaceObject } from '../find/workspace.ts';
 import type { Source } from '../follow/follow.ts';

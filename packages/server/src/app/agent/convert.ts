@@ -1,7 +1,7 @@
 import type { WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
 import type { Clock } from '@ropewalk/kit';
-import type { AppRow, LogSourceRow, ScriptRow } from '../../db/queries/agent-parts.ts';
-import type { AgentRow } from '../../db/queries/agents.ts';
+import type { LogSourceRow } from '../../db/queries/agent-parts.ts';
+import type { AgentRow, AppRow, ScriptRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { subdomainName } from '../values/app-address.ts';
 import { optionalTime, time } from '../values/time.ts';

@@ -1,11 +1,12 @@
 /** Tokens of external auth providers for the processes in a workspace, such as Git. */
+
 import type { AgentExternalAuthResponse, RouteQuery } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import { compile } from '@ropewalk/kit/re2';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { ExternalAuthProvider } from '../../config/external-auth.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireOwnerData } from '../context/owner-consent.ts';
 import { connectUrl, extraFields, findProvider, validLink } from '../external-auth/links.ts';

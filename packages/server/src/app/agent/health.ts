@@ -1,13 +1,8 @@
 import type { WorkspaceAgent } from '@ropewalk/contract';
 import { ownValue } from '@ropewalk/kit/own-value';
 import type { Db } from '../../db/connect.ts';
-import {
-  type AgentRow,
-  type AgentState,
-  failedScripts,
-  type LaterBuild,
-  laterBuilds,
-} from '../../db/queries/agents.ts';
+import { type AgentState, failedScripts, type LaterBuild, laterBuilds } from '../../db/queries/agents.ts';
+import type { AgentRow } from '../../db/rows.ts';
 import { time } from '../values/time.ts';
 import { type AgentSight, agentSight } from './status.ts';
 

@@ -11,8 +11,9 @@ import {
   insertNumberedAgentLogs,
   upsertLogSource,
 } from '../../db/queries/agent-logs.ts';
-import { type AgentIdentity, agentById } from '../../db/queries/agents.ts';
+import { agentById } from '../../db/queries/agents.ts';
 import { latestBuildNumber } from '../../db/queries/builds.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { findReadableAgent } from '../find/agent.ts';
 import type { Source } from '../follow/follow.ts';

@@ -1,7 +1,7 @@
 import type { WorkspaceAgentMetadata } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
 import { type MetadataRow, metadataOfAgent } from '../../db/queries/agent-parts.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { workspaceObject } from '../find/workspace.ts';
 import type { Source } from '../follow/follow.ts';

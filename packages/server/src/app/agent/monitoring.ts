@@ -2,7 +2,7 @@ import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
 import { type MonitorRow, monitorsOfAgent, setMonitorAlert } from '../../db/queries/agent-parts.ts';
 import type { Usage } from '../../db/queries/agent-reports.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { notify } from '../notification/enqueue.ts';
 import type { AgentReports } from './reports.ts';

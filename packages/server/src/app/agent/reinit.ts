@@ -1,6 +1,7 @@
 import { errorText } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
-import { type AgentIdentity, agentByToken } from '../../db/queries/agents.ts';
+import { agentByToken } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import type { Source } from '../follow/follow.ts';
 

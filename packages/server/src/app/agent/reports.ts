@@ -8,7 +8,7 @@ import {
   writeStats,
   writeUsage,
 } from '../../db/queries/agent-reports.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { type Batcher, createBatcher } from './batcher.ts';
 

@@ -1,5 +1,5 @@
 import type { WorkspaceAgent } from '@ropewalk/contract';
-import type { AgentRow } from '../../db/queries/agents.ts';
+import type { AgentRow } from '../../db/rows.ts';
 
 export interface AgentSight {
   status: WorkspaceAgent['status'];

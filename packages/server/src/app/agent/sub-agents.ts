@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@ropewalk/kit';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { ShareLevel } from '../../db/queries/port-shares.ts';
 import type { NewApp } from '../../db/queries/resources.ts';
 import {
@@ -15,6 +14,7 @@ import {
   takeSubAgent,
   widestShareLevel,
 } from '../../db/queries/sub-agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { imageAddress } from '../values/image-address.ts';
 import { narrower } from '../values/share-level.ts';

@@ -2,7 +2,7 @@ import type { RouteQuery } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import type { TunnelRequest } from '@ropewalk/wire/tunnel';
 import { authorize } from '../../authz/authorize.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Permission } from '../context/allowed.ts';
 import type { Ctx } from '../context/context.ts';
 import { workspaceObject } from '../find/workspace.ts';

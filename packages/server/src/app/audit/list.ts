@@ -15,8 +15,9 @@ import {
   auditPage,
   countAudit,
 } from '../../db/queries/audit.ts';
-import { type OrganizationRow, organizationsOfRecords } from '../../db/queries/organizations.ts';
-import { type UserRow, usersOfRecords } from '../../db/queries/users.ts';
+import { organizationsOfRecords } from '../../db/queries/organizations.ts';
+import { usersOfRecords } from '../../db/queries/users.ts';
+import type { OrganizationRow, UserRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { exportParts } from '../lists/export-parts.ts';
 import { badQuery, pageOf, parseSearch, type Search, searchOneOf, searchUuid } from '../lists/search.ts';

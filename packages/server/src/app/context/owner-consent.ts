@@ -3,11 +3,11 @@
  * tokens of the identity provider and of external accounts. The author of the template decides where
  * these go, so the owner has to have wanted them: docs/decisions/0060-secrets-with-consent.md.
  */
+
 import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
-import type { BuildParameter, BuiltWorkspace } from '../../db/queries/builds.ts';
 import { type BuildConsent, consentOfAgent, startedBefore } from '../../db/queries/owner-consent.ts';
+import type { AgentIdentity, BuildParameter, BuiltWorkspace } from '../../db/rows.ts';
 import type { Ctx } from './context.ts';
 
 type Consent = Pick<BuildConsent, 'begun_by' | 'started_before'>;

@@ -12,7 +12,8 @@ import {
   type RevocableKey,
   touchApiKey,
 } from '../../db/queries/apikeys.ts';
-import { touchUser, type UserWithAccess, userById } from '../../db/queries/users.ts';
+import { touchUser, userById } from '../../db/queries/users.ts';
+import type { UserWithAccess } from '../../db/rows.ts';
 import { newToken, sameBytes, sha256, splitToken } from '../values/token.ts';
 import type { Ctx, Services } from './context.ts';
 

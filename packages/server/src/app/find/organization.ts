@@ -2,12 +2,8 @@ import type { Actor } from '../../authz/actor.ts';
 import { type Allowed, type AuthzObject, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
-import {
-  defaultOrganization,
-  type OrganizationRow,
-  organizationById,
-  organizationByName,
-} from '../../db/queries/organizations.ts';
+import { defaultOrganization, organizationById, organizationByName } from '../../db/queries/organizations.ts';
+import type { OrganizationRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { isUuid, NIL_UUID } from '../values/ids.ts';
 

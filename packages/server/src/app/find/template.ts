@@ -2,8 +2,9 @@ import { AppError } from '@ropewalk/kit';
 import { type Allowed, type AuthzObject, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
-import { type VersionRow, versionById } from '../../db/queries/template-versions.ts';
-import { type TemplateRow, templateById, templateByName } from '../../db/queries/templates.ts';
+import { versionById } from '../../db/queries/template-versions.ts';
+import { templateById, templateByName } from '../../db/queries/templates.ts';
+import type { TemplateRow, VersionRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 

@@ -2,7 +2,8 @@ import { AppError } from '@ropewalk/kit';
 import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
-import { type UserWithAccess, userById, userByName } from '../../db/queries/users.ts';
+import { userById, userByName } from '../../db/queries/users.ts';
+import type { UserWithAccess } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 

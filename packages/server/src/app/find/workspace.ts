@@ -2,7 +2,8 @@ import { AppError } from '@ropewalk/kit';
 import { type Allowed, type AuthzObject, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
-import { type ViewerId, type WorkspaceRow, workspaceById, workspaceByName } from '../../db/queries/workspaces.ts';
+import { type ViewerId, workspaceById, workspaceByName } from '../../db/queries/workspaces.ts';
+import type { WorkspaceRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 

@@ -9,7 +9,8 @@ import {
   membersOfGroups,
 } from '../../db/queries/groups.ts';
 import { organizationById, organizationByName } from '../../db/queries/organizations.ts';
-import { type UserRow, userById, userByName } from '../../db/queries/users.ts';
+import { userById, userByName } from '../../db/queries/users.ts';
+import type { UserRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findGroup, findGroupByName } from '../find/group.ts';
 import { findOrganization } from '../find/organization.ts';

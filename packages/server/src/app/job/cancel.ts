@@ -1,7 +1,8 @@
 import { AppError } from '@ropewalk/kit';
 import { notFound } from '../../authz/not-found.ts';
 import type { Tx } from '../../db/connect.ts';
-import { type CancelableJob, cancelJob, forceCancelJob, type JobRow, jobById } from '../../db/queries/jobs.ts';
+import { type CancelableJob, cancelJob, forceCancelJob, jobById } from '../../db/queries/jobs.ts';
+import type { JobRow } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { announce } from './complete.ts';
 

@@ -1,6 +1,6 @@
 import type { VerifiedDaemon } from '../../authz/proofs.ts';
+import type { Ownership } from '../../db/owned.ts';
 import { insertOrphanState, lockDeliveredBuild } from '../../db/queries/build-states.ts';
-import type { Ownership } from '../../db/queries/job-ownership.ts';
 import type { Services } from '../context/context.ts';
 import {
   offerCheckpoint,

@@ -4,8 +4,9 @@
 // A workspace costs what its latest build costs. A new build costs as much as the one before, until its plan is known:
 // a build that fails before that leaves the resources of the one before.
 
+import type { Ownership } from '../../db/owned.ts';
 import { setPlannedCost } from '../../db/queries/builds.ts';
-import { type Ownership, touchJob } from '../../db/queries/job-ownership.ts';
+import { touchJob } from '../../db/queries/job-ownership.ts';
 import { lockQuota, plannedBuild, quotaOf } from '../../db/queries/quotas.ts';
 import type { Services } from '../context/context.ts';
 import { countedCost } from '../quota/cost.ts';

@@ -2,7 +2,8 @@ import type { MatchedProvisioners, PendingReason, ProvisionerJob, ProvisionerJob
 import type { Db } from '../../db/connect.ts';
 import type { MatchCount } from '../../db/queries/daemons.ts';
 import type { JobLogRow } from '../../db/queries/job-logs.ts';
-import { type JobFacts, type JobRow, jobsWithFacts } from '../../db/queries/jobs.ts';
+import { type JobFacts, jobsWithFacts } from '../../db/queries/jobs.ts';
+import type { JobRow } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { optionalTime, time } from '../values/time.ts';
 import { pendingReasons } from './waiting.ts';

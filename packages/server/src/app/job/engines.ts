@@ -6,8 +6,8 @@ import { parseVersion } from '@ropewalk/kit/version';
 import { allowedVersions, type VersionRange, versionNumber } from '@ropewalk/kit/version-constraint';
 import type { Db } from '../../db/connect.ts';
 import { type FileTraits, fileData, namesWorkspaceTags, setFileTraits } from '../../db/queries/files.ts';
-import type { JobRow } from '../../db/queries/jobs.ts';
 import type { VersionPlace } from '../../db/queries/template-versions.ts';
+import type { JobRow } from '../../db/rows.ts';
 import { readTar } from '../evaluate/archive.ts';
 
 /** In this header our daemons report their engines: `terraform 1.11.4, opentofu 1.10.6`. */

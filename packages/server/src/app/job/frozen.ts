@@ -1,6 +1,7 @@
 import { AppError } from '@ropewalk/kit';
 import { isProviderPackage } from '@ropewalk/rules/provider-package';
 import type { FrozenVersion, ProviderPackage } from '@ropewalk/wire/proto/platform_provisioner';
+import type { Ownership } from '../../db/owned.ts';
 import { filePieces, filesByHash } from '../../db/queries/files.ts';
 import {
   frozenModules,
@@ -12,7 +13,6 @@ import {
   storeFrozen,
   versionOfOwnJob,
 } from '../../db/queries/frozen-versions.ts';
-import type { Ownership } from '../../db/queries/job-ownership.ts';
 import type { Services } from '../context/context.ts';
 import { NIL_UUID } from '../values/ids.ts';
 import { notOwned } from './complete.ts';

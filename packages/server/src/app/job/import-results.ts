@@ -2,10 +2,10 @@ import { AppError, errorText } from '@ropewalk/kit';
 import { ParameterFormType, type RichParameter } from '@ropewalk/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@ropewalk/wire/proto/provisionerd';
 import type { Tx } from '../../db/connect.ts';
+import type { Owned } from '../../db/owned.ts';
 import { fileData, setNamesWorkspaceTags } from '../../db/queries/files.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
-import { type Owned, workerApiVersion } from '../../db/queries/job-ownership.ts';
-import type { JobRow } from '../../db/queries/jobs.ts';
+import { workerApiVersion } from '../../db/queries/job-ownership.ts';
 import {
   insertParameter,
   insertPreset,
@@ -14,6 +14,7 @@ import {
   setHasAiTask,
   versionOfJob,
 } from '../../db/queries/version-contents.ts';
+import type { JobRow } from '../../db/rows.ts';
 import { together } from '../../db/together.ts';
 import type { Services } from '../context/context.ts';
 import { storeExternalAuth } from '../external-auth/for-template.ts';

@@ -3,6 +3,7 @@ import { AppError } from '@ropewalk/kit';
 import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import { PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import { type AcquiredJob, AcquiredJobSchema } from '@ropewalk/wire/proto/provisionerd';
+import type { Owned } from '../../db/owned.ts';
 import { fileData } from '../../db/queries/files.ts';
 import {
   type BuildContext,
@@ -12,11 +13,10 @@ import {
   insertWorkspaceKey,
 } from '../../db/queries/job-contents.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
-import type { Owned } from '../../db/queries/job-ownership.ts';
-import type { JobRow } from '../../db/queries/jobs.ts';
 import { REDACTED } from '../../db/queries/template-versions.ts';
 import { linkOfUser } from '../../db/queries/user-links.ts';
 import { activeVariableValues, type VariableValue, variableValues } from '../../db/queries/version-contents.ts';
+import type { JobRow } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { getsSecrets, listText, whyNoSecrets } from '../context/owner-consent.ts';
 import { connectedAccounts, tokensForBuild } from '../external-auth/for-template.ts';

@@ -1,10 +1,11 @@
 import { AppError } from '@ropewalk/kit';
 import { allowedVersions } from '@ropewalk/kit/version-constraint';
 import type { Db, Tx } from '../../db/connect.ts';
+import type { Owned, Ownership } from '../../db/owned.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
-import { type Owned, type Ownership, releaseForEngine, releaseJob } from '../../db/queries/job-ownership.ts';
+import { releaseForEngine, releaseJob } from '../../db/queries/job-ownership.ts';
 import { insertJob, type JobOrder, type NewJob } from '../../db/queries/job-queue.ts';
-import type { JobRow } from '../../db/queries/jobs.ts';
+import type { JobRow } from '../../db/rows.ts';
 import { together } from '../../db/together.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { requirePendingJobRoom } from '../context/limits.ts';

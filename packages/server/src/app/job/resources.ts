@@ -14,10 +14,8 @@ import {
   type Script,
 } from '@ropewalk/wire/proto/provisioner';
 import type { Db, Tx } from '../../db/connect.ts';
+import type { Owned } from '../../db/owned.ts';
 import { type AgentCredentials, lockCredentials, othersWithCredentials } from '../../db/queries/agents.ts';
-import type { Transition } from '../../db/queries/builds.ts';
-import type { Owned } from '../../db/queries/job-ownership.ts';
-import type { JobRow } from '../../db/queries/jobs.ts';
 import {
   agentIdsOfJob,
   existingApp,
@@ -35,6 +33,7 @@ import {
   type OwnedAgent,
   type OwnedResource,
 } from '../../db/queries/resources.ts';
+import type { JobRow, Transition } from '../../db/rows.ts';
 import { together } from '../../db/together.ts';
 import { isUuid, NIL_UUID } from '../values/ids.ts';
 import { imageAddress } from '../values/image-address.ts';

@@ -1,5 +1,6 @@
 import { AppError } from '@ropewalk/kit';
 import type { Db, Tx } from '../../db/connect.ts';
+import type { Ownership } from '../../db/owned.ts';
 import {
   type BuildState,
   buildOfOwner,
@@ -10,7 +11,6 @@ import {
   stateOfBuild,
   storeCheckpoint,
 } from '../../db/queries/build-states.ts';
-import type { Ownership } from '../../db/queries/job-ownership.ts';
 
 /**
  * The Terraform state of a workspace. Each build has its own state. A build begins with the state of the previous build

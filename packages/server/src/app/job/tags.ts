@@ -1,7 +1,7 @@
 import { AppError } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
 import { equalTags as equal, matchesTags as matches, UNTAGGED } from '@ropewalk/rules';
-import type { Tags } from '../../db/queries/jobs.ts';
+import type { Tags } from '../../db/rows.ts';
 
 export type { Tags };
 

@@ -1,15 +1,9 @@
 import { AppError } from '@ropewalk/kit';
 import type { LogNumber } from '@ropewalk/wire/log-sequence';
 import type { UpdateJobRequest } from '@ropewalk/wire/proto/provisionerd';
+import type { Owned, Ownership } from '../../db/owned.ts';
 import { insertJobLogs, type LogLine, touchWithLogs } from '../../db/queries/job-logs.ts';
-import {
-  type Owned,
-  type OwnedJob,
-  type Ownership,
-  setLogPositions,
-  type TouchedJob,
-  touchJob,
-} from '../../db/queries/job-ownership.ts';
+import { type OwnedJob, setLogPositions, type TouchedJob, touchJob } from '../../db/queries/job-ownership.ts';
 import { importedVersion, setReadme, upsertVariable, upsertWorkspaceTag } from '../../db/queries/version-contents.ts';
 import { together } from '../../db/together.ts';
 import type { Services } from '../context/context.ts';

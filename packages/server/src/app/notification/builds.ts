@@ -1,8 +1,8 @@
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { Db } from '../../db/connect.ts';
 import { AUTOMATIC_REASONS } from '../../db/queries/builds.ts';
-import type { JobRow } from '../../db/queries/jobs.ts';
 import { type NotedBuild, notedBuild, templateAdmins, templateMethods } from '../../db/queries/notifications.ts';
+import type { JobRow } from '../../db/rows.ts';
 import { together } from '../../db/together.ts';
 import type { Services } from '../context/context.ts';
 import { type Notification, notify } from './enqueue.ts';

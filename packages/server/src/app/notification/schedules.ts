@@ -1,6 +1,6 @@
 import type { Db } from '../../db/connect.ts';
 import { notedBuild } from '../../db/queries/notifications.ts';
-import type { WorkspaceRow } from '../../db/queries/workspaces.ts';
+import type { WorkspaceRow } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { notify } from './enqueue.ts';
 

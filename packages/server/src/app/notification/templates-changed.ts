@@ -1,6 +1,6 @@
 import type { Db } from '../../db/connect.ts';
 import { templateAdmins, workspaceOwnersOf } from '../../db/queries/notifications.ts';
-import type { TemplateRow } from '../../db/queries/templates.ts';
+import type { TemplateRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { initiatorOf } from './accounts.ts';
 import { notify } from './enqueue.ts';

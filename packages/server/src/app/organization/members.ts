@@ -17,8 +17,7 @@ import {
   membersOf,
   setMemberRoles,
 } from '../../db/queries/members.ts';
-import type { OrganizationRow } from '../../db/queries/organizations.ts';
-import type { UserWithRoles } from '../../db/queries/users.ts';
+import type { OrganizationRow, UserWithRoles } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findInOrganization, findOrganization } from '../find/organization.ts';
 import { locateUser } from '../find/user.ts';

@@ -1,7 +1,8 @@
 import type { Organization } from '@ropewalk/contract';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import { allOrganizations, type OrganizationRow } from '../../db/queries/organizations.ts';
+import { allOrganizations } from '../../db/queries/organizations.ts';
+import type { OrganizationRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findOrganization } from '../find/organization.ts';
 import { findUser } from '../find/user.ts';

@@ -10,10 +10,10 @@ import {
   contentsOf,
   insertOrganization,
   markOrganizationDeleted,
-  type OrganizationRow,
   updateOrganizationRow,
 } from '../../db/queries/organizations.ts';
 import { deleteProvisionerKeysOf } from '../../db/queries/provisioner-keys.ts';
+import type { OrganizationRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireOrganizationRoom } from '../context/limits.ts';
 import { findOrganization } from '../find/organization.ts';

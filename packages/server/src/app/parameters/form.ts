@@ -2,7 +2,7 @@ import type { DynamicParametersRequest, DynamicParametersResponse, FriendlyDiagn
 import type { Notice, Preview, PreviewedParameter } from '@ropewalk/hcl';
 import { AppError, isAppError } from '@ropewalk/kit';
 import { authorize, may } from '../../authz/authorize.ts';
-import type { VersionRow } from '../../db/queries/template-versions.ts';
+import type { VersionRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findVersion } from '../find/template.ts';
 import { imageAddress } from '../values/image-address.ts';

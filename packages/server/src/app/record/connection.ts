@@ -1,8 +1,8 @@
 import { errorText } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
 import { systemTask } from '../../authz/proofs.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { endConnection, insertTunnel, insertWebConnection } from '../../db/queries/connections.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';
 
 /** The services of an agent whose tunnels are connections of a person, and their types in the log. */

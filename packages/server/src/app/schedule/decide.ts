@@ -5,10 +5,11 @@
  * before, at most an hour. After `MAX_STARTS` attempts a start waits for the next time of its schedule. A stop is tried
  * until it succeeds, since a workspace that goes on running costs.
  */
+
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import { AUTOMATIC_REASONS, type AutomaticReason } from '../../db/queries/builds.ts';
-import type { JobStatus } from '../../db/queries/jobs.ts';
 import type { DueWorkspace } from '../../db/queries/schedules.ts';
+import type { JobStatus } from '../../db/rows.ts';
 import { nextStart } from './times.ts';
 
 const MINUTE_MS = 60_000;

@@ -2,6 +2,7 @@
  * Accounts as a SCIM client manages them: it creates, suspends and reactivates people, who sign in with the identity
  * provider. The client authenticates with one secret of the deployment, so the server acts for itself.
  */
+
 import { AppError } from '@ropewalk/kit';
 import { type Allowed, allow } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
@@ -15,14 +16,8 @@ import {
   scimStanding,
   scimUsers,
 } from '../../db/queries/scim.ts';
-import {
-  setProvisionedProfile,
-  setUserStatus,
-  type UserWithAccess,
-  userByEmail,
-  userById,
-  userByName,
-} from '../../db/queries/users.ts';
+import { setProvisionedProfile, setUserStatus, userByEmail, userById, userByName } from '../../db/queries/users.ts';
+import type { UserWithAccess } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { enabledProviders } from '../context/login-types.ts';
 import { notifyAccount, notifyEmailChanged } from '../notification/accounts.ts';

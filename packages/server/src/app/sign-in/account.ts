@@ -12,11 +12,11 @@ import {
   lockUsers,
   setIdentityProfile,
   touchUser,
-  type UserWithRoles,
   userByEmail,
   userById,
   userByName,
 } from '../../db/queries/users.ts';
+import type { UserWithRoles } from '../../db/rows.ts';
 import { type Ctx, systemContext } from '../context/context.ts';
 import { issueToken } from '../context/session.ts';
 import { notifyAccount, notifyEmailChanged } from '../notification/accounts.ts';

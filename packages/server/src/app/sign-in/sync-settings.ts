@@ -19,7 +19,8 @@ import {
   saveSyncSettings,
   syncSettingsRow,
 } from '../../db/queries/idp-sync.ts';
-import { defaultOrganization, type OrganizationRow } from '../../db/queries/organizations.ts';
+import { defaultOrganization } from '../../db/queries/organizations.ts';
+import type { OrganizationRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findInOrganization } from '../find/organization.ts';
 import { rolesOfOrganization } from '../organization/roles.ts';

@@ -3,14 +3,15 @@
  * `GET /status`, `GET /messages` and `POST /message`. While the workspace is stopped, the server shows the copy that the
  * workspace sent before (the snapshot). The answers come from a workspace, so their content is untrusted.
  */
+
 import { type IncomingMessage, request as requestOf } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { TaskLogEntry, TaskLogSnapshot, TaskLogsResponse, WorkspaceApp } from '@ropewalk/contract';
 import { AppError, errorText } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
 import { putTaskSnapshot, type TaskMessage, taskSnapshot } from '../../db/queries/tasks.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { workspaceObject } from '../find/workspace.ts';
 import { time } from '../values/time.ts';

@@ -1,7 +1,8 @@
 import { type Task, TaskStatus, type TasksListResponse } from '@ropewalk/contract';
 import type { Allowed } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
-import { isTask, type WorkspaceRow } from '../../db/queries/workspaces.ts';
+import { isTask } from '../../db/queries/workspaces.ts';
+import type { WorkspaceRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';
 import { findWorkspace, findWorkspaceByName } from '../find/workspace.ts';

@@ -1,7 +1,7 @@
 import type { Template, TemplateVersion } from '@ropewalk/contract';
 import type { Db } from '../../db/connect.ts';
-import type { VersionRow } from '../../db/queries/template-versions.ts';
 import { type BuildTimes, type ListedTemplate, templateUsers } from '../../db/queries/templates.ts';
+import type { VersionRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { jobsById } from '../job/convert.ts';
 import { time } from '../values/time.ts';

@@ -1,8 +1,8 @@
 import { AppError } from '@ropewalk/kit';
 import { previewOwner } from '../../db/queries/dynamic-parameters.ts';
 import { fileData } from '../../db/queries/files.ts';
-import type { Tags } from '../../db/queries/jobs.ts';
 import { variableValues } from '../../db/queries/version-contents.ts';
+import type { Tags } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import type { NameValue } from '../evaluate/parameter-values.ts';
 import { toOwner, WHAT_OF_TAGS } from '../parameters/inputs.ts';

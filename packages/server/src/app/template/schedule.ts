@@ -1,7 +1,8 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
 import { type RunningBuild, runningBuildsOf, type StopRules, storeStopTimes } from '../../db/queries/deadlines.ts';
-import { setDeletionOf, type TemplateRow } from '../../db/queries/templates.ts';
+import { setDeletionOf } from '../../db/queries/templates.ts';
+import type { TemplateRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { notifyMarkedForDeletion } from '../notification/schedules.ts';
 import { quietHoursOf } from '../schedule/quiet-hours.ts';

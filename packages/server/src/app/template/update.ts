@@ -7,11 +7,11 @@ import {
   lockTemplate,
   markTemplateDeleted,
   removeEveryone,
-  type TemplateRow,
   templateById,
   touchWorkspacesOf,
   updateTemplateRow,
 } from '../../db/queries/templates.ts';
+import type { TemplateRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findTemplate } from '../find/template.ts';
 import { notifyTemplateDeleted, notifyTemplateDeprecated } from '../notification/templates-changed.ts';

@@ -6,8 +6,9 @@ import type {
   WorkspaceResource,
 } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
-import { type VersionRow, versionPresets, versionVariables } from '../../db/queries/template-versions.ts';
+import { versionPresets, versionVariables } from '../../db/queries/template-versions.ts';
 import { type ParameterRow, versionParameters } from '../../db/queries/version-contents.ts';
+import type { VersionRow } from '../../db/rows.ts';
 import { resourcesOfJobs } from '../agent/resources.ts';
 import type { Ctx } from '../context/context.ts';
 import { findVersion } from '../find/template.ts';

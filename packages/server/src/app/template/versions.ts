@@ -13,10 +13,10 @@ import {
   lockVersion,
   previousVersion,
   setVersionName,
-  type VersionRow,
   versionsOfTemplate,
 } from '../../db/queries/template-versions.ts';
-import { lockTemplate, setActiveVersion, type TemplateRow } from '../../db/queries/templates.ts';
+import { lockTemplate, setActiveVersion } from '../../db/queries/templates.ts';
+import type { TemplateRow, VersionRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { locateOrganization } from '../find/organization.ts';
 import { findTemplate, findTemplateByName, findVersion } from '../find/template.ts';

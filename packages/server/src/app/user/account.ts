@@ -14,9 +14,8 @@ import {
   setAppearance,
   setProfile,
   setUserStatus,
-  type UserRow,
-  type UserWithRoles,
 } from '../../db/queries/users.ts';
+import type { UserRow, UserWithRoles } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';
 import { notifyAccount } from '../notification/accounts.ts';

@@ -1,7 +1,7 @@
 import type { ReducedUser, SlimRole, User } from '@ropewalk/contract';
 import { may } from '../../authz/authorize.ts';
 import { organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
-import type { UserRow, UserWithRoles } from '../../db/queries/users.ts';
+import type { UserRow, UserWithRoles } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { NEVER, time } from '../values/time.ts';
 

@@ -1,7 +1,6 @@
 import type { AgentGitSSHKey, GitSSHKey } from '@ropewalk/contract';
 import { type ConnectedAgent, systemTask } from '../../authz/proofs.ts';
 import type { Db } from '../../db/connect.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
 import {
   type GitSshKeyRow,
   gitSshKey,
@@ -9,6 +8,7 @@ import {
   replaceGitSshKey,
   type SshKeyPair,
 } from '../../db/queries/git-ssh-keys.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';
 import { requireOwnerData } from '../context/owner-consent.ts';
 import { findUser } from '../find/user.ts';

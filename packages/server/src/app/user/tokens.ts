@@ -18,7 +18,8 @@ import {
   deleteSessions,
   sessionKeys,
 } from '../../db/queries/apikeys.ts';
-import { type UserRow, usernames } from '../../db/queries/users.ts';
+import { usernames } from '../../db/queries/users.ts';
+import type { UserRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireTokenRoom } from '../context/limits.ts';
 import { issueToken, type NewSession, revokeToken } from '../context/session.ts';

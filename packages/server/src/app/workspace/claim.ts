@@ -1,7 +1,8 @@
 import type { Tx } from '../../db/connect.ts';
-import { type BuildRow, type BuiltWorkspace, latestBuild } from '../../db/queries/builds.ts';
+import { latestBuild } from '../../db/queries/builds.ts';
 import { claimPrebuild, type pooledPresets } from '../../db/queries/prebuilds.ts';
 import type { CreatableWorkspace } from '../../db/queries/workspaces.ts';
+import type { BuildRow, BuiltWorkspace } from '../../db/rows.ts';
 import type { NameValue } from '../evaluate/parameter-values.ts';
 import type { PreparedBuild } from './build/prepare.ts';
 

@@ -4,7 +4,7 @@ import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
 import { agentStatesOfJobs } from '../../db/queries/agents.ts';
 import { buildsById } from '../../db/queries/builds.ts';
-import type { WorkspaceRow } from '../../db/queries/workspaces.ts';
+import type { WorkspaceRow } from '../../db/rows.ts';
 import { latestAppStatus } from '../agent/app-status.ts';
 import { agentHealth } from '../agent/health.ts';
 import { agentSight } from '../agent/status.ts';

@@ -2,8 +2,8 @@ import type { WorkspaceAgentLog } from '@ropewalk/contract';
 import { freshLines, type LogNumber, type LogPositions } from '@ropewalk/wire/log-sequence';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql } from '../connect.ts';
+import type { AgentIdentity } from '../rows.ts';
 import type { LogSourceRow } from './agent-parts.ts';
-import type { AgentIdentity } from './agents.ts';
 
 export interface AgentLogRow {
   id: number;

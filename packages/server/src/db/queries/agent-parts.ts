@@ -1,47 +1,10 @@
 // The parts of an agent that a template declares: apps, scripts with their log sources, metadata, dev containers,
 // resource monitors.
 
-import type { WorkspaceApp, WorkspaceAppStatus } from '@ropewalk/contract';
+import type { WorkspaceAppStatus } from '@ropewalk/contract';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
-import type { AgentIdentity } from './agents.ts';
-
-export interface AppRow {
-  id: string;
-  agent_id: string;
-  slug: string;
-  display_name: string;
-  icon: string;
-  command: string | null;
-  url: string | null;
-  external: boolean;
-  subdomain: boolean;
-  sharing_level: WorkspaceApp['sharing_level'];
-  hidden: boolean;
-  open_in: WorkspaceApp['open_in'];
-  display_group: string;
-  display_order: number;
-  healthcheck_url: string;
-  healthcheck_interval: number;
-  healthcheck_threshold: number;
-  health: WorkspaceApp['health'];
-  /** Newest first. */
-  statuses: WorkspaceAppStatus[];
-}
-
-export interface ScriptRow {
-  id: string;
-  workspace_agent_id: string;
-  log_source_id: string;
-  display_name: string;
-  log_path: string;
-  script: string;
-  cron: string;
-  run_on_start: boolean;
-  run_on_stop: boolean;
-  start_blocks_login: boolean;
-  timeout_seconds: number;
-}
+import type { AgentIdentity, AppRow, ScriptRow } from '../rows.ts';
 
 export interface LogSourceRow {
   id: string;

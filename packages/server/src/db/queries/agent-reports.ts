@@ -2,7 +2,7 @@
 
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
-import type { AgentIdentity } from './agents.ts';
+import type { AgentIdentity } from '../rows.ts';
 import { bump } from './deadlines.ts';
 
 /** Bytes and packets since the last report, and the current number of sessions and connections. */

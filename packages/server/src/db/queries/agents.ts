@@ -1,61 +1,9 @@
-import type { WorkspaceAgent } from '@ropewalk/contract';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { Owned } from './job-ownership.ts';
-import type { JobRow } from './jobs.ts';
+import type { Owned } from '../owned.ts';
+import type { AgentIdentity, AgentRow, JobRow, WorkspaceRow } from '../rows.ts';
 import { EXTERNAL_AGENT } from './resources.ts';
-import type { WorkspaceRow } from './workspaces.ts';
-
-export interface AgentRow {
-  id: string;
-  parent_id: string | null;
-  resource_id: string;
-  name: string;
-  auth_token: string;
-  auth_instance_id: string | null;
-  architecture: string;
-  operating_system: string;
-  environment_variables: Record<string, string>;
-  directory: string;
-  expanded_directory: string;
-  motd_file: string;
-  troubleshooting_url: string;
-  connection_timeout_seconds: number;
-  display_apps: string[];
-  display_order: number;
-  api_key_scope: string;
-  version: string;
-  api_version: string;
-  subsystems: string[];
-  capabilities: string[];
-  ssh_host_key: string;
-  lifecycle_state: WorkspaceAgent['lifecycle_state'];
-  started_at: Date | null;
-  ready_at: Date | null;
-  first_connected_at: Date | null;
-  last_connected_at: Date | null;
-  disconnected_at: Date | null;
-  logs_length: number;
-  logs_overflowed: boolean;
-  /** Whether its current connection serves streams. Unknown before the first connection. */
-  reachable: boolean | null;
-  /** A sentence about resources above the template's thresholds. Usually empty. */
-  resource_alerts: string;
-  created_at: Date;
-  updated_at: Date;
-}
-
-/** An agent with its workspace. */
-export interface AgentIdentity extends AgentRow {
-  workspace_id: string;
-  workspace_name: string;
-  organization_id: string;
-  owner_id: string;
-  owner_name: string;
-  build_number: number;
-  dormant_at: Date | null;
-}
 
 /** The status of an agent `a`, as app/agent/status.ts decides it. */
 export const agentStatus = (db: Db) => db`CASE

@@ -1,7 +1,7 @@
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { UserRow } from './users.ts';
+import type { UserRow } from '../rows.ts';
 
 export interface ApiKeyRow {
   id: string;

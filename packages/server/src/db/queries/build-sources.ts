@@ -1,8 +1,7 @@
 // The parts of a template and a template version that a new workspace or build uses.
 
 import type { Db, Tx } from '../connect.ts';
-import type { JobStatus } from './jobs.ts';
-import type { TemplateRow } from './templates.ts';
+import type { JobStatus, TemplateRow } from '../rows.ts';
 
 /** The columns of a template for creating workspaces. */
 export type SourceTemplate = Pick<

@@ -3,7 +3,7 @@
 
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { Owned, Ownership } from './job-ownership.ts';
+import type { Owned, Ownership } from '../owned.ts';
 
 /** A complete state, with the serial and lineage that decide whether it may replace another. */
 export interface BuildState {

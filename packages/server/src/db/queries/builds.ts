@@ -1,51 +1,15 @@
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { Owned } from '../owned.ts';
+import type { BuildParameter, BuildRow, BuiltWorkspace, Transition, WorkspaceRow } from '../rows.ts';
 import { type BuildState, firstState, type OwnedBuild } from './build-states.ts';
 import { bump } from './deadlines.ts';
-import type { Owned } from './job-ownership.ts';
-import type { JobStatus } from './jobs.ts';
 import { IS_RESTARTED } from './restarts.ts';
-import type { WorkspaceRow } from './workspaces.ts';
-
-export type Transition = 'start' | 'stop' | 'delete';
 
 export type AutomaticReason = 'autostart' | 'autostop' | 'dormancy';
 
 /** The reasons of builds that no person started. Their initiator is the workspace's owner. */
 export const AUTOMATIC_REASONS: ReadonlySet<string> = new Set<AutomaticReason>(['autostart', 'autostop', 'dormancy']);
-
-/** A build with the names that the API shows. Without the state, which can have megabytes. */
-export interface BuildRow {
-  id: string;
-  workspace_id: string;
-  template_version_id: string;
-  template_version_preset_id: string | null;
-  build_number: number;
-  transition: Transition;
-  initiator_id: string;
-  job_id: string;
-  reason: string;
-  deadline: Date | null;
-  max_deadline: Date | null;
-  daily_cost: number;
-  has_ai_task: boolean | null;
-  ai_task_sidebar_app_id: string | null;
-  warning: string;
-  created_at: Date;
-  updated_at: Date;
-  workspace_name: string;
-  owner_id: string;
-  owner_name: string;
-  owner_avatar_url: string;
-  organization_id: string;
-  template_id: string;
-  dormant_at: Date | null;
-  template_version_name: string;
-  initiator_name: string;
-  job_status: JobStatus;
-  /** Whether a start follows if it succeeds: it is the stop of a restart. */
-  restarts: boolean;
-}
 
 const COLUMNS = (db: Db) => db`
   b.id, b.workspace_id, b.template_version_id, b.template_version_preset_id, b.build_number, b.transition, b.initiator_id,
@@ -94,11 +58,6 @@ export async function listBuilds(
     AND (${since ?? null}::timestamptz IS NULL OR b.created_at > ${since ?? null}::timestamptz)
     AND (${newerThan}::int IS NULL OR b.build_number > ${newerThan}::int)
     ORDER BY b.build_number DESC LIMIT ${limit} OFFSET ${offset}`;
-}
-
-export interface BuildParameter {
-  name: string;
-  value: string;
 }
 
 export async function buildParameters(db: Db, buildId: string): Promise<BuildParameter[]> {
@@ -169,9 +128,6 @@ export async function anyBuildBegan(db: Db, workspaceId: string, exceptBuildId: 
       AND (j.acquire_epoch > 0 OR j.started_at IS NOT NULL OR coalesce(length(b.provisioner_state), 0) > 0) LIMIT 1`;
   return begun.length > 0;
 }
-
-/** The columns of a workspace that its builds use. */
-export type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at'>;
 
 /** Proof that the actor may start, stop or delete a workspace. The transition is the one that the policy allowed. */
 export type BuildOrder = {

@@ -1,7 +1,7 @@
 // The facts about changed objects that decide who sees the changes: a few columns for many ids together.
 
 import type { Db } from '../connect.ts';
-import type { JobType } from './jobs.ts';
+import type { JobType } from '../rows.ts';
 
 type Acl = Record<string, string>;
 

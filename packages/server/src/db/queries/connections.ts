@@ -3,7 +3,7 @@
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import { oneOf } from '../one-of.ts';
-import type { AgentIdentity } from './agents.ts';
+import type { AgentIdentity } from '../rows.ts';
 
 export interface ConnectionRow {
   id: string;

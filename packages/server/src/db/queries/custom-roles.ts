@@ -1,7 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Role } from '../../authz/policy.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { OrganizationRow } from './organizations.ts';
+import type { OrganizationRow } from '../rows.ts';
 
 /** A role `r` of the table as the policy has it, in JSON. */
 export const CUSTOM_ROLE = (db: Db) =>

@@ -2,10 +2,8 @@
 
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { BuildRow, TemplateRow, WorkspaceRow } from '../rows.ts';
 import type { OwnedBuild } from './build-states.ts';
-import type { BuildRow } from './builds.ts';
-import type { TemplateRow } from './templates.ts';
-import type { WorkspaceRow } from './workspaces.ts';
 
 /** What decides when a started workspace stops. */
 export interface StopRules

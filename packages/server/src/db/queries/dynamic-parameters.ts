@@ -1,7 +1,7 @@
 // What the evaluation of a version's parameters needs.
 
 import type { Db } from '../connect.ts';
-import type { JobStatus } from './jobs.ts';
+import type { JobStatus } from '../rows.ts';
 
 export interface PreviewSource {
   version_id: string;

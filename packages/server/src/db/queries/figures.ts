@@ -1,8 +1,8 @@
 // The figures of the whole deployment that metrics show.
 
 import type { Db, Sql, Tx } from '../connect.ts';
+import type { JobStatus, JobType, Tags } from '../rows.ts';
 import { daemonStatus } from './daemons.ts';
-import type { JobStatus, JobType, Tags } from './jobs.ts';
 
 /** The longest run of one statement. A slower database is too busy for metrics. */
 export const STATEMENT_TIMEOUT = '5s';

@@ -2,9 +2,8 @@ import { AppError } from '@ropewalk/kit';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { JobRow } from './jobs.ts';
+import type { JobRow, TemplateRow } from '../rows.ts';
 import type { VersionPlace } from './template-versions.ts';
-import type { TemplateRow } from './templates.ts';
 import type { OwnedVersion } from './version-contents.ts';
 
 export interface FileRow {

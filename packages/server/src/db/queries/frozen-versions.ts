@@ -1,8 +1,8 @@
 // What imports have fixed for the builds of their versions: docs/decisions/0046-frozen-versions.md.
 
 import type { Db, Tx } from '../connect.ts';
-import type { Owned, Ownership } from './job-ownership.ts';
-import type { JobRow, JobType } from './jobs.ts';
+import type { Owned, Ownership } from '../owned.ts';
+import type { JobRow, JobType } from '../rows.ts';
 
 export interface FrozenRow {
   id: string;

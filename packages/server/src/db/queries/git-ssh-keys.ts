@@ -1,8 +1,8 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import type { UserRow } from '../rows.ts';
 import { type Sealed, storedText } from '../sealed.ts';
-import type { UserRow } from './users.ts';
 
 export interface GitSshKeyRow {
   user_id: string;

@@ -1,7 +1,7 @@
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { OrganizationRow } from './organizations.ts';
-import { pageOfPeople, type UserFilter, type UserRow } from './users.ts';
+import type { OrganizationRow, UserRow } from '../rows.ts';
+import { pageOfPeople, type UserFilter } from './users.ts';
 
 export interface GroupRow {
   id: string;

@@ -1,9 +1,8 @@
 // The data that a daemon receives with a build.
 
 import type { Db } from '../connect.ts';
-import type { BuildParameter, Transition } from './builds.ts';
-import type { Owned } from './job-ownership.ts';
-import type { JobRow } from './jobs.ts';
+import type { Owned } from '../owned.ts';
+import type { BuildParameter, JobRow, Transition } from '../rows.ts';
 import { type BuildConsent, consentColumns } from './owner-consent.ts';
 import type { VariableValue } from './version-contents.ts';
 

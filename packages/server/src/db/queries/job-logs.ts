@@ -1,7 +1,8 @@
 import type { LogNumber, LogPositions } from '@ropewalk/wire/log-sequence';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql } from '../connect.ts';
-import { type Owned, type OwnedJob, type Ownership, signOfLife, type TouchedJob } from './job-ownership.ts';
+import type { Owned, Ownership } from '../owned.ts';
+import { type OwnedJob, signOfLife, type TouchedJob } from './job-ownership.ts';
 
 export interface LogLine {
   source: 'provisioner_daemon' | 'provisioner';

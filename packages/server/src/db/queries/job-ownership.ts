@@ -3,25 +3,13 @@
 import type { LogPositions } from '@ropewalk/wire/log-sequence';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
+import type { Owned, Ownership } from '../owned.ts';
+import type { JobRow } from '../rows.ts';
 import { inFlightText } from './build-states.ts';
-import type { JobRow } from './jobs.ts';
-
-/**
- * A verified daemon's claim that it owns a job. A statement that takes it compares all three fields with the job's row.
- */
-export type Ownership = VerifiedDaemon<{ jobId: string; workerId: string; epoch: number }>;
 
 export function ownershipOf(daemon: VerifiedDaemon<{ id: string }>, jobId: string, epoch: number): Ownership {
   return { jobId, workerId: daemon.id, epoch } as Ownership;
 }
-
-declare const owned: unique symbol;
-
-/**
- * Proof that the writer owns `Row`: a statement found that it belongs to a job that the writer owns by its `Ownership`,
- * or this transaction added it. Only functions in `db/queries` create one. Every write of a job's results takes one.
- */
-export type Owned<Row> = Row & { readonly [owned]: true };
 
 /** A job, for its owner. */
 export type OwnedJob = Owned<{ id: string }>;

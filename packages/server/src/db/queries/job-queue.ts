@@ -4,11 +4,11 @@ import type postgres from 'postgres';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import type { Owned } from '../owned.ts';
+import type { JobRow, Tags } from '../rows.ts';
 import { together } from '../together.ts';
 import type { BuildOrder } from './builds.ts';
 import { requirement } from './files.ts';
-import type { Owned } from './job-ownership.ts';
-import type { JobRow, Tags } from './jobs.ts';
 import type { VersionPlace } from './template-versions.ts';
 
 /** The condition for pending jobs. The partial indexes of the queue have the same condition. */

@@ -1,62 +1,8 @@
-import type { LogPositions } from '@ropewalk/wire/log-sequence';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import type { JobRow } from '../rows.ts';
 import { inFlightText } from './build-states.ts';
-
-/** The tags that a job requires, or that a daemon offers: key to value. */
-export type Tags = Record<string, string>;
-
-export type JobType = 'template_version_import' | 'workspace_build' | 'template_version_dry_run';
-export type JobStatus = 'pending' | 'running' | 'succeeded' | 'canceling' | 'canceled' | 'failed';
-
-export interface JobRow {
-  id: string;
-  organization_id: string;
-  initiator_id: string;
-  provisioner: string;
-  type: JobType;
-  file_id: string;
-  input: JobInput;
-  tags: Tags;
-  created_at: Date;
-  updated_at: Date;
-  started_at: Date | null;
-  canceled_at: Date | null;
-  completed_at: Date | null;
-  error: string | null;
-  error_code: string | null;
-  worker_id: string | null;
-  acquire_epoch: number;
-  lease_expires_at: Date | null;
-  force_canceled: boolean;
-  /** Whether no person waits for it. */
-  background: boolean;
-  turn: number;
-  /** How much of its log is stored. */
-  log_positions: LogPositions;
-  job_status: JobStatus;
-  /** The constraints for Terraform's version in the template, as written there. */
-  required_version: string;
-  /** The allowed versions, as PostgreSQL writes them: `{[from,below)}`. Null: all. */
-  terraform_range: string | null;
-}
-
-/** The subject of a job, by type. */
-export interface JobInput {
-  template_version_id?: string;
-  workspace_build_id?: string;
-  user_variable_values?: { name: string; value: string }[];
-  /** The tags that the template names for its workspaces, to explain why its import waits. */
-  named_tags?: Tags;
-  workspace_name?: string;
-  rich_parameter_values?: { name: string; value: string }[];
-  log_level?: string;
-  /** A deletion that leaves the workspace's resources in place: its daemon receives no state. */
-  orphan?: boolean;
-  /** The stage of a prebuilt workspace: created for nobody yet, or claimed by a person. */
-  prebuilt_stage?: 'create' | 'claim';
-}
 
 export async function jobById(db: Db, id: string): Promise<JobRow | undefined> {
   const [row] = await db<JobRow[]>`SELECT * FROM provisioner_jobs WHERE id = ${id}`;

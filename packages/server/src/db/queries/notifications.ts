@@ -1,8 +1,8 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
+import type { UserRow } from '../rows.ts';
 import { IS_RESTARTED } from './restarts.ts';
-import type { UserRow } from './users.ts';
 
 export type Method = 'smtp' | 'webhook' | 'inbox';
 

@@ -1,18 +1,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-
-export interface OrganizationRow {
-  id: string;
-  name: string;
-  display_name: string;
-  description: string;
-  icon: string;
-  is_default: boolean;
-  deleted: boolean;
-  created_at: Date;
-  updated_at: Date;
-}
+import type { OrganizationRow } from '../rows.ts';
 
 /** The default organization. The first start of a server creates it. */
 export async function defaultOrganization(db: Db): Promise<OrganizationRow> {

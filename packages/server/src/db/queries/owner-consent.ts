@@ -1,7 +1,8 @@
 // Whether the owner of a workspace wanted a build: who began it, and whether the owner has started the same before.
 
 import type { Db } from '../connect.ts';
-import { AUTOMATIC_REASONS, type BuildParameter } from './builds.ts';
+import type { BuildParameter } from '../rows.ts';
+import { AUTOMATIC_REASONS } from './builds.ts';
 
 /** Who began a build, and whether its owner has started the same before. */
 export interface BuildConsent {

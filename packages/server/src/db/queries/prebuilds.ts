@@ -3,10 +3,9 @@
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { BuiltWorkspace, JobStatus, Transition, WorkspaceRow } from '../rows.ts';
 import { agentStatus } from './agents.ts';
-import type { BuiltWorkspace, Transition } from './builds.ts';
-import type { JobStatus } from './jobs.ts';
-import type { CreatableWorkspace, WorkspaceRow } from './workspaces.ts';
+import type { CreatableWorkspace } from './workspaces.ts';
 
 /** A preset that has, or should have, prebuilt workspaces. */
 export interface PoolRow {

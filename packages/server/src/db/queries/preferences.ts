@@ -1,6 +1,6 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { UserRow } from './users.ts';
+import type { UserRow } from '../rows.ts';
 
 /** What a person chose about the dashboard's display. Keys that are absent have their default. */
 export async function preferencesOf(db: Db, userId: string): Promise<object> {

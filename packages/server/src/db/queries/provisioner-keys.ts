@@ -1,6 +1,6 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { OrganizationRow } from './organizations.ts';
+import type { OrganizationRow } from '../rows.ts';
 
 export interface ProvisionerKeyRow {
   id: string;

@@ -1,9 +1,9 @@
 // Jobs as the lists of an organization's daemons and of its queue show them.
 
 import type { Db } from '../connect.ts';
+import type { JobStatus } from '../rows.ts';
 import type { ListFilter } from './daemons.ts';
 import { QUEUE_ORDER } from './job-queue.ts';
-import type { JobStatus } from './jobs.ts';
 
 /** Ids of an organization's jobs, newest first. */
 export async function jobsOf(db: Db, organizationId: string, filter: ListFilter): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { Db, Tx } from '../connect.ts';
-import type { Owned } from './job-ownership.ts';
+import type { Owned } from '../owned.ts';
 
 /** A person in an organization, where budget and costs are counted. */
 export interface Spender {

@@ -1,12 +1,9 @@
 // The results of jobs: resources, the agents on them, and the agents' parts.
 
 import type { Db, Tx } from '../connect.ts';
+import type { Owned } from '../owned.ts';
+import type { AgentRow, AppRow, JobRow, ScriptRow, Transition } from '../rows.ts';
 import { together } from '../together.ts';
-import type { AppRow, ScriptRow } from './agent-parts.ts';
-import type { AgentRow } from './agents.ts';
-import type { Transition } from './builds.ts';
-import type { Owned } from './job-ownership.ts';
-import type { JobRow } from './jobs.ts';
 
 export interface ResourceMetadata {
   key: string;

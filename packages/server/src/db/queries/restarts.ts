@@ -3,7 +3,7 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { BuildParameter, BuiltWorkspace } from './builds.ts';
+import type { BuildParameter, BuiltWorkspace } from '../rows.ts';
 import { endShortly } from './task-locks.ts';
 
 /** What a person chose for the start of a restart. */

@@ -2,11 +2,8 @@
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
-import type { Transition } from './builds.ts';
-import type { JobStatus } from './jobs.ts';
+import type { JobStatus, TemplateRow, Transition, WorkspaceRow } from '../rows.ts';
 import { endShortly } from './task-locks.ts';
-import type { TemplateRow } from './templates.ts';
-import type { WorkspaceRow } from './workspaces.ts';
 
 /** What decides about the next automatic start, stop or deletion of a workspace. */
 export interface DueWorkspace

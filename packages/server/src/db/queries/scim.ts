@@ -1,6 +1,6 @@
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { UserRow } from './users.ts';
+import type { UserRow } from '../rows.ts';
 
 export type ScimUserRow = UserRow & { scim_user_name: string; scim_external_id: string };
 

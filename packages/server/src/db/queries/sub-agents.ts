@@ -3,8 +3,8 @@
 import type { WorkspaceApp } from '@ropewalk/contract';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { AgentIdentity } from './agents.ts';
-import type { Owned } from './job-ownership.ts';
+import type { Owned } from '../owned.ts';
+import type { AgentIdentity } from '../rows.ts';
 import type { NewApp } from './resources.ts';
 
 export interface SubAgent {

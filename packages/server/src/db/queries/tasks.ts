@@ -2,8 +2,7 @@ import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { AgentIdentity } from './agents.ts';
-import type { BuildRow } from './builds.ts';
+import type { AgentIdentity, BuildRow } from '../rows.ts';
 
 /** A message of a conversation, in the form of agentapi. */
 export interface TaskMessage {

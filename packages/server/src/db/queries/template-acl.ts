@@ -1,7 +1,6 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { TemplateRow } from './templates.ts';
-import type { UserRow } from './users.ts';
+import type { TemplateRow, UserRow } from '../rows.ts';
 
 /** The existing people among these, by user name. */
 export async function permittedUsers(db: Db, ids: string[]): Promise<(UserRow & { organization_ids: string[] })[]> {

@@ -1,33 +1,9 @@
 import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { JobStatus } from './jobs.ts';
+import type { TemplateRow, VersionRow } from '../rows.ts';
 import { hasExternalAgent } from './resources.ts';
-import { lockTemplate, type TemplateRow } from './templates.ts';
+import { lockTemplate } from './templates.ts';
 import type { OwnedVersion } from './version-contents.ts';
-
-export interface VersionRow {
-  id: string;
-  template_id: string | null;
-  organization_id: string;
-  name: string;
-  message: string;
-  readme: string;
-  job_id: string;
-  created_by: string;
-  archived: boolean;
-  has_ai_task: boolean;
-  /** Whether it has agents outside the machines that it creates. */
-  has_external_agent: boolean;
-  created_at: Date;
-  updated_at: Date;
-  created_by_name: string;
-  created_by_avatar_url: string;
-  job_status: JobStatus;
-  user_acl: Record<string, string> | null;
-  group_acl: Record<string, string> | null;
-  /** Null for a version without a template. */
-  use_classic_parameter_flow: boolean | null;
-}
 
 /** Columns and tables of a `VersionRow`, up to WHERE. */
 const versionColumns = (db: Db) => db`

@@ -1,43 +1,7 @@
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { VersionRow } from './template-versions.ts';
-
-export interface TemplateRow {
-  id: string;
-  organization_id: string;
-  name: string;
-  display_name: string;
-  description: string;
-  icon: string;
-  deprecated: string;
-  provisioner: 'terraform';
-  active_version_id: string;
-  created_by: string;
-  default_ttl_ms: number;
-  activity_bump_ms: number;
-  failure_ttl_ms: number;
-  time_til_dormant_ms: number;
-  time_til_dormant_autodelete_ms: number;
-  autostop_requirement_days: string[];
-  autostop_requirement_weeks: number;
-  autostart_days: string[];
-  allow_user_cancel_workspace_jobs: boolean;
-  allow_user_autostart: boolean;
-  allow_user_autostop: boolean;
-  require_active_version: boolean;
-  use_classic_parameter_flow: boolean;
-  max_port_share_level: string;
-  user_acl: Record<string, string>;
-  group_acl: Record<string, string>;
-  deleted: boolean;
-  created_at: Date;
-  updated_at: Date;
-  organization_name: string;
-  organization_display_name: string;
-  organization_icon: string;
-  created_by_name: string;
-}
+import type { TemplateRow, VersionRow } from '../rows.ts';
 
 const NAMES = (db: Db) => db`o.name AS organization_name, o.display_name AS organization_display_name,
   o.icon AS organization_icon, c.username AS created_by_name

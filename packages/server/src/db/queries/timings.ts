@@ -2,8 +2,8 @@
 
 import type { ProvisionerTiming } from '@ropewalk/contract';
 import type { Db, Tx } from '../connect.ts';
-import type { Owned } from './job-ownership.ts';
-import type { JobRow } from './jobs.ts';
+import type { Owned } from '../owned.ts';
+import type { JobRow } from '../rows.ts';
 
 export interface JobTimingRow {
   job_id: string;

@@ -3,8 +3,8 @@
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedSignIn } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { UserRow } from '../rows.ts';
 import { type Sealed, storedText } from '../sealed.ts';
-import type { UserRow } from './users.ts';
 import { unchanged, WRITTEN, type Written } from './written.ts';
 
 export interface UserLinkRow extends Written {

@@ -1,44 +1,9 @@
 import type postgres from 'postgres';
 import type { Allowed, Outranked } from '../../authz/authorize.ts';
-import type { Role } from '../../authz/policy.ts';
 import type { SystemTask, VerifiedSignIn, VerifiedToken } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
+import type { UserRow, UserWithAccess, UserWithRoles } from '../rows.ts';
 import { CUSTOM_ROLE } from './custom-roles.ts';
-
-export interface UserRow {
-  id: string;
-  username: string;
-  email: string;
-  name: string;
-  avatar_url: string;
-  hashed_password: string;
-  login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
-  status: 'active' | 'dormant' | 'suspended';
-  rbac_roles: string[];
-  theme_preference: string;
-  terminal_font: string;
-  quiet_hours_schedule: string;
-  is_system: boolean;
-  deleted: boolean;
-  last_seen_at: Date | null;
-  one_time_passcode_hash: Buffer | null;
-  one_time_passcode_expires_at: Date | null;
-  created_at: Date;
-  updated_at: Date;
-}
-
-/** A user with the organization roles that the policy uses: organization id → roles. */
-export interface UserWithRoles extends UserRow {
-  organizations: Record<string, string[]>;
-}
-
-/** A user with all that the policy uses. */
-export interface UserWithAccess extends UserWithRoles {
-  /** Ids of groups, without the group Everyone of each organization. */
-  groups: string[];
-  /** The custom roles that the person has, by organization id. */
-  custom_roles: Record<string, Role[]>;
-}
 
 /** Columns of a `UserWithRoles`. */
 const ROLES = (db: Db) => db`u.*, coalesce(

@@ -2,8 +2,8 @@
 
 import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Db, Tx } from '../connect.ts';
-import type { Owned } from './job-ownership.ts';
-import type { JobRow, Tags } from './jobs.ts';
+import type { Owned } from '../owned.ts';
+import type { JobRow, Tags } from '../rows.ts';
 
 export interface ParameterRow {
   name: string;

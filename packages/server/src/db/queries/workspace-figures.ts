@@ -1,9 +1,9 @@
 // The figures of workspaces and their agents that metrics show.
 
 import type { Sql, Tx } from '../connect.ts';
+import type { JobStatus } from '../rows.ts';
 import { agentStatus } from './agents.ts';
 import { STATEMENT_TIMEOUT } from './figures.ts';
-import type { JobStatus } from './jobs.ts';
 
 export interface AgentFigure {
   username: string;

@@ -1,52 +1,11 @@
-import type { WorkspaceStatus } from '@ropewalk/contract';
 import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
+import type { Owned } from '../owned.ts';
+import type { BuiltWorkspace, WorkspaceRow } from '../rows.ts';
 import { agentIsUnhealthy, agentStatus } from './agents.ts';
-import type { BuiltWorkspace } from './builds.ts';
-import type { Owned } from './job-ownership.ts';
 import { hasExternalAgent } from './resources.ts';
 import { ofSubAgent } from './sub-agents.ts';
-
-/** A workspace with the columns of its template, owner and organization that the API shows. */
-export interface WorkspaceRow {
-  id: string;
-  owner_id: string;
-  organization_id: string;
-  template_id: string;
-  name: string;
-  autostart_schedule: string | null;
-  ttl_ms: number | null;
-  automatic_updates: 'always' | 'never';
-  dormant_at: Date | null;
-  deleting_at: Date | null;
-  next_start_at: Date | null;
-  /** Why the last automatic build could not begin, and when the next attempt comes. */
-  automatic_error: string;
-  automatic_retry_at: Date | null;
-  last_used_at: Date | null;
-  deleted: boolean;
-  created_at: Date;
-  updated_at: Date;
-  owner_name: string;
-  owner_avatar_url: string;
-  organization_name: string;
-  template_name: string;
-  template_display_name: string;
-  template_icon: string;
-  template_active_version_id: string;
-  allow_user_cancel_workspace_jobs: boolean;
-  require_active_version: boolean;
-  use_classic_parameter_flow: boolean;
-  default_ttl_ms: number;
-  allow_user_autostop: boolean;
-  latest_build_id: string;
-  latest_job_id: string;
-  /** Of the latest build. */
-  status: WorkspaceStatus;
-  /** For the viewer. */
-  favorite: boolean;
-}
 
 /** The id of the viewer, whose favorites are marked. Null without a viewer. */
 export type ViewerId = string | null;

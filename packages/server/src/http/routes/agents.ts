@@ -15,7 +15,7 @@ import type { Ctx } from '../../app/context/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/find/agent.ts';
 import { agentGitSshKey } from '../../app/user/gitsshkey.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';

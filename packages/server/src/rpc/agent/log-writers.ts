@@ -4,7 +4,8 @@ import type { Agent } from '@ropewalk/wire/proto/agent';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Services } from '../../app/context/context.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
-import { type AgentIdentity, mayReport } from '../../db/queries/agents.ts';
+import { mayReport } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 
 type AgentCalls = DrpcHandlers<typeof Agent>;
 

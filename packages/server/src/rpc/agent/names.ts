@@ -11,8 +11,7 @@ import {
   WorkspaceApp_Health,
   WorkspaceApp_SharingLevel,
 } from '@ropewalk/wire/proto/agent';
-import type { AppRow } from '../../db/queries/agent-parts.ts';
-import type { AgentRow } from '../../db/queries/agents.ts';
+import type { AgentRow, AppRow } from '../../db/rows.ts';
 
 /** The names in rows and in the JSON API of the wire's numbers. */
 export const LIFECYCLES: Record<number, AgentRow['lifecycle_state']> = {

@@ -9,8 +9,8 @@ import {
 import { createSubAgent, deleteSubAgent, listSubAgents, type SubAgentApp } from '../../app/agent/sub-agents.ts';
 import type { Services } from '../../app/context/context.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
-import type { AgentIdentity } from '../../db/queries/agents.ts';
 import type { SubAgent } from '../../db/queries/sub-agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
 import { uuidBytes, uuidText } from './ids.ts';
 
 const DISPLAY_APPS: Record<number, string> = {

@@ -2,9 +2,11 @@ import { AppError, errorText } from '@ropewalk/kit';
 import { NotOwned, notOwned } from '../../app/job/complete.ts';
 import { createLogKeeper, type LogKeeper } from '../../app/job/log-keeper.ts';
 import { putBackJob } from '../../app/job/post.ts';
+import type { Ownership } from '../../db/owned.ts';
 import { insertJobLogs } from '../../db/queries/job-logs.ts';
-import { jobsOfWorker, type Ownership, ownershipOf, UNCONFIRMED_MS } from '../../db/queries/job-ownership.ts';
-import { type JobRow, jobById } from '../../db/queries/jobs.ts';
+import { jobsOfWorker, ownershipOf, UNCONFIRMED_MS } from '../../db/queries/job-ownership.ts';
+import { jobById } from '../../db/queries/jobs.ts';
+import type { JobRow } from '../../db/rows.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import type { DaemonContext } from './context.ts';
 

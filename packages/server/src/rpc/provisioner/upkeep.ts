@@ -1,8 +1,9 @@
 import type { BackgroundTask } from '../../app/context/background-task.ts';
 import type { Services } from '../../app/context/context.ts';
 import { withoutCredential } from '../../app/provisioner/credential.ts';
+import type { Ownership } from '../../db/owned.ts';
 import { type DaemonRow, type LiveConnection, touchDaemons } from '../../db/queries/daemons.ts';
-import { type Ownership, renewLeases } from '../../db/queries/job-ownership.ts';
+import { renewLeases } from '../../db/queries/job-ownership.ts';
 
 /** How often live connections renew the rows of their daemons and the leases of their jobs. */
 const LIVENESS_MS = 10_000;

@@ -1,8 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
 import type { OptionName } from '@ropewalk/server';
-import { command, type FlagDef, type FlagDefs } from '../../../framework/definition.ts';
+import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
+import type { FlagDef, FlagDefs } from '../../../framework/types.ts';
 import { daemonLogger } from '../logging.ts';
 import { createBinaries, programCommand, programPaths, selfCommand } from '../self.ts';
 import { onEverySignal } from '../signals.ts';

@@ -6,7 +6,7 @@ import { cx } from '../../../ui/classes.ts';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, Input } from '../../../ui/field.tsx';
 import { orderBuild } from '../queries.ts';
-import { BULK_ACTIONS, countedWorkspaces } from './bulk.tsx';
+import { BULK_ACTIONS, countedWorkspaces } from './bulk-actions.ts';
 import { type BulkAction, bodyOf, type MayOf, planOf } from './selection.ts';
 
 /** How many builds are ordered at the same time. */

@@ -1,19 +1,11 @@
 import type { Workspace } from '@ropewalk/contract';
-import { CircleStop, Play, RefreshCw, Trash2, X } from 'lucide-react';
+import { X } from 'lucide-react';
 import { lazy, Suspense, useState } from 'react';
 import { Button, IconButton } from '../../../ui/button.tsx';
+import { BULK_ACTIONS, countedWorkspaces } from './bulk-actions.ts';
 import { type BulkAction, type MayOf, mayOrder, planOf } from './selection.ts';
 
 const BulkDialog = lazy(() => import('./bulk-dialog.tsx'));
-
-export const BULK_ACTIONS = [
-  { action: 'start', name: 'Start', icon: Play },
-  { action: 'stop', name: 'Stop', icon: CircleStop },
-  { action: 'update', name: 'Update', icon: RefreshCw },
-  { action: 'delete', name: 'Delete', icon: Trash2 },
-] as const;
-
-export const countedWorkspaces = (n: number) => `${n.toLocaleString()} ${n === 1 ? 'workspace' : 'workspaces'}`;
 
 /** What can be done with the selected workspaces. */
 export function BulkBar({

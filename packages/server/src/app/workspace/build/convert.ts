@@ -1,8 +1,8 @@
 import type { ProvisionerJob, WorkspaceBuild, WorkspaceResource } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../../db/connect.ts';
-import type { BuildRow } from '../../../db/queries/builds.ts';
 import { EXTERNAL_AGENT } from '../../../db/queries/resources.ts';
+import type { BuildRow } from '../../../db/rows.ts';
 import { resourcesOfJobs } from '../../agent/resources.ts';
 import type { Ctx } from '../../context/context.ts';
 import { jobsById } from '../../job/convert.ts';

@@ -4,17 +4,15 @@ import { authorize, may } from '../../../authz/authorize.ts';
 import type { Tx } from '../../../db/connect.ts';
 import { type VersionRules, versionRules } from '../../../db/queries/build-sources.ts';
 import {
-  type BuildRow,
   buildById,
   buildParameters,
   keptParameters,
   lastGoodParameters,
   latestBuild,
-  type Transition,
 } from '../../../db/queries/builds.ts';
-import type { JobStatus } from '../../../db/queries/jobs.ts';
 import { hasNewPrompt } from '../../../db/queries/tasks.ts';
-import { lockWorkspace, type WorkspaceRow } from '../../../db/queries/workspaces.ts';
+import { lockWorkspace } from '../../../db/queries/workspaces.ts';
+import type { BuildRow, JobStatus, Transition, WorkspaceRow } from '../../../db/rows.ts';
 import type { Ctx } from '../../context/context.ts';
 import type { NameValue } from '../../evaluate/parameter-values.ts';
 import { templateObject } from '../../find/template.ts';

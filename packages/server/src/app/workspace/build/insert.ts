@@ -6,18 +6,16 @@ import {
   AUTOMATIC_REASONS,
   anyBuildBegan,
   type BuildOrder,
-  type BuildRow,
-  type BuiltWorkspace,
   insertBuildParameters,
   insertBuildRow,
-  type Transition,
 } from '../../../db/queries/builds.ts';
 import { countMatching } from '../../../db/queries/daemons.ts';
 import { finishAtOnce } from '../../../db/queries/job-ownership.ts';
 import { insertJob, type NewJob } from '../../../db/queries/job-queue.ts';
-import { jobById, type Tags } from '../../../db/queries/jobs.ts';
+import { jobById } from '../../../db/queries/jobs.ts';
 import { usernames } from '../../../db/queries/users.ts';
 import { markWorkspaceDeleted } from '../../../db/queries/workspaces.ts';
+import type { BuildRow, BuiltWorkspace, Tags, Transition } from '../../../db/rows.ts';
 import { together } from '../../../db/together.ts';
 import type { Ctx } from '../../context/context.ts';
 import { checkExternalAuth } from '../../external-auth/for-template.ts';

@@ -7,7 +7,7 @@ import {
   sourceVersion,
   type VersionRules,
 } from '../../../db/queries/build-sources.ts';
-import type { Transition } from '../../../db/queries/builds.ts';
+import type { Transition } from '../../../db/rows.ts';
 import { together } from '../../../db/together.ts';
 import type { Ctx } from '../../context/context.ts';
 import type { NameValue } from '../../evaluate/parameter-values.ts';

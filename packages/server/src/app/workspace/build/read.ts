@@ -11,7 +11,6 @@ import { notFound } from '../../../authz/not-found.ts';
 import { versionRules } from '../../../db/queries/build-sources.ts';
 import { stateOfBuild } from '../../../db/queries/build-states.ts';
 import {
-  type BuildRow,
   buildById,
   buildByNumber,
   buildNumberOf,
@@ -23,6 +22,7 @@ import {
 } from '../../../db/queries/builds.ts';
 import { jobById } from '../../../db/queries/jobs.ts';
 import { connectionTimingsOfJob, scriptTimingsOfJob, timingsOfJob } from '../../../db/queries/timings.ts';
+import type { BuildRow } from '../../../db/rows.ts';
 import { resourcesOfJobs } from '../../agent/resources.ts';
 import type { Ctx } from '../../context/context.ts';
 import type { NameValue } from '../../evaluate/parameter-values.ts';

@@ -5,13 +5,14 @@
  * made once, and a server that dies in between loses nothing. A stop that fails or is canceled drops the wanted start,
  * and so does any newer build.
  */
+
 import type { RestartWorkspaceRequest, WorkspaceBuild } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import { allow } from '../../../authz/authorize.ts';
 import { systemTask } from '../../../authz/proofs.ts';
 import { isTransient, type Tx } from '../../../db/connect.ts';
 import { versionRules } from '../../../db/queries/build-sources.ts';
-import { type BuildRow, buildById, latestBuild } from '../../../db/queries/builds.ts';
+import { buildById, latestBuild } from '../../../db/queries/builds.ts';
 import {
   type DueRestart,
   insertRestart,
@@ -21,7 +22,8 @@ import {
   takeRestart,
 } from '../../../db/queries/restarts.ts';
 import { userById } from '../../../db/queries/users.ts';
-import { type WorkspaceRow, workspaceById } from '../../../db/queries/workspaces.ts';
+import { workspaceById } from '../../../db/queries/workspaces.ts';
+import type { BuildRow, WorkspaceRow } from '../../../db/rows.ts';
 import type { Ctx } from '../../context/context.ts';
 import { actorOf } from '../../context/session.ts';
 import type { NameValue } from '../../evaluate/parameter-values.ts';
