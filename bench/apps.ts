@@ -4,8 +4,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { startCoderServer } from '../e2e/harness.ts';
 import { paired, type Row } from './measure.ts';
-import { type Part, startPart } from './pipes.ts';
 import { readyWorkspace } from './ready-workspace.ts';
+import { type Part, startPart } from './traffic.ts';
 
 const MIB = 1024 * 1024;
 const DOWNLOAD = 200 * MIB;

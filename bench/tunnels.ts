@@ -10,8 +10,8 @@ import {
   startCoderServer,
 } from '../e2e/harness.ts';
 import { median, paired, pssMegabytes, type Row, timed } from './measure.ts';
-import { fetchBytes, type Part, startPart } from './pipes.ts';
 import { readyWorkspace } from './ready-workspace.ts';
+import { fetchBytes, type Part, startPart } from './traffic.ts';
 
 const MIB = 1024 * 1024;
 const BULK = 512 * MIB;

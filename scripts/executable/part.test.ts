@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { Node } from '@ropewalk/cli/framework/context';
 import { test } from 'node:test';
 import { root } from '@ropewalk/cli/commands/index';
+import type { Node } from '@ropewalk/cli/framework/context';
 import { partFor } from './part.ts';
 
 /** Each command line below a node, with the source of its `load`. */

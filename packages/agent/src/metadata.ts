@@ -5,7 +5,7 @@ import { errorText } from '@ropewalk/kit';
 import type { WorkspaceAgentMetadata_Description } from '@ropewalk/wire/proto/agent';
 import { scriptCommand } from './command.ts';
 import { SCRIPT_DATA } from './data-dir.ts';
-import { spawnPiped } from './pipes.ts';
+import { spawnPiped } from './piped-child.ts';
 import type { Service } from './services/service.ts';
 import { trySignalGroup } from './signals.ts';
 import type { AgentClient, WireDuration } from './wire-types.ts';

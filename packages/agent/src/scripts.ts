@@ -13,7 +13,7 @@ import { expandPath } from './environment.ts';
 import { LineSplitter, type LogSender } from './logs.ts';
 import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
-import { type PipedChild, spawnPiped } from './pipes.ts';
+import { type PipedChild, spawnPiped } from './piped-child.ts';
 import { runningPrograms } from './running-programs.ts';
 import { stopGroup, trySignalGroup } from './signals.ts';
 import { durationMs, type Routine, uuidText } from './wire-types.ts';

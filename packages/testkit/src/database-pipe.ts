@@ -1,4 +1,4 @@
-import { type Pipe, startPipe } from './pipe.ts';
+import { type Pipe, startPipe } from './tcp-proxy.ts';
 
 export interface DatabasePipe extends Omit<Pipe, 'port'> {
   /** The database URL with the proxy's address. */

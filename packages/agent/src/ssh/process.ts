@@ -1,7 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import type { Exit } from '@ropewalk/kit';
 import type { ServerChannel } from 'ssh2';
-import { spawnPiped } from '../pipes.ts';
+import { spawnPiped } from '../piped-child.ts';
 import type { RunningPrograms } from '../running-programs.ts';
 import { trySignalGroup } from '../signals.ts';
 import type { ProcessSpec } from '../workspace.ts';

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { constants } from 'node:os';
 import type { Duplex } from 'node:stream';
-import { widenSshWindow } from '@ropewalk/client/pipes';
+import { widenSshWindow } from '@ropewalk/client/tunnel-streams';
 import { AppError } from '@ropewalk/kit/errors';
 import { ownValue } from '@ropewalk/kit/own-value';
 import type { ClientChannel, ConnectConfig, ExecOptions } from 'ssh2';

@@ -15,8 +15,8 @@ import { type JobNotice, JobNotice_Kind } from '@ropewalk/wire/proto/platform_pr
 import type { AcquiredJob } from '@ropewalk/wire/proto/provisionerd';
 import type { Tools } from '../job/context.ts';
 import { fullDisk } from '../job/disk.ts';
-import { Session } from '../job/journal.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
+import { Session } from '../job/session.ts';
 import { Runner } from '../runner/client.ts';
 import { VersionCache } from '../terraform/prepare.ts';
 import { DiskPause } from './disk-pause.ts';

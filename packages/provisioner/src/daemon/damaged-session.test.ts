@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { createLogger } from '@ropewalk/kit';
 import { eventually } from '@ropewalk/testkit/wait';
 import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
-import { Session } from '../job/journal.ts';
+import { Session } from '../job/session.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 // What the next daemon does with the files of a job after a loss of power: a file system may then have kept the names of

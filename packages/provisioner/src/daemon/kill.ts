@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isAlive } from '@ropewalk/kit/process-ref';
-import type { Session } from '../job/journal.ts';
+import type { Session } from '../job/session.ts';
 import { readStarted } from '../terraform/run.ts';
 import type { Send } from '../terraform/signal.ts';
 

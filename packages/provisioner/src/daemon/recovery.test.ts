@@ -13,7 +13,7 @@ import { eventually } from '@ropewalk/testkit/wait';
 import { JobNotice_Kind } from '@ropewalk/wire/proto/platform_provisioner';
 import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import { AcquiredJobSchema } from '@ropewalk/wire/proto/provisionerd';
-import { Session } from '../job/journal.ts';
+import { Session } from '../job/session.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
 
 const CHILD = fileURLToPath(new URL('../testing/daemon-child.ts', import.meta.url));

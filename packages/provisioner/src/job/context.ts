@@ -8,8 +8,8 @@ import type { Runner } from '../runner/client.ts';
 import type { Env } from '../terraform/env.ts';
 import type { VersionCache } from '../terraform/prepare.ts';
 import type { TerraformBinary } from '../terraform/version.ts';
-import type { Session } from './journal.ts';
 import type { JobPort } from './port.ts';
+import type { Session } from './session.ts';
 
 /** The parts that all jobs of one daemon share. */
 export interface Tools {

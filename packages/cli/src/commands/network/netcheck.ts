@@ -67,7 +67,7 @@ export default command({}, async (ctx) => {
 });
 
 async function tryWebSocket(url: string, signal: AbortSignal): Promise<{ works: boolean; error: string | null }> {
-  const { tryUpgrade } = await import('@ropewalk/client/pipes');
+  const { tryUpgrade } = await import('@ropewalk/client/tunnel-streams');
   try {
     await tryUpgrade(`${url}/healthz`, signal, TIMEOUT_MS);
     return { works: true, error: null };

@@ -19,7 +19,7 @@ function listen(server: Server, host: string, port: number): Promise<void> {
 
 /** Listens on a TCP port and forwards each connection to the port of the workspace. @throws AppError if it cannot listen. */
 export async function forwardTcp(spec: ForwardSpec, open: Opener, notify: (text: string) => void): Promise<Forwarding> {
-  const { splice } = await import('@ropewalk/client/pipes');
+  const { splice } = await import('@ropewalk/client/tunnel-streams');
   const sockets = new Set<Socket>();
   const forward = async (socket: Socket) => {
     sockets.add(socket);

@@ -1,7 +1,7 @@
 import { createSocket, type RemoteInfo } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { DatagramReader, frameDatagram } from '@ropewalk/client/pipes';
+import { DatagramReader, frameDatagram } from '@ropewalk/client/tunnel-streams';
 import { type Forwarding, noteEnd, type Opener } from './forwarding.ts';
 import { endpoint, type ForwardSpec } from './specs.ts';
 import { cannotListen } from './tcp.ts';

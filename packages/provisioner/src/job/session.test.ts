@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { smallDisk } from '@ropewalk/testkit/disk';
 import { AcquiredJobSchema } from '@ropewalk/wire/proto/provisionerd';
-import { Session } from './journal.ts';
+import { Session } from './session.ts';
 
 /** The session of a daemon that has died. */
 async function deadSession(workDir: string): Promise<string> {
