@@ -12,8 +12,9 @@ import { ALLOCATOR } from '@ropewalk/kit/allocator';
 import { VERSION } from '@ropewalk/kit/version';
 import { INSTALLED_VERSION, TERRAFORM_SUMS } from '@ropewalk/provisioner/terraform/sums';
 import { unzipSync } from 'fflate';
+import { committedAt, isoSeconds, run } from '../run.ts';
 import { npmParts, type Part, programPart, spdx } from '../sbom.ts';
-import { type DebianPackage, downloadPackages, run, unpackPackages } from './debian.ts';
+import { type DebianPackage, downloadPackages, unpackPackages } from './debian.ts';
 import { createLayout, type Layer } from './layout.ts';
 
 const ARCHITECTURES = ['amd64', 'arm64'];
@@ -32,10 +33,8 @@ if (unknown !== undefined)
 const architectures = positionals.length > 0 ? positionals : ARCHITECTURES;
 
 /** When the sources changed last: the time of every file, so that a second run gives the same bytes. */
-const epoch = Number(
-  process.env['SOURCE_DATE_EPOCH'] ?? run('git', ['-C', root, 'log', '-1', '--format=%ct']).toString(),
-);
-const created = new Date(epoch * 1000).toISOString().replace('.000Z', 'Z');
+const epoch = process.env['SOURCE_DATE_EPOCH'] ? Number(process.env['SOURCE_DATE_EPOCH']) : committedAt(root);
+const created = isoSeconds(epoch);
 
 const sha256 = (data: Uint8Array) => createHash('sha256').update(data).digest('hex');
 

@@ -1,10 +1,8 @@
-// The files of Debian packages for any architecture, without running their scripts. apt resolves and verifies the packages in
-// its own folders, by this machine's list of sources, and dpkg-deb unpacks them.
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensureDirectorySync } from '@ropewalk/kit';
+import { run } from '../run.ts';
 
 /** What the server and its Terraform need, before their dependencies. */
 const PACKAGES = [
@@ -40,24 +38,6 @@ export interface DebianPackage {
   /** What dpkg keeps of an installed package. */
   control: string;
   file: string;
-}
-
-/** Runs a program and returns its output. @throws Error with the last lines of its messages. */
-export function run(
-  command: string,
-  args: string[],
-  { env = {}, input }: { env?: NodeJS.ProcessEnv; input?: Buffer } = {},
-): Buffer {
-  const { status, stdout, stderr, error } = spawnSync(command, args, {
-    env: { ...process.env, LC_ALL: 'C', ...env },
-    input,
-    maxBuffer: 1 << 30,
-  });
-  if (error) throw new Error(`Cannot run ${command}: ${error.message}. Install it, on Debian or Ubuntu.`);
-  if (status === 0) return stdout;
-  throw new Error(
-    `${command} ${args.slice(0, 3).join(' ')}… failed: ${stderr.toString().trim().split('\n').slice(-5).join('\n')}`,
-  );
 }
 
 /** Downloads the packages for an architecture with their dependencies, sorted by name. */

@@ -1,20 +1,13 @@
 // The release as npm packages: `ropewalk`, whose `coder` runs the executable of one of the packages `ropewalk-<system>`. npm installs
 // the one for its system, because each names its operating system and processor.
-import { spawnSync } from 'node:child_process';
-import { copyFileSync, globSync, linkSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { copyFileSync, existsSync, linkSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, extname, join } from 'node:path';
 import { ensureDirectorySync } from '@ropewalk/kit';
+import { SYSTEMS } from '../executable/systems.ts';
+import { run } from '../run.ts';
 
 const root = dirname(dirname(import.meta.dirname));
 
-/** The packages' systems, by upstream's name of the executable. */
-const SYSTEMS: Record<string, string> = {
-  'linux-amd64': 'linux-x64',
-  'linux-arm64': 'linux-arm64',
-  'darwin-amd64': 'darwin-x64',
-  'darwin-arm64': 'darwin-arm64',
-  'windows-amd64': 'win32-x64',
-};
 const nameOf = (system: string) => `ropewalk-${system}`;
 
 const common = (version: string) => ({
@@ -50,28 +43,23 @@ child.once('error', (err) => {
 child.once('exit', (code, signal) => process.exit(signal ? 128 + constants.signals[signal] : code));
 `;
 
-/** Puts a file into a folder, without copying its bytes where both are on one file system. */
-function place(file: string, folder: string, name: string): void {
+/** Puts a file into another place, without copying its bytes where both are on one file system. */
+function place(file: string, as: string): void {
   try {
-    linkSync(file, join(folder, name));
+    linkSync(file, as);
   } catch {
-    copyFileSync(file, join(folder, name));
+    copyFileSync(file, as);
   }
 }
 
 function pack(folder: string, out: string): string {
-  const { status, stdout, stderr } = spawnSync('npm', ['pack', '--silent', '--pack-destination', out], {
-    cwd: folder,
-    encoding: 'utf8',
-    timeout: 600_000,
-  });
-  if (status !== 0) throw new Error(`Cannot pack ${folder}: ${stderr}`);
-  return stdout.trim().split('\n').at(-1)!;
+  const packed = run('npm', ['pack', '--silent', '--pack-destination', out], { cwd: folder });
+  return packed.toString().trim().split('\n').at(-1)!;
 }
 
 /**
  * Writes the npm packages of a release to `out`.
- * @param dist the folder with the executables. There must be a package for each of them.
+ * @param dist the folder with the executables
  * @returns the names of the files, `ropewalk-<version>.tgz` last
  */
 export function makeNpmPackages(dist: string, version: string, out: string): string[] {
@@ -85,25 +73,21 @@ export function makeNpmPackages(dist: string, version: string, out: string): str
     return folder;
   };
   try {
-    const systems = Object.entries(SYSTEMS).filter(
-      ([upstream]) => globSync(`coder-${upstream}{,.exe}`, { cwd: dist }).length > 0,
-    );
-    const packages = systems.map(([upstream, system]) => {
-      const [os, cpu] = system.split('-');
-      const description = `The executable of ropewalk for ${system}.`;
-      const folder = folderOf(nameOf(system), { description, os: [os], cpu: [cpu], preferUnplugged: true });
-      for (const file of globSync(`coder*-${upstream}{,.exe}`, { cwd: dist })) {
-        const own = basename(file, '.exe') === `coder-${upstream}`;
-        place(join(dist, file), folder, own ? file.replace(`-${upstream}`, '') : file);
-      }
-      return pack(folder, out);
-    });
+    const packages = Object.entries(SYSTEMS)
+      .filter(([, { name }]) => existsSync(join(dist, name)))
+      .map(([system, { name }]) => {
+        const [os, cpu] = system.split('-');
+        const description = `The executable of ropewalk for ${system}.`;
+        const folder = folderOf(nameOf(system), { description, os: [os], cpu: [cpu], preferUnplugged: true });
+        place(join(dist, name), join(folder, `coder${extname(name)}`));
+        return pack(folder, out);
+      });
     const folder = folderOf('ropewalk', {
       description:
         'Self-hosted development environments: server, provisioner daemons, workspace agents and one coder command',
       type: 'module',
       bin: { coder: 'coder.mjs' },
-      optionalDependencies: Object.fromEntries(Object.values(SYSTEMS).map((system) => [nameOf(system), version])),
+      optionalDependencies: Object.fromEntries(Object.keys(SYSTEMS).map((system) => [nameOf(system), version])),
     });
     writeFileSync(join(folder, 'coder.mjs'), LAUNCHER, { mode: 0o755 });
     copyFileSync(join(root, 'README.md'), join(folder, 'README.md'));

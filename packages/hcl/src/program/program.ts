@@ -3,8 +3,7 @@ import type { Work } from '../evaluate.ts';
 import type { Term } from '../lazy.ts';
 import { type Dict, EvaluationError, UNKNOWN, Unknown, type Value } from '../values.ts';
 import { type ConfigBlock, emptyConfiguration, type Template } from './configuration.ts';
-import type { Place } from './instances.ts';
-import { type BlockInstance, ModuleInstance, type ModulePlace, type ModuleProgram } from './instances.ts';
+import { type BlockInstance, ModuleInstance, type ModulePlace, type ModuleProgram, type Place } from './instances.ts';
 import { newProgress, type Progress } from './lazy-parts.ts';
 
 const MAX_MODULES = 500;
