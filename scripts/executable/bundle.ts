@@ -9,6 +9,10 @@ import { PARTS } from './part.ts';
 
 const here = import.meta.dirname;
 
+/** The error of a server's or daemon's command in the executable of a workspace. */
+const ONLY_COMMANDS = 'This executable has only the agent and the commands. It cannot run servers and daemons.';
+const FULL = 'Install the full program from a release: sh install.sh --from URL';
+
 /**
  * Loads Node's own modules when their importer runs. Without this, a bundle loads all of them at its start: `coder
  * version` would load HTTP, TLS and the inspector, which only the server needs.
@@ -48,7 +52,7 @@ const bundledGrpc: Plugin = {
   },
 };
 
-/** Leaves out the commands that are servers or daemons, except the agent: see part.ts. */
+/** Leaves out the commands that are servers or daemons, except the agent: see part.ts. A workspace's executable has no others. */
 const withoutDaemons: Plugin = {
   name: 'without-daemons',
   setup({ onResolve, onLoad }) {
@@ -57,8 +61,10 @@ const withoutDaemons: Plugin = {
         ? { path, namespace: 'daemon' }
         : undefined,
     );
-    onLoad({ filter: /.*/, namespace: 'daemon' }, ({ path }) => ({
-      contents: `throw new Error(${JSON.stringify(`${path} is not in this part of the program`)});`,
+    onLoad({ filter: /.*/, namespace: 'daemon' }, () => ({
+      contents: `import { AppError } from '@ropewalk/kit';
+        throw new AppError('precondition', ${JSON.stringify(ONLY_COMMANDS)}, { detail: ${JSON.stringify(FULL)} });`,
+      resolveDir: here,
     }));
   },
 };

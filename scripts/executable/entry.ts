@@ -1,23 +1,22 @@
-// The entry of the single executable. It provides the assets to the programs and then runs the command.
+// The entry of the single executable. It provides the files that it contains to the programs, and then runs the command.
 import { join } from 'node:path';
-import { getAsset, getAssetKeys, getRawAsset } from 'node:sea';
+import { contained, contains, containsWhole } from './contained.ts';
 import { cacheFolder, requireFrom, unpack } from './unpack.ts';
 
 const lazily = <K extends keyof typeof globalThis>(name: K, make: () => unknown) =>
   Object.defineProperty(globalThis, name, { configurable: true, get: make });
 
-lazily('PLATFORM_MIGRATIONS' as never, () => JSON.parse(getAsset('migrations', 'utf8')));
-lazily('PLATFORM_EXAMPLES' as never, () => JSON.parse(getAsset('examples', 'utf8')));
-lazily('PLATFORM_WORKER' as never, () => getAsset('worker.js', 'utf8'));
-lazily('PLATFORM_INSTALL_SCRIPT' as never, () => getAsset('install.sh', 'utf8'));
+lazily('PLATFORM_SLIM' as never, () => !containsWhole());
+lazily('PLATFORM_MIGRATIONS' as never, () => JSON.parse(contained('migrations').toString()));
+lazily('PLATFORM_EXAMPLES' as never, () => JSON.parse(contained('examples').toString()));
+lazily('PLATFORM_WORKER' as never, () => contained('worker.js').toString());
+lazily('PLATFORM_INSTALL_SCRIPT' as never, () => contained('install.sh').toString());
 lazily('PLATFORM_DASHBOARD' as never, () => ({
-  index: getAsset('dashboard.json', 'utf8'),
-  bytes: Buffer.from(getRawAsset('dashboard.bin')),
+  index: contained('dashboard.json').toString(),
+  bytes: contained('dashboard.bin'),
 }));
 lazily('PLATFORM_UNPACK_POSTGRES' as never, () =>
-  getAssetKeys().includes('postgres.zst')
-    ? (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native')
-    : undefined,
+  contains('postgres.zst') ? (base: string) => join(unpack('postgres', join(base, 'pg-bin')), 'native') : undefined,
 );
 lazily('PLATFORM_LOAD_PTY' as never, () => async () => {
   let home: string;

@@ -1,9 +1,9 @@
 import { existsSync, lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { getAsset, getRawAsset } from 'node:sea';
 import { ensureDirectorySync } from '@ropewalk/kit/directory';
 import { homeFolder } from '@ropewalk/kit/home';
+import { contained } from './contained.ts';
 
 interface Packed {
   path: string;
@@ -18,14 +18,14 @@ function belongsToUs(folder: string): boolean {
   return process.getuid === undefined || (found.uid === process.getuid() && (found.mode & 0o022) === 0);
 }
 
-/** Unpacks a folder from two assets: an index, and the compressed bytes of all files one after the other. */
+/** Unpacks a folder from two contained files: an index, and the compressed bytes of all files one after the other. */
 export function unpack(name: string, into: string): string {
-  const version = getAsset(`${name}.version`, 'utf8');
+  const version = contained(`${name}.version`).toString();
   const mark = join(into, 'version');
   if (belongsToUs(into) && existsSync(mark) && readFileSync(mark, 'utf8') === version) return into;
   const fresh = `${into}.${process.pid}`;
-  const index = JSON.parse(getAsset(`${name}.index`, 'utf8')) as Packed[];
-  const bytes = process.getBuiltinModule('node:zlib').zstdDecompressSync(Buffer.from(getRawAsset(`${name}.zst`)));
+  const index = JSON.parse(contained(`${name}.index`).toString()) as Packed[];
+  const bytes = process.getBuiltinModule('node:zlib').zstdDecompressSync(contained(`${name}.zst`));
   let offset = 0;
   for (const { path, mode, size } of index) {
     const file = join(fresh, path);

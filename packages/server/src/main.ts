@@ -57,7 +57,7 @@ import { insertDefaultOrganization } from './db/queries/organizations.ts';
 import { siteValue } from './db/queries/site.ts';
 import { apiPage } from './http/api-page.ts';
 import { createAppProxy } from './http/apps/proxy.ts';
-import { binaryRoutes, type FindBinary } from './http/binaries.ts';
+import { binaryRoutes, describeExecutables, type FindBinary } from './http/binaries.ts';
 import { createClientAddress } from './http/client-address.ts';
 import { createDashboard, type Dashboard } from './http/dashboard/build.ts';
 import { createCspReports } from './http/dashboard/csp-reports.ts';
@@ -395,8 +395,9 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
           additionalPolicy: config.additionalCspPolicy,
           appOrigins: () => appOrigins(services),
         });
-        installRoutes(http, services, findBinary);
-        binaryRoutes(http, { find: findBinary, cacheDir: config.cacheDirectory, log });
+        const describe = describeExecutables(findBinary);
+        installRoutes(http, services, describe);
+        binaryRoutes(http, { describe, cacheDir: config.cacheDirectory, log });
       },
     });
     const { url, port: actual } = await listen(app.server, { host, port }, '--http-address (CODER_HTTP_ADDRESS)');

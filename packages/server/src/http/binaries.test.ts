@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { silentLogger } from '@ropewalk/kit';
+import { appendFiles } from '@ropewalk/kit/appended-files';
 import { fastify } from 'fastify';
-import { binaryRoutes } from './binaries.ts';
+import { binaryRoutes, describeExecutables } from './binaries.ts';
 
 test('identifies executables by their content, and compresses each once for clients on other machines', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'binaries-'));
@@ -14,9 +15,11 @@ test('identifies executables by their content, and compresses each once for clie
   const file = join(dir, 'coder');
   const content = Buffer.alloc(3_000_000, 'an executable, say; ');
   writeFileSync(file, content);
+  writeFileSync(join(dir, 'server.js'), 'what only servers need');
+  appendFiles(file, { 'server.js': join(dir, 'server.js') });
   const app = fastify();
   const find = async (os: string, arch: string) => (os === 'linux' && arch === 'amd64' ? file : undefined);
-  binaryRoutes(app, { find, cacheDir: join(dir, 'cache'), log: silentLogger });
+  binaryRoutes(app, { describe: describeExecutables(find), cacheDir: join(dir, 'cache'), log: silentLogger });
   const get = (headers: Record<string, string> = {}, remoteAddress = '10.1.2.3', url = '/bin/coder-linux-amd64') =>
     app.inject({ url, headers, remoteAddress });
 

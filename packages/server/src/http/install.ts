@@ -1,15 +1,13 @@
 // Installs this server's own coder command: `curl -fsSL <server>/install.sh | sh`. Upstream's clients get an error that
 // names the installer, because this server does not serve their kind of connection to workspaces.
 
-import { createHash } from 'node:crypto';
-import { createReadStream, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import { AppError } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import { EXECUTABLES } from '../app/agent/executables.ts';
 import type { Services } from '../app/context/context.ts';
-import { type FindBinary, HOW_TO_ADD } from './binaries.ts';
+import { type describeExecutables, HOW_TO_ADD } from './binaries.ts';
 
 declare global {
   /** The installer. Set by the single executable; a checkout reads its file. */
@@ -25,20 +23,19 @@ export function installCommand(accessUrl: string): string {
 }
 
 /** Serves the installer, the index of executables with their checksums, and the answers for upstream's clients. */
-export function installRoutes(app: FastifyInstance, services: Services, find: FindBinary): void {
-  const sums = new Map<string, Promise<string>>();
+export function installRoutes(
+  app: FastifyInstance,
+  services: Services,
+  describe: ReturnType<typeof describeExecutables>,
+): void {
   /** The available executables, by file name, with their checksums. */
   const executables = async (): Promise<{ name: string; size: number; sum: string }[]> => {
     const found = await Promise.all(
       EXECUTABLES.map(async ([os, arch]) => {
-        const path = await find(os, arch);
-        if (!path) return [];
-        const { size, mtimeMs } = statSync(path);
-        const key = `${path} ${size} ${mtimeMs}`;
-        const sum = sums.get(key) ?? sumOf(path);
-        sums.set(key, sum);
-        sum.catch(() => sums.delete(key));
-        return [{ name: `coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}`, size, sum: await sum }];
+        const executable = await describe(os, arch);
+        if (!executable) return [];
+        const name = `coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}`;
+        return [{ name, size: executable.size, sum: executable.sha256 }];
       }),
     );
     return found.flat();
@@ -75,7 +72,7 @@ executables in the directory of the server's executable.</p></body></html>`);
         'conflict',
         `This version of coder cannot connect to workspaces of this server. Install the server's own: ${installCommand(services.accessUrl)}`,
         {
-          detail: (await find('windows', 'amd64'))
+          detail: (await describe('windows', 'amd64'))
             ? `On Windows, download ${services.accessUrl}/bin/coder-windows-amd64.exe instead.`
             : `This server does not have the executable for Windows. ${HOW_TO_ADD}`,
         },
@@ -92,10 +89,4 @@ function servedScript(accessUrl: string): string {
     globalThis.PLATFORM_INSTALL_SCRIPT ?? readFileSync(join(import.meta.dirname, '../../../../install.sh'), 'utf8');
   const from = `${accessUrl}/bin`.replaceAll("'", '%27');
   return script.replace("\nfrom=''\n", () => `\nfrom='${from}'\n`).replace('\nserved=no\n', '\nserved=yes\n');
-}
-
-async function sumOf(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash);
-  return hash.digest('hex');
 }

@@ -8,6 +8,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, brotliDecompressSync, constants, gzipSync } from 'node:zlib';
 import { ownValue } from '@ropewalk/kit/own-value';
+import { acceptsEncoding } from '../accepts-encoding.ts';
 
 export const INDEX = 'files.json';
 export const BYTES = 'files.bin';
@@ -124,7 +125,7 @@ export function readPack(indexText: string, bytes: Buffer): DashboardFiles {
         body(accepted = '') {
           for (const encoding of ['br', 'gzip'] as const) {
             const range = parts[encoding];
-            if (range && accepts(accepted, encoding)) return { encoding, bytes: part(range) };
+            if (range && acceptsEncoding(accepted, encoding)) return { encoding, bytes: part(range) };
           }
           return { bytes: plain(found) };
         },
@@ -135,15 +136,4 @@ export function readPack(indexText: string, bytes: Buffer): DashboardFiles {
       return ownValue(emojis, code);
     },
   };
-}
-
-/** Whether an Accept-Encoding header names this encoding, and not with the weight 0. */
-function accepts(header: string, encoding: string): boolean {
-  return header.split(',').some((part) => {
-    const [name = '', ...parameters] = part
-      .trim()
-      .toLowerCase()
-      .split(/\s*;\s*/);
-    return name === encoding && !parameters.some((text) => /^q=0(\.0*)?$/.test(text));
-  });
 }
