@@ -6,40 +6,33 @@ import {
   formatCapabilities,
   parseCapabilities,
 } from '@ropewalk/wire/capabilities';
-import { implement, serveDrpc } from '@ropewalk/wire/drpc';
+import { type DrpcHandlers, implement, serveDrpc } from '@ropewalk/wire/drpc';
 import { Agent } from '@ropewalk/wire/proto/agent';
 import { Tailnet } from '@ropewalk/wire/proto/tailnet';
 import { requestTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
-import { byteStream, type WebSocketConnection } from '@ropewalk/wire/websocket';
-import { YamuxSession } from '@ropewalk/wire/yamux';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { Admitted } from '../app/agent/admit.ts';
-import { createConnectionReports } from '../app/agent/connections.ts';
-import { createAgentReports } from '../app/agent/reports.ts';
+import { type ConnectionReports, createConnectionReports } from '../app/agent/connections.ts';
+import { type AgentReports, createAgentReports } from '../app/agent/reports.ts';
 import type { Services } from '../app/context/context.ts';
 import { type RevokedHolders, revokedHolders } from '../app/context/revoked.ts';
 import type { ConnectedAgent } from '../authz/proofs.ts';
+import type { EventMap } from '../db/events.ts';
 import type { AgentIdentity } from '../db/rows.ts';
 import { type Metrics, noMetrics } from '../metrics/metrics.ts';
 import { agentApi } from './agent/api.ts';
-import { type LiveAgent, startAgentLiveness } from './agent/liveness.ts';
-import { callsAfter, createLogWriters, logWriterCalls } from './agent/log-writers.ts';
+import { AgentConnection } from './agent/connection.ts';
+import { type AgentLiveness, startAgentLiveness } from './agent/liveness.ts';
+import { callsAfter, createLogWriters, type LogWriters, logWriterCalls } from './agent/log-writers.ts';
 import { tailnetApi } from './agent/tailnet.ts';
 import { startWatching } from './agent/watching.ts';
 import { AGENT_BOUNDS } from './bounds.ts';
 import { describeCallError } from './call-errors.ts';
 import { patient } from './patience.ts';
 
-/** The window of our own agents' streams. Upstream's agents keep the protocol's 256 KiB. */
-const OUR_WINDOW = 1024 * 1024;
-/** How much all windows of one agent's connection may grow together if the round trip is long. */
-const WINDOW_GROWTH = 64 * 1024 * 1024;
-/** Concurrent calls of one agent. */
-const MAX_CALLS = 64;
-/** Bytes of messages that these calls may hold together: four of the longest. An agent sends one at a time. */
+/** Bytes of messages that one agent's calls may hold together: four of the longest. An agent sends one at a time. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
 const TUNNEL_TIMEOUT_MS = 10_000;
-/** Close code of a connection that a newer one of the same agent replaces. Our agents then wait longer before they dial. */
-const SUPERSEDED = 4409;
 export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
 export interface AgentConnections {
@@ -61,6 +54,10 @@ export interface AgentConnections {
   close(): Promise<void>;
 }
 
+type AgentCalls = DrpcHandlers<typeof Agent>;
+/** A connection that is a log writer's, or is not yet known to be the agent's. */
+type NotYetAgent = Exclude<Admitted, { is: 'agent' }>;
+
 export function agentUpgradeHeaders(offered: string | string[] | undefined): Record<string, string> {
   return parseCapabilities(offered).has('tunnel/1') ? { [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1']) } : {};
 }
@@ -70,25 +67,157 @@ export function createAgentConnections(
   services: Services,
   { aliveEveryMs, metrics = noMetrics }: { aliveEveryMs?: number; metrics?: Metrics | undefined } = {},
 ): AgentConnections {
-  const { sql, events, log } = services;
-  const live = new Map<
-    string,
-    { session: YamuxSession; number: number; offers: Set<Capability>; workspaceId: string; supersede(): void }
-  >();
-  const all = new Set<YamuxSession>();
-  const logWriters = createLogWriters(services);
-  const liveness = startAgentLiveness(services, aliveEveryMs);
-  const reports = createAgentReports(services);
-  const reportConnection = createConnectionReports(services);
-  // the newest connection wins, on whichever server it is
-  const off = events.on('agent_connected', ({ agent_id, number }) => {
-    const here = live.get(agent_id);
-    if (here && here.number < number) here.supersede();
-  });
+  return new ConnectedAgents(services, metrics, aliveEveryMs);
+}
 
-  const forget = (holders: RevokedHolders, agentId?: string) => {
+class ConnectedAgents implements AgentConnections {
+  readonly #services: Services;
+  readonly #metrics: Metrics;
+  readonly #logWriters: LogWriters;
+  readonly #liveness: AgentLiveness;
+  readonly #reports: AgentReports;
+  readonly #reportConnection: ConnectionReports;
+  readonly #watching: { close(): void };
+  readonly #off: (() => void)[];
+  /** All connections, those of log writers included. */
+  readonly #all = new Set<AgentConnection>();
+  /** The newest connection of each agent, by the agent's id. */
+  readonly #live = new Map<string, AgentConnection>();
+
+  constructor(services: Services, metrics: Metrics, aliveEveryMs: number | undefined) {
+    const { events } = services;
+    this.#services = services;
+    this.#metrics = metrics;
+    this.#logWriters = createLogWriters(services);
+    this.#liveness = startAgentLiveness(services, aliveEveryMs);
+    this.#reports = createAgentReports(services);
+    this.#reportConnection = createConnectionReports(services);
+    this.#off = [
+      events.on('agent_connected', (event) => this.#supersedeOlder(event)),
+      events.on('revoked', (event) => this.#forgetRevoked(event)),
+      events.on('agent_reinit', (event) => this.#askToReinitialize(event)),
+    ];
+    this.#watching = startWatching(services, {
+      reports: this.#reports,
+      connected: (agentId) => this.connected(agentId),
+      open: (agentId) => this.open(agentId, { service: 'watch' }),
+    });
+  }
+
+  async serve(
+    connection: WebSocketConnection,
+    agent: ConnectedAgent<AgentIdentity>,
+    admitted: Admitted,
+    offered: string | string[] | undefined,
+  ): Promise<void> {
+    const served = new AgentConnection(connection, {
+      agent,
+      offers: parseCapabilities(offered),
+      keepAlive: admitted.is !== 'agent',
+    });
+    this.#all.add(served);
+    if (admitted.is === 'agent') {
+      const calls = this.#agentCalls(agent);
+      this.#enter(served, admitted.number);
+      this.#answer(served, calls);
+      await served.session.closed;
+    } else {
+      const leave = this.#logWriters.add(agent, served.session);
+      this.#answer(served, this.#callsBefore(served, admitted, leave));
+      await served.session.closed;
+      leave();
+    }
+    this.#all.delete(served);
+    await this.#left(served);
+  }
+
+  /** From here on this is the connection of the agent. */
+  #enter(entering: AgentConnection, number: number): void {
+    const { agent } = entering;
+    entering.number = number;
+    const before = this.#live.get(agent.id);
+    if (before && before.number > number) entering.supersede();
+    else {
+      before?.supersede();
+      this.#live.set(agent.id, entering);
+    }
+    void this.#liveness.arrived(entering);
+    if (number === 1) this.#metrics.agentFirstConnected(agent);
+    this.#services.log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
+  }
+
+  #agentCalls(agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+    const sinks = { reports: this.#reports, reportConnection: this.#reportConnection, metrics: this.#metrics };
+    return agentApi(this.#services, sinks, agent);
+  }
+
+  /** The calls of a connection that is not yet the agent's. `leave` ends its time as a log writer. */
+  #callsBefore(served: AgentConnection, admitted: NotYetAgent, leave: () => void): AgentCalls {
+    const { agent } = served;
+    const api = this.#agentCalls(agent);
+    const logs = logWriterCalls(this.#services, agent, api);
+    if (admitted.is === 'log writer') return logs;
+    const enter = async () => {
+      const number = await admitted.admit();
+      leave();
+      this.#enter(served, number);
+    };
+    return callsAfter(enter, api, logs);
+  }
+
+  #answer({ session, agent }: AgentConnection, calls: AgentCalls): void {
+    const { log } = this.#services;
+    serveDrpc(session, [implement(Agent, patient(calls, log)), implement(Tailnet, tailnetApi())], {
+      maxHeldBytes: MAX_HELD_BYTES,
+      bounds: AGENT_BOUNDS,
+      describeError: describeCallError(log),
+      onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
+    });
+  }
+
+  async #left(left: AgentConnection): Promise<void> {
+    const { agent, number } = left;
+    if (number === 0) return;
+    this.#services.log.info('agent disconnected', { agent_id: agent.id, workspace_id: agent.workspace_id });
+    const isNewest = this.#live.get(agent.id) === left;
+    if (isNewest) this.#live.delete(agent.id);
+    await this.#liveness.gone(left, isNewest);
+  }
+
+  async open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex> {
+    const here = this.#live.get(agentId);
+    if (!here) throw new AppError('unavailable', 'The agent is not connected.');
+    if (!here.offers.has('tunnel/1')) {
+      throw new AppError('unavailable', 'The agent of this workspace cannot be reached through this server.', {
+        detail:
+          "It is upstream's agent, which offers only upstream's tunnels. Restart the workspace to get this server's agent.",
+      });
+    }
+    try {
+      return await requestTunnel(here.session, request, {
+        timeoutMs: TUNNEL_TIMEOUT_MS,
+        ...(signal ? { signal } : {}),
+      });
+    } catch (err) {
+      signal?.throwIfAborted();
+      // the agent's refusal has a message for a person
+      if (err instanceof TunnelError && err.code === 'refused') throw new AppError('unavailable', err.message);
+      throw new AppError('unavailable', 'The agent of this workspace does not answer.', { cause: err });
+    }
+  }
+
+  connected(agentId: string): boolean {
+    return this.#live.has(agentId);
+  }
+
+  offers(agentId: string, capability: Capability): boolean {
+    return this.#live.get(agentId)?.offers.has(capability) ?? false;
+  }
+
+  forget(holders: RevokedHolders, agentId?: string): void {
     if (holders.users.length + holders.keys.length === 0) return;
-    for (const [id, { session, offers }] of live) {
+    const { log } = this.#services;
+    for (const [id, { session, offers }] of this.#live) {
       if (!offers.has('resume/1') || (agentId !== undefined && id !== agentId)) continue;
       requestTunnel(session, { service: 'forget', ...holders }, { timeoutMs: TUNNEL_TIMEOUT_MS }).then(
         (stream) => stream.destroy(),
@@ -96,126 +225,40 @@ export function createAgentConnections(
         (err) => log.debug('could not send a revocation to an agent', { agent_id: id, err: errorText(err) }),
       );
     }
-  };
-  const offRevoked = events.on('revoked', (event) => {
-    revokedHolders(sql, event).then(forget, (err) =>
-      log.warn('could not read who was revoked', { err: errorText(err) }),
-    );
-  });
+  }
 
-  const self: AgentConnections = {
-    async serve(connection, agent, admitted, offered) {
-      const offers = parseCapabilities(offered);
-      let superseded = false;
-      let living: LiveAgent | undefined;
-      const closeCode = (): number => (superseded ? SUPERSEDED : session.failed ? 1011 : 1000);
-      const session: YamuxSession = new YamuxSession(byteStream(connection, { closeCode }), {
-        role: 'server',
-        // the liveness pings agents
-        ...(admitted.is === 'agent' ? { keepAlive: false } : {}),
-        maxIncomingStreams: MAX_CALLS,
-        ...(offers.has('tunnel/1') ? { maxWindow: OUR_WINDOW, growth: WINDOW_GROWTH } : {}),
-      });
-      all.add(session);
-      const supersede = () => {
-        superseded = true;
-        void session.close();
-      };
-      /** From here on this is the connection of the agent. */
-      const enter = (number: number) => {
-        offLogWriter();
-        const before = live.get(agent.id);
-        if (before && before.number > number) supersede();
-        else {
-          before?.supersede();
-          live.set(agent.id, { session, number, offers, workspaceId: agent.workspace_id, supersede });
-        }
-        living = {
-          agent,
-          number,
-          workspaceId: agent.workspace_id,
-          ownerId: agent.owner_id,
-          ping: () => session.ping(),
-          close: () => void session.close(),
-        };
-        void liveness.arrived(living);
-        if (number === 1) metrics.agentFirstConnected(agent);
-        log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
-      };
-      const api = agentApi(services, { reports, reportConnection, metrics }, agent);
-      let calls = api;
-      let offLogWriter = () => {};
-      if (admitted.is === 'agent') enter(admitted.number);
-      else {
-        offLogWriter = logWriters.add(agent, session);
-        const logs = logWriterCalls(services, agent, api);
-        const { is } = admitted;
-        calls = is === 'log writer' ? logs : callsAfter(async () => enter(await admitted.admit()), api, logs);
-      }
-      serveDrpc(session, [implement(Agent, patient(calls, log)), implement(Tailnet, tailnetApi())], {
-        maxHeldBytes: MAX_HELD_BYTES,
-        bounds: AGENT_BOUNDS,
-        describeError: describeCallError(log),
-        onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
-      });
-      await session.closed;
-      all.delete(session);
-      offLogWriter();
-      if (!living) return;
-      log.info('agent disconnected', { agent_id: agent.id, workspace_id: agent.workspace_id });
-      const last = live.get(agent.id)?.session === session;
-      if (last) live.delete(agent.id);
-      await liveness.gone(living, last);
-    },
-    async open(agentId, request, signal) {
-      const here = live.get(agentId);
-      if (!here) throw new AppError('unavailable', 'The agent is not connected.');
-      if (!here.offers.has('tunnel/1')) {
-        throw new AppError('unavailable', 'The agent of this workspace cannot be reached through this server.', {
-          detail:
-            "It is upstream's agent, which offers only upstream's tunnels. Restart the workspace to get this server's agent.",
-        });
-      }
-      try {
-        return await requestTunnel(here.session, request, {
-          timeoutMs: TUNNEL_TIMEOUT_MS,
-          ...(signal ? { signal } : {}),
-        });
-      } catch (err) {
-        signal?.throwIfAborted();
-        // the agent's refusal has a message for a person
-        if (err instanceof TunnelError && err.code === 'refused') throw new AppError('unavailable', err.message);
-        throw new AppError('unavailable', 'The agent of this workspace does not answer.', { cause: err });
-      }
-    },
-    connected: (agentId) => live.has(agentId),
-    offers: (agentId, capability) => live.get(agentId)?.offers.has(capability) ?? false,
-    forget,
-    async close() {
-      watching.close();
-      offReinit();
-      off();
-      offRevoked();
-      logWriters.close();
-      for (const session of all) session.close();
-      await Promise.all([...all].map((session) => session.closed));
-      await Promise.all([liveness.close(), reports.close()]);
-    },
-  };
-  // upstream's agents receive this over the stream of GET /workspaceagents/me/reinit
-  const offReinit = events.on('agent_reinit', ({ workspace_id: id, reason }) => {
-    for (const [agentId, { workspaceId, offers }] of live) {
+  async close(): Promise<void> {
+    this.#watching.close();
+    for (const stop of this.#off) stop();
+    this.#logWriters.close();
+    for (const { session } of this.#all) session.close();
+    await Promise.all([...this.#all].map(({ session }) => session.closed));
+    await Promise.all([this.#liveness.close(), this.#reports.close()]);
+  }
+
+  /** The newest connection wins, on whichever server it is. */
+  #supersedeOlder({ agent_id, number }: EventMap['agent_connected']): void {
+    const here = this.#live.get(agent_id);
+    if (here && here.number < number) here.supersede();
+  }
+
+  #forgetRevoked(event: EventMap['revoked']): void {
+    const { sql, log } = this.#services;
+    revokedHolders(sql, event).then(
+      (holders) => this.forget(holders),
+      (err) => log.warn('could not read who was revoked', { err: errorText(err) }),
+    );
+  }
+
+  /** Upstream's agents receive this over the stream of GET /workspaceagents/me/reinit. */
+  #askToReinitialize({ workspace_id: id, reason }: EventMap['agent_reinit']): void {
+    const { log } = this.#services;
+    for (const [agentId, { workspaceId, offers }] of this.#live) {
       if (workspaceId !== id || !offers.has('tunnel/1')) continue;
-      self.open(agentId, { service: 'reinit', reason }).then(
+      this.open(agentId, { service: 'reinit', reason }).then(
         (stream) => stream.on('error', () => {}).destroy(),
         (err) => log.debug('could not ask an agent to start over', { agent_id: agentId, err: errorText(err) }),
       );
     }
-  });
-  const watching = startWatching(services, {
-    reports,
-    connected: self.connected,
-    open: (agentId) => self.open(agentId, { service: 'watch' }),
-  });
-  return self;
+  }
 }
