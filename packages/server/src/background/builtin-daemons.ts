@@ -1,16 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, chownSync, statSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { AppError, daemonUid, ensureDirectorySync, errorText, type Logger, type UidBlock } from '@ropewalk/kit';
-import { crashReason } from '@ropewalk/kit/crash-report';
 import { closedFolder, whyUnreachable } from '@ropewalk/kit/reach';
 import type { OptionName } from '../config/option-rows.ts';
 import { type Config, options } from '../config/options.ts';
 import { directoryHash } from '../postgres/place.ts';
-import { createCrashes } from './crashes.ts';
+import { type BuiltinDaemonsInput, type DaemonsEnd, DaemonsProcess } from './daemons-process.ts';
 import { startLauncher } from './launcher.ts';
 import { ownFiles } from './own-files.ts';
 import { type OwnSocket, openOwnSocket } from './own-socket.ts';
@@ -19,31 +16,6 @@ import { installationUids } from './uids.ts';
 
 /** Where servers that run as root keep what is not theirs alone. */
 const ROOT_HOME = '/var/lib/coder';
-const STOP_MS = 5_000;
-/** What the daemons' process does with each signal. */
-const SIGNALS = { drain: 'SIGTERM', cancel: 'SIGINT', kill: 'SIGQUIT' } as const;
-
-/** Sent to the daemons' process on its standard input, so that secrets show in neither its arguments nor its environment. */
-export interface BuiltinDaemonsInput {
-  serverUrl: string;
-  /** The server's own socket, the only place where the secret works. */
-  socketPath: string;
-  count: number;
-  namePrefix: string;
-  cacheDir: string;
-  terraformBinaries: string[];
-  /** As `VERSION=URL#sha256:HEX`. */
-  terraformDownloads: string[];
-  terraformProvider: string;
-  terraformBaseUrl: string;
-  installationSecret: string;
-  version: string;
-  verbose: boolean;
-  /** Values that no child may inherit under any name. */
-  secretValues: string[];
-  /** Absent: daemons and builds share the uid of this process. */
-  isolation?: { uids: UidBlock; launcherPath: string; socketsDir: string } | undefined;
-}
 
 export interface BuiltinDaemonsOptions {
   config: Config;
@@ -71,7 +43,7 @@ export interface BuiltinDaemons {
   /** Where they connect. Undefined where they do not run. */
   socket: OwnSocket | undefined;
   /** Has them take no more jobs, and cancel or kill what runs; resolves when their process has ended. */
-  end(how: keyof typeof SIGNALS): Promise<void>;
+  end(how: DaemonsEnd): Promise<void>;
   /** Lets them end; what runs is left to finish, and a restarted server gets it back. */
   close(): Promise<void>;
 }
@@ -140,133 +112,97 @@ function isolated({ command, launcherCommand, programPaths = [], configDir, log 
 }
 
 async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | undefined): Promise<BuiltinDaemons> {
-  const { config, log } = given;
-  const isRoot = isolation !== undefined;
-  const [file, ...args] = (isolation?.command ?? given.command) as [string, ...string[]];
   const uids = isolation?.uids;
-  const place = folders(given.configDir, config.cacheDirectory, uids);
-  const putRight = (thorough: boolean) => {
-    if (!uids) return;
-    try {
-      ownFiles(place.daemons, daemonUid(uids), { thorough });
-    } catch (err) {
-      log.warn("could not put right the owners of the daemons' files", { path: place.daemons, err: errorText(err) });
-    }
-  };
-  putRight(false);
-  if (uids) {
-    const why = whyUnreachable(daemonUid(uids), { write: [place.daemons, place.home] });
-    if (why !== undefined) throw new NotIsolatedError(why);
-  }
+  const place = folders(given.configDir, given.config.cacheDirectory, uids);
+  if (uids) claimFolders(place, uids, given.log);
   const socket = await openOwnSocket({ server: given.server, base: place.base, uid: uids && daemonUid(uids) });
+  const launcherPath = socket.beside('launcher.sock');
   const launcher =
     isolation &&
     startLauncher({
       command: isolation.launcherCommand,
-      input: {
-        block: isolation.uids,
-        socketPath: socket.beside('launcher.sock'),
-        base: place.base,
-        daemonDir: place.daemons,
-      },
-      log,
+      input: { block: isolation.uids, socketPath: launcherPath, base: place.base, daemonDir: place.daemons },
+      log: given.log,
     });
-  const secretValues = secretsOf(config);
-  const input: BuiltinDaemonsInput = {
-    serverUrl: given.serverUrl,
-    socketPath: socket.path,
-    count: config.provisionerDaemons,
-    namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
-    cacheDir: isRoot ? place.daemons : config.cacheDirectory,
-    terraformBinaries: config.terraformBinary,
-    terraformDownloads: config.terraformDownload,
-    terraformProvider: config.terraformProvider,
-    terraformBaseUrl: config.terraformDownloadUrl,
-    installationSecret: given.installationSecret,
-    version: given.version,
-    verbose: config.verbose,
-    secretValues,
-    isolation: uids && { uids, launcherPath: socket.beside('launcher.sock'), socketsDir: place.sockets },
-  };
-  const env = {
-    ...daemonEnvironment(given.env, secretValues),
-    ...(uids ? { HOME: place.home } : {}),
-  };
-  let closing = false;
-  let child: ChildProcess | undefined;
-  const crashes = createCrashes('The built-in provisioner daemons');
-  const hidden = [...secretValues, given.installationSecret];
-
-  const start = () => {
-    if (closing) return;
-    child = spawn(file, args, {
-      env,
-      cwd: place.daemons,
-      stdio: ['pipe', 'pipe', 'inherit'],
-      detached: true,
-    });
-    crashes.started();
-    let reason: string | undefined;
-    child.on('error', (err) => {
-      reason = err.message;
-      log.error('could not start the built-in provisioner daemons', { err });
-    });
-    child.stdin!.on('error', () => {});
-    child.stdin!.end(JSON.stringify(input));
-    child.stdout!.on('error', () => {});
-    createInterface({ input: child.stdout! }).on('line', (line) => {
-      reason = withoutSecrets(crashReason(line), hidden) ?? reason;
-    });
-    child.once('close', (code, signal) => {
-      if (closing) return;
-      const waitMs = crashes.ended({ code, signal, reason });
-      log.error('the built-in provisioner daemons ended unexpectedly: starting them again', {
-        code,
-        signal,
-        reason,
-        wait_ms: Math.round(waitMs),
-      });
-      setTimeout(() => {
-        putRight(true);
-        start();
-      }, waitMs);
-    });
-  };
+  const secretValues = secretsOf(given.config);
+  const daemons = new DaemonsProcess({
+    command: isolation?.command ?? given.command,
+    input: {
+      ...inputOf(given, secretValues),
+      socketPath: socket.path,
+      cacheDir: isolation ? place.daemons : given.config.cacheDirectory,
+      isolation: uids && { uids, launcherPath, socketsDir: place.sockets },
+    },
+    env: { ...daemonEnvironment(given.env, secretValues), ...(uids ? { HOME: place.home } : {}) },
+    cwd: place.daemons,
+    beforeRestart: () => {
+      if (uids) putOwnersRight(place, uids, given.log, true);
+    },
+    log: given.log,
+  });
   // the server is ready without waiting for that; a launcher that dies is started again, and jobs say so meanwhile
-  if (launcher) void launcher.ready.finally(start).catch(() => {});
-  else start();
-  /** Signals the process, if it runs, and resolves when it has ended. */
-  const end = (running: ChildProcess, how: keyof typeof SIGNALS): Promise<void> => {
-    closing = true;
-    if (running.exitCode !== null || running.signalCode !== null) return Promise.resolve();
-    const ended = new Promise<void>((resolve) => running.once('exit', () => resolve()));
-    running.kill(SIGNALS[how]);
-    return ended;
-  };
+  if (launcher) void launcher.ready.finally(() => daemons.start()).catch(() => {});
+  else daemons.start();
 
   return {
     warnings: [],
-    problem: () => crashes.problem() ?? launcher?.problem(),
+    problem: () => daemons.problem() ?? launcher?.problem(),
     socket,
-    async end(how) {
-      if (child) await end(child, how);
-    },
+    end: (how) => daemons.end(how),
     async close() {
-      closing = true;
-      crashes.close();
-      if (child) await stop(child, end(child, 'drain'));
+      await daemons.close();
       await launcher?.close();
       await socket.close();
     },
   };
 }
 
-/** Root's folder with the records to keep, the daemons' own folder in the cache directory or next to it, and their home. */
-export function folders(
-  configDir: string,
-  cacheDirectory: string,
-  uids: UidBlock | undefined,
-): { base: string; daemons: string; home: string; sockets: string } {
+/** What the daemons' process receives, without what depends on its folders. */
+function inputOf(
+  { config, serverUrl, installationSecret, version }: BuiltinDaemonsOptions,
+  secretValues: string[],
+): Omit<BuiltinDaemonsInput, 'socketPath' | 'cacheDir' | 'isolation'> {
+  return {
+    serverUrl,
+    count: config.provisionerDaemons,
+    namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
+    terraformBinaries: config.terraformBinary,
+    terraformDownloads: config.terraformDownload,
+    terraformProvider: config.terraformProvider,
+    terraformBaseUrl: config.terraformDownloadUrl,
+    installationSecret,
+    version,
+    verbose: config.verbose,
+    secretValues,
+  };
+}
+
+/** @throws NotIsolatedError if the daemons' user cannot write to its folders */
+function claimFolders(place: Folders, uids: UidBlock, log: Logger): void {
+  putOwnersRight(place, uids, log, false);
+  const why = whyUnreachable(daemonUid(uids), { write: [place.daemons, place.home] });
+  if (why !== undefined) throw new NotIsolatedError(why);
+}
+
+function putOwnersRight({ daemons }: Folders, uids: UidBlock, log: Logger, thorough: boolean): void {
+  try {
+    ownFiles(daemons, daemonUid(uids), { thorough });
+  } catch (err) {
+    log.warn("could not put right the owners of the daemons' files", { path: daemons, err: errorText(err) });
+  }
+}
+
+interface Folders {
+  /** Root's folder with the records to keep. */
+  base: string;
+  /** The daemons' own folder, in the cache directory or next to `base`. */
+  daemons: string;
+  home: string;
+  sockets: string;
+}
+
+/** Creates the folders that the daemons need, with their owners. */
+export function folders(configDir: string, cacheDirectory: string, uids: UidBlock | undefined): Folders {
   const isRoot = process.getuid?.() === 0;
   const name = isRoot ? join('provisioners', directoryHash(configDir)) : 'provisioners';
   const base = join(isRoot ? ROOT_HOME : configDir, name);
@@ -295,17 +231,6 @@ export function folders(
     chmodSync(dir, dir === home ? 0o700 : 0o711);
   }
   return { base, daemons, home, sockets };
-}
-
-/** Waits a moment for the process to end; one that still has a run goes on by itself. */
-async function stop(running: ChildProcess, ended: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, STOP_MS);
-  });
-  await Promise.race([ended, late]);
-  clearTimeout(timer);
-  running.unref();
 }
 
 /**
@@ -347,6 +272,3 @@ export function daemonEnvironment(env: NodeJS.ProcessEnv, secretValues: readonly
     ),
   );
 }
-
-const withoutSecrets = (text: string | undefined, secrets: readonly string[]) =>
-  secrets.filter((secret) => secret !== '').reduce((out, secret) => out?.replaceAll(secret, '[redacted]'), text);

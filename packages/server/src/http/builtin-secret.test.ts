@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
 import { eventually } from '@ropewalk/testkit/wait';
 import { dialWebSocket, WebSocketDialError } from '@ropewalk/wire';
-import type { BuiltinDaemonsInput } from '../background/builtin-daemons.ts';
+import type { BuiltinDaemonsInput } from '../background/daemons-process.ts';
 import { directoryHash } from '../postgres/place.ts';
 
 // replaces the daemons' process, and writes its input to its working directory
