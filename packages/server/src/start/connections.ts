@@ -1,0 +1,32 @@
+import type { Services } from '../app/context/context.ts';
+import { createSessions, type Sessions } from '../app/context/session.ts';
+import { type ChangeFeed, createChangeFeed } from '../app/follow/change-feed.ts';
+import { createJobQueue } from '../app/job/queue.ts';
+import { randomText } from '../app/values/token.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import { type AgentConnections, createAgentConnections } from '../rpc/agents.ts';
+import { createDaemonConnections, type DaemonConnections } from '../rpc/provisioner/connections.ts';
+import type { Starting } from './starting.ts';
+
+/** The parts that serve sessions of people and the connections of agents and provisioner daemons. */
+export interface Connections {
+  sessions: Sessions;
+  daemons: DaemonConnections;
+  agents: AgentConnections;
+  feed: ChangeFeed;
+  /** The credential of the built-in daemons. Regenerated at every start and never stored. */
+  installationSecret: string;
+}
+
+/** The caller closes the connections of agents and daemons, which must end before the HTTP server does. */
+export function startConnections({ closer }: Starting, services: Services, metrics: Metrics | undefined): Connections {
+  const sessions = createSessions(services);
+  const queue = createJobQueue(services);
+  closer.add('job queue', () => queue.close());
+  const daemons = createDaemonConnections(services, queue, metrics);
+  const agents = createAgentConnections(services, { metrics });
+  closer.add('sessions', () => sessions.close());
+  const feed = createChangeFeed(services);
+  closer.add('changes', async () => feed.close());
+  return { sessions, daemons, agents, feed, installationSecret: randomText(43) };
+}

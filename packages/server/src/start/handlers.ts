@@ -1,0 +1,96 @@
+import type { RouteKey } from '@ropewalk/contract';
+import { createIdentityTrust } from '../app/agent/identity/trust.ts';
+import type { Services } from '../app/context/context.ts';
+import type { AppTokens } from '../app/context/sealed-tokens.ts';
+import { createHealth } from '../app/deployment/health.ts';
+import { webpushPublicKey } from '../app/notification/webpush.ts';
+import type { CspReports } from '../http/dashboard/csp-reports.ts';
+import type { Handlers } from '../http/exchange.ts';
+import { agentHandlers } from '../http/routes/agents.ts';
+import { applicationHandlers } from '../http/routes/applications.ts';
+import { auditHandlers } from '../http/routes/audit.ts';
+import { buildHandlers } from '../http/routes/builds.ts';
+import { daemonHandlers } from '../http/routes/daemons.ts';
+import { eventHandlers } from '../http/routes/events.ts';
+import { externalAuthHandlers } from '../http/routes/external-auth.ts';
+import { fileHandlers } from '../http/routes/files.ts';
+import { generalHandlers } from '../http/routes/general.ts';
+import { groupHandlers } from '../http/routes/groups.ts';
+import { idpSyncHandlers } from '../http/routes/idp-sync.ts';
+import { insightsHandlers } from '../http/routes/insights.ts';
+import { instanceIdentityHandlers } from '../http/routes/instance-identity.ts';
+import { keyHandlers } from '../http/routes/keys.ts';
+import { notificationHandlers } from '../http/routes/notifications.ts';
+import { organizationHandlers } from '../http/routes/organizations.ts';
+import { provisionerKeyHandlers } from '../http/routes/provisioner-keys.ts';
+import { provisionerHandlers } from '../http/routes/provisioners.ts';
+import { sessionHandlers } from '../http/routes/session.ts';
+import { signInHandlers } from '../http/routes/sign-in.ts';
+import { taskHandlers } from '../http/routes/tasks.ts';
+import { templateVersionHandlers } from '../http/routes/template-versions.ts';
+import { templateHandlers } from '../http/routes/templates.ts';
+import { terminalHandlers } from '../http/routes/terminal.ts';
+import { userHandlers } from '../http/routes/users.ts';
+import { workspaceHandlers } from '../http/routes/workspaces.ts';
+import type { Profiler } from '../profiles/record.ts';
+import type { Connections } from './connections.ts';
+import type { SignIn } from './sign-in.ts';
+import type { LateParts } from './starting.ts';
+
+/** The parts that some handlers need besides the services. */
+export interface HandlerParts {
+  connections: Connections;
+  signIn: SignIn;
+  tokens: AppTokens;
+  cspReports: CspReports;
+  profiler: Profiler;
+  late: LateParts;
+}
+
+/** The handler of every route of the contract. */
+export async function createHandlers(
+  services: Services,
+  { connections, signIn, tokens, cspReports, profiler, late }: HandlerParts,
+): Promise<Handlers<RouteKey>> {
+  const { sessions, daemons, agents, feed, installationSecret } = connections;
+  const { providers, flows, limit, passcodeLimit, devices } = signIn;
+  return {
+    ...generalHandlers({
+      health: createHealth(services),
+      cspReports,
+      profiler,
+      certificates: () => late.certificates(),
+      webpushKey: await webpushPublicKey(services),
+    }),
+    ...eventHandlers(feed),
+    ...sessionHandlers({ limit, passcodeLimit, devices }),
+    ...signInHandlers({ providers, flows, tokens, limit }),
+    ...userHandlers(limit),
+    ...keyHandlers,
+    ...auditHandlers,
+    ...notificationHandlers,
+    ...organizationHandlers,
+    ...taskHandlers(agents),
+    ...groupHandlers,
+    ...externalAuthHandlers,
+    ...fileHandlers,
+    ...idpSyncHandlers,
+    ...insightsHandlers,
+    ...templateHandlers,
+    ...templateVersionHandlers,
+    ...provisionerHandlers,
+    ...provisionerKeyHandlers,
+    ...workspaceHandlers,
+    ...buildHandlers,
+    ...applicationHandlers({ sessions, tokens }),
+    ...agentHandlers(agents),
+    ...instanceIdentityHandlers(createIdentityTrust(services)),
+    ...terminalHandlers(agents),
+    ...daemonHandlers({
+      sessions,
+      connections: daemons,
+      installationSecret,
+      isOwnSocket: (socket) => late.builtin?.socket?.owns(socket) ?? false,
+    }),
+  };
+}

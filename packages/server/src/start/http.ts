@@ -1,0 +1,189 @@
+import type { Server } from 'node:http';
+import type { Server as HttpsServer } from 'node:https';
+import { AppError } from '@ropewalk/kit';
+import type { FastifyInstance } from 'fastify';
+import type { Services } from '../app/context/context.ts';
+import type { Flows } from '../app/sign-in/flow.ts';
+import { appOrigins } from '../app/values/app-address.ts';
+import { createAppGrants } from '../app/workspace-app/grants.ts';
+import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
+import { apiPage } from '../http/api-page.ts';
+import { type AppProxy, createAppProxy } from '../http/apps/proxy.ts';
+import { binaryRoutes, describeExecutables } from '../http/binaries.ts';
+import { type ClientAddress, createClientAddress } from '../http/client-address.ts';
+import { createDashboard, type Dashboard } from '../http/dashboard/build.ts';
+import { type CspReports, createCspReports } from '../http/dashboard/csp-reports.ts';
+import { dashboardRoutes } from '../http/dashboard/routes.ts';
+import type { DatabaseStall } from '../http/database-stall.ts';
+import { externalAuthRoutes } from '../http/external-auth.ts';
+import { installRoutes } from '../http/install.ts';
+import { plainRoutes } from '../http/plain.ts';
+import { terminalPass } from '../http/routes/terminal.ts';
+import { scimRoutes } from '../http/scim.ts';
+import { createHttp } from '../http/server.ts';
+import { createStreamLimits, type StreamLimits } from '../http/stream-limits.ts';
+import type { RunningMetrics } from '../metrics/start.ts';
+import type { Profiler } from '../profiles/record.ts';
+import type { Tracing } from '../tracing/start.ts';
+import type { Connections } from './connections.ts';
+import { type Database, startStallWatch } from './database.ts';
+import { createHandlers } from './handlers.ts';
+import type { Installation } from './services.ts';
+import { type SignIn, startSignIn } from './sign-in.ts';
+import type { LateParts, Starting } from './starting.ts';
+
+/** Presents the client certificate of the options to every server that this one connects to. */
+export async function presentClientCertificate({ config, closer }: Starting): Promise<void> {
+  if (config.tlsClientCertFile === '' && config.tlsClientKeyFile === '') return;
+  // loaded for those who configured it
+  const { presentCertificate } = await import('../http/client-certificate.ts');
+  closer.add('client certificate', presentCertificate(config));
+}
+
+/** What the HTTP server is made of. */
+export interface HttpParts {
+  services: Services;
+  database: Database;
+  installation: Installation;
+  connections: Connections;
+  tracing: Tracing | undefined;
+  metrics: RunningMetrics | undefined;
+  profiler: Profiler;
+  late: LateParts;
+}
+
+export interface RunningHttp {
+  server: Server;
+  /** Where it listens, without a trailing slash. */
+  url: string;
+  /** Where a process of this machine reaches it, without a trailing slash. */
+  localUrl: string;
+  providers: SignIn['providers'];
+}
+
+/** Starts the API, the dashboard and the proxy of workspace apps, and listens. */
+export async function startHttp(start: Starting, parts: HttpParts): Promise<RunningHttp> {
+  const { config, log, clock, closer } = start;
+  const { services, installation, connections, metrics, profiler, late } = parts;
+  const { tokens } = installation;
+  const address = parseAddress(config.httpAddress);
+  services.accessUrl = (config.accessUrl || localUrl(address)).replace(/\/$/, '');
+  const clientAddress = createClientAddress(config);
+  const streams = createStreamLimits(config);
+  const apps = startApps(start, parts, { clientAddress, streams });
+  const signIn = await startSignIn(start, services, installation);
+  const dashboard = start.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
+  closer.add('dashboard', () => dashboard.close());
+  const cspReports = createCspReports({ clock, log, ...(metrics ? { count: metrics.cspReported } : {}) });
+  const handlers = await createHandlers(services, { connections, signIn, tokens, cspReports, profiler, late });
+  const stall = await startStallWatch(start, parts.database);
+  const app = await createHttp({
+    services,
+    clientAddress,
+    stall,
+    sessions: connections.sessions,
+    handlers,
+    streams,
+    apps,
+    pass: terminalPass(services, tokens),
+    plain: (http) =>
+      addPlainRoutes(http, start, parts, { clientAddress, stall, dashboard, cspReports, flows: signIn.flows }),
+  });
+  const { url, port } = await listen(app.server, address, '--http-address (CODER_HTTP_ADDRESS)');
+  if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${port}`);
+  closer.add('http', async () => {
+    // it listens by itself: the framework does not know that there is something to close
+    await stopListening(app.server);
+    await app.close();
+  });
+  return {
+    server: app.server,
+    url,
+    localUrl: localUrl({ host: address.host, port }),
+    providers: signIn.providers,
+  };
+}
+
+function startApps(
+  { closer }: Starting,
+  { services, installation: { tokens }, connections: { sessions, agents } }: HttpParts,
+  { clientAddress, streams }: { clientAddress: ClientAddress; streams: StreamLimits },
+): AppProxy {
+  const apps = createAppProxy({
+    services,
+    streams,
+    clientAddress,
+    sessions,
+    tokens,
+    grants: createAppGrants(services, tokens),
+    dial: ({ agent, port }, signal) => agents.open(agent, { service: 'tcp', port }, signal),
+  });
+  closer.add('apps', () => apps.close());
+  return apps;
+}
+
+interface PlainParts {
+  clientAddress: ClientAddress;
+  stall: DatabaseStall;
+  dashboard: Dashboard;
+  cspReports: CspReports;
+  flows: Flows;
+}
+
+/** Adds the routes outside the contract, and what observes all routes. */
+function addPlainRoutes(
+  http: FastifyInstance,
+  { config, log, findBinary }: Starting,
+  { services, connections: { sessions }, metrics, tracing, late }: HttpParts,
+  { clientAddress, stall, dashboard, cspReports, flows }: PlainParts,
+): void {
+  metrics?.observe(http);
+  tracing?.observe(http);
+  scimRoutes(http, { services, clientAddress });
+  plainRoutes(http, services, async () => {
+    if (late.isStopping) throw new AppError('unavailable', 'The server is shutting down.');
+    await stall.answers();
+  });
+  if (config.swaggerEnable) apiPage(http);
+  externalAuthRoutes(http, { services, sessions, flows, clientAddress });
+  dashboardRoutes(http, {
+    dashboard,
+    cspReports,
+    clientAddress,
+    additionalPolicy: config.additionalCspPolicy,
+    appOrigins: () => appOrigins(services),
+  });
+  const describe = describeExecutables(findBinary);
+  installRoutes(http, services, describe);
+  binaryRoutes(http, { describe, cacheDir: config.cacheDirectory, log });
+}
+
+/** Listens for TLS, if it is enabled, and returns where. */
+export async function startHttps(
+  { config, log, closer }: Starting,
+  { services, late }: HttpParts,
+  server: Server,
+): Promise<string | undefined> {
+  if (!config.tlsEnable) return undefined;
+  // loaded for those who configured it
+  const { createTlsServer } = await import('../http/tls.ts');
+  const { server: secure, certificates } = createTlsServer(server, config, log.child({ part: 'tls' }));
+  late.certificates = certificates;
+  closer.add('https', () => stopListening(secure));
+  const { host, port } = parseAddress(config.tlsAddress);
+  const listening = await listen(secure, { host, port }, '--tls-address (CODER_TLS_ADDRESS)');
+  // people use the encrypted address unless they were given another
+  if (!config.accessUrl) services.accessUrl = localUrl({ host, port: listening.port }, 'https');
+  return listening.url;
+}
+
+async function stopListening(server: Server | HttpsServer): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeAllConnections();
+  await closed;
+}
+
+/** Where a process of this machine reaches the server. */
+function localUrl({ host, port }: Address, protocol = 'http'): string {
+  return `${protocol}://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : hostText(host)}:${port}`;
+}

@@ -1,0 +1,73 @@
+import { VERSION } from '@ropewalk/kit/version';
+import type { Services } from '../app/context/context.ts';
+import { checkVault } from '../app/context/sealed-secrets.ts';
+import { type AppTokens, createAppTokens } from '../app/context/sealed-tokens.ts';
+import { createVault, type Vault } from '../app/context/vault.ts';
+import { createWork } from '../app/threads/start.ts';
+import { randomText } from '../app/values/token.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { createEvents, type Events } from '../db/events.ts';
+import { insertDefaultOrganization } from '../db/queries/organizations.ts';
+import { siteValue } from '../db/queries/site.ts';
+import type { Database } from './database.ts';
+import type { Starting } from './starting.ts';
+
+/** What the database stores of this installation as a whole. */
+export interface Installation {
+  events: Events;
+  vault: Vault;
+  deploymentId: string;
+  /** Signs the cookies of devices that signed in before. */
+  deviceKey: string;
+  tokens: AppTokens;
+}
+
+/** Writes what an empty database lacks, and reads the installation's keys. */
+export async function readInstallation({ config, log }: Starting, { sql }: Database): Promise<Installation> {
+  const events = await createEvents(sql, log);
+  const startUp = systemTask({ actor: { kind: 'system', name: 'start-up' } });
+  await insertDefaultOrganization(sql, startUp);
+  const vault = createVault(config.externalTokenEncryptionKeys);
+  await checkVault(
+    sql,
+    startUp,
+    vault,
+    'Add it to --external-token-encryption-keys, or delete these secrets with: coder server dbcrypt delete',
+  );
+  return {
+    events,
+    vault,
+    deploymentId: await siteValue(sql, startUp, 'deployment_id', () => crypto.randomUUID()),
+    deviceKey: await siteValue(sql, startUp, 'device_signing_key', () => randomText(43)),
+    tokens: createAppTokens(await siteValue(sql, startUp, 'app_signing_key', () => randomText(43))),
+  };
+}
+
+/** The services, still without the URL where people reach the server. */
+export function startServices(
+  start: Starting,
+  { sql, lists }: Database,
+  { events, vault, deploymentId }: Installation,
+  status: Pick<Services, 'backgroundTasks' | 'builtinDaemonsProblem'>,
+): Services {
+  const { config, clock, log, closer } = start;
+  const work = createWork(log);
+  closer.add('worker threads', () => work.close());
+  return {
+    ...status,
+    sql,
+    lists,
+    events,
+    work,
+    config,
+    clock,
+    log,
+    vault,
+    deploymentId,
+    version: VERSION,
+    accessUrl: '',
+    warnings: [],
+    agentsWait: start.buildsBinaries ?? (() => false),
+    optionSources: start.sources ?? {},
+  };
+}
