@@ -4,27 +4,23 @@ import type { Ctx, Services } from '../app/context/context.ts';
 import type { Actor } from '../authz/actor.ts';
 
 /**
+ * The fields of all services, whatever they are. All objects have the same hidden class, with fast properties. The copy
+ * takes less than a microsecond.
+ */
+const ServiceFields = class {
+  constructor(services: Services) {
+    Object.assign(this, services);
+  }
+} as new (
+  services: Services,
+) => Readonly<Services>;
+
+/**
  * The context of one request. It is a class because an accessor in an object literal costs V8 a hidden class for each
  * object. Hidden classes live in the old half of the heap and keep everything alive that the request has made, until the
- * whole heap is marked.
+ * whole heap is marked. The services are its own properties, so that a copy with `...` has them.
  */
-export class RequestContext implements Ctx {
-  readonly sql: Ctx['sql'];
-  readonly lists: Ctx['lists'];
-  readonly events: Ctx['events'];
-  readonly work: Ctx['work'];
-  readonly config: Ctx['config'];
-  readonly clock: Ctx['clock'];
-  readonly log: Ctx['log'];
-  readonly vault: Ctx['vault'];
-  readonly deploymentId: string;
-  readonly version: string;
-  readonly accessUrl: string;
-  readonly optionSources: Ctx['optionSources'];
-  readonly warnings: string[];
-  readonly builtinDaemonsProblem: Ctx['builtinDaemonsProblem'];
-  readonly backgroundTasks: Ctx['backgroundTasks'];
-  readonly agentsWait: Ctx['agentsWait'];
+export class RequestContext extends ServiceFields implements Ctx {
   readonly actor: Actor;
   readonly requestId: string;
   readonly ip: string;
@@ -38,22 +34,7 @@ export class RequestContext implements Ctx {
     request: FastifyRequest,
     reply: FastifyReply,
   ) {
-    this.sql = services.sql;
-    this.lists = services.lists;
-    this.events = services.events;
-    this.work = services.work;
-    this.config = services.config;
-    this.clock = services.clock;
-    this.log = services.log;
-    this.vault = services.vault;
-    this.deploymentId = services.deploymentId;
-    this.version = services.version;
-    this.accessUrl = services.accessUrl;
-    this.optionSources = services.optionSources;
-    this.warnings = services.warnings;
-    this.builtinDaemonsProblem = services.builtinDaemonsProblem;
-    this.backgroundTasks = services.backgroundTasks;
-    this.agentsWait = services.agentsWait;
+    super(services);
     this.actor = actor;
     this.requestId = request.id;
     this.ip = ip;

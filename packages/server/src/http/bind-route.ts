@@ -1,0 +1,187 @@
+/**
+ * Binds a route of the contract to its handler. A request passes in this order: its actor is found and its streams are
+ * counted before the body is read (`admitting`), the body and the query are tidied before they are validated (`tidying`),
+ * and the handler's return value becomes the response (`answering`).
+ */
+import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@ropewalk/contract';
+import { errorText, isAppError } from '@ropewalk/kit';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { auditRefusedWrite } from '../app/audit/refused.ts';
+import type { Services } from '../app/context/context.ts';
+import { findAgentForToken } from '../app/find/agent.ts';
+import { sharedBytes } from '../app/lists/shared-answer.ts';
+import { networkOf } from '../app/values/network.ts';
+import type { Actor } from '../authz/actor.ts';
+import { requestToken } from './auth.ts';
+import type { Authenticate } from './authenticate.ts';
+import { BODY_LIMIT, type Holder, limitUpload, UPLOAD_MS } from './body.ts';
+import type { ClientAddress } from './client-address.ts';
+import type { DatabaseStall } from './database-stall.ts';
+import { exchange, type Handler, type Handlers, isUpgrade } from './exchange.ts';
+import { checkUrl, parseLoosely, tidyBody } from './input.ts';
+import type { RateLimit } from './rate-limit.ts';
+import { RequestContext } from './request-context.ts';
+import { kindOfStream, MAX_MESSAGE_BYTES, type StreamHolder, type StreamLimits, staysOpen } from './stream-limits.ts';
+import { unknownKeyCheck } from './unknown-keys.ts';
+import { zeroReader } from './zero-values.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Found before the body is read, so that validation reveals nothing to a stranger. */
+    actor: Actor | null;
+    /** The holder of the body in memory. Null stands for the client's network. */
+    holder: Holder | null;
+  }
+}
+
+/** What all routes share. */
+export interface RouteParts {
+  services: Services;
+  clientAddress: ClientAddress;
+  handlers: Handlers<RouteKey>;
+  authenticate: Authenticate;
+  rateLimit: RateLimit;
+  streams: StreamLimits;
+  /** Ends the wait of requests for a database that does not answer. */
+  stall: Pick<DatabaseStall, 'guard'>;
+  /** The headers of every answer. */
+  headers: Record<string, string>;
+}
+
+type RouteMethod = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+export function bindRoute(app: FastifyInstance, key: RouteKey, parts: RouteParts): void {
+  const def: RouteDef = routes[key];
+  const [method, path] = key.split(' ') as [RouteMethod, string];
+  const response = Object.fromEntries(
+    Object.entries(def.responses).filter(([, schema]) => schema !== Nothing && !def.stream),
+  );
+  app.route({
+    method,
+    url: apiPath(path).replaceAll(/\{(\w+)\}/g, ':$1'),
+    bodyLimit: bodyLimitOf(def),
+    schema: {
+      ...(def.params ? { params: def.params } : {}),
+      ...(def.query ? { querystring: def.query } : {}),
+      ...(def.body ? { body: def.body } : {}),
+      ...(Object.keys(response).length > 0 ? { response } : {}),
+    },
+    onRequest: admitting(key, def, parts),
+    preValidation: tidying(method, def),
+    handler: answering(key, def, method, parts),
+  });
+}
+
+function bodyLimitOf({ auth, bodyTypes }: RouteDef): number {
+  if (auth === 'agent') return BODY_LIMIT.agent;
+  if (auth !== 'session') return BODY_LIMIT.anonymous;
+  return bodyTypes ? BODY_LIMIT.bytes : BODY_LIMIT.json;
+}
+
+/** Whether the input is a client's. That of agents and daemons has its own checks. */
+const isChecked = ({ auth }: RouteDef) => auth === 'session' || auth === 'optional' || auth === 'none';
+
+type Hook = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+
+function admitting(key: RouteKey, def: RouteDef, parts: RouteParts): Hook {
+  const { services, clientAddress, authenticate, rateLimit, stall } = parts;
+  const checked = isChecked(def);
+  const callerOf = ({ actor, raw }: FastifyRequest) =>
+    actor?.kind === 'user' ? actor : { network: networkOf(clientAddress(raw)) };
+  return async (request, reply) => {
+    const limited = checked ? () => rateLimit.count(key, callerOf(request), request, reply) : () => {};
+    request.actor = await stall.guard(authenticate(key, def, request)).catch((err) => {
+      limited();
+      throw err;
+    });
+    limited();
+    if (request.actor.kind === 'user') {
+      request.holder = { kind: 'person', id: request.actor.id };
+      limitUpload(request.raw, def.bodyTypes ? UPLOAD_MS.bytes : UPLOAD_MS.json);
+    } else if (def.auth === 'agent' && def.body) {
+      const agent = await stall.guard(findAgentForToken(services, requestToken(request)?.token));
+      request.holder = { kind: 'agent', id: agent.id };
+      limitUpload(request.raw, UPLOAD_MS.json);
+    }
+    countStream(key, def, parts, request, reply);
+  };
+}
+
+/** Counts an answer that stays open, until its connection ends. Refused upgrades count until then, too. */
+function countStream(
+  key: RouteKey,
+  def: RouteDef,
+  { streams, clientAddress }: RouteParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const upgrade = isUpgrade(request.raw);
+  if (def.auth === 'daemon' || !(upgrade || staysOpen(def))) return;
+  const release = streams.hold(kindOfStream(key), streamHolder(def, clientAddress, request));
+  const connection = upgrade ? request.raw.socket : reply.raw;
+  connection.once('close', release);
+  if (connection.destroyed) release();
+}
+
+function streamHolder({ auth }: RouteDef, clientAddress: ClientAddress, request: FastifyRequest): StreamHolder {
+  if (request.actor?.kind === 'user') return { kind: 'person', id: request.actor.id };
+  const token = auth === 'agent' ? requestToken(request)?.token : undefined;
+  return token ? { kind: 'agent', id: token } : { kind: 'network', id: networkOf(clientAddress(request.raw)) };
+}
+
+function tidying(method: RouteMethod, def: RouteDef): Hook {
+  const checked = isChecked(def);
+  const booleans = Object.entries(def.query?.properties ?? {}).flatMap(([name, schema]) =>
+    (schema as { type?: string }).type === 'boolean' ? [name] : [],
+  );
+  const readBody = def.body && zeroReader(def.body);
+  const readQuery = def.query && zeroReader(def.query);
+  const checkKeys = unknownKeyCheck(method, def);
+  return async (request) => {
+    // upstream's clients send null for an absent field, and a flag as its name alone
+    if (def.body || checkKeys) {
+      if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
+      readBody?.(request.body);
+      tidyBody(request.body, checked);
+      checkKeys?.(request.body);
+    }
+    if (checked) checkUrl(request);
+    const query = request.query as Record<string, unknown>;
+    for (const name of booleans) if (query[name] === '') query[name] = true;
+    readQuery?.(query);
+  };
+}
+
+function answering<K extends RouteKey>(key: K, def: RouteDef, method: RouteMethod, parts: RouteParts) {
+  const { services, clientAddress, stall, headers } = parts;
+  const { log } = services;
+  const handler = parts.handlers[key] as unknown as Handler<K>;
+  const success = Number(Object.keys(def.responses).find((code) => code.startsWith('2')) ?? 200);
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    const ctx = new RequestContext(services, { actor: request.actor!, ip: clientAddress(request.raw) }, request, reply);
+    const answered = () => reply.sent || reply.raw.headersSent;
+    let answer: unknown;
+    try {
+      const work = handler(ctx, {
+        params: request.params as never,
+        query: request.query as never,
+        body: request.body as never,
+        http: exchange(request, reply, { headers, maxMessageBytes: MAX_MESSAGE_BYTES[kindOfStream(key)] }),
+      });
+      answer = await (work instanceof Promise ? stall.guard(work, answered) : work);
+    } catch (err) {
+      if (method !== 'GET' && ctx.actor.kind === 'user' && isAppError(err, 'forbidden')) {
+        await auditRefusedWrite(ctx, key, (request.params ?? {}) as Record<string, string>).catch((problem) =>
+          log.warn('could not record a rejected request', { route: key, err: errorText(problem) }),
+        );
+      }
+      throw err;
+    }
+    if (answered()) return reply;
+    if (reply.statusCode === 200) reply.code(success);
+    if (answer === undefined) return reply.send();
+    const bytes = sharedBytes(answer, (value) => reply.serialize(value) as string);
+    if (bytes) return reply.type('application/json; charset=utf-8').send(bytes);
+    return answer;
+  };
+}
