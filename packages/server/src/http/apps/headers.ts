@@ -168,3 +168,8 @@ export function withoutTokens(target: string): string {
   if (kept.length === parts.length) return target;
   return target.slice(0, at) + (kept.length > 0 ? `?${kept.join('&')}` : '') + (end < 0 ? '' : target.slice(end));
 }
+
+/** Headers in raw form as pairs of name and value. */
+export function pairs(raw: readonly string[]): [string, string][] {
+  return Array.from({ length: raw.length / 2 }, (_, i) => [raw[2 * i]!, raw[2 * i + 1]!]);
+}

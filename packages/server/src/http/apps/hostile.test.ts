@@ -5,7 +5,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
-import { createForwarder, refusalOf } from './forward.ts';
+import { createForwarder } from './forward.ts';
+import { refusalOf } from './plan.ts';
 import { startTestApp, type TestApp } from './testing/app.ts';
 import { ask, raw } from './testing/ask.ts';
 

@@ -4,7 +4,8 @@ import { createServer as createHttpServer, type RequestListener, type Server } f
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { eventually } from '@ropewalk/testkit';
-import { createForwarder, type Plan, refusalOf } from './forward.ts';
+import { createForwarder } from './forward.ts';
+import { type Plan, refusalOf } from './plan.ts';
 import { ask, open } from './testing/ask.ts';
 
 /** What many exchanges leave on a connection to an app: a real app and a real server, without a workspace between. */
