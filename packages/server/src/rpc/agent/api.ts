@@ -34,6 +34,8 @@ import { subAgentApi } from './sub-agents.ts';
 
 const STATS_INTERVAL_SECONDS = 30n;
 
+type AgentCalls = DrpcHandlers<typeof Agent>;
+
 /** A reported count, limited to what the database can store. */
 function count(reported: bigint): number {
   return Math.min(Math.max(0, Number(reported)), Number.MAX_SAFE_INTEGER);
@@ -57,29 +59,40 @@ function reportedTime(timestamp: Timestamp | undefined): Date {
   return at <= LAST_TIME ? at : new Date();
 }
 
+/** What this server does with the reports of its agents. */
+export interface AgentSinks {
+  reports: AgentReports;
+  reportConnection: ConnectionReports;
+  metrics: Metrics;
+}
+
 /**
  * The calls of one connected agent about itself. A failing call costs upstream's agents their whole connection, so odd
  * values are corrected instead of rejected.
  */
-export function agentApi(
-  services: Services,
-  {
-    reports,
-    reportConnection,
-    metrics,
-  }: { reports: AgentReports; reportConnection: ConnectionReports; metrics: Metrics },
-  agent: ConnectedAgent<AgentIdentity>,
-): DrpcHandlers<typeof Agent> {
-  const { sql, events, clock } = services;
-  const connectedAt = clock.now();
-  const monitors = agentMonitors(services, reports, agent);
-  const changed = () =>
-    events.publishSoon('workspace_changed', { workspace_id: agent.workspace_id, owner_id: agent.owner_id });
+export function agentApi(services: Services, sinks: AgentSinks, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
   return {
     getManifest: () => manifest(services, agent),
     getServiceBanner: () => ({ enabled: false }),
     getAnnouncementBanners: () => ({ announcementBanners: [] }),
+    ...lifecycleCalls(services, agent),
+    ...logCalls(services, agent),
+    ...appCalls(services, agent),
+    ...statisticsCalls(sinks, agent),
+    ...monitoringCalls(services, sinks, agent),
+    ...connectionCalls(sinks, agent),
+    ...subAgentApi(services, agent),
+  };
+}
 
+function publishChange({ events }: Services, { workspace_id, owner_id }: ConnectedAgent<AgentIdentity>): void {
+  events.publishSoon('workspace_changed', { workspace_id, owner_id });
+}
+
+function lifecycleCalls(services: Services, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+  const { sql, clock } = services;
+  const connectedAt = clock.now();
+  return {
     async updateStartup({ startup }) {
       if (!startup) throw new AppError('invalid', 'The start-up report is empty.');
       const subsystems = startup.subsystems.flatMap((subsystem) => SUBSYSTEMS[subsystem] ?? []);
@@ -95,17 +108,8 @@ export function agentApi(
       await setAgentLifecycle(sql, agent, { state, at });
       // The agent repeats the report if an answer was lost, and its clock may be ahead. Sessions can begin before it.
       if (state === 'starting') await endConnectionsOfAgent(sql, agent, at < connectedAt ? at : connectedAt);
-      changed();
+      publishChange(services, agent);
       return lifecycle;
-    },
-
-    async batchCreateLogs({ logSourceId, logs }, { metadata }) {
-      const source = uuidText(logSourceId);
-      const lines = logs.map((line) => ({ level: LEVELS[line.level] ?? 'info', output: line.output }));
-      const numbers = parseLogNumbers(metadata[LOG_SEQUENCE_KEY], lines.length);
-      await writeAgentLogs(services, agent, source === NIL_UUID ? undefined : source, lines, numbers);
-      // never true: upstream's agents would send no more logs. The server keeps head and tail of a long log
-      return { logLimitExceeded: false };
     },
 
     async scriptCompleted({ timing }) {
@@ -122,7 +126,46 @@ export function agentApi(
       });
       return {};
     },
+  };
+}
 
+function logCalls(services: Services, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+  return {
+    async batchCreateLogs({ logSourceId, logs }, { metadata }) {
+      const source = uuidText(logSourceId);
+      const lines = logs.map((line) => ({ level: LEVELS[line.level] ?? 'info', output: line.output }));
+      const numbers = parseLogNumbers(metadata[LOG_SEQUENCE_KEY], lines.length);
+      await writeAgentLogs(services, agent, source === NIL_UUID ? undefined : source, lines, numbers);
+      // never true: upstream's agents would send no more logs. The server keeps head and tail of a long log
+      return { logLimitExceeded: false };
+    },
+    // The firewall in a workspace keeps its log there as well. The server stores none of it.
+    reportBoundaryLogs: () => ({}),
+  };
+}
+
+function appCalls(services: Services, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+  return {
+    async batchUpdateAppHealths({ updates }) {
+      const known = updates.flatMap(({ id, health }) => {
+        const name = HEALTH_NAMES[health];
+        return name ? [{ id: uuidText(id), health: name }] : [];
+      });
+      if (known.length > 0 && (await setAppHealths(services.sql, agent, known))) publishChange(services, agent);
+      return {};
+    },
+
+    async updateAppStatus({ slug, state, message, uri }) {
+      const name = APP_STATES[state];
+      if (!name) throw new AppError('invalid', 'Unknown state of an app.');
+      await setAppStatus(services, agent, { app_slug: slug, state: name, message, uri });
+      return {};
+    },
+  };
+}
+
+function statisticsCalls({ reports, metrics }: AgentSinks, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+  return {
     updateStats({ stats }) {
       if (stats) {
         metrics.agentReported(agent, stats.metrics);
@@ -147,17 +190,18 @@ export function agentApi(
       reports.metadata(agent, results);
       return {};
     },
+  };
+}
 
-    async batchUpdateAppHealths({ updates }) {
-      const known = updates.flatMap(({ id, health }) => {
-        const name = HEALTH_NAMES[health];
-        return name ? [{ id: uuidText(id), health: name }] : [];
-      });
-      if (known.length > 0 && (await setAppHealths(sql, agent, known))) changed();
-      return {};
-    },
-
+function monitoringCalls(
+  services: Services,
+  { reports }: AgentSinks,
+  agent: ConnectedAgent<AgentIdentity>,
+): AgentCalls {
+  const monitors = agentMonitors(services, reports, agent);
+  return {
     getResourcesMonitoringConfiguration: () => monitors.configuration(),
+
     async pushResourcesMonitoringUsage({ datapoints }) {
       const points = datapoints.map(({ memory, volumes }) => ({
         ...(memory ? { memory: { used: count(memory.used), total: count(memory.total) } } : {}),
@@ -170,7 +214,11 @@ export function agentApi(
       await monitors.take(points);
       return {};
     },
+  };
+}
 
+function connectionCalls({ reportConnection }: AgentSinks, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+  return {
     async reportConnection({ connection }) {
       if (!connection) throw new AppError('invalid', 'The report of a connection is empty.');
       const type = CONNECTION_TYPES[connection.type];
@@ -187,15 +235,5 @@ export function agentApi(
       });
       return {};
     },
-
-    async updateAppStatus({ slug, state, message, uri }) {
-      const name = APP_STATES[state];
-      if (!name) throw new AppError('invalid', 'Unknown state of an app.');
-      await setAppStatus(services, agent, { app_slug: slug, state: name, message, uri });
-      return {};
-    },
-    // The firewall in a workspace keeps its log there as well. The server stores none of it.
-    reportBoundaryLogs: () => ({}),
-    ...subAgentApi(services, agent),
   };
 }

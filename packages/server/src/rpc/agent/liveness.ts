@@ -33,63 +33,71 @@ export interface AgentLiveness {
  * come or go while a statement runs wait for the next, which covers all of them.
  */
 export function startAgentLiveness(services: Services, everyMs = EVERY_MS): AgentLiveness {
-  const { sql, events, log } = services;
-  const live = new Map<LiveAgent, { unanswered: number; part: number }>();
-  let came: LiveAgent[] = [];
-  let went: LiveAgent[] = [];
+  return new LiveAgents(services, everyMs);
+}
+
+class LiveAgents implements AgentLiveness {
+  readonly #services: Services;
+  readonly #timer: NodeJS.Timeout;
+  readonly #off: (() => void)[];
+  readonly #live = new Map<LiveAgent, { unanswered: number; part: number }>();
+  /** The part of the interval that is now, and the one for the next agent. */
+  #part = 0;
+  #nextPart = 0;
+  /** What the next run stores. */
+  #came: LiveAgent[] = [];
+  #went: LiveAgent[] = [];
   /** Agents of a workspace whose build has just ended. They may be outdated. */
-  let doubtful: LiveAgent[] = [];
-  let all = false;
-  let running: Promise<void> | undefined;
+  #doubtful: LiveAgent[] = [];
+  #all = false;
+  #running: Promise<void> | undefined;
 
-  const changed = ({ workspaceId, ownerId }: LiveAgent) =>
-    events.publishSoon('workspace_changed', { workspace_id: workspaceId, owner_id: ownerId });
-
-  async function note(): Promise<void> {
-    const [fresh, ended, doubted] = [came, went, doubtful];
-    const whole = all;
-    [came, went, doubtful, all] = [[], [], [], false];
-    try {
-      const beating = whole ? [...live.keys()] : [...new Set([...fresh, ...doubted])];
-      if (beating.length > 0) {
-        const outdated = await markAgentsAlive(sql, beating);
-        for (const agent of beating) if (outdated.has(agent.agent.id)) agent.close();
-      }
-      for (const agent of fresh) {
-        events.publishSoon('agent_connected', { agent_id: agent.agent.id, number: agent.number });
-        changed(agent);
-      }
-      if (ended.length > 0) {
-        const noted = await markAgentsGone(sql, ended);
-        for (const agent of ended) if (noted.has(agent.agent.id)) changed(agent);
-      }
-    } catch (err) {
-      // the database is unreachable: connections stay, and the next run stores what is missing
-      log.warn('could not store which agents are alive', { err: errorText(err) });
-      came = [...fresh.filter((agent) => live.has(agent)), ...came];
-      went = [...ended, ...went];
-    }
+  constructor(services: Services, everyMs: number) {
+    const { events } = services;
+    this.#services = services;
+    this.#timer = setInterval(() => this.#ping(), everyMs / PARTS);
+    this.#timer.unref();
+    this.#off = [
+      events.onResync(() => this.#storeAll()),
+      events.on('workspace_changed', ({ workspace_id: id, agents_outdated: outdated }) => {
+        if (outdated) this.#doubt(id);
+      }),
+    ];
   }
 
-  /** Resolves after a run that began after the call. */
-  async function look(): Promise<void> {
-    if (running) await running;
-    running ??= note().finally(() => {
-      running = undefined;
-    });
-    await running;
+  async arrived(agent: LiveAgent): Promise<void> {
+    this.#live.set(agent, { unanswered: 0, part: this.#nextPart++ % PARTS });
+    this.#came.push(agent);
+    await this.#store();
   }
 
-  let part = 0;
-  let nextPart = 0;
-  function ping(): void {
-    part = (part + 1) % PARTS;
-    if (part === 0) {
-      all = true;
-      void look();
-    }
-    for (const [agent, state] of live) {
-      if (state.part !== part) continue;
+  async gone(agent: LiveAgent, last: boolean): Promise<void> {
+    this.#live.delete(agent);
+    this.#came = this.#came.filter((other) => other !== agent);
+    if (!last) return;
+    this.#went.push(agent);
+    await this.#store();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    for (const stop of this.#off) stop();
+    let limit: NodeJS.Timeout | undefined;
+    await Promise.race([
+      this.#store(),
+      new Promise((resolve) => {
+        limit = setTimeout(resolve, LAST_STORE_MS);
+      }),
+    ]);
+    clearTimeout(limit);
+  }
+
+  /** Pings the agents of the next part, and ends the connections of those that do not answer. */
+  #ping(): void {
+    this.#part = (this.#part + 1) % PARTS;
+    if (this.#part === 0) this.#storeAll();
+    for (const [agent, state] of this.#live) {
+      if (state.part !== this.#part) continue;
       if (state.unanswered >= UNANSWERED) agent.close();
       else
         agent.ping().then(
@@ -101,46 +109,56 @@ export function startAgentLiveness(services: Services, everyMs = EVERY_MS): Agen
       state.unanswered++;
     }
   }
-  const timer = setInterval(ping, everyMs / PARTS);
-  timer.unref();
-  const off = [
-    events.onResync(() => {
-      all = true;
-      void look();
-    }),
-    events.on('workspace_changed', ({ workspace_id: id, agents_outdated: outdated }) => {
-      if (!outdated) return;
-      const agents = [...live.keys()].filter(({ workspaceId }) => workspaceId === id);
-      if (agents.length === 0) return;
-      doubtful.push(...agents);
-      void look();
-    }),
-  ];
 
-  return {
-    async arrived(agent) {
-      live.set(agent, { unanswered: 0, part: nextPart++ % PARTS });
-      came.push(agent);
-      await look();
-    },
-    async gone(agent, last) {
-      live.delete(agent);
-      came = came.filter((other) => other !== agent);
-      if (!last) return;
-      went.push(agent);
-      await look();
-    },
-    async close() {
-      clearInterval(timer);
-      for (const stop of off) stop();
-      let limit: NodeJS.Timeout | undefined;
-      await Promise.race([
-        look(),
-        new Promise((resolve) => {
-          limit = setTimeout(resolve, LAST_STORE_MS);
-        }),
-      ]);
-      clearTimeout(limit);
-    },
-  };
+  #doubt(workspace: string): void {
+    const agents = [...this.#live.keys()].filter(({ workspaceId }) => workspaceId === workspace);
+    if (agents.length === 0) return;
+    this.#doubtful.push(...agents);
+    void this.#store();
+  }
+
+  #storeAll(): void {
+    this.#all = true;
+    void this.#store();
+  }
+
+  /** Resolves after a run that began after the call. */
+  async #store(): Promise<void> {
+    if (this.#running) await this.#running;
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+    });
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { sql, events, log } = this.#services;
+    const [fresh, ended, doubted] = [this.#came, this.#went, this.#doubtful];
+    const whole = this.#all;
+    [this.#came, this.#went, this.#doubtful, this.#all] = [[], [], [], false];
+    try {
+      const beating = whole ? [...this.#live.keys()] : [...new Set([...fresh, ...doubted])];
+      if (beating.length > 0) {
+        const outdated = await markAgentsAlive(sql, beating);
+        for (const agent of beating) if (outdated.has(agent.agent.id)) agent.close();
+      }
+      for (const agent of fresh) {
+        events.publishSoon('agent_connected', { agent_id: agent.agent.id, number: agent.number });
+        this.#publishChange(agent);
+      }
+      if (ended.length > 0) {
+        const noted = await markAgentsGone(sql, ended);
+        for (const agent of ended) if (noted.has(agent.agent.id)) this.#publishChange(agent);
+      }
+    } catch (err) {
+      // the database is unreachable: connections stay, and the next run stores what is missing
+      log.warn('could not store which agents are alive', { err: errorText(err) });
+      this.#came = [...fresh.filter((agent) => this.#live.has(agent)), ...this.#came];
+      this.#went = [...ended, ...this.#went];
+    }
+  }
+
+  #publishChange({ workspaceId, ownerId }: LiveAgent): void {
+    this.#services.events.publishSoon('workspace_changed', { workspace_id: workspaceId, owner_id: ownerId });
+  }
 }
