@@ -1,5 +1,6 @@
 import { errorText, type Logger } from '@ropewalk/kit';
 import { collect, type Db, type Sql } from './connect.ts';
+import { BEAT, Heartbeat } from './heartbeat.ts';
 
 const CHANNEL = 'platform_events';
 
@@ -137,17 +138,27 @@ export interface Events {
   close(): Promise<void>;
 }
 
-/** An event that each server sends only to itself. */
-const BEAT = 'beat';
 const BEAT_MS = 2_500;
 /** Upstream counts notifications from this size on separately, in bytes. */
 const LARGE_BYTES = 7_600;
 
 export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } = {}): Promise<Events> {
-  const listeners = new Map<EventName, Set<(payload: never) => void>>();
-  const publishing = new Map<EventName, Set<(payload: never) => void>>();
-  const resync = new Set<() => void>();
-  const counts: EventCounts = {
+  const events = new DatabaseEvents(sql, log);
+  await events.listen(beatMs);
+  return events;
+}
+
+type AnyListener = (payload: never) => void;
+type Listeners = Map<EventName, Set<AnyListener>>;
+
+class DatabaseEvents implements Events {
+  readonly #sql: Sql;
+  readonly #log: Logger;
+  readonly #listeners: Listeners = new Map();
+  readonly #publishing: Listeners = new Map();
+  readonly #resync = new Set<() => void>();
+  readonly #heartbeat: Heartbeat;
+  readonly #counts: EventCounts = {
     published: 0,
     unpublished: 0,
     publishedBytes: 0,
@@ -159,143 +170,145 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
     measures: 0,
     unmeasured: 0,
   };
-  const bytesOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-  /** Sends and counts notifications. */
-  const send = async (db: Db, texts: string[]): Promise<void> => {
+  #subscription: { unlisten(): Promise<void> } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  /** Notifications of `publishSoon` that wait for the running statement. */
+  #soon = new Set<string>();
+  #sending: Promise<void> | undefined;
+
+  constructor(sql: Sql, log: Logger) {
+    this.#sql = sql;
+    this.#log = log;
+    this.#heartbeat = new Heartbeat({
+      send: (text) => sql`SELECT pg_notify(${CHANNEL}, ${text})`,
+      onMissing: () => this.#callResync(),
+      counts: this.#counts,
+      log,
+    });
+  }
+
+  /** Call it once, before everything else. */
+  async listen(beatMs: number): Promise<void> {
+    let isFirst = true;
+    this.#subscription = await this.#sql.listen(
+      CHANNEL,
+      (text) => this.#receive(text),
+      () => {
+        if (!isFirst) {
+          this.#counts.disconnections++;
+          this.#callResync();
+        }
+        isFirst = false;
+      },
+    );
+    this.#timer = setInterval(() => void this.#heartbeat.beat(), beatMs).unref();
+  }
+
+  async publish<K extends EventName>(db: Db, name: K, payload: EventMap[K]): Promise<void> {
+    this.#callAll(this.#publishing, name, payload);
+    await collect(db, this.#send, notifications(name, payload));
+  }
+
+  publishSoon<K extends EventName>(name: K, payload: EventMap[K]): void {
+    this.#callAll(this.#publishing, name, payload);
+    for (const text of notifications(name, payload)) this.#soon.add(text);
+    this.#sending ??= Promise.resolve().then(() => this.#sendSoon());
+  }
+
+  on<K extends EventName>(name: K, listener: Listener<K>): () => void {
+    this.#counts.subscribed++;
+    return add(this.#listeners, name, listener);
+  }
+
+  onPublish<K extends EventName>(name: K, listener: Listener<K>): () => void {
+    return add(this.#publishing, name, listener);
+  }
+
+  onResync(listener: () => void): () => void {
+    this.#resync.add(listener);
+    return () => this.#resync.delete(listener);
+  }
+
+  state(): EventState {
+    const sizes = [...this.#listeners.values()].map(({ size }) => size).filter((size) => size > 0);
+    return {
+      counts: this.#counts,
+      connected: this.#heartbeat.arrives,
+      names: sizes.length,
+      subscribers: sizes.reduce((sum, size) => sum + size, 0),
+      sendSeconds: this.#heartbeat.sendSeconds,
+      receiveSeconds: this.#heartbeat.receiveSeconds,
+    };
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#sending;
+    await this.#subscription?.unlisten();
+  }
+
+  /** Sends and counts notifications. One function for all calls, because `collect` groups by it. */
+  readonly #send = async (db: Db, texts: string[]): Promise<void> => {
     try {
       await notify(db, texts);
     } catch (err) {
-      counts.unpublished += texts.length;
+      this.#counts.unpublished += texts.length;
       throw err;
     }
-    counts.published += texts.length;
-    counts.publishedBytes += bytesOf(texts);
+    this.#counts.published += texts.length;
+    this.#counts.publishedBytes += bytesOf(texts);
   };
-  let first = true;
-  const call = (run: () => void) => {
-    try {
-      run();
-    } catch (err) {
-      log.error('an event listener failed', { err: errorText(err) });
-    }
-  };
-  const add = <K extends EventName>(to: typeof listeners, name: K, listener: Listener<K>) => {
-    const set = to.get(name) ?? new Set();
-    to.set(name, set);
-    set.add(listener as (payload: never) => void);
-    return () => void set.delete(listener as (payload: never) => void);
-  };
-  let soon = new Set<string>();
-  let sending: Promise<void> | undefined;
-  async function sendSoon(): Promise<void> {
-    while (soon.size > 0) {
-      const texts = [...soon];
-      soon = new Set();
+
+  async #sendSoon(): Promise<void> {
+    while (this.#soon.size > 0) {
+      const texts = [...this.#soon];
+      this.#soon = new Set();
       try {
-        await send(sql, texts);
+        await this.#send(this.#sql, texts);
       } catch (err) {
-        log.warn('could not publish events', { err: errorText(err), count: texts.length });
+        this.#log.warn('could not publish events', { err: errorText(err), count: texts.length });
       }
     }
-    sending = undefined;
+    this.#sending = undefined;
   }
-  // a connection can be open without delivering anything: half-open, or from a pooler that does not listen
-  const self = crypto.randomUUID();
-  let undelivered = false;
-  let wasUndelivered = false;
-  let beating = false;
-  let sentAt = 0;
-  let sendSeconds: number | undefined;
-  let receiveSeconds: number | undefined;
-  const secondsSince = (start: number) => (performance.now() - start) / 1_000;
-  const beat = async () => {
-    if (beating) return;
-    beating = true;
-    try {
-      // after a pause of this process, the notification may have arrived without being read
-      if (undelivered) await new Promise(setImmediate);
-      if (undelivered) {
-        counts.unmeasured++;
-        for (const listener of resync) call(listener);
-      }
-      if (undelivered !== wasUndelivered)
-        log.warn(undelivered ? 'notifications do not arrive' : 'notifications arrive again');
-      wasUndelivered = undelivered;
-      // set first: the notification may arrive before the statement ends
-      undelivered = true;
-      counts.measures++;
-      sentAt = performance.now();
-      await sql`SELECT pg_notify(${CHANNEL}, ${JSON.stringify({ n: BEAT, p: self })})`;
-      sendSeconds = secondsSince(sentAt);
-    } catch (err) {
-      undelivered = false;
-      counts.unmeasured++;
-      // the database is unavailable, and onResync runs when it is back
-      log.debug('could not send the test notification', { err: errorText(err) });
-    } finally {
-      beating = false;
+
+  #receive(text: string): void {
+    const { n, p } = JSON.parse(text) as { n: EventName | typeof BEAT; p: never };
+    if (n === BEAT) {
+      this.#heartbeat.received(p);
+      return;
     }
-  };
-  const subscription = await sql.listen(
-    CHANNEL,
-    (text) => {
-      const { n, p } = JSON.parse(text) as { n: EventName | typeof BEAT; p: never };
-      if (n === BEAT) {
-        if (p === self) {
-          undelivered = false;
-          receiveSeconds = secondsSince(sentAt);
-        }
-        return;
-      }
-      const bytes = Buffer.byteLength(text);
-      counts.received++;
-      counts.receivedBytes += bytes;
-      if (bytes >= LARGE_BYTES) counts.receivedLarge++;
-      for (const listener of listeners.get(n) ?? []) call(() => listener(p));
-    },
-    () => {
-      if (!first) {
-        counts.disconnections++;
-        for (const listener of resync) call(listener);
-      }
-      first = false;
-    },
-  );
-  const timer = setInterval(() => void beat(), beatMs).unref();
-  return {
-    async publish(db, name, payload) {
-      for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
-      await collect(db, send, notifications(name, payload));
-    },
-    publishSoon(name, payload) {
-      for (const listener of publishing.get(name) ?? []) call(() => listener(payload as never));
-      for (const text of notifications(name, payload)) soon.add(text);
-      sending ??= Promise.resolve().then(sendSoon);
-    },
-    on(name, listener) {
-      counts.subscribed++;
-      return add(listeners, name, listener);
-    },
-    onPublish: (name, listener) => add(publishing, name, listener),
-    onResync(listener) {
-      resync.add(listener);
-      return () => resync.delete(listener);
-    },
-    state() {
-      const sizes = [...listeners.values()].map(({ size }) => size).filter((size) => size > 0);
-      return {
-        counts,
-        connected: !wasUndelivered,
-        names: sizes.length,
-        subscribers: sizes.reduce((sum, size) => sum + size, 0),
-        sendSeconds,
-        receiveSeconds,
-      };
-    },
-    async close() {
-      clearInterval(timer);
-      await sending;
-      await subscription.unlisten();
-    },
-  };
+    const bytes = Buffer.byteLength(text);
+    this.#counts.received++;
+    this.#counts.receivedBytes += bytes;
+    if (bytes >= LARGE_BYTES) this.#counts.receivedLarge++;
+    this.#callAll(this.#listeners, n, p);
+  }
+
+  #callAll(listeners: Listeners, name: EventName, payload: unknown): void {
+    for (const listener of listeners.get(name) ?? []) this.#call(listener, payload);
+  }
+
+  #callResync(): void {
+    for (const listener of this.#resync) this.#call(listener, undefined);
+  }
+
+  #call(listener: AnyListener, payload: unknown): void {
+    try {
+      listener(payload as never);
+    } catch (err) {
+      this.#log.error('an event listener failed', { err: errorText(err) });
+    }
+  }
+}
+
+function add<K extends EventName>(to: Listeners, name: K, listener: Listener<K>): () => void {
+  const set = to.get(name) ?? new Set();
+  to.set(name, set);
+  set.add(listener as AnyListener);
+  return () => void set.delete(listener as AnyListener);
+}
+
+function bytesOf(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 }
