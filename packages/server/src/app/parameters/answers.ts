@@ -7,8 +7,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '@ropewalk/kit';
 import type { Ctx } from '../context/context.ts';
-import type { By } from '../threads/pool.ts';
 import type { TaskInput, TaskName, TaskOutput } from '../threads/protocol.ts';
+import type { By } from '../threads/task-queue.ts';
 
 type Ask<T> = (ctx: Ctx, by: Omit<By, 'what'>) => Promise<T>;
 

@@ -16,7 +16,7 @@ import type { PreviewRequest, PreviewSubject } from '../evaluate/preview.ts';
 import type { ResolveRequest } from '../evaluate/resolve.ts';
 import type { TagRequest } from '../evaluate/tags.ts';
 import type { VersionFiles } from '../evaluate/templates.ts';
-import type { By } from '../threads/pool.ts';
+import type { By } from '../threads/task-queue.ts';
 
 /** The first API version of daemons that send the plan and the files of modules. */
 const LEAST_MINOR = 6;
