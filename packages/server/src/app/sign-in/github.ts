@@ -1,11 +1,11 @@
 /** Sign-in with GitHub, or an installation of GitHub Enterprise, through a browser or with a code on another device. */
 import { createHash } from 'node:crypto';
 import type { ExternalAuthDevice } from '@ropewalk/contract';
-import { AppError, errorText } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit';
 import type { Services } from '../context/context.ts';
-import { type BoundedRequest, boundedFetch } from '../outbound/fetch.ts';
 import type { CallSource } from '../outbound/provider-calls.ts';
 import { avatarFrom, fullName, usernameFrom } from './claims.ts';
+import { GithubApi, type GithubUser, jsonOf, type TokenAnswer } from './github-api.ts';
 import type { Claims, FlowSecrets, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
 
 export const GITHUB_CALLBACK = '/api/v2/users/oauth2/github/callback';
@@ -21,23 +21,14 @@ export interface GithubProvider extends IdentityProvider {
   startDevice(): Promise<ExternalAuthDevice>;
 }
 
-interface TokenAnswer {
-  access_token?: string;
-  refresh_token?: string;
-  expires_in?: number;
-  error?: string;
-  error_description?: string;
-}
-
-interface GithubUser {
-  id: number;
-  login: string;
-  name?: string | null;
-  avatar_url?: string;
+/** Whose members may sign in, in lower case. A team has the name of its organization. */
+interface AllowedGroups {
+  organizations: string[];
+  teams: [string, string][];
 }
 
 /** @throws AppError `invalid` if the options contradict each other */
-function checkOptions(config: Services['config']): { organizations: string[]; teams: [string, string][] } {
+function checkOptions(config: Services['config']): AllowedGroups {
   const { oauth2GithubAllowEveryone: everyone, oauth2GithubAllowedOrgs, oauth2GithubAllowedTeams } = config;
   const teams = oauth2GithubAllowedTeams.map((text) => {
     const parts = text.toLowerCase().split('/');
@@ -73,46 +64,97 @@ function checkOptions(config: Services['config']): { organizations: string[]; te
 }
 
 export function createGithub(services: Services, closed: AbortSignal): GithubProvider {
-  const { config, clock } = services;
-  const { organizations, teams } = checkOptions(config);
-  const enterprise = config.oauth2GithubEnterpriseBaseUrl.replace(/\/$/, '');
-  const web = enterprise || 'https://github.com';
-  const api = enterprise ? `${enterprise}/api/v3` : 'https://api.github.com';
-  const redirectUri = () => `${services.accessUrl}${GITHUB_CALLBACK}`;
+  const { config } = services;
+  return new Github(services, checkOptions(config), new GithubApi(config, closed));
+}
 
-  async function request(source: CallSource, url: string, options: BoundedRequest): Promise<Response> {
-    try {
-      return await boundedFetch(url, { ...options, signal: closed, call: { name: 'github-login', source } });
-    } catch (err) {
-      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
-        detail: `${new URL(url).host}: ${errorText(err)}. Try again later.`,
-        cause: err,
-      });
-    }
+class Github implements GithubProvider {
+  readonly type = 'github';
+  readonly signUps: IdentityProvider['signUps'];
+  readonly device: boolean;
+  readonly #services: Services;
+  readonly #allowed: AllowedGroups;
+  readonly #api: GithubApi;
+
+  constructor(services: Services, allowed: AllowedGroups, api: GithubApi) {
+    const { config } = services;
+    this.signUps = { allowed: config.oauth2GithubAllowSignups, deniedText: '' };
+    this.device = config.oauth2GithubDeviceFlow;
+    this.#services = services;
+    this.#allowed = allowed;
+    this.#api = api;
   }
 
-  async function json<T>(response: Response): Promise<T> {
-    try {
-      return (await response.json()) as T;
-    } catch (err) {
-      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
-        detail: `It answered with status ${response.status} and without JSON. Try again later.`,
-        cause: err,
-      });
+  async authorizationUrl(flow: FlowSecrets): Promise<URL> {
+    const { config, accessUrl } = this.#services;
+    if (this.device) {
+      return new URL(`${accessUrl}${DEVICE_PAGE}?${new URLSearchParams({ state: flow.state })}`);
     }
-  }
-
-  const post = async <T>(source: CallSource, path: string, values: Record<string, string>): Promise<T> =>
-    json<T>(
-      await request(source, `${web}${path}`, {
-        method: 'POST',
-        headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
-        body: new URLSearchParams({ client_id: config.oauth2GithubClientId, ...values }).toString(),
-      }),
+    return new URL(
+      `${this.#api.web}/login/oauth/authorize?${new URLSearchParams({
+        client_id: config.oauth2GithubClientId,
+        redirect_uri: this.#redirectUri(),
+        scope: SCOPES,
+        state: flow.state,
+        code_challenge: createHash('sha256').update(flow.pkceVerifier).digest('base64url'),
+        code_challenge_method: 'S256',
+      })}`,
     );
+  }
 
-  async function tokens(source: CallSource, values: Record<string, string>): Promise<ProviderTokens> {
-    const answer = await post<TokenAnswer>(source, '/login/oauth/access_token', {
+  async identify(callback: URLSearchParams, flow: FlowSecrets): Promise<Identity> {
+    const error = callback.get('error');
+    if (error !== null) {
+      throw new AppError('unauthenticated', 'GitHub rejected the sign-in.', {
+        detail: (callback.get('error_description') ?? error).slice(0, 500),
+      });
+    }
+    const code = callback.get('code') ?? '';
+    return this.#identityOf(
+      await this.#tokens(
+        'Exchange',
+        this.device
+          ? { grant_type: DEVICE_GRANT, device_code: code }
+          : { code, redirect_uri: this.#redirectUri(), code_verifier: flow.pkceVerifier },
+      ),
+    );
+  }
+
+  async refresh(given: ProviderTokens): Promise<{ tokens: ProviderTokens; claims?: Claims }> {
+    const renewed = await this.#tokens('TokenSource', {
+      grant_type: 'refresh_token',
+      refresh_token: given.refreshToken,
+    });
+    const user = await this.#api.read<GithubUser>('GitAPIAuthUser', '/user', renewed.accessToken);
+    await this.#checkMembership(user, renewed.accessToken);
+    return { tokens: renewed, claims: claimsOf(user) };
+  }
+
+  async startDevice(): Promise<ExternalAuthDevice> {
+    if (!this.device) {
+      throw new AppError('invalid', 'Signing in with a code is not enabled on this server.', {
+        detail: 'An administrator enables it with --oauth2-github-device-flow.',
+      });
+    }
+    const answer = await this.#api.post<ExternalAuthDevice & TokenAnswer>('AuthorizeDevice', '/login/device/code', {
+      scope: SCOPES,
+    });
+    if (!answer.device_code) {
+      throw new AppError('unavailable', 'GitHub gave no code.', {
+        detail: answer.error_description ?? answer.error ?? 'Try again later.',
+      });
+    }
+    const { device_code, user_code, verification_uri, expires_in, interval } = answer;
+    return { device_code, user_code, verification_uri, expires_in, interval };
+  }
+
+  #redirectUri(): string {
+    return `${this.#services.accessUrl}${GITHUB_CALLBACK}`;
+  }
+
+  async #tokens(source: CallSource, values: Record<string, string>): Promise<ProviderTokens> {
+    const { config, clock } = this.#services;
+    const answer = await this.#api.post<TokenAnswer>(source, '/login/oauth/access_token', {
       client_secret: config.oauth2GithubClientSecret,
       ...values,
     });
@@ -133,33 +175,13 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
     };
   }
 
-  const get = (source: CallSource, path: string, token: string) =>
-    request(source, `${api}${path}`, {
-      headers: {
-        accept: 'application/vnd.github+json',
-        authorization: `Bearer ${token}`,
-        'user-agent': 'coder',
-        'x-github-api-version': '2022-11-28',
-      },
-    });
-
-  async function read<T>(source: CallSource, path: string, token: string): Promise<T> {
-    const response = await get(source, path, token);
-    if (response.status === 401) throw new AppError('unauthenticated', 'GitHub no longer accepts this sign-in.');
-    if (!response.ok) {
-      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
-        detail: `${path.replace(/\?.*$/, '')}: status ${response.status}. Try again later.`,
-      });
-    }
-    return json<T>(response);
-  }
-
   /** @throws AppError `forbidden` for people outside of the organizations and teams that may sign in */
-  async function checkMembership(user: GithubUser, token: string): Promise<void> {
-    if (config.oauth2GithubAllowEveryone) return;
+  async #checkMembership(user: GithubUser, token: string): Promise<void> {
+    if (this.#services.config.oauth2GithubAllowEveryone) return;
+    const { organizations, teams } = this.#allowed;
     const memberOf: string[] = [];
     for (let page = 1; page <= MAX_PAGES; page++) {
-      const found = await read<{ state: string; organization: { login: string } }[]>(
+      const found = await this.#api.read<{ state: string; organization: { login: string } }[]>(
         'GitAPIOrgMemberships',
         `/user/memberships/orgs?state=active&per_page=100&page=${page}`,
         token,
@@ -180,23 +202,23 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
     for (const [organization, team] of teams) {
       if (!mine.includes(organization)) continue;
       const path = ['orgs', organization, 'teams', team, 'memberships', user.login].map(encodeURIComponent).join('/');
-      const response = await get('GitAPITeamMemberships', `/${path}`, token);
+      const response = await this.#api.get('GitAPITeamMemberships', `/${path}`, token);
       // a person who may not see the team is not in it
-      if (response.ok && (await json<{ state: string }>(response)).state === 'active') return;
+      if (response.ok && (await jsonOf<{ state: string }>(response)).state === 'active') return;
     }
     throw new AppError('forbidden', "You aren't a member of a GitHub team that may sign in.", {
       detail: 'Ask an administrator for access.',
     });
   }
 
-  async function identityOf(given: ProviderTokens): Promise<Identity> {
+  async #identityOf(given: ProviderTokens): Promise<Identity> {
     const token = given.accessToken;
-    const user = await read<GithubUser>('GitAPIAuthUser', '/user', token);
+    const user = await this.#api.read<GithubUser>('GitAPIAuthUser', '/user', token);
     if (!Number.isSafeInteger(user.id) || typeof user.login !== 'string') {
       throw new AppError('unavailable', 'GitHub does not answer as it should.', { detail: 'It sent no account.' });
     }
-    await checkMembership(user, token);
-    const emails = await read<{ email: string; primary: boolean; verified: boolean }[]>(
+    await this.#checkMembership(user, token);
+    const emails = await this.#api.read<{ email: string; primary: boolean; verified: boolean }[]>(
       'GitAPIListEmails',
       '/user/emails',
       token,
@@ -214,71 +236,6 @@ export function createGithub(services: Services, closed: AbortSignal): GithubPro
       tokens: given,
     };
   }
-
-  return {
-    type: 'github',
-    signUps: { allowed: config.oauth2GithubAllowSignups, deniedText: '' },
-    device: config.oauth2GithubDeviceFlow,
-
-    async authorizationUrl(flow: FlowSecrets) {
-      if (config.oauth2GithubDeviceFlow) {
-        return new URL(`${services.accessUrl}${DEVICE_PAGE}?${new URLSearchParams({ state: flow.state })}`);
-      }
-      return new URL(
-        `${web}/login/oauth/authorize?${new URLSearchParams({
-          client_id: config.oauth2GithubClientId,
-          redirect_uri: redirectUri(),
-          scope: SCOPES,
-          state: flow.state,
-          code_challenge: createHash('sha256').update(flow.pkceVerifier).digest('base64url'),
-          code_challenge_method: 'S256',
-        })}`,
-      );
-    },
-
-    async identify(callback, flow) {
-      const error = callback.get('error');
-      if (error !== null) {
-        throw new AppError('unauthenticated', 'GitHub rejected the sign-in.', {
-          detail: (callback.get('error_description') ?? error).slice(0, 500),
-        });
-      }
-      const code = callback.get('code') ?? '';
-      return identityOf(
-        await tokens(
-          'Exchange',
-          config.oauth2GithubDeviceFlow
-            ? { grant_type: DEVICE_GRANT, device_code: code }
-            : { code, redirect_uri: redirectUri(), code_verifier: flow.pkceVerifier },
-        ),
-      );
-    },
-
-    async refresh(given) {
-      const renewed = await tokens('TokenSource', { grant_type: 'refresh_token', refresh_token: given.refreshToken });
-      const user = await read<GithubUser>('GitAPIAuthUser', '/user', renewed.accessToken);
-      await checkMembership(user, renewed.accessToken);
-      return { tokens: renewed, claims: claimsOf(user) };
-    },
-
-    async startDevice() {
-      if (!config.oauth2GithubDeviceFlow) {
-        throw new AppError('invalid', 'Signing in with a code is not enabled on this server.', {
-          detail: 'An administrator enables it with --oauth2-github-device-flow.',
-        });
-      }
-      const answer = await post<ExternalAuthDevice & TokenAnswer>('AuthorizeDevice', '/login/device/code', {
-        scope: SCOPES,
-      });
-      if (!answer.device_code) {
-        throw new AppError('unavailable', 'GitHub gave no code.', {
-          detail: answer.error_description ?? answer.error ?? 'Try again later.',
-        });
-      }
-      const { device_code, user_code, verification_uri, expires_in, interval } = answer;
-      return { device_code, user_code, verification_uri, expires_in, interval };
-    },
-  };
 }
 
 const claimsOf = ({ id, login, name }: GithubUser): Claims => ({ id, login, ...(name ? { name } : {}) });

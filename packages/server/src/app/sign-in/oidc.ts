@@ -2,22 +2,13 @@
  * OpenID Connect: the authorization code flow with PKCE, state and nonce. The provider's metadata is discovered when it
  * is first needed, and again when that failed, so that a provider that is down never keeps the server from starting.
  */
-import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { AppError, errorText } from '@ropewalk/kit';
 import { compile } from '@ropewalk/kit/re2';
 import * as client from 'openid-client';
 import type { Services } from '../context/context.ts';
-import { basicCredentials, boundedFetch } from '../outbound/fetch.ts';
 import { claimTexts, mergeClaims, personOf } from './claims.ts';
-import type { Claims, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
-
-/** How long metadata is used before it is fetched again, in ms. */
-const METADATA_MS = 3_600_000;
-/** How long a failed discovery is not repeated, in ms. */
-const RETRY_MS = 1_000;
-/** How far ahead the clock of a provider may be, in seconds. */
-const CLOCK_TOLERANCE = 30;
+import { CLOCK_TOLERANCE, describe, OidcDiscovery } from './oidc-discovery.ts';
+import type { Claims, FlowSecrets, Identity, IdentityProvider, ProviderTokens } from './provider.ts';
 
 const OIDC_CALLBACK = '/api/v2/users/oidc/callback';
 
@@ -28,193 +19,141 @@ const OIDC_CALLBACK = '/api/v2/users/oidc/callback';
  * @param timeoutMs the longest wait for an answer of the provider
  */
 export function createOidc(services: Services, closed: AbortSignal, timeoutMs?: number): IdentityProvider {
-  const { config, clock, log } = services;
-  const { oidcIssuerUrl, oidcClientId, dangerousOidcSkipIssuerChecks: anyIssuer } = config;
-
   try {
-    compile(config.oidcGroupRegexFilter);
+    compile(services.config.oidcGroupRegexFilter);
   } catch (err) {
     throw new AppError('invalid', `Invalid --oidc-group-regex-filter: ${errorText(err)}`);
   }
+  return new OidcProvider(services, new OidcDiscovery(services, closed, timeoutMs));
+}
 
-  const fetch: client.CustomFetch = async (url, options) => {
-    const { method, headers, body, signal } = options;
-    const either = signal ? AbortSignal.any([signal, closed]) : closed;
-    const grant = body instanceof URLSearchParams ? body.get('grant_type') : null;
-    const source = grant === 'refresh_token' ? 'TokenSource' : 'Exchange';
-    const call = grant === null ? undefined : ({ name: 'oidc-login', source } as const);
-    return boundedFetch(url, { method, headers, body: body as never, signal: either, call }, timeoutMs);
-  };
+class OidcProvider implements IdentityProvider {
+  readonly type = 'oidc';
+  readonly signUps: IdentityProvider['signUps'];
+  readonly #services: Services;
+  readonly #discovery: OidcDiscovery;
 
-  function configure(metadata: client.ServerMetadata, auth: client.ClientAuth, using = fetch): client.Configuration {
-    const made = new client.Configuration(metadata, oidcClientId, { [client.clockTolerance]: CLOCK_TOLERANCE }, auth);
-    made[client.customFetch] = using;
-    client.enableNonRepudiationChecks(made);
-    if (!oidcIssuerUrl.startsWith('https:')) client.allowInsecureRequests(made);
-    return made;
+  constructor(services: Services, discovery: OidcDiscovery) {
+    const { config } = services;
+    this.signUps = { allowed: config.oidcAllowSignups, deniedText: config.oidcSignupsDisabledText };
+    this.#services = services;
+    this.#discovery = discovery;
   }
 
-  let found:
-    | { metadata: client.ServerMetadata; auth: client.ClientAuth; configuration: client.Configuration }
-    | undefined;
-  let foundAt = 0;
-  let failed: { at: number; err: AppError } | undefined;
-  let searching: Promise<void> | undefined;
+  async authorizationUrl({ state, nonce, pkceVerifier }: FlowSecrets): Promise<URL> {
+    const { config } = this.#services;
+    const { configuration } = await this.#discovery.provider();
+    return client.buildAuthorizationUrl(configuration, {
+      ...authParameters(config.oidcAuthUrlParams),
+      redirect_uri: this.#redirectUri(),
+      scope: config.oidcScopes.join(' '),
+      state,
+      nonce,
+      code_challenge: await client.calculatePKCECodeChallenge(pkceVerifier),
+      code_challenge_method: 'S256',
+    });
+  }
 
-  async function discover(): Promise<void> {
-    const issuer = oidcIssuerUrl.replace(/\/$/, '');
+  async identify(callback: URLSearchParams, flow: FlowSecrets): Promise<Identity> {
+    const { config } = this.#services;
+    const url = new URL(this.#redirectUri());
+    for (const [name, value] of callback) if (name !== 'redirect') url.searchParams.append(name, value);
     try {
-      const auth = await clientAuth(config);
-      // the address of the document itself: its issuer is then not compared with the configured one
-      const address = new URL(anyIssuer ? `${issuer}/.well-known/openid-configuration` : oidcIssuerUrl);
-      const discovered = await client.discovery(address, oidcClientId, undefined, auth, {
-        [client.customFetch]: fetch,
-        execute: address.protocol === 'https:' ? [] : [client.allowInsecureRequests],
+      const answer = await this.#exchange(url, {
+        expectedState: flow.state,
+        expectedNonce: flow.nonce,
+        pkceCodeVerifier: flow.pkceVerifier,
+        idTokenExpected: true,
       });
-      const metadata = discovered.serverMetadata();
-      found = { metadata, auth, configuration: configure(metadata, auth) };
-      foundAt = clock.monotonic();
-      failed = undefined;
+      const idToken = answer.claims()!;
+      this.#checkTimes(idToken);
+      const claims = mergeClaims({ ...idToken }, await this.#userInfo(answer.access_token, idToken.sub));
+      checkAllowedGroups(claims, config);
+      return {
+        provider: 'oidc',
+        subject: `${idToken.iss}||${idToken.sub}`,
+        ...personOf(claims, config),
+        claims,
+        tokens: this.#tokensOf(answer),
+      };
     } catch (err) {
-      const reason = describe(err);
-      log.warn('could not discover the OpenID Connect provider', { issuer: oidcIssuerUrl, err: reason });
-      const error = new AppError('unavailable', 'Signing in with the identity provider does not work at the moment.', {
-        detail: `The provider at ${issuer} could not be used: ${reason}. Try again later, or ask an administrator.`,
-        cause: err,
-      });
-      failed = { at: clock.monotonic(), err: error };
+      throw signInError(err);
     }
   }
 
-  async function provider() {
-    const now = clock.monotonic();
-    const fresh = found && now - foundAt < METADATA_MS;
-    if (!fresh && !(failed && now - failed.at < RETRY_MS)) {
-      searching ??= discover().finally(() => (searching = undefined));
-      await searching;
+  async refresh(tokens: ProviderTokens, subject: string): Promise<{ tokens: ProviderTokens; claims?: Claims }> {
+    try {
+      const { configuration } = await this.#discovery.provider();
+      const answer = await client.refreshTokenGrant(configuration, tokens.refreshToken);
+      const sub = subject.slice(subject.indexOf('||') + 2);
+      const idToken = answer.claims();
+      if (idToken && idToken.sub !== sub) {
+        throw new AppError('unauthenticated', 'The identity provider sent the tokens of another account.');
+      }
+      const info = await this.#userInfo(answer.access_token, sub);
+      const claims = idToken ? mergeClaims({ ...idToken }, info) : info;
+      return {
+        tokens: this.#tokensOf(answer, tokens),
+        ...(Object.keys(claims).length > 0 ? { claims } : {}),
+      };
+    } catch (err) {
+      throw signInError(err);
     }
-    // old metadata is better than no metadata
-    if (!found) throw failed!.err;
-    return found;
   }
-  // a provider that answers later is found at the first sign-in
-  searching = discover().finally(() => (searching = undefined));
 
-  const redirectUri = () => `${services.accessUrl}${OIDC_CALLBACK}`;
+  #redirectUri(): string {
+    return `${this.#services.accessUrl}${OIDC_CALLBACK}`;
+  }
 
   /** Exchanges the code. Without issuer checks, the issuer is what the token says, and everything else is verified. */
-  async function exchange(url: URL, checks: client.AuthorizationCodeGrantChecks) {
-    const { metadata, auth, configuration } = await provider();
-    if (!anyIssuer) return client.authorizationCodeGrant(configuration, url, checks);
+  async #exchange(url: URL, checks: client.AuthorizationCodeGrantChecks) {
+    const discovery = this.#discovery;
+    const { metadata, auth, configuration } = await discovery.provider();
+    if (!this.#services.config.dangerousOidcSkipIssuerChecks) {
+      return client.authorizationCodeGrant(configuration, url, checks);
+    }
     url.searchParams.delete('iss');
     const lenient = { ...metadata, authorization_response_iss_parameter_supported: false };
     let answer: Response | undefined;
     const recording: client.CustomFetch = async (to, options) => {
-      const response = await fetch(to, options);
+      const response = await discovery.fetch(to, options);
       if (to === metadata.token_endpoint) answer = response.clone();
       return response;
     };
     try {
-      return await client.authorizationCodeGrant(configure(lenient, auth, recording), url, checks);
+      return await client.authorizationCodeGrant(discovery.configure(lenient, auth, recording), url, checks);
     } catch (err) {
       const issuer = answer && (await issuerOf(answer));
       if (!answer || !issuer || issuer === metadata.issuer) throw err;
       const again = answer;
       const replaying: client.CustomFetch = async (to, options) =>
-        to === metadata.token_endpoint ? again : fetch(to, options);
-      return client.authorizationCodeGrant(configure({ ...lenient, issuer }, auth, replaying), url, checks);
+        to === metadata.token_endpoint ? again : discovery.fetch(to, options);
+      return client.authorizationCodeGrant(discovery.configure({ ...lenient, issuer }, auth, replaying), url, checks);
     }
   }
 
-  async function userInfo(accessToken: string, subject: string): Promise<Claims> {
-    const { metadata, configuration } = await provider();
-    if (config.oidcIgnoreUserinfo || !metadata.userinfo_endpoint) return {};
+  async #userInfo(accessToken: string, subject: string): Promise<Claims> {
+    const { metadata, configuration } = await this.#discovery.provider();
+    if (this.#services.config.oidcIgnoreUserinfo || !metadata.userinfo_endpoint) return {};
     return client.fetchUserInfo(configuration, accessToken, subject);
   }
 
-  function checkTimes(claims: client.IDToken): void {
-    if (claims.iat > clock.now().getTime() / 1000 + CLOCK_TOLERANCE * 2) {
+  #checkTimes(claims: client.IDToken): void {
+    if (claims.iat > this.#services.clock.now().getTime() / 1000 + CLOCK_TOLERANCE * 2) {
       throw new AppError('unauthenticated', "The identity provider's answer is not valid.", {
         detail: 'The ID token was issued in the future. Compare the clocks of the server and the provider.',
       });
     }
   }
 
-  const tokensOf = (
-    answer: Awaited<ReturnType<typeof client.refreshTokenGrant>>,
-    previous?: ProviderTokens,
-  ): ProviderTokens => {
+  #tokensOf(answer: Awaited<ReturnType<typeof client.refreshTokenGrant>>, previous?: ProviderTokens): ProviderTokens {
     const seconds = answer.expiresIn();
     return {
       accessToken: answer.access_token,
       refreshToken: answer.refresh_token ?? previous?.refreshToken ?? '',
-      expiresAt: seconds === undefined ? null : new Date(clock.now().getTime() + seconds * 1000),
+      expiresAt: seconds === undefined ? null : new Date(this.#services.clock.now().getTime() + seconds * 1000),
     };
-  };
-
-  return {
-    type: 'oidc',
-    signUps: { allowed: config.oidcAllowSignups, deniedText: config.oidcSignupsDisabledText },
-
-    async authorizationUrl({ state, nonce, pkceVerifier }) {
-      const { configuration } = await provider();
-      return client.buildAuthorizationUrl(configuration, {
-        ...authParameters(config.oidcAuthUrlParams),
-        redirect_uri: redirectUri(),
-        scope: config.oidcScopes.join(' '),
-        state,
-        nonce,
-        code_challenge: await client.calculatePKCECodeChallenge(pkceVerifier),
-        code_challenge_method: 'S256',
-      });
-    },
-
-    async identify(callback, flow): Promise<Identity> {
-      const url = new URL(redirectUri());
-      for (const [name, value] of callback) if (name !== 'redirect') url.searchParams.append(name, value);
-      try {
-        const answer = await exchange(url, {
-          expectedState: flow.state,
-          expectedNonce: flow.nonce,
-          pkceCodeVerifier: flow.pkceVerifier,
-          idTokenExpected: true,
-        });
-        const idToken = answer.claims()!;
-        checkTimes(idToken);
-        const claims = mergeClaims({ ...idToken }, await userInfo(answer.access_token, idToken.sub));
-        checkAllowedGroups(claims, config);
-        return {
-          provider: 'oidc',
-          subject: `${idToken.iss}||${idToken.sub}`,
-          ...personOf(claims, config),
-          claims,
-          tokens: tokensOf(answer),
-        };
-      } catch (err) {
-        throw signInError(err);
-      }
-    },
-
-    async refresh(tokens, subject) {
-      try {
-        const { configuration } = await provider();
-        const answer = await client.refreshTokenGrant(configuration, tokens.refreshToken);
-        const sub = subject.slice(subject.indexOf('||') + 2);
-        const idToken = answer.claims();
-        if (idToken && idToken.sub !== sub) {
-          throw new AppError('unauthenticated', 'The identity provider sent the tokens of another account.');
-        }
-        const info = await userInfo(answer.access_token, sub);
-        const claims = idToken ? mergeClaims({ ...idToken }, info) : info;
-        return {
-          tokens: tokensOf(answer, tokens),
-          ...(Object.keys(claims).length > 0 ? { claims } : {}),
-        };
-      } catch (err) {
-        throw signInError(err);
-      }
-    },
-  };
+  }
 }
 
 /** Rejects people outside of the groups that may sign in. */
@@ -236,35 +175,6 @@ function authParameters(value: unknown): Record<string, string> {
   );
 }
 
-/** How the server authenticates itself: a key with its certificate, a secret, or not at all. */
-async function clientAuth(config: Services['config']): Promise<client.ClientAuth> {
-  const { oidcClientKeyFile, oidcClientCertFile, oidcClientSecret } = config;
-  if (oidcClientKeyFile !== '') {
-    const key = createPrivateKey(await readFile(oidcClientKeyFile));
-    const certificate = oidcClientCertFile === '' ? undefined : new X509Certificate(await readFile(oidcClientCertFile));
-    const algorithm =
-      key.asymmetricKeyType === 'ec'
-        ? { name: 'ECDSA', namedCurve: 'P-256' }
-        : { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
-    const bytes = key.export({ type: 'pkcs8', format: 'der' });
-    const signing = await webcrypto.subtle.importKey('pkcs8', new Uint8Array(bytes), algorithm, false, ['sign']);
-    const thumbprint = certificate && Buffer.from(certificate.fingerprint.replaceAll(':', ''), 'hex');
-    return (as, ...rest) =>
-      client.PrivateKeyJwt(signing as never, {
-        [client.modifyAssertion](header, payload) {
-          if (thumbprint) header['x5t'] = thumbprint.toString('base64url');
-          if (as.token_endpoint) payload['aud'] = as.token_endpoint;
-        },
-      })(as, ...rest);
-  }
-  if (oidcClientSecret === '') return client.None();
-  return (as, self, body, headers) => {
-    if (as.token_endpoint_auth_methods_supported?.includes('client_secret_post')) {
-      client.ClientSecretPost(oidcClientSecret)(as, self, body, headers);
-    } else headers.set('authorization', basicCredentials(self.client_id, oidcClientSecret));
-  };
-}
-
 /** The issuer in the ID token of a token endpoint's answer. Nothing is verified. */
 async function issuerOf(answer: Response): Promise<string | undefined> {
   try {
@@ -274,13 +184,6 @@ async function issuerOf(answer: Response): Promise<string | undefined> {
   } catch {
     return undefined;
   }
-}
-
-/** The texts of an error and its causes. They contain no tokens. */
-function describe(err: unknown): string {
-  const texts: string[] = [];
-  for (let at = err; at instanceof Error && texts.length < 4; at = at.cause) texts.push(at.message);
-  return texts.length > 0 ? texts.join(': ') : errorText(err);
 }
 
 function signInError(err: unknown): AppError {
