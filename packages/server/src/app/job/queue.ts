@@ -53,15 +53,72 @@ export interface JobQueue {
 }
 
 export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS } = {}): JobQueue {
-  const { sql, events, config, log } = services;
-  const domains = new Map<string, Domain>();
-  const closed = new AbortController();
+  return new DomainQueue(services, lookAgainMs);
+}
 
-  function domainOf(worker: Worker): Domain {
+class DomainQueue implements JobQueue {
+  readonly #services: Services;
+  readonly #domains = new Map<string, Domain>();
+  readonly #closed = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #off: (() => void)[];
+  #lookingAll = false;
+
+  constructor(services: Services, lookAgainMs: number) {
+    const { events } = services;
+    this.#services = services;
+    this.#timer = setInterval(() => void this.#lookAll(), lookAgainMs);
+    this.#timer.unref();
+    this.#off = [events.on('job_posted', (job) => this.#wake(job)), events.onResync(() => void this.#lookAll())];
+  }
+
+  next(worker: VerifiedDaemon<Worker>, signal: AbortSignal): Promise<Owned<JobRow>> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason as Error);
+      const domain = this.#domainOf(worker);
+      const waiter: Waiter = {
+        worker,
+        gone: false,
+        take(job) {
+          if (waiter.gone) return false;
+          waiter.gone = true;
+          signal.removeEventListener('abort', leave);
+          resolve(job);
+          return true;
+        },
+      };
+      const leave = () => {
+        // a query for this waiter may be running: its job is put back
+        waiter.gone = true;
+        domain.waiters.delete(waiter);
+        this.#forgetIfIdle(domain);
+        reject(signal.reason as Error);
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      domain.waiters.add(waiter);
+      void this.#look(domain, 1);
+    });
+  }
+
+  waiting(organizationId: string, tags: Tags): number {
+    let count = 0;
+    for (const domain of this.#domains.values()) {
+      if (domain.organizationId === organizationId && matches(tags, domain.tags)) count += domain.waiters.size;
+    }
+    return count;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#closed.abort(new Error('The job queue is closed.'));
+    for (const stop of this.#off) stop();
+  }
+
+  #domainOf(worker: Worker): Domain {
     const { organizationId, tags, engineVersions = [] } = worker;
     const kind = [[...worker.provisioners].sort(), Object.entries(tags).sort(), engineVersions];
     const key = JSON.stringify([organizationId, ...kind]);
-    let domain = domains.get(key);
+    let domain = this.#domains.get(key);
     if (!domain) {
       const tagSets = runnableTagSets(tags);
       domain = {
@@ -75,44 +132,54 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
         looking: undefined,
         wanted: 0,
       };
-      domains.set(key, domain);
+      this.#domains.set(key, domain);
     }
     return domain;
   }
 
-  const forgetIfIdle = (domain: Domain) => {
-    if (domain.waiters.size === 0 && !domain.looking) domains.delete(domain.key);
-  };
+  #forgetIfIdle(domain: Domain): void {
+    if (domain.waiters.size === 0 && !domain.looking) this.#domains.delete(domain.key);
+  }
 
-  function look(domain: Domain, jobs: number): Promise<void> {
+  /** Wakes the matching domain with the fewest tags, so that daemons with rarer tags stay free. */
+  #wake(job: EventMap['job_posted']): void {
+    const { organization_id: organizationId, tags, provisioner = USUAL_TYPE, terraform_range } = job;
+    let best: Domain | undefined;
+    for (const domain of this.#domains.values()) {
+      // A query that runs right now may have missed the job. The domain queries again, and only that result counts.
+      if (domain.organizationId !== organizationId || (domain.waiters.size === 0 && !domain.looking)) continue;
+      if (!canTake({ provisioner, tags }, domain) || !rangeHas(terraform_range, domain.engineVersions)) continue;
+      if (domain.waiters.size === 0) domain.wanted += 1;
+      else if (!best || Object.keys(domain.tags).length < Object.keys(best.tags).length) best = domain;
+    }
+    if (best) void this.#look(best, 1);
+  }
+
+  /** Serves one domain after the other, so that these precautionary queries do not delay urgent ones. */
+  async #lookAll(): Promise<void> {
+    if (this.#lookingAll) return;
+    this.#lookingAll = true;
+    for (const domain of [...this.#domains.values()]) if (domain.waiters.size > 0) await this.#look(domain, ALL);
+    this.#lookingAll = false;
+  }
+
+  #look(domain: Domain, jobs: number): Promise<void> {
     domain.wanted += jobs;
-    domain.looking ??= lookForWanted(domain)
+    domain.looking ??= this.#lookForWanted(domain)
       .catch((err) => {
         domain.wanted = 0;
-        log.warn('could not query pending jobs', { err: errorText(err) });
+        this.#services.log.warn('could not query pending jobs', { err: errorText(err) });
       })
       .finally(() => {
         domain.looking = undefined;
-        if (domain.wanted > 0 && domain.waiters.size > 0) void look(domain, 0);
-        else forgetIfIdle(domain);
+        if (domain.wanted > 0 && domain.waiters.size > 0) void this.#look(domain, 0);
+        else this.#forgetIfIdle(domain);
       });
     return domain.looking;
   }
 
-  /** Takes a job. If the database goes away meanwhile, nobody else may know that the job was taken. */
-  async function take(domain: Domain, worker: VerifiedDaemon<Worker>): Promise<Owned<JobRow> | undefined> {
-    const claim = randomUUID();
-    try {
-      return await acquireJob(sql, { worker, tagSets: domain.tagSets, leaseMs: config.provisionerLease, claim });
-    } catch (err) {
-      if (!isUnreachable(err)) throw err;
-      const taken = await whenReachable(() => jobOfClaim(sql, worker, claim), { signal: closed.signal });
-      return taken ?? take(domain, worker);
-    }
-  }
-
   /** A query that finds nothing takes as long as one that does, so there is none to see whether more jobs are there. */
-  async function lookForWanted(domain: Domain): Promise<void> {
+  async #lookForWanted(domain: Domain): Promise<void> {
     while (domain.wanted > 0) {
       const waiter = domain.waiters.values().next().value;
       if (!waiter) {
@@ -123,86 +190,35 @@ export function createJobQueue(services: Services, { lookAgainMs = LOOK_AGAIN_MS
       domain.waiters.delete(waiter);
       let job: Owned<JobRow> | undefined;
       try {
-        job = await take(domain, waiter.worker);
+        job = await this.#take(domain, waiter.worker);
       } finally {
         if (!job && !waiter.gone) domain.waiters.add(waiter);
       }
       // what was wanted during the query may have come too late for it
       domain.wanted -= job ? 1 : wanted;
-      if (!job) continue;
-      void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
-      if (!waiter.take(job)) {
-        const own = ownershipOf(waiter.worker, job.id, job.acquire_epoch);
-        await whenReachable(() => putBackJob(services, own), { signal: closed.signal });
-      }
+      if (job) await this.#give(job, waiter);
     }
   }
 
-  /** Wakes the matching domain with the fewest tags, so that daemons with rarer tags stay free. */
-  function wake(job: EventMap['job_posted']): void {
-    const { organization_id: organizationId, tags, provisioner = USUAL_TYPE, terraform_range } = job;
-    let best: Domain | undefined;
-    for (const domain of domains.values()) {
-      // A query that runs right now may have missed the job. The domain queries again, and only that result counts.
-      if (domain.organizationId !== organizationId || (domain.waiters.size === 0 && !domain.looking)) continue;
-      if (!canTake({ provisioner, tags }, domain) || !rangeHas(terraform_range, domain.engineVersions)) continue;
-      if (domain.waiters.size === 0) domain.wanted += 1;
-      else if (!best || Object.keys(domain.tags).length < Object.keys(best.tags).length) best = domain;
+  /** Takes a job. If the database goes away meanwhile, nobody else may know that the job was taken. */
+  async #take(domain: Domain, worker: VerifiedDaemon<Worker>): Promise<Owned<JobRow> | undefined> {
+    const { sql, config } = this.#services;
+    const claim = randomUUID();
+    try {
+      return await acquireJob(sql, { worker, tagSets: domain.tagSets, leaseMs: config.provisionerLease, claim });
+    } catch (err) {
+      if (!isUnreachable(err)) throw err;
+      const taken = await whenReachable(() => jobOfClaim(sql, worker, claim), { signal: this.#closed.signal });
+      return taken ?? this.#take(domain, worker);
     }
-    if (best) void look(best, 1);
   }
 
-  let lookingAll = false;
-  /** Serves one domain after the other, so that these precautionary queries do not delay urgent ones. */
-  const lookAll = async () => {
-    if (lookingAll) return;
-    lookingAll = true;
-    for (const domain of [...domains.values()]) if (domain.waiters.size > 0) await look(domain, ALL);
-    lookingAll = false;
-  };
-  const timer = setInterval(() => void lookAll(), lookAgainMs);
-  timer.unref();
-  const off = [events.on('job_posted', wake), events.onResync(() => void lookAll())];
-
-  return {
-    next(worker, signal) {
-      return new Promise<Owned<JobRow>>((resolve, reject) => {
-        if (signal.aborted) return reject(signal.reason as Error);
-        const domain = domainOf(worker);
-        const waiter: Waiter = {
-          worker,
-          gone: false,
-          take(job) {
-            if (waiter.gone) return false;
-            waiter.gone = true;
-            signal.removeEventListener('abort', leave);
-            resolve(job);
-            return true;
-          },
-        };
-        const leave = () => {
-          // a query for this waiter may be running: its job is put back
-          waiter.gone = true;
-          domain.waiters.delete(waiter);
-          forgetIfIdle(domain);
-          reject(signal.reason as Error);
-        };
-        signal.addEventListener('abort', leave, { once: true });
-        domain.waiters.add(waiter);
-        void look(domain, 1);
-      });
-    },
-    waiting(organizationId, tags) {
-      let count = 0;
-      for (const domain of domains.values()) {
-        if (domain.organizationId === organizationId && matches(tags, domain.tags)) count += domain.waiters.size;
-      }
-      return count;
-    },
-    close() {
-      clearInterval(timer);
-      closed.abort(new Error('The job queue is closed.'));
-      for (const stop of off) stop();
-    },
-  };
+  /** Gives a job to a waiter, or puts it back if the waiter has left. */
+  async #give(job: Owned<JobRow>, waiter: Waiter): Promise<void> {
+    const { sql, events } = this.#services;
+    void events.publish(sql, 'job_changed', { job_id: job.id }).catch(() => {});
+    if (waiter.take(job)) return;
+    const own = ownershipOf(waiter.worker, job.id, job.acquire_epoch);
+    await whenReachable(() => putBackJob(this.#services, own), { signal: this.#closed.signal });
+  }
 }
