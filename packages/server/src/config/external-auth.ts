@@ -4,6 +4,7 @@
  * defaults, so that most providers need only an id, a client id and a client secret.
  */
 import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { compile } from '@ropewalk/kit/re2';
 
 export interface ExternalAuthProvider {
@@ -59,122 +60,125 @@ const KNOWN: readonly string[] = [...TEXTS, ...SWITCHES, ...LISTS];
 const wrong = (from: string, why: string) => new AppError('invalid', `Invalid value for ${from}: ${why}`);
 const hostRegex = (host: string) => `^(https?://)?${host.replaceAll('.', '\\.')}(/.*)?$`;
 
-/** The defaults of a type. Some depend on the host of the configured `auth_url`. */
-function defaultsOf({ type, auth_url = '', client_id = '' }: Settings): Settings {
+/** What the defaults of a type depend on. */
+interface Configured {
+  given: Settings;
+  /** The host of the configured `auth_url`, or of `origin` without one, and the URLs there. */
+  at(origin: string): { path(text: string): string; host: string };
+}
+
+/** The defaults of each type. */
+const DEFAULTS: Readonly<Record<string, (configured: Configured) => Settings>> = {
+  github: ({ at, given: { client_id = '' } }) => {
+    const { path, host } = at('https://github.com');
+    const api = host === 'github.com' ? 'https://api.github.com' : path('/api/v3');
+    return {
+      auth_url: path('/login/oauth/authorize'),
+      token_url: path('/login/oauth/access_token'),
+      validate_url: `${api}/user`,
+      revoke_url: `${api}/applications/${encodeURIComponent(client_id)}/grant`,
+      app_installations_url: `${api}/user/installations`,
+      device_code_url: path('/login/device/code'),
+      display_name: 'GitHub',
+      display_icon: '/icon/github.svg',
+      regex: hostRegex(host),
+      scopes: ['repo', 'workflow'],
+      pkce: true,
+    };
+  },
+  gitlab: ({ at }) => {
+    const { path, host } = at('https://gitlab.com');
+    return {
+      auth_url: path('/oauth/authorize'),
+      token_url: path('/oauth/token'),
+      validate_url: path('/oauth/token/info'),
+      revoke_url: path('/oauth/revoke'),
+      display_name: 'GitLab',
+      display_icon: '/icon/gitlab.svg',
+      regex: hostRegex(host),
+      scopes: ['write_repository', 'read_api'],
+      pkce: true,
+    };
+  },
+  gitea: ({ at }) => {
+    const { path, host } = at('https://gitea.com');
+    return {
+      auth_url: path('/login/oauth/authorize'),
+      token_url: path('/login/oauth/access_token'),
+      validate_url: path('/login/oauth/userinfo'),
+      display_name: 'Gitea',
+      display_icon: '/icon/gitea.svg',
+      regex: hostRegex(host),
+      scopes: ['read:repository', 'write:repository', 'read:user'],
+      pkce: true,
+    };
+  },
+  'bitbucket-cloud': () => ({
+    auth_url: 'https://bitbucket.org/site/oauth2/authorize',
+    token_url: 'https://bitbucket.org/site/oauth2/access_token',
+    validate_url: 'https://api.bitbucket.org/2.0/user',
+    display_name: 'BitBucket',
+    display_icon: '/icon/bitbucket.svg',
+    regex: hostRegex('bitbucket.org'),
+    scopes: ['account', 'repository:write'],
+  }),
+  'bitbucket-server': ({ at }) => {
+    const { path, host } = at('');
+    return {
+      token_url: path('/rest/oauth2/latest/token'),
+      validate_url: path('/rest/api/latest/inbox/pull-requests/count'),
+      display_name: 'Bitbucket Server',
+      display_icon: '/icon/bitbucket.svg',
+      regex: host && hostRegex(host),
+      scopes: ['PUBLIC_REPOS', 'REPO_READ', 'REPO_WRITE'],
+    };
+  },
+  'azure-devops': () => ({
+    auth_url: 'https://app.vssps.visualstudio.com/oauth2/authorize',
+    token_url: 'https://app.vssps.visualstudio.com/oauth2/token',
+    display_name: 'Azure DevOps',
+    display_icon: '/icon/azure-devops.svg',
+    regex: hostRegex('dev.azure.com'),
+    scopes: ['vso.code_write'],
+  }),
+  'azure-devops-entra': ({ at, given: { auth_url = '' } }) => {
+    const { path } = at('');
+    const tenant = /^\/([^/]+)\/oauth2\/authorize$/.exec(URL.canParse(auth_url) ? new URL(auth_url).pathname : '')?.[1];
+    return {
+      token_url: tenant === undefined ? '' : path(`/${tenant}/oauth2/token`),
+      display_name: 'Azure DevOps (Entra)',
+      display_icon: '/icon/azure-devops.svg',
+      regex: hostRegex('dev.azure.com'),
+    };
+  },
+  jfrog: ({ at, given: { client_id = '' } }) => {
+    const { path } = at('');
+    return {
+      token_url: path(`/access/api/v1/integrations/${encodeURIComponent(client_id)}/token`),
+      validate_url: path('/access/api/v1/system/ping'),
+      display_name: 'JFrog Artifactory',
+      display_icon: '/icon/jfrog.svg',
+      scopes: ['applied-permissions/user'],
+    };
+  },
+  slack: () => ({
+    auth_url: 'https://slack.com/oauth/v2/authorize',
+    token_url: 'https://slack.com/api/oauth.v2.access',
+    revoke_url: 'https://slack.com/api/auth.revoke',
+    display_name: 'Slack',
+    display_icon: '/icon/slack.svg',
+    extra_token_keys: ['authed_user'],
+  }),
+};
+
+function defaultsOf(given: Settings): Settings {
+  const { type = '', auth_url = '' } = given;
   const at = (origin: string) => {
     const base = URL.canParse(auth_url) ? auth_url : origin;
     const path = (text: string) => (base === '' ? '' : new URL(text, base).href);
     return { path, host: base === '' ? '' : new URL(base).host };
   };
-  switch (type) {
-    case 'github': {
-      const { path, host } = at('https://github.com');
-      const api = host === 'github.com' ? 'https://api.github.com' : path('/api/v3');
-      return {
-        auth_url: path('/login/oauth/authorize'),
-        token_url: path('/login/oauth/access_token'),
-        validate_url: `${api}/user`,
-        revoke_url: `${api}/applications/${encodeURIComponent(client_id)}/grant`,
-        app_installations_url: `${api}/user/installations`,
-        device_code_url: path('/login/device/code'),
-        display_name: 'GitHub',
-        display_icon: '/icon/github.svg',
-        regex: hostRegex(host),
-        scopes: ['repo', 'workflow'],
-        pkce: true,
-      };
-    }
-    case 'gitlab': {
-      const { path, host } = at('https://gitlab.com');
-      return {
-        auth_url: path('/oauth/authorize'),
-        token_url: path('/oauth/token'),
-        validate_url: path('/oauth/token/info'),
-        revoke_url: path('/oauth/revoke'),
-        display_name: 'GitLab',
-        display_icon: '/icon/gitlab.svg',
-        regex: hostRegex(host),
-        scopes: ['write_repository', 'read_api'],
-        pkce: true,
-      };
-    }
-    case 'gitea': {
-      const { path, host } = at('https://gitea.com');
-      return {
-        auth_url: path('/login/oauth/authorize'),
-        token_url: path('/login/oauth/access_token'),
-        validate_url: path('/login/oauth/userinfo'),
-        display_name: 'Gitea',
-        display_icon: '/icon/gitea.svg',
-        regex: hostRegex(host),
-        scopes: ['read:repository', 'write:repository', 'read:user'],
-        pkce: true,
-      };
-    }
-    case 'bitbucket-cloud':
-      return {
-        auth_url: 'https://bitbucket.org/site/oauth2/authorize',
-        token_url: 'https://bitbucket.org/site/oauth2/access_token',
-        validate_url: 'https://api.bitbucket.org/2.0/user',
-        display_name: 'BitBucket',
-        display_icon: '/icon/bitbucket.svg',
-        regex: hostRegex('bitbucket.org'),
-        scopes: ['account', 'repository:write'],
-      };
-    case 'bitbucket-server': {
-      const { path, host } = at('');
-      return {
-        token_url: path('/rest/oauth2/latest/token'),
-        validate_url: path('/rest/api/latest/inbox/pull-requests/count'),
-        display_name: 'Bitbucket Server',
-        display_icon: '/icon/bitbucket.svg',
-        regex: host && hostRegex(host),
-        scopes: ['PUBLIC_REPOS', 'REPO_READ', 'REPO_WRITE'],
-      };
-    }
-    case 'azure-devops':
-      return {
-        auth_url: 'https://app.vssps.visualstudio.com/oauth2/authorize',
-        token_url: 'https://app.vssps.visualstudio.com/oauth2/token',
-        display_name: 'Azure DevOps',
-        display_icon: '/icon/azure-devops.svg',
-        regex: hostRegex('dev.azure.com'),
-        scopes: ['vso.code_write'],
-      };
-    case 'azure-devops-entra': {
-      const { path } = at('');
-      const tenant = /^\/([^/]+)\/oauth2\/authorize$/.exec(
-        URL.canParse(auth_url) ? new URL(auth_url).pathname : '',
-      )?.[1];
-      return {
-        token_url: tenant === undefined ? '' : path(`/${tenant}/oauth2/token`),
-        display_name: 'Azure DevOps (Entra)',
-        display_icon: '/icon/azure-devops.svg',
-        regex: hostRegex('dev.azure.com'),
-      };
-    }
-    case 'jfrog': {
-      const { path } = at('');
-      return {
-        token_url: path(`/access/api/v1/integrations/${encodeURIComponent(client_id)}/token`),
-        validate_url: path('/access/api/v1/system/ping'),
-        display_name: 'JFrog Artifactory',
-        display_icon: '/icon/jfrog.svg',
-        scopes: ['applied-permissions/user'],
-      };
-    }
-    case 'slack':
-      return {
-        auth_url: 'https://slack.com/oauth/v2/authorize',
-        token_url: 'https://slack.com/api/oauth.v2.access',
-        revoke_url: 'https://slack.com/api/auth.revoke',
-        display_name: 'Slack',
-        display_icon: '/icon/slack.svg',
-        extra_token_keys: ['authed_user'],
-      };
-    default:
-      return {};
-  }
+  return ownValue(DEFAULTS, type)?.({ given, at }) ?? {};
 }
 
 /** Fills in the defaults of the type. @throws AppError `invalid` that names the missing or wrong setting */
