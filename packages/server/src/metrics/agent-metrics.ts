@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '@ropewalk/kit';
 import { type Stats_Metric, Stats_Metric_Type } from '@ropewalk/wire/proto/agent';
 import { Counter, Gauge, Registry } from 'prom-client';
+import type { Sql } from '../db/connect.ts';
 import { readAgentNames, STATS_LABELS, type StatsLabel } from '../db/queries/workspace-figures.ts';
 import type { AgentIdentity } from '../db/rows.ts';
 import type { DatabaseGauges } from './gauges.ts';
@@ -66,113 +67,156 @@ function labelsOf({ labels }: Stats_Metric): Record<string, string> | undefined 
  * `registry` has the metrics of the server, whose names agents cannot use.
  */
 export function createAgentMetrics(registry: Registry, clock: Clock, by: readonly StatsLabel[]): AgentMetrics {
-  const stored = new Map<string, { ownerId: string; series: Map<string, Series> }>();
-  let names = new Map<string, Record<StatsLabel, string>>();
-  let total = 0;
-  const ofOwner = new Map<string, number>();
-  const size = new Gauge({
-    name: 'coderd_prometheusmetrics_metrics_aggregator_store_size',
-    help: 'The number of metrics of agents that this server keeps.',
-    registers: [registry],
-  });
-  const dropped = new Counter({
-    name: 'coderd_agent_metrics_dropped_total',
-    help: 'The number of metrics in reports of agents that are not exported.',
-    labelNames: ['reason'] as const,
-    registers: [registry],
-  });
-  for (const reason of ['invalid', 'limit']) dropped.inc({ reason }, 0);
+  return new ReportedMetrics(registry, clock, by);
+}
 
-  const add = (ownerId: string, change: number) => {
-    total += change;
-    const left = (ofOwner.get(ownerId) ?? 0) + change;
-    if (left > 0) ofOwner.set(ownerId, left);
-    else ofOwner.delete(ownerId);
-  };
-  const isValid = ({ name, type, value }: Stats_Metric) =>
-    name.length <= MAX_NAME &&
-    NAME.test(name) &&
-    !RESERVED.test(name) &&
-    registry.getSingleMetric(name) === undefined &&
-    Number.isFinite(value) &&
-    (type === Stats_Metric_Type.GAUGE || (type === Stats_Metric_Type.COUNTER && value >= 0));
-  function expire(): void {
-    const now = clock.now().getTime();
-    for (const [id, { ownerId, series }] of stored) {
-      for (const [key, { expiresAt }] of series) if (expiresAt <= now && series.delete(key)) add(ownerId, -1);
-      if (series.size === 0) stored.delete(id);
-    }
-    size.set(total);
+/** All samples of one name. A name has one type: the one that came first. */
+interface Family {
+  type: Stats_Metric_Type;
+  labelNames: Set<string>;
+  samples: Sample[];
+}
+
+class ReportedMetrics implements AgentMetrics {
+  readonly #registry: Registry;
+  readonly #clock: Clock;
+  readonly #by: readonly StatsLabel[];
+  readonly #size: Gauge;
+  readonly #dropped: Counter<'reason'>;
+  /** The series of each agent, by the agent's id. */
+  readonly #stored = new Map<string, { ownerId: string; series: Map<string, Series> }>();
+  /** The number of stored series, in all and by owner. */
+  #total = 0;
+  readonly #ofOwner = new Map<string, number>();
+  /** The labels of each agent, as of the last read. */
+  #names = new Map<string, Record<StatsLabel, string>>();
+
+  constructor(registry: Registry, clock: Clock, by: readonly StatsLabel[]) {
+    this.#registry = registry;
+    this.#clock = clock;
+    this.#by = by;
+    this.#size = new Gauge({
+      name: 'coderd_prometheusmetrics_metrics_aggregator_store_size',
+      help: 'The number of metrics of agents that this server keeps.',
+      registers: [registry],
+    });
+    this.#dropped = new Counter({
+      name: 'coderd_agent_metrics_dropped_total',
+      help: 'The number of metrics in reports of agents that are not exported.',
+      labelNames: ['reason'] as const,
+      registers: [registry],
+    });
+    for (const reason of ['invalid', 'limit']) this.#dropped.inc({ reason }, 0);
   }
 
-  return {
-    report(agent, metrics) {
-      const expiresAt = clock.now().getTime() + EXPIRES_AFTER_MS;
-      if (metrics.length > MAX_SERIES_OF_AGENT) dropped.inc({ reason: 'limit' }, metrics.length - MAX_SERIES_OF_AGENT);
-      for (const metric of metrics.slice(0, MAX_SERIES_OF_AGENT)) {
-        const labels = isValid(metric) ? labelsOf(metric) : undefined;
-        if (!labels) {
-          dropped.inc({ reason: 'invalid' });
-          continue;
-        }
-        const { name, type, value } = metric;
-        const key = JSON.stringify([name, labels]);
-        const here = stored.get(agent.id);
-        const known = here?.series.get(key);
-        if (known) {
-          Object.assign(known, { type, value, expiresAt });
-          continue;
-        }
-        // a claimed workspace keeps its agent: its metrics count for the owner of the first
-        const ownerId = here?.ownerId ?? agent.owner_id;
-        const isFull =
-          (here?.series.size ?? 0) >= MAX_SERIES_OF_AGENT ||
-          (ofOwner.get(ownerId) ?? 0) >= MAX_SERIES_OF_OWNER ||
-          total >= MAX_SERIES;
-        if (isFull) {
-          dropped.inc({ reason: 'limit' });
-          continue;
-        }
-        const { series } = here ?? { series: new Map<string, Series>() };
-        if (!here) stored.set(agent.id, { ownerId, series });
-        series.set(key, { name, type, labels, value, expiresAt });
-        add(ownerId, 1);
+  report(agent: Sender, metrics: readonly Stats_Metric[]): void {
+    const expiresAt = this.#clock.now().getTime() + EXPIRES_AFTER_MS;
+    if (metrics.length > MAX_SERIES_OF_AGENT) {
+      this.#dropped.inc({ reason: 'limit' }, metrics.length - MAX_SERIES_OF_AGENT);
+    }
+    for (const metric of metrics.slice(0, MAX_SERIES_OF_AGENT)) this.#store(agent, metric, expiresAt);
+    this.#size.set(this.#total);
+  }
+
+  forget(): void {
+    this.#names = new Map();
+  }
+
+  async read(sql: Sql): Promise<void> {
+    this.#expire();
+    this.#names = this.#stored.size === 0 ? new Map() : await readAgentNames(sql, [...this.#stored.keys()]);
+  }
+
+  async text(): Promise<string> {
+    const parts: string[] = [];
+    for (const [name, family] of this.#families()) {
+      parts.push(await textOf(name, family));
+      // at the limit all of them take 0.2 s, which other requests must not wait for
+      await setImmediate();
+    }
+    return parts.join('');
+  }
+
+  #store(agent: Sender, metric: Stats_Metric, expiresAt: number): void {
+    const labels = this.#isValid(metric) ? labelsOf(metric) : undefined;
+    if (!labels) {
+      this.#dropped.inc({ reason: 'invalid' });
+      return;
+    }
+    const { name, type, value } = metric;
+    const key = JSON.stringify([name, labels]);
+    const here = this.#stored.get(agent.id);
+    const known = here?.series.get(key);
+    if (known) {
+      Object.assign(known, { type, value, expiresAt });
+      return;
+    }
+    // a claimed workspace keeps its agent: its metrics count for the owner of the first
+    const ownerId = here?.ownerId ?? agent.owner_id;
+    const isFull =
+      (here?.series.size ?? 0) >= MAX_SERIES_OF_AGENT ||
+      (this.#ofOwner.get(ownerId) ?? 0) >= MAX_SERIES_OF_OWNER ||
+      this.#total >= MAX_SERIES;
+    if (isFull) {
+      this.#dropped.inc({ reason: 'limit' });
+      return;
+    }
+    const { series } = here ?? { series: new Map<string, Series>() };
+    if (!here) this.#stored.set(agent.id, { ownerId, series });
+    series.set(key, { name, type, labels, value, expiresAt });
+    this.#count(ownerId, 1);
+  }
+
+  #isValid({ name, type, value }: Stats_Metric): boolean {
+    return (
+      name.length <= MAX_NAME &&
+      NAME.test(name) &&
+      !RESERVED.test(name) &&
+      this.#registry.getSingleMetric(name) === undefined &&
+      Number.isFinite(value) &&
+      (type === Stats_Metric_Type.GAUGE || (type === Stats_Metric_Type.COUNTER && value >= 0))
+    );
+  }
+
+  #expire(): void {
+    const now = this.#clock.now().getTime();
+    for (const [id, { ownerId, series }] of this.#stored) {
+      for (const [key, { expiresAt }] of series) if (expiresAt <= now && series.delete(key)) this.#count(ownerId, -1);
+      if (series.size === 0) this.#stored.delete(id);
+    }
+    this.#size.set(this.#total);
+  }
+
+  #count(ownerId: string, change: number): void {
+    this.#total += change;
+    const left = (this.#ofOwner.get(ownerId) ?? 0) + change;
+    if (left > 0) this.#ofOwner.set(ownerId, left);
+    else this.#ofOwner.delete(ownerId);
+  }
+
+  /** The stored series of agents with known names, by name. */
+  #families(): Map<string, Family> {
+    const families = new Map<string, Family>();
+    for (const [id, { series }] of this.#stored) {
+      const agent = this.#names.get(id);
+      if (!agent) continue;
+      const own = Object.fromEntries(this.#by.map((label) => [label, agent[label]]));
+      for (const { name, type, labels, value } of series.values()) {
+        const family = families.get(name) ?? { type, labelNames: new Set<string>(this.#by), samples: [] };
+        families.set(name, family);
+        if (family.type !== type) continue;
+        for (const label of Object.keys(labels)) family.labelNames.add(label);
+        family.samples.push({ labels: { ...labels, ...own }, value });
       }
-      size.set(total);
-    },
-    forget() {
-      names = new Map();
-    },
-    async read(sql) {
-      expire();
-      names = stored.size === 0 ? new Map() : await readAgentNames(sql, [...stored.keys()]);
-    },
-    async text() {
-      const families = new Map<string, { type: Stats_Metric_Type; labelNames: Set<string>; samples: Sample[] }>();
-      for (const [id, { series }] of stored) {
-        const agent = names.get(id);
-        if (!agent) continue;
-        const own = Object.fromEntries(by.map((label) => [label, agent[label]]));
-        for (const { name, type, labels, value } of series.values()) {
-          const family = families.get(name) ?? { type, labelNames: new Set<string>(by), samples: [] };
-          families.set(name, family);
-          // a name has one type: the one that came first
-          if (family.type !== type) continue;
-          for (const label of Object.keys(labels)) family.labelNames.add(label);
-          family.samples.push({ labels: { ...labels, ...own }, value });
-        }
-      }
-      const parts: string[] = [];
-      for (const [name, { type, labelNames, samples }] of families) {
-        const alone = new Registry();
-        const options = { name, help: HELP, labelNames: [...labelNames], registers: [alone] };
-        const metric = type === Stats_Metric_Type.COUNTER ? new Counter(options) : new Gauge(options);
-        for (const { labels, value } of samples) metric.inc(labels, value);
-        parts.push(await alone.metrics());
-        // at the limit all of them take 0.2 s, which other requests must not wait for
-        await setImmediate();
-      }
-      return parts.join('');
-    },
-  };
+    }
+    return families;
+  }
+}
+
+function textOf(name: string, { type, labelNames, samples }: Family): Promise<string> {
+  const alone = new Registry();
+  const options = { name, help: HELP, labelNames: [...labelNames], registers: [alone] };
+  const metric = type === Stats_Metric_Type.COUNTER ? new Counter(options) : new Gauge(options);
+  for (const { labels, value } of samples) metric.inc(labels, value);
+  return alone.metrics();
 }

@@ -1,5 +1,5 @@
-import { createServer } from 'node:http';
-import { AppError, errorText } from '@ropewalk/kit';
+import { createServer, type Server } from 'node:http';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Services } from '../app/context/context.ts';
@@ -9,7 +9,7 @@ import { type AgentMetrics, createAgentMetrics } from './agent-metrics.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
 import { createEventMetrics } from './events.ts';
 import { createFirstConnectionMetrics } from './first-connections.ts';
-import { createDatabaseGauges } from './gauges.ts';
+import { createDatabaseGauges, type DatabaseGauges } from './gauges.ts';
 import { createHttpMetrics } from './http.ts';
 import { createInsightsGauges } from './insights.ts';
 import { createJobMetrics } from './jobs.ts';
@@ -41,8 +41,55 @@ export interface RunningMetrics extends Metrics {
  * can read them: it needs no authentication.
  */
 export async function startMetrics(services: Services, at: Address): Promise<RunningMetrics> {
-  const { sql, log, version } = services;
+  const { sql, log, config } = services;
   const registry = new Registry();
+  const { failures, cspReports } = createServerMetrics(registry, services.version);
+  const { gauges, agentMetrics } = createGauges(services, registry);
+  const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
+  const stopCounting = createProviderMetrics(registry);
+  const dispatched = createNotificationMetrics(registry);
+  const observe = createHttpMetrics(registry);
+  const jobs = createJobMetrics(services, registry);
+  const agentFirstConnected = createFirstConnectionMetrics(services, registry);
+  createTaskMetrics(services, registry);
+  createEventMetrics(services.events, registry);
+  const stop = () => {
+    jobs.close();
+    stopTiming();
+    stopCounting();
+  };
+  const reads = new DatabaseReads(services, gauges, failures);
+  const server = createMetricsServer(log, registry.contentType, async () => {
+    await reads.read();
+    return (await registry.metrics()) + ((await agentMetrics?.text()) ?? '');
+  });
+  try {
+    const { url } = await listen(server, at, '--prometheus-address (CODER_PROMETHEUS_ADDRESS)');
+    log.info('serving metrics', { url: `${url}/metrics` });
+    return {
+      url,
+      observe,
+      cspReported: () => cspReports.inc(),
+      dispatched,
+      jobAcquired: jobs.jobAcquired,
+      agentFirstConnected,
+      agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
+      stateRejected: jobs.stateRejected,
+      async close() {
+        stop();
+        const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+        server.closeAllConnections();
+        await closed;
+      },
+    };
+  } catch (err) {
+    stop();
+    throw err;
+  }
+}
+
+/** The metrics of the process and of this server as a whole. */
+function createServerMetrics(registry: Registry, version: string): { failures: Counter; cspReports: Counter } {
   collectDefaultMetrics({ register: registry });
   new Gauge({
     name: 'coderd_build_info',
@@ -60,98 +107,85 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     help: 'The number of violations of the content security policy that browsers reported.',
     registers: [registry],
   });
-  const { config } = services;
+  return { failures, cspReports };
+}
+
+/** The gauges that are read from the database for each scrape, and the metrics of agents, if they are collected. */
+function createGauges(
+  services: Services,
+  registry: Registry,
+): { gauges: DatabaseGauges[]; agentMetrics: AgentMetrics | undefined } {
+  const { config, clock } = services;
   const gauges = [
     createDatabaseGauges(registry),
     createWorkspaceGauges(registry),
-    createInsightsGauges(registry, services.clock),
+    createInsightsGauges(registry, clock),
     createPrebuildGauges(services, registry),
   ];
-  let agentMetrics: AgentMetrics | undefined;
-  if (config.prometheusCollectAgentStats) {
-    const by = statsLabels(config.prometheusAggregateAgentStatsBy);
-    agentMetrics = createAgentMetrics(registry, services.clock, by);
-    gauges.push(createAgentStats(registry, by), agentMetrics);
-  }
-  const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
-  const stopCounting = createProviderMetrics(registry);
-  const dispatched = createNotificationMetrics(registry);
-  const observe = createHttpMetrics(registry);
-  const jobs = createJobMetrics(services, registry);
-  const agentFirstConnected = createFirstConnectionMetrics(services, registry);
-  createTaskMetrics(services, registry);
-  createEventMetrics(services.events, registry);
+  if (!config.prometheusCollectAgentStats) return { gauges, agentMetrics: undefined };
+  const by = statsLabels(config.prometheusAggregateAgentStatsBy);
+  const agentMetrics = createAgentMetrics(registry, clock, by);
+  return { gauges: [...gauges, createAgentStats(registry, by), agentMetrics], agentMetrics };
+}
 
-  let reading: Promise<void> | undefined;
-  async function readAll(): Promise<void> {
-    // as searches: their cost depends on the data, and they must not delay lookups
-    for (const each of gauges) await each.read(services.lists);
+/** Reads the gauges of the database for scrapes. */
+class DatabaseReads {
+  readonly #services: Services;
+  readonly #gauges: readonly DatabaseGauges[];
+  /** Counts scrapes without these gauges. */
+  readonly #failures: Counter;
+  #reading: Promise<void> | undefined;
+
+  constructor(services: Services, gauges: readonly DatabaseGauges[], failures: Counter) {
+    this.#services = services;
+    this.#gauges = gauges;
+    this.#failures = failures;
   }
-  async function read(): Promise<void> {
+
+  /** Never rejects: without an answer of the database, the gauges are empty. */
+  async read(): Promise<void> {
     // one read at a time, even if the previous one is late
-    reading ??= readAll().finally(() => {
-      reading = undefined;
+    this.#reading ??= this.#readAll().finally(() => {
+      this.#reading = undefined;
     });
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => reject(new AppError('timeout', 'the database did not answer in time')), MAX_READ_MS);
     });
     try {
-      await Promise.race([reading, late]);
+      await Promise.race([this.#reading, late]);
     } catch (err) {
-      failures.inc();
-      for (const each of gauges) each.forget();
-      log.warn('could not read metrics from the database', { err: errorText(err) });
+      this.#failures.inc();
+      for (const each of this.#gauges) each.forget();
+      this.#services.log.warn('could not read metrics from the database', { err: errorText(err) });
     } finally {
       clearTimeout(timer);
     }
   }
 
-  const server = createServer({ requestTimeout: 10_000, keepAliveTimeout: 75_000 }, (request, response) => {
+  async #readAll(): Promise<void> {
+    // as searches: their cost depends on the data, and they must not delay lookups
+    for (const each of this.#gauges) await each.read(this.#services.lists);
+  }
+}
+
+function createMetricsServer(log: Logger, contentType: string, textOf: () => Promise<string>): Server {
+  return createServer({ requestTimeout: 10_000, keepAliveTimeout: 75_000 }, (request, response) => {
     const path = (request.url ?? '').replace(/\?.*$/, '');
     if (path !== '/metrics' || (request.method !== 'GET' && request.method !== 'HEAD')) {
       response.writeHead(404, { 'content-type': 'text/plain' }).end('Metrics are at /metrics.\n');
       return;
     }
-    read()
-      .then(async () => (await registry.metrics()) + ((await agentMetrics?.text()) ?? ''))
-      .then(
-        (text) => {
-          // the library writes "Nan", which strict parsers reject
-          const spelt = text.replaceAll(/ Nan$/gm, ' NaN');
-          response.writeHead(200, { 'content-type': registry.contentType }).end(spelt);
-        },
-        (err) => {
-          log.error('could not write metrics', { err: errorText(err) });
-          response.writeHead(500).end();
-        },
-      );
-  });
-  try {
-    const { url } = await listen(server, at, '--prometheus-address (CODER_PROMETHEUS_ADDRESS)');
-    log.info('serving metrics', { url: `${url}/metrics` });
-    return {
-      url,
-      observe,
-      cspReported: () => cspReports.inc(),
-      dispatched,
-      jobAcquired: jobs.jobAcquired,
-      agentFirstConnected,
-      agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
-      stateRejected: jobs.stateRejected,
-      async close() {
-        jobs.close();
-        stopTiming();
-        stopCounting();
-        const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-        server.closeAllConnections();
-        await closed;
+    textOf().then(
+      (text) => {
+        // the library writes "Nan", which strict parsers reject
+        const spelt = text.replaceAll(/ Nan$/gm, ' NaN');
+        response.writeHead(200, { 'content-type': contentType }).end(spelt);
       },
-    };
-  } catch (err) {
-    jobs.close();
-    stopTiming();
-    stopCounting();
-    throw err;
-  }
+      (err) => {
+        log.error('could not write metrics', { err: errorText(err) });
+        response.writeHead(500).end();
+      },
+    );
+  });
 }
