@@ -44,7 +44,10 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
   }
 }
 
-/** The only wiring. Each step adds what ends its parts to the closer, which ends them in the reverse order. */
+/**
+ * The only wiring. Each step adds what ends its parts to the closer, which ends them in the reverse order: first the
+ * built-in daemons, then the connections of daemons and agents, then the HTTP server, and the database last.
+ */
 async function startParts(start: Starting): Promise<RunningServer> {
   const { config, clock, closer, stop } = start;
   const late: LateParts = { builtin: undefined, certificates: () => [], isStopping: false };
