@@ -167,6 +167,8 @@ export interface ServerProcessOptions {
   program?: readonly string[];
   /** Whether to use the bundled PostgreSQL. Default: a new database on the test run's PostgreSQL. */
   bundled?: boolean;
+  /** Uses the database of this server, as a second server of the same deployment. Stop it before the other one. */
+  joins?: ServerProcess;
   /** A free port to listen on, where another server must know the address first. */
   port?: number;
   /** Whether to return without waiting until the server is ready. */
@@ -176,7 +178,9 @@ export interface ServerProcessOptions {
 /** Starts the real `coder server` in its own process, with its built-in daemons. */
 export async function startCoderServer(options: ServerProcessOptions = {}): Promise<ServerProcess> {
   const configDir = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
-  const database = options.bundled ? undefined : await freshDatabase();
+  const { joins } = options;
+  const database = joins || options.bundled ? undefined : await freshDatabase();
+  const databaseUrl = joins ? joins.databaseUrl : database?.url;
   const port = options.port ?? (await freePort());
   const url = `http://127.0.0.1:${port}`;
   const base: NodeJS.ProcessEnv = {
@@ -198,7 +202,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     // at the end of a test, a stopped server does not wait for builds
     CODER_PROVISIONER_DRAIN_TIMEOUT: '0',
     CODER_SHUTDOWN_DELAY: '0s',
-    ...(database ? { CODER_PG_CONNECTION_URL: database.url } : {}),
+    ...(databaseUrl ? { CODER_PG_CONNECTION_URL: databaseUrl } : {}),
     ...options.env,
   };
   let log = '';
@@ -222,6 +226,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     });
   };
   const connection = connectTo(url);
+  if (joins) connection.token = joins.token;
   const server: ServerProcess = {
     url,
     configDir,
@@ -234,7 +239,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     set token(token) {
       connection.token = token;
     },
-    databaseUrl: database?.url,
+    databaseUrl,
     api: (method, path, body) => connection.api(method, path, body),
     async restart() {
       server.child = launch();

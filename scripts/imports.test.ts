@@ -35,10 +35,11 @@ const MAY: Record<string, string[]> = {
 /** The commands that start the other programs with lazy imports. */
 const DAEMON_ROOM = 'packages/cli/src/commands/daemons/';
 /**
- * Folders of the server. Each may import the ones on its right in `http → rpc, background → metrics → app → authz, db`.
+ * Folders of the server. Each may import the ones on its right in `http → cluster → rpc, background → metrics → app → authz, db`.
  */
 const ROOMS: Record<string, string[]> = {
-  http: ['http', 'rpc', 'app', 'authz', 'db', 'config'],
+  http: ['http', 'cluster', 'rpc', 'app', 'authz', 'db', 'config'],
+  cluster: ['cluster', 'rpc', 'app', 'authz', 'db', 'config'],
   rpc: ['rpc', 'metrics', 'app', 'authz', 'db', 'config'],
   background: ['background', 'app', 'authz', 'db', 'config', 'postgres'],
   metrics: ['metrics', 'app', 'db', 'config'],
@@ -142,6 +143,21 @@ test('imports follow the directions of the design', () => {
     .flatMap((file) => importsOf(file, readFileSync(join(process.cwd(), file), 'utf8')))
     .flatMap((i) => breach(i) ?? []);
   assert.deepEqual(wrong, []);
+});
+
+test('requests reach agents only through the cluster, because an agent may be connected to another server', () => {
+  const files = globSync('packages/server/src/http/**/*.ts').filter((file) => !file.endsWith('.test.ts'));
+  assert.ok(files.length > 50);
+  const past = files.flatMap((file) => {
+    const text = readFileSync(file, 'utf8');
+    return importsOf(file, text).some(({ target }) => target.endsWith('/rpc/agents.ts')) ? [{ file, text }] : [];
+  });
+  // the route on which agents connect
+  assert.deepEqual(
+    past.map(({ file }) => file),
+    ['packages/server/src/http/routes/agents.ts'],
+  );
+  assert.match(past[0]!.text, /connections: Pick<AgentConnections, 'serve'>/);
 });
 
 test('every folder of rules stands on one floor', () => {

@@ -29,7 +29,7 @@ const MAKERS: Record<string, string[]> = {
   ],
 };
 /** The files that may create the system actor. All others call `systemContext`. */
-const SAY_SYSTEM = ['app/context/context.ts', 'app/job/module-files.ts', 'main.ts'];
+const SAY_SYSTEM = ['app/context/context.ts', 'app/job/module-files.ts', 'start/services.ts'];
 const PROOFS = [
   'Allowed',
   'Outranked',

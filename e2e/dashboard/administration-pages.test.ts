@@ -102,6 +102,7 @@ test('each page opens, is accessible in both themes and fits a phone', needsBrow
     '/health/websocket': 'WebSocket',
     '/health/workspace-proxy': 'Workspace proxies',
     '/health/provisioner-daemons': 'Provisioner daemons',
+    '/health/servers': 'Servers',
     '/health/background-tasks': 'Background tasks',
     '/install': 'Install the command line',
     '/icons': 'Icons',

@@ -46,6 +46,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       // what these commands store is not encrypted
       vault: createVault([]),
       deploymentId: '',
+      replicaId: '',
       version: VERSION,
       accessUrl: '',
       optionSources: {},

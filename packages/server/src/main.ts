@@ -3,6 +3,7 @@ import type { Services } from './app/context/context.ts';
 import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
 import { startBackgroundTasks, startBuiltin } from './start/background.ts';
+import { joinCluster } from './start/cluster.ts';
 import { startConnections } from './start/connections.ts';
 import { startDatabase, surviveLostStatements } from './start/database.ts';
 import { presentClientCertificate, startHttp, startHttps } from './start/http.ts';
@@ -74,6 +75,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   const { providers } = http;
   startBackgroundTasks(start, background, { services, connections, providers, dispatched: metrics?.dispatched });
   closer.add('agents', () => connections.agents.close());
+  await joinCluster(start, services, connections.cluster, http.address);
   closer.add('provisioner daemons', () => connections.daemons.close());
   late.builtin = await startBuiltin(start, services, http, connections);
   stop?.throwIfAborted();

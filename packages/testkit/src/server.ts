@@ -28,6 +28,7 @@ export interface Call {
 
 export interface TestServer extends RunningServer {
   configDir: string;
+  databaseUrl: string;
   /** The token of the first user, `admin`, an owner. */
   adminToken: string;
   /** Calls a route and checks a successful answer against the contract. */
@@ -42,6 +43,8 @@ export interface TestServerOptions {
   log?: Logger;
   /** Whether to skip creating the first user. */
   bare?: boolean;
+  /** Uses the database of this server, as a second server of the same deployment. Stop it before the other one. */
+  joins?: TestServer;
   /** Finds the executables to download. Default: none exist. */
   findBinary?: FindBinary;
   /** A folder with a built dashboard. Default: the checkout's, which is built when a test loads a page. */
@@ -65,7 +68,8 @@ const selfCommand = (name: string) => [
  * them.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
-  const database = await freshDatabase({ forServer: true });
+  const { joins } = options;
+  const database = joins ? { url: joins.databaseUrl, drop: async () => {} } : await freshDatabase({ forServer: true });
   const configDir = mkdtempSync(join(tmpdir(), 'platform-server-'));
   const clean = async () => {
     rmSync(configDir, { recursive: true, force: true });
@@ -105,14 +109,15 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const server: TestServer = {
     ...running,
     configDir,
-    adminToken: '',
+    databaseUrl: database.url,
+    adminToken: joins?.adminToken ?? '',
     api: (method, path, call) => apiCall(running.url, server.adminToken, method, path, call),
     async stop() {
       await running.close();
       await clean();
     },
   };
-  if (!options.bare) {
+  if (!options.bare && !joins) {
     const made = await server.api('POST', '/users/first', { token: null, body: ADMIN });
     assert.equal(made.status, 201, JSON.stringify(made.body));
     server.adminToken = await logIn(server, ADMIN.email, ADMIN.password);

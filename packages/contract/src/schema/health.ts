@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { WorkspaceProxiesResponse } from './deployment.ts';
-import { Nullable, named, stringEnum, Timestamp } from './kit.ts';
+import { Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
 import { ProvisionerDaemon } from './provisioners.ts';
 
 // The DERP types have the names of Go's fields, because upstream's structs give them no other.
@@ -288,6 +288,33 @@ export const BackgroundTasksReport = named(
 );
 export type BackgroundTasksReport = Static<typeof BackgroundTasksReport>;
 
+export const ReplicaReport = named(
+  'ReplicaReport',
+  Type.Object({
+    id: Uuid,
+    hostname: Type.String(),
+    version: Type.String(),
+    /** Where the other servers reach it. Empty if it has no such address. */
+    relay_address: Type.String(),
+    started_at: Timestamp,
+    database_latency_ms: Type.Number(),
+    /** Which other servers it cannot reach, and why. */
+    error: Nullable(Type.String()),
+  }),
+);
+export type ReplicaReport = Static<typeof ReplicaReport>;
+
+/** The servers of the deployment. Not in upstream's report. */
+export const ReplicasReport = named(
+  'ReplicasReport',
+  Type.Object({
+    items: Type.Array(ReplicaReport),
+    severity: HealthSeverity,
+    warnings: Type.Array(HealthMessage),
+  }),
+);
+export type ReplicasReport = Static<typeof ReplicasReport>;
+
 export const HealthcheckReport = named(
   'HealthcheckReport',
   Type.Object({
@@ -298,6 +325,7 @@ export const HealthcheckReport = named(
     derp: DERPHealthReport,
     healthy: Type.Boolean(),
     provisioner_daemons: ProvisionerDaemonsReport,
+    replicas: ReplicasReport,
     severity: HealthSeverity,
     time: Timestamp,
     websocket: WebsocketReport,

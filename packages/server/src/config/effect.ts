@@ -30,6 +30,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'defaultTokenLifetime',
   'deletedWorkspacesRetention',
   'hideAiTasks',
+  'derpServerRelayUrl',
   'disableOwnerWorkspaceAccess',
   'disablePasswordAuth',
   'disablePathApps',

@@ -264,6 +264,8 @@ export interface AgentRow {
   disconnected_at: Date | null;
   logs_length: number;
   logs_overflowed: boolean;
+  /** The server of its newest connection, which may have ended. */
+  replica_id: string | null;
   /** Whether its current connection serves streams. Unknown before the first connection. */
   reachable: boolean | null;
   /** A sentence about resources above the template's thresholds. Usually empty. */

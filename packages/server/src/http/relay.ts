@@ -7,7 +7,7 @@ import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
 import { whileAllowed } from '../app/context/allowed.ts';
 import type { Ctx } from '../app/context/context.ts';
 import { recordTunnel } from '../app/record/connection.ts';
-import type { AgentConnections } from '../rpc/agents.ts';
+import type { AgentReach } from '../cluster/agents.ts';
 import type { Exchange } from './exchange.ts';
 
 export interface RelayOptions extends WantedTunnel {
@@ -21,14 +21,14 @@ export interface RelayOptions extends WantedTunnel {
 export async function relayToAgent(
   ctx: Ctx,
   http: Exchange,
-  connections: AgentConnections,
+  agents: AgentReach,
   { headers, onConnection, ...wanted }: RelayOptions,
 ): Promise<void> {
   const { agent } = wanted;
   const { permission, request, resumable, key } = await allowTunnel(
     ctx,
     wanted,
-    connections.offers(agent.id, 'resume/1'),
+    agents.offers(agent, 'resume/1'),
   ).catch((err) => {
     if (isAppError(err, 'forbidden')) recordTunnel(ctx, agent, wanted.request)?.deny('Rejected: not permitted.');
     throw err;
@@ -38,11 +38,11 @@ export async function relayToAgent(
   const revoked = new AbortController();
   const stopWatching = whileAllowed(ctx, permission, () => {
     revoked.abort(new AppError('forbidden', 'Your permission to connect to this workspace was revoked.'));
-    if (key) connections.forget({ users: [], keys: [key] }, agent.id);
+    if (key) agents.forget({ users: [], keys: [key] }, agent.id);
   });
   try {
     const recorded = recordTunnel(ctx, agent, request);
-    const inside = await connections.open(
+    const inside = await agents.open(
       agent.id,
       recorded ? { ...request, connection: recorded.id } : request,
       AbortSignal.any([ctx.signal, revoked.signal]),

@@ -42,6 +42,7 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
   );
   const online = gauge('coderd_provisionerd_num_daemons', 'The number of online provisioner daemons.');
   const jobs = gauge('coderd_provisionerd_jobs_current', 'The number of running jobs.', ['provisioner']);
+  const replicas = gauge('coderd_replicas', 'The number of servers that use the database.');
   const users = gauge('coderd_api_active_users_duration_hour', 'The number of people active in the last hour.');
   const accounts = gauge('coderd_api_total_user_count', 'The number of accounts by status.', ['status']);
   const builds = gauge(
@@ -49,18 +50,26 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
     'The number of workspaces by the status of their latest build.',
     ['status'],
   );
-  const all = [depth, oldest, matching, daemons, online, jobs, users, accounts, builds];
+  const all = [depth, oldest, matching, daemons, online, jobs, replicas, users, accounts, builds];
   const forget = () => {
     for (const one of all) one.reset();
     // without labels a reset means 0, which would be reported while the database is unavailable
-    for (const one of [online, users]) one.remove();
+    for (const one of [online, replicas, users]) one.remove();
   };
   forget();
 
   return {
     forget,
     async read(sql) {
-      const { waiting, present, running, activeUsers, users: statuses, latest } = await readFigures(sql, MAX_SETS);
+      const {
+        waiting,
+        present,
+        running,
+        activeUsers,
+        users: statuses,
+        latest,
+        replicas: servers,
+      } = await readFigures(sql, MAX_SETS);
       forget();
       for (const { organization, tags, waits, seconds, idle } of waiting) {
         const labels = { organization, tags: tags ? tagsLabel(tags) : OTHER };
@@ -77,6 +86,7 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
       online.set(seen);
       jobs.set({ provisioner: 'terraform' }, 0);
       for (const { provisioner, count } of running) jobs.set({ provisioner }, count);
+      replicas.set(servers);
       users.set(activeUsers);
       for (const status of USER_STATUSES) accounts.set({ status }, 0);
       for (const { status, count } of statuses) accounts.set({ status }, count);

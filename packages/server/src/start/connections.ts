@@ -6,13 +6,16 @@ import { randomText } from '../app/values/token.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { type AgentConnections, createAgentConnections } from '../rpc/agents.ts';
 import { createDaemonConnections, type DaemonConnections } from '../rpc/provisioner/connections.ts';
+import { type Cluster, createCluster } from './cluster.ts';
 import type { Starting } from './starting.ts';
 
 /** The parts that serve sessions of people and the connections of agents and provisioner daemons. */
 export interface Connections {
   sessions: Sessions;
   daemons: DaemonConnections;
+  /** Those of this server only. */
   agents: AgentConnections;
+  cluster: Cluster;
   feed: ChangeFeed;
   /** The credential of the built-in daemons. Regenerated at every start and never stored. */
   installationSecret: string;
@@ -28,5 +31,6 @@ export function startConnections({ closer }: Starting, services: Services, metri
   closer.add('sessions', () => sessions.close());
   const feed = createChangeFeed(services);
   closer.add('changes', async () => feed.close());
-  return { sessions, daemons, agents, feed, installationSecret: randomText(43) };
+  const cluster = createCluster(services, agents);
+  return { sessions, daemons, agents, cluster, feed, installationSecret: randomText(43) };
 }

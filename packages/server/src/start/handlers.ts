@@ -52,7 +52,7 @@ export async function createHandlers(
   services: Services,
   { connections, signIn, tokens, cspReports, profiler, late }: HandlerParts,
 ): Promise<Handlers<RouteKey>> {
-  const { sessions, daemons, agents, feed, installationSecret } = connections;
+  const { sessions, daemons, agents, cluster, feed, installationSecret } = connections;
   const { providers, flows, limit, passcodeLimit, devices } = signIn;
   return {
     ...generalHandlers({
@@ -70,7 +70,7 @@ export async function createHandlers(
     ...auditHandlers,
     ...notificationHandlers,
     ...organizationHandlers,
-    ...taskHandlers(agents),
+    ...taskHandlers(cluster.agents),
     ...groupHandlers,
     ...externalAuthHandlers,
     ...fileHandlers,
@@ -83,9 +83,9 @@ export async function createHandlers(
     ...workspaceHandlers,
     ...buildHandlers,
     ...applicationHandlers({ sessions, tokens }),
-    ...agentHandlers(agents),
+    ...agentHandlers(cluster.agents, agents),
     ...instanceIdentityHandlers(createIdentityTrust(services)),
-    ...terminalHandlers(agents),
+    ...terminalHandlers(cluster.agents),
     ...daemonHandlers({
       sessions,
       connections: daemons,

@@ -18,6 +18,7 @@ import type { DatabaseStall } from '../http/database-stall.ts';
 import { externalAuthRoutes } from '../http/external-auth.ts';
 import { installRoutes } from '../http/install.ts';
 import { plainRoutes } from '../http/plain.ts';
+import { replicaRoutes } from '../http/replicas.ts';
 import { terminalPass } from '../http/routes/terminal.ts';
 import { scimRoutes } from '../http/scim.ts';
 import { createHttp } from '../http/server.ts';
@@ -56,6 +57,8 @@ export interface RunningHttp {
   server: Server;
   /** Where it listens, without a trailing slash. */
   url: string;
+  /** The address on which it listens. */
+  address: Address;
   /** Where a process of this machine reaches it, without a trailing slash. */
   localUrl: string;
   providers: SignIn['providers'];
@@ -99,6 +102,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
   return {
     server: app.server,
     url,
+    address: { host: address.host, port },
     localUrl: localUrl({ host: address.host, port }),
     providers: signIn.providers,
   };
@@ -106,7 +110,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
 
 function startApps(
   { closer }: Starting,
-  { services, installation: { tokens }, connections: { sessions, agents } }: HttpParts,
+  { services, installation: { tokens }, connections: { sessions, cluster } }: HttpParts,
   { clientAddress, streams }: { clientAddress: ClientAddress; streams: StreamLimits },
 ): AppProxy {
   const apps = createAppProxy({
@@ -116,7 +120,7 @@ function startApps(
     sessions,
     tokens,
     grants: createAppGrants(services, tokens),
-    dial: ({ agent, port }, signal) => agents.open(agent, { service: 'tcp', port }, signal),
+    dial: ({ agent, port }, signal) => cluster.agents.open(agent, { service: 'tcp', port }, signal),
   });
   closer.add('apps', () => apps.close());
   return apps;
@@ -134,11 +138,12 @@ interface PlainParts {
 function addPlainRoutes(
   http: FastifyInstance,
   { config, log, findBinary }: Starting,
-  { services, connections: { sessions }, metrics, tracing, late }: HttpParts,
+  { services, connections: { sessions, cluster }, metrics, tracing, late }: HttpParts,
   { clientAddress, stall, dashboard, cspReports, flows }: PlainParts,
 ): void {
   metrics?.observe(http);
   tracing?.observe(http);
+  replicaRoutes(http, services, cluster);
   scimRoutes(http, { services, clientAddress });
   plainRoutes(http, services, async () => {
     if (late.isStopping) throw new AppError('unavailable', 'The server is shutting down.');

@@ -64,6 +64,7 @@ export function startServices(
     log,
     vault,
     deploymentId,
+    replicaId: crypto.randomUUID(),
     version: VERSION,
     accessUrl: '',
     warnings: [],

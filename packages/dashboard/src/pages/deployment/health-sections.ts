@@ -14,6 +14,7 @@ export const HEALTH_SECTIONS = [
     key: 'provisioner_daemons',
     dismiss: 'ProvisionerDaemons',
   },
+  { path: 'servers', name: 'Servers', key: 'replicas', dismiss: undefined },
   { path: 'background-tasks', name: 'Background tasks', key: 'background_tasks', dismiss: undefined },
 ] as const satisfies readonly {
   path: string;
@@ -41,5 +42,7 @@ export const REMEDIES: Record<HealthSectionInfo['path'], string> = {
     'Terminals, logs and connections to workspaces need WebSockets. Permit upgrades in the proxy in front of the server.',
   'workspace-proxy': 'Check that the proxies run and can reach this server.',
   'provisioner-daemons': 'Start daemons that are offline, and upgrade those with another version than the server.',
+  servers:
+    'The servers forward connections to each other’s workspaces. Each must reach the others at the addresses below: check --derp-server-relay-url, firewalls and network policies.',
   'background-tasks': 'The log of the server has the whole error. A task runs again by itself after its period.',
 };

@@ -78,6 +78,7 @@ function SectionReport({ section, report }: { section: HealthSectionInfo; report
         <SectionFacts section={section} report={report} />
       </Section>
       {section.path === 'provisioner-daemons' && <Daemons report={report} />}
+      {section.path === 'servers' && <Servers report={report} />}
       {section.path === 'background-tasks' && <Tasks report={report} />}
       {section.path === 'workspace-proxy' && report.workspace_proxy.workspace_proxies.regions.length === 0 && (
         <Section>
@@ -195,6 +196,56 @@ function Daemons({ report }: { report: HealthcheckReport }) {
             cell: ({ provisioner_daemon: { last_seen_at } }) => (
               <span className="text-muted">{last_seen_at ? formatRelative(last_seen_at, now) : 'Never'}</span>
             ),
+          },
+        ]}
+      />
+    </Section>
+  );
+}
+
+function Servers({ report }: { report: HealthcheckReport }) {
+  const now = useNow();
+  return (
+    <Section flush title="Servers of this deployment">
+      <Table
+        label="Servers"
+        rows={report.replicas.items}
+        rowKey={({ id }) => id}
+        columns={[
+          {
+            name: 'Server',
+            width: 'minmax(0,2fr)',
+            cell: ({ hostname, relay_address, error }) => (
+              <span className="flex min-w-0 flex-col">
+                <span className="wrap-anywhere font-medium">{hostname}</span>
+                <span className="wrap-anywhere text-muted text-sm">
+                  {relay_address || 'No address for other servers'}
+                </span>
+                {error && <span className="wrap-anywhere text-bad text-sm">Cannot reach {error}</span>}
+              </span>
+            ),
+          },
+          {
+            name: 'Version',
+            width: '10rem',
+            wideOnly: true,
+            cell: ({ version }) => (
+              <span title={version} className="truncate text-muted">
+                {version.split('+')[0]}
+              </span>
+            ),
+          },
+          {
+            name: 'Database',
+            numeric: true,
+            width: '7rem',
+            wideOnly: true,
+            cell: ({ database_latency_ms: ms }) => <span className="text-muted">{ms.toFixed(1)} ms</span>,
+          },
+          {
+            name: 'Started',
+            width: '9rem',
+            cell: ({ started_at }) => <span className="text-muted">{formatRelative(started_at, now)}</span>,
           },
         ]}
       />

@@ -1,5 +1,6 @@
 import { AppError } from '@ropewalk/kit';
 import { AGENT_API } from '@ropewalk/wire/api-versions';
+import type { Capability } from '@ropewalk/wire/capabilities';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { countConnection, setHostKey } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
@@ -13,8 +14,8 @@ export interface Admission {
   role: string;
   /** The agent's SSH host key, as base64 of the key blob. Empty if the agent sends none. */
   hostKey: string;
-  /** Whether the agent serves our tunnels. */
-  reachable: boolean;
+  /** What the agent offers of our extensions to the protocol. */
+  capabilities: readonly Capability[];
 }
 
 /** An admitted connection. */
@@ -35,12 +36,17 @@ export async function admitAgent(
   agent: ConnectedAgent<AgentIdentity>,
   admission: Admission,
 ): Promise<Admitted> {
-  const { version, role, hostKey } = admission;
+  const { version, role, hostKey, capabilities } = admission;
   checkVersion(version);
   if (role !== '' && role !== 'agent') return { is: 'log writer' };
   const admit = async () => {
     await acceptHostKey(services, agent, hostKey);
-    return countConnection(services.sql, agent, admission);
+    return countConnection(services.sql, agent, {
+      version,
+      capabilities,
+      reachable: capabilities.includes('tunnel/1'),
+      replicaId: services.replicaId,
+    });
   };
   // The log streamer sends this version and no role to servers below version 2.31. So did upstream's agents of 2024.
   if (version === '2.0' && role === '' && hostKey === '') return { is: 'unknown', admit };

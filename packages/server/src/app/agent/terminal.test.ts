@@ -12,8 +12,8 @@ import {
   type TestWorkspace,
 } from '@ropewalk/testkit';
 import { byteStream, dialWebSocket, type WebSocketDialError } from '@ropewalk/wire/websocket';
+import type { AgentReach } from '../../cluster/agents.ts';
 import { PTY, terminalHandlers } from '../../http/routes/terminal.ts';
-import type { AgentConnections } from '../../rpc/agents.ts';
 import { systemContext } from '../context/context.ts';
 
 let server: TestServer;
@@ -114,7 +114,7 @@ test('leaves nothing open for a caller who left before the terminal was ready', 
   const { [PTY]: handler } = terminalHandlers({
     offers: () => false,
     open: async () => inside,
-  } as unknown as AgentConnections);
+  } as unknown as AgentReach);
   const ctx = systemContext(server.services, 'test');
   const gone = () => {
     throw new Error('gone');

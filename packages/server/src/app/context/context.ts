@@ -25,6 +25,8 @@ export interface Services {
   vault: Vault;
   /** The id of this installation, stored in the database. */
   deploymentId: string;
+  /** The id of this process among the servers that use the database. */
+  replicaId: string;
   /** Shown as X-Coder-Build-Version and in buildinfo. */
   version: string;
   /** The URL where people and agents reach this server, without a trailing slash. */

@@ -93,6 +93,10 @@ test('checks database, access URL, WebSockets and daemons for the health report'
   const lost = body.background_tasks.items.find(({ name }) => name === 'lost jobs')!;
   assert.deepEqual([lost.error, lost.failures, lost.period_ms], [null, 0, 5_000]);
   assert.ok(Date.parse(lost.last_run_at!) > 0);
+  assert.deepEqual(
+    body.replicas.items.map(({ id, relay_address, error }) => [id, relay_address, error]),
+    [[server.services.replicaId, server.url, null]],
+  );
   assert.equal(body.database.healthy, true);
   assert.equal(body.access_url.healthz_response, 'OK');
   assert.equal(body.websocket.code, 101, body.websocket.error ?? '');

@@ -7,6 +7,7 @@ import type {
   HealthSection,
   HealthSettings,
   ProvisionerDaemonsReport,
+  ReplicasReport,
   UpdateHealthSettings,
   WebsocketReport,
 } from '@ropewalk/contract';
@@ -15,6 +16,7 @@ import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { authorize } from '../../authz/authorize.ts';
 import { ping } from '../../db/connect.ts';
 import { allOrganizations } from '../../db/queries/organizations.ts';
+import { liveReplicas } from '../../db/queries/replicas.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';
 import { textForAdministrators } from '../context/unexpected.ts';
 import { listDaemons } from '../provisioner/list.ts';
@@ -181,13 +183,34 @@ function checkBackgroundTasks({ backgroundTasks }: Services): BackgroundTasksRep
   return { items, severity: severityOf(null, warnings), warnings };
 }
 
+/** Whether the servers reach each other. While they don't, people cannot connect to some workspaces. */
+async function checkReplicas(services: Services): Promise<ReplicasReport> {
+  const rows = await liveReplicas(services.sql).catch(() => []);
+  const items = rows.map((row) => ({
+    id: row.id,
+    hostname: row.hostname,
+    version: row.version,
+    relay_address: row.relay_address,
+    started_at: time(row.started_at),
+    database_latency_ms: row.database_latency_us / 1_000,
+    error: row.problem || null,
+  }));
+  const warnings: HealthMessage[] = items.flatMap(({ hostname, error }) =>
+    error === null
+      ? []
+      : [{ code: 'EUNKNOWN', message: `The server "${hostname}" cannot reach other servers. ${error}` }],
+  );
+  return { items, severity: severityOf(null, warnings), warnings };
+}
+
 /** Runs all checks. `judged` adds the dismissals. */
 async function makeReport(services: Services): Promise<HealthcheckReport> {
-  const [database, access_url, websocket, provisioner_daemons] = await Promise.all([
+  const [database, access_url, websocket, provisioner_daemons, replicas] = await Promise.all([
     checkDatabase(services),
     checkAccessUrl(services),
     checkWebsocket(services),
     checkDaemons(services),
+    checkReplicas(services),
   ]);
   return {
     time: time(services.clock.now()),
@@ -199,6 +222,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
     database,
     websocket,
     provisioner_daemons,
+    replicas,
     // nothing to check for DERP relays: connections go through the server itself
     derp: {
       dismissed: false,
@@ -238,6 +262,7 @@ function judged(report: HealthcheckReport, { dismissed_healthchecks }: HealthSet
   };
   const severity = worst([
     report.background_tasks.severity,
+    report.replicas.severity,
     ...Object.values(parts).map((part) => (part.dismissed ? 'ok' : part.severity)),
   ]);
   return { ...report, ...parts, healthy: severity !== 'error', severity };

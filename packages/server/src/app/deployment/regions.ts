@@ -1,13 +1,11 @@
-import { hostname } from 'node:os';
 import type { RegionsResponse, Replica, WorkspaceProxiesResponse } from '@ropewalk/contract';
-import { errorText } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
-import { ping } from '../../db/connect.ts';
+import { liveReplicas } from '../../db/queries/replicas.ts';
 import type { Ctx } from '../context/context.ts';
 import { time } from '../values/time.ts';
 import { appHost } from './info.ts';
 
-// This server is the only place where people reach workspaces: one region, and one replica in it.
+// The servers of the deployment are the only region.
 
 const primaryRegion = (ctx: Ctx) => ({
   id: ctx.deploymentId,
@@ -47,25 +45,19 @@ export function workspaceProxies(ctx: Ctx): WorkspaceProxiesResponse {
   };
 }
 
-/** The servers of this installation. */
+/** The servers that use the database, the one that started first first. */
 export async function replicas(ctx: Ctx): Promise<Replica[]> {
   authorize(ctx, 'read', { type: 'deployment_config' });
-  const begun = ctx.clock.monotonic();
-  const error = await ping(ctx.sql).then(
-    () => '',
-    (err) => errorText(err),
-  );
-  return [
-    {
-      id: ctx.deploymentId,
-      hostname: hostname(),
-      created_at: time(startTime()),
-      relay_address: '',
-      region_id: PRIMARY_REGION_ID,
-      error,
-      database_latency: Math.round((ctx.clock.monotonic() - begun) * 1_000),
-    },
-  ];
+  const rows = await liveReplicas(ctx.sql);
+  return rows.map((row) => ({
+    id: row.id,
+    hostname: row.hostname,
+    created_at: time(row.started_at),
+    relay_address: row.relay_address,
+    region_id: PRIMARY_REGION_ID,
+    error: row.problem,
+    database_latency: row.database_latency_us,
+  }));
 }
 
 /** Upstream's default number for the region of the server itself. */

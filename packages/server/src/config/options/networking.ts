@@ -174,8 +174,9 @@ export const networkingOptions = {
     env: 'CODER_DERP_SERVER_RELAY_URL',
     yaml: 'networking.derp.relayURL',
     json: 'derp.server.relay_url',
-    description: "The URL where other replicas reach this server's relay.",
-    ignored: 'this server relays all connections itself, without DERP',
+    description:
+      'The URL where the other servers of this deployment reach this one, such as `http://10.0.0.5:3000`. Default: an address of ' +
+      'this machine, with the port of --http-address.',
     group: 'Networking / DERP',
   },
   blockDirectConnections: {

@@ -188,17 +188,29 @@ export async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuil
     JOIN provisioner_jobs j ON j.id = n.job_id WHERE a.id = ANY(${agentIds})`;
 }
 
+/** What is stored of an agent's newest connection. */
+export interface ConnectionTraits {
+  /** Whether it serves our tunnels. */
+  reachable: boolean;
+  /** The version of the agent API. */
+  version: string;
+  /** What it offers of our extensions. */
+  capabilities: readonly string[];
+  /** The server that it is connected to. */
+  replicaId: string;
+}
+
 /**
- * Numbers a connection of this agent. Later connections have higher numbers. `reachable`: it serves streams. `version`:
- * of the agent API.
+ * Numbers a connection of this agent, and stores its traits. Later connections have higher numbers.
  */
 export async function countConnection(
   db: Db,
   agent: ConnectedAgent,
-  { reachable, version }: { reachable: boolean; version: string },
+  { reachable, version, capabilities, replicaId }: ConnectionTraits,
 ): Promise<number> {
   const [row] = await db<{ connection_number: number }[]>`UPDATE workspace_agents
-    SET connection_number = connection_number + 1, reachable = ${reachable}, api_version = ${version}
+    SET connection_number = connection_number + 1, reachable = ${reachable}, api_version = ${version},
+      capabilities = ${[...capabilities]}, replica_id = ${replicaId}
     WHERE id = ${agent.id} RETURNING connection_number`;
   return row!.connection_number;
 }

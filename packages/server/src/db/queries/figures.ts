@@ -3,6 +3,7 @@
 import type { Db, Sql, Tx } from '../connect.ts';
 import type { JobStatus, JobType, Tags } from '../rows.ts';
 import { daemonStatus } from './daemons.ts';
+import { liveReplicas } from './replicas.ts';
 
 /** The longest run of one statement. A slower database is too busy for metrics. */
 export const STATEMENT_TIMEOUT = '5s';
@@ -15,6 +16,8 @@ export interface Figures {
   /** By status. */
   users: { status: string; count: number }[];
   latest: { status: string; count: number }[];
+  /** Servers with a recent sign of life. */
+  replicas: number;
 }
 
 /**
@@ -31,6 +34,7 @@ export async function readFigures(sql: Sql, most: number): Promise<Figures> {
       activeUsers: await readUsers(tx),
       users: await readUserStatuses(tx),
       latest: await readBuilds(tx),
+      replicas: (await liveReplicas(tx)).length,
     };
   }) as Promise<Figures>;
 }

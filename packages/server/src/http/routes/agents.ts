@@ -1,5 +1,6 @@
 import type { AgentLog, RouteQuery } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
+import { parseCapabilities } from '@ropewalk/wire/capabilities';
 import type { FastifyRequest } from 'fastify';
 import { admitAgent } from '../../app/agent/admit.ts';
 import { setAppStatus } from '../../app/agent/app-status.ts';
@@ -15,6 +16,7 @@ import type { Ctx } from '../../app/context/context.ts';
 import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/find/agent.ts';
 import { agentGitSshKey } from '../../app/user/gitsshkey.ts';
+import type { AgentReach } from '../../cluster/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
 import { requestToken } from '../auth.ts';
@@ -27,10 +29,10 @@ type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;
 const AGENT_HEADER = 'platform-agent-id';
 
 /** The routes for people about agents, those that agents call themselves, and the tunnels to agents. */
-export function agentHandlers(connections: AgentConnections) {
+export function agentHandlers(agents: AgentReach, connections: Pick<AgentConnections, 'serve'>) {
   const self = (ctx: Ctx, request: FastifyRequest) => findAgentForToken(ctx, requestToken(request)?.token);
   const tunnel = (ctx: Ctx, http: Exchange, agent: AgentIdentity, query: TunnelQuery) =>
-    relayToAgent(ctx, http, connections, {
+    relayToAgent(ctx, http, agents, {
       agent,
       request: tunnelRequest(ctx, query),
       resume: query.resume,
@@ -39,7 +41,7 @@ export function agentHandlers(connections: AgentConnections) {
   const service =
     (agent: AgentIdentity, signal?: AbortSignal): OpenService =>
     (request) =>
-      connections.open(agent.id, request, signal);
+      agents.open(agent.id, request, signal);
   return defineHandlers({
     'GET /workspaceagents/{workspaceagent}': (ctx, { params }) => getAgent(ctx, params.workspaceagent),
     'POST /workspaceagents/{workspaceagent}/app-link': (ctx, { params, body }) =>
@@ -103,7 +105,7 @@ export function agentHandlers(connections: AgentConnections) {
         version: String(query['version'] ?? '2.0'),
         role: String(query['role'] ?? ''),
         hostKey: String(headers[HOST_KEY_HEADER] ?? ''),
-        reachable: Object.keys(answer).length > 0,
+        capabilities: [...parseCapabilities(offered)],
       });
       void connections.serve(http.upgrade(answer), agent, admitted, offered);
     },

@@ -2,12 +2,12 @@ import { findAgentForToken } from '../../app/find/agent.ts';
 import { type OpenPort, sendToTask, storeTaskSnapshot, taskLogs } from '../../app/task/conversation.ts';
 import { getTask, listTasks } from '../../app/task/read.ts';
 import { changeTaskPrompt, createTask, deleteTask, pauseTask, resumeTask } from '../../app/task/write.ts';
-import type { AgentConnections } from '../../rpc/agents.ts';
+import type { AgentReach } from '../../cluster/agents.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers } from '../exchange.ts';
 
-export function taskHandlers(connections: AgentConnections) {
-  const open: OpenPort = ({ agent, port }, signal) => connections.open(agent, { service: 'tcp', port }, signal);
+export function taskHandlers(agents: AgentReach) {
+  const open: OpenPort = ({ agent, port }, signal) => agents.open(agent, { service: 'tcp', port }, signal);
   return defineHandlers({
     'GET /tasks': (ctx, { query }) => listTasks(ctx, query.q),
     'POST /tasks/{user}': (ctx, { params, body }) => createTask(ctx, params.user, body),

@@ -9,7 +9,7 @@ import { workspaceObject } from '../../app/find/workspace.ts';
 import { actorOfTerminalPass } from '../../app/workspace-app/sign-in.ts';
 import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
-import type { AgentConnections } from '../../rpc/agents.ts';
+import type { AgentReach } from '../../cluster/agents.ts';
 import { defineHandlers } from '../exchange.ts';
 import { heartbeat } from '../heartbeat.ts';
 import { relayToAgent } from '../relay.ts';
@@ -29,11 +29,11 @@ export function terminalPass(services: Services, tokens: AppTokens) {
 }
 
 /** The terminal in the browser, and the ports on which programs of a workspace listen. */
-export function terminalHandlers(connections: AgentConnections) {
+export function terminalHandlers(agents: AgentReach) {
   return defineHandlers({
     [PTY]: async (ctx, { params, query, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      await relayToAgent(ctx, http, connections, {
+      await relayToAgent(ctx, http, agents, {
         agent,
         request: terminalRequest(ctx, query),
         onConnection: heartbeat,
@@ -42,7 +42,7 @@ export function terminalHandlers(connections: AgentConnections) {
     'GET /workspaceagents/{workspaceagent}/listening-ports': async (ctx, { params }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
       authorize(ctx, 'read', workspaceObject(agent));
-      const ports = await readListeningPorts(await connections.open(agent.id, { service: 'ports' }, ctx.signal));
+      const ports = await readListeningPorts(await agents.open(agent.id, { service: 'ports' }, ctx.signal));
       return { ports };
     },
   });

@@ -10,6 +10,8 @@ import type { Sql } from '../../db/connect.ts';
 import { countConnection } from '../../db/queries/agents.ts';
 import { type LiveAgent, startAgentLiveness } from './liveness.ts';
 
+const TRAITS = { reachable: true, version: '2.6', capabilities: [], replicaId: crypto.randomUUID() };
+
 const EVERY_MS = 300;
 const AGENTS = 40;
 let server: TestServer;
@@ -63,7 +65,7 @@ test('uses one statement for all agents, ends a silent connection, and survives 
     ids.map(
       async (id): Promise<LiveAgent> => ({
         agent: connectedAgent({ id }),
-        number: await countConnection(server.services.sql, connectedAgent({ id }), { reachable: true, version: '2.6' }),
+        number: await countConnection(server.services.sql, connectedAgent({ id }), TRAITS),
         workspaceId: workspace.id,
         ownerId: workspace.owner_id,
         ping: () => (id === silent ? new Promise(() => {}) : Promise.resolve(1)),
@@ -96,7 +98,7 @@ test('uses one statement for all agents, ends a silent connection, and survives 
   assert.equal(closed.size, 1, 'an outage ends no connection');
 
   // a newer connection, on whichever server, ends the one here
-  await countConnection(server.services.sql, connectedAgent({ id: ids[2]! }), { reachable: true, version: '2.6' });
+  await countConnection(server.services.sql, connectedAgent({ id: ids[2]! }), TRAITS);
   await eventually('the older one is ended', async () => closed.has(ids[2]!));
   assert.equal(closed.size, 2);
   await liveness.close();

@@ -81,7 +81,12 @@ test('ends the connection of an agent after two unanswered pings, and keeps one 
   http.on('upgrade', (request, socket, head) => {
     void (async () => {
       const agent = await findAgentForToken(server.services, String(request.headers['x-token']));
-      const number = await countConnection(server.services.sql, agent, { reachable: true, version: '2.6' });
+      const number = await countConnection(server.services.sql, agent, {
+        reachable: true,
+        version: '2.6',
+        capabilities: [],
+        replicaId: server.services.replicaId,
+      });
       await connections.serve(acceptWebSocket(request, socket, head), agent, { is: 'agent', number }, 'tunnel/1');
     })();
   });

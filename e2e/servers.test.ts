@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { after, before, test } from 'node:test';
+import { type Balancer, startBalancer } from './balancer.ts';
+import {
+  CHECKOUT,
+  coder,
+  createWorkspace,
+  ensureExecutable,
+  eventually,
+  firstUser,
+  makeTemplate,
+  type ServerProcess,
+  startCoderServer,
+  type Workspace,
+} from './harness.ts';
+import { localExample } from './local.ts';
+
+// Several servers of one deployment, on one database behind a balancer.
+
+let balancer: Balancer;
+let servers: ServerProcess[] = [];
+/** The agent of the workspace `dev`. */
+let agent: string;
+
+const portOf = ({ url }: ServerProcess) => Number(new URL(url).port);
+const env = (server: { url: string }) => ({
+  ...servers[0]!.env,
+  CODER_URL: server.url,
+  CODER_SESSION_TOKEN: servers[0]!.token,
+});
+
+before(async () => {
+  await ensureExecutable();
+  balancer = await startBalancer();
+  const options = { env: { CODER_ACCESS_URL: balancer.url } };
+  const first = await startCoderServer(options);
+  servers = [first];
+  balancer.use(portOf(first));
+  await firstUser(first);
+  servers.push(await startCoderServer({ ...options, joins: first }));
+  const template = await makeTemplate(first, 'local', localExample());
+  const { id } = await createWorkspace(first, template, 'dev');
+  agent = await eventually('the agent is ready', async () => {
+    const { body } = await first.api<Workspace>('GET', `/workspaces/${id}`);
+    const found = body.latest_build.resources.flatMap((resource) => resource.agents ?? [])[0];
+    return found?.status === 'connected' && found.lifecycle_state === 'ready' && found.id;
+  });
+});
+after(async () => {
+  for (const server of servers.toReversed()) await server.stop();
+  balancer.close();
+});
+
+test('a client of each server reaches the agent: shell, ports', async () => {
+  for (const server of servers) {
+    const done = await coder(['ssh', 'dev', '--', 'echo', 'hello'], { env: env(server) });
+    assert.equal(done.code, 0, done.stderr);
+    assert.equal(done.stdout, 'hello\n');
+    const ports = await server.api<{ ports: unknown[] }>('GET', `/workspaceagents/${agent}/listening-ports`);
+    assert.equal(ports.status, 200, JSON.stringify(ports.body));
+  }
+});
+
+test('a session continues on the other server when the server of its client and agent is killed', async () => {
+  // the client's connection and the agent's are both with the first server
+  const [file, ...first] = CHECKOUT as [string, ...string[]];
+  const counter = 'i=0; while [ $i -lt 100 ]; do echo "line $i"; i=$((i+1)); sleep 0.05; done; cat; exit 7';
+  const session = spawn(file, [...first, 'ssh', 'dev', '--', counter], { env: env(balancer), stdio: 'pipe' });
+  let out = '';
+  let errors = '';
+  session.stdout.on('data', (data: Buffer) => (out += data.toString()));
+  session.stderr.on('data', (data: Buffer) => (errors += data.toString()));
+  const ended = new Promise<number | null>((resolve) => session.once('close', resolve));
+  await eventually('it counts', async () => out.includes('line 10\n'));
+  balancer.use(...servers.map(portOf));
+  await servers[0]!.kill();
+  await eventually('it counts to the end', async () => out.includes('line 99\n'), 60_000);
+  session.stdin.end('typed\n');
+  assert.equal(await ended, 7, errors);
+  assert.equal(out, `${Array.from({ length: 100 }, (_, n) => `line ${n}\n`).join('')}typed\n`);
+
+  // the first server comes back, and its clients reach the agent, which is with the other one
+  await servers[0]!.restart();
+  const done = await coder(['ssh', 'dev', '--', 'echo', 'again'], { env: env(servers[0]!) });
+  assert.deepEqual([done.code, done.stdout], [0, 'again\n'], done.stderr);
+});

@@ -1,0 +1,164 @@
+import type { Duplex } from 'node:stream';
+import { AppError, errorText, isAppError } from '@ropewalk/kit';
+import type { Capability } from '@ropewalk/wire/capabilities';
+import { splice } from '@ropewalk/wire/splice';
+import { type AcceptedTunnel, acceptTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
+import type { YamuxSession } from '@ropewalk/wire/yamux';
+import type { Services } from '../app/context/context.ts';
+import type { RevokedHolders } from '../app/context/revoked.ts';
+import { liveReplicas, replicaOfAgent } from '../db/queries/replicas.ts';
+import type { AgentIdentity } from '../db/rows.ts';
+import type { AgentConnections } from '../rpc/agents.ts';
+import { type Peers, peerSession } from './peers.ts';
+
+/** The agents of the deployment, on whichever server each is connected. Everything that reaches an agent goes through this. */
+export interface AgentReach {
+  /**
+   * Opens a tunnel to a service of an agent.
+   * @throws AppError `unavailable` if the agent is not connected, has no tunnels, or rejects the request
+   */
+  open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
+  /** Whether an agent is connected and offers this capability. For an agent of another server, by its row. */
+  offers(agent: AgentIdentity, capability: Capability): boolean;
+  /** Makes an agent end the sessions of these people and API keys. */
+  forget(holders: RevokedHolders, agentId: string): void;
+}
+
+/** What servers ask each other for. */
+type PeerRequest =
+  | { service: 'agent'; agent: string; request: TunnelRequest }
+  | { service: 'forget'; agent: string; holders: RevokedHolders };
+
+/** How a server says that an agent is not connected to it, for example because it has just moved. */
+const NOT_HERE = 'not here';
+
+export class ClusterAgents implements AgentReach {
+  readonly #services: Services;
+  readonly #local: AgentConnections;
+  readonly #peers: Peers;
+  /** The sessions that other servers have opened. */
+  readonly #accepted = new Set<YamuxSession>();
+
+  constructor(services: Services, local: AgentConnections, peers: Peers) {
+    this.#services = services;
+    this.#local = local;
+    this.#peers = peers;
+  }
+
+  async open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex> {
+    let asked: string | undefined;
+    for (;;) {
+      if (this.#local.connected(agentId)) return this.#local.open(agentId, request, signal);
+      const place = await this.#otherPlace(agentId);
+      // the same answer twice: the row is as old as before
+      if (place === undefined || place === asked) throw new AppError('unavailable', 'The agent is not connected.');
+      asked = place;
+      try {
+        return await this.#peers.request(place, { service: 'agent', agent: agentId, request }, signal);
+      } catch (err) {
+        if (!(err instanceof TunnelError)) throw err;
+        if (err.message !== NOT_HERE) throw fromRefusal(err.message);
+      }
+    }
+  }
+
+  offers(agent: AgentIdentity, capability: Capability): boolean {
+    if (this.#local.connected(agent.id)) return this.#local.offers(agent.id, capability);
+    const { replica_id: place, last_connected_at: seen, disconnected_at: gone } = agent;
+    return (
+      place !== null &&
+      place !== this.#services.replicaId &&
+      seen !== null &&
+      (gone === null || gone < seen) &&
+      agent.capabilities.includes(capability)
+    );
+  }
+
+  forget(holders: RevokedHolders, agentId: string): void {
+    this.#local.forget(holders, agentId);
+    if (this.#local.connected(agentId)) return;
+    this.#otherPlace(agentId)
+      .then(async (place) => {
+        if (place) (await this.#peers.request(place, { service: 'forget', agent: agentId, holders })).destroy();
+      })
+      .catch((err) =>
+        this.#services.log.debug('could not send a revocation to an agent', { agent_id: agentId, err: errorText(err) }),
+      );
+  }
+
+  /** The other live server that the agent is connected to, as far as the database says. */
+  async #otherPlace(agentId: string): Promise<string | undefined> {
+    const { sql, replicaId } = this.#services;
+    const place = await replicaOfAgent(sql, agentId);
+    if (place === undefined || place === replicaId) return undefined;
+    // a server that has just started
+    if (!this.#peers.has(place)) this.#peers.update(await liveReplicas(sql));
+    return this.#peers.has(place) ? place : undefined;
+  }
+
+  /** Serves the streams of another server until its connection ends. */
+  async serve(connection: WebSocketConnection, from: string): Promise<void> {
+    const { log } = this.#services;
+    const session = peerSession(connection, { role: 'server', onStream: (stream) => void this.#serveStream(stream) });
+    this.#accepted.add(session);
+    log.debug('another server connected', { replica: from });
+    await session.closed;
+    this.#accepted.delete(session);
+    log.debug('another server disconnected', { replica: from });
+  }
+
+  /** Ends the sessions that other servers have opened. */
+  async close(): Promise<void> {
+    const sessions = [...this.#accepted];
+    for (const session of sessions) session.close();
+    await Promise.all(sessions.map(({ closed }) => closed));
+  }
+
+  /** Never rejects. */
+  async #serveStream(stream: Duplex): Promise<void> {
+    try {
+      const tunnel = await acceptTunnel(stream);
+      const wanted = tunnel.request as PeerRequest;
+      if (wanted.service === 'agent') await this.#serveAgent(tunnel, stream, wanted.agent, wanted.request);
+      else if (wanted.service === 'forget') {
+        this.#local.forget(wanted.holders, wanted.agent);
+        tunnel.accept().end();
+      } else tunnel.refuse('This server does not have this service.');
+    } catch (err) {
+      this.#services.log.debug('a stream of another server ended', { err: errorText(err) });
+    }
+  }
+
+  async #serveAgent(tunnel: AcceptedTunnel, stream: Duplex, agentId: string, request: TunnelRequest): Promise<void> {
+    // never passed on to a third server: rows that contradict each other must not make circles
+    if (!this.#local.connected(agentId)) return tunnel.refuse(NOT_HERE);
+    const gone = new AbortController();
+    const onGone = () => gone.abort(new AppError('canceled', 'The other server has closed the stream.'));
+    stream.once('close', onGone);
+    let inside: Duplex;
+    try {
+      inside = await this.#local.open(agentId, request, gone.signal);
+    } catch (err) {
+      return tunnel.refuse(toRefusal(err));
+    } finally {
+      stream.off('close', onGone);
+    }
+    await splice(tunnel.accept(), inside);
+  }
+}
+
+/** An error as the text of a refusal. */
+function toRefusal(err: unknown): string {
+  if (!isAppError(err)) return JSON.stringify({ message: 'The agent of this workspace does not answer.' });
+  return JSON.stringify({ message: err.message, detail: err.detail });
+}
+
+function fromRefusal(text: string): AppError {
+  try {
+    const { message, detail } = JSON.parse(text) as { message: string; detail?: string };
+    return new AppError('unavailable', message, detail === undefined ? {} : { detail });
+  } catch {
+    return new AppError('unavailable', text);
+  }
+}

@@ -1,0 +1,116 @@
+// How two servers of a deployment prove to each other who they are. Each process makes an Ed25519 key when it starts and
+// publishes the public key in its database row. The server that dials signs both ids, the time and a nonce. The other one
+// checks the signature against the row, accepts each nonce once, and signs the nonce in its answer. So whoever cannot write
+// to the database cannot take the place of a server, and a recorded request is worth nothing.
+import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, verify } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { AppError } from '@ropewalk/kit';
+
+/** How far apart the clocks of two servers may be, in ms. */
+const MAX_CLOCK_DIFFERENCE = 60_000;
+/** Nonces that are remembered. More requests within a minute are an attack. */
+const MAX_NONCES = 10_000;
+const HEADER = {
+  from: 'platform-replica-from',
+  to: 'platform-replica-to',
+  time: 'platform-replica-time',
+  nonce: 'platform-replica-nonce',
+  signature: 'platform-replica-signature',
+};
+
+/** The key of this process. The private half never leaves it. */
+export class ReplicaKey {
+  /** SPKI in DER. */
+  readonly publicKey: Buffer;
+  readonly #private: KeyObject;
+
+  constructor() {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    this.publicKey = publicKey.export({ type: 'spki', format: 'der' });
+    this.#private = privateKey;
+  }
+
+  sign(text: string): string {
+    return sign(null, Buffer.from(text), this.#private).toString('base64url');
+  }
+}
+
+function isSigned(publicKey: Buffer, text: string, signature: string): boolean {
+  try {
+    const key = createPublicKey({ key: publicKey, type: 'spki', format: 'der' });
+    return verify(null, Buffer.from(text), key, Buffer.from(signature, 'base64url'));
+  } catch {
+    return false;
+  }
+}
+
+interface Hello {
+  from: string;
+  to: string;
+  time: string;
+  nonce: string;
+}
+const question = ({ from, to, time, nonce }: Hello) => `replica-stream/1 ${from} ${to} ${time} ${nonce}`;
+const answer = ({ from, to, nonce }: Hello) => `replica-stream/1 accepted ${to} ${from} ${nonce}`;
+
+/** The headers of one request to another server, and the check of its answer. */
+export function greet(
+  key: ReplicaKey,
+  { from, to, now }: { from: string; to: string; now: Date },
+): { headers: Record<string, string>; isAnswered(headers: IncomingHttpHeaders, publicKey: Buffer): boolean } {
+  const hello = { from, to, time: String(now.getTime()), nonce: randomBytes(18).toString('base64url') };
+  return {
+    headers: {
+      [HEADER.from]: from,
+      [HEADER.to]: to,
+      [HEADER.time]: hello.time,
+      [HEADER.nonce]: hello.nonce,
+      [HEADER.signature]: key.sign(question(hello)),
+    },
+    isAnswered: (headers, publicKey) => isSigned(publicKey, answer(hello), String(headers[HEADER.signature] ?? '')),
+  };
+}
+
+/** Checks requests of other servers. One per process. */
+export class Greetings {
+  readonly #id: string;
+  readonly #key: ReplicaKey;
+  /** Nonces with the times, in ms since 1970, until which their requests would be accepted. */
+  readonly #used = new Map<string, number>();
+
+  constructor(id: string, key: ReplicaKey) {
+    this.#id = id;
+    this.#key = key;
+  }
+
+  /**
+   * @param publicKeyOf finds the key of a live server by its id
+   * @returns the id of the server that asks, and the headers of the answer
+   * @throws AppError `conflict` if the request is for another server, `unauthenticated` if it proves nothing
+   */
+  async check(
+    headers: IncomingHttpHeaders,
+    now: Date,
+    publicKeyOf: (id: string) => Promise<Buffer | undefined>,
+  ): Promise<{ from: string; headers: Record<string, string> }> {
+    const [from, to, time, nonce, signature] = Object.values(HEADER).map((name) => String(headers[name] ?? ''));
+    const hello = { from: from!, to: to!, time: time!, nonce: nonce! };
+    if (hello.to !== this.#id)
+      throw new AppError('conflict', `Another server answers at this address: this is ${this.#id}.`);
+    const sent = Number(hello.time);
+    if (!(Math.abs(now.getTime() - sent) <= MAX_CLOCK_DIFFERENCE))
+      throw new AppError('unauthenticated', 'The clocks of the two servers differ by more than a minute.');
+    const publicKey = await publicKeyOf(hello.from);
+    if (!publicKey || !isSigned(publicKey, question(hello), signature!))
+      throw new AppError('unauthenticated', 'This is not a server of this deployment.');
+    this.#useOnce(hello.nonce, sent + MAX_CLOCK_DIFFERENCE, now.getTime());
+    return { from: hello.from, headers: { [HEADER.signature]: this.#key.sign(answer(hello)) } };
+  }
+
+  #useOnce(nonce: string, until: number, now: number): void {
+    if (this.#used.has(nonce)) throw new AppError('unauthenticated', 'This request was sent before.');
+    for (const [old, end] of this.#used) if (end < now) this.#used.delete(old);
+    if (this.#used.size >= MAX_NONCES) throw new AppError('rate_limited', 'Too many connections of other servers.');
+    this.#used.set(nonce, until);
+  }
+}

@@ -1,0 +1,78 @@
+import { hostname } from 'node:os';
+import { errorText } from '@ropewalk/kit';
+import { type Services, systemContext } from '../app/context/context.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { deleteReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
+import type { Peers } from './peers.ts';
+
+/** How often a server repeats its sign of life and measures the others. */
+const EVERY_MS = 5_000;
+
+export interface MembershipOptions {
+  peers: Peers;
+  publicKey: Buffer;
+  /** Where the other servers reach this one, without a trailing slash. */
+  relayAddress: string;
+}
+
+/** This server's row in the database, and what it learns from the rows of the others. */
+export class Membership {
+  readonly #services: Services;
+  readonly #options: MembershipOptions;
+  readonly #task;
+  #timer: NodeJS.Timeout | undefined;
+  #beating: Promise<void> | undefined;
+  #latencyUs = 0;
+
+  constructor(services: Services, options: MembershipOptions) {
+    this.#services = services;
+    this.#options = options;
+    this.#task = systemTask(systemContext(services, 'replicas'));
+  }
+
+  /** Adds the row. From then on the other servers reach this one. */
+  async join(): Promise<void> {
+    await this.#beat();
+    this.#timer = setInterval(() => void this.#beatLogged(), EVERY_MS).unref();
+    void this.#beatLogged();
+  }
+
+  /** Removes the row. */
+  async leave(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#beating;
+    this.#options.peers.close();
+    const { sql, replicaId, log } = this.#services;
+    await deleteReplica(sql, this.#task, replicaId).catch((err) =>
+      log.debug('could not remove the row of this server', { err: errorText(err) }),
+    );
+  }
+
+  /** One at a time. Never rejects: while the database is away, the server keeps the peers that it knows. */
+  async #beatLogged(): Promise<void> {
+    this.#beating ??= this.#beat()
+      .catch((err) => this.#services.log.debug('could not store a sign of life', { err: errorText(err) }))
+      .then(() => this.#options.peers.measure())
+      .finally(() => {
+        this.#beating = undefined;
+      });
+    await this.#beating;
+  }
+
+  async #beat(): Promise<void> {
+    const { sql, clock, version, replicaId } = this.#services;
+    const { peers, publicKey, relayAddress } = this.#options;
+    const begun = clock.monotonic();
+    await upsertReplica(sql, this.#task, {
+      id: replicaId,
+      hostname: hostname(),
+      version,
+      relay_address: relayAddress,
+      public_key: publicKey,
+      database_latency_us: this.#latencyUs,
+      problem: peers.problem(),
+    });
+    this.#latencyUs = Math.round((clock.monotonic() - begun) * 1_000);
+    peers.update(await liveReplicas(sql));
+  }
+}

@@ -1,0 +1,191 @@
+import type { Duplex } from 'node:stream';
+import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import { requestTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession, type YamuxStream } from '@ropewalk/wire/yamux';
+import type { ReplicaRow } from '../db/queries/replicas.ts';
+import { greet, type ReplicaKey } from './handshake.ts';
+
+/** The route where a server accepts streams of other servers. */
+export const PEER_PATH = '/internal/replicas/stream';
+const DIAL_TIMEOUT_MS = 5_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+/** A server that does not answer for this long is unreachable, and its streams end. */
+const KEEP_ALIVE = { intervalMs: 5_000, timeoutMs: 10_000 };
+/** Windows as large as those of agents, so that the way through a second server is not the slower one. */
+const WINDOW = { maxWindow: 1024 * 1024, growth: 64 * 1024 * 1024 };
+const MAX_STREAMS = 16_384;
+
+/** A session with another server, over a WebSocket. Only the server that dialed opens streams. */
+export function peerSession(
+  connection: Parameters<typeof byteStream>[0],
+  options: { role: 'client' } | { role: 'server'; onStream(stream: YamuxStream): void },
+): YamuxSession {
+  return new YamuxSession(byteStream(connection), {
+    ...options,
+    ...WINDOW,
+    keepAlive: KEEP_ALIVE,
+    maxIncomingStreams: MAX_STREAMS,
+    acceptBacklog: MAX_STREAMS,
+  });
+}
+
+interface Peer {
+  row: ReplicaRow;
+  session: YamuxSession | undefined;
+  dialing: Promise<YamuxSession> | undefined;
+  /** Why the last attempt to reach it failed. */
+  problem: string | undefined;
+  /** The round trip of the last ping, in ms. */
+  latencyMs: number | undefined;
+}
+
+export interface PeersOptions {
+  id: string;
+  key: ReplicaKey;
+  log: Logger;
+  now(): Date;
+}
+
+/** The other servers of the deployment, and this server's sessions with them. */
+export class Peers {
+  readonly #options: PeersOptions;
+  readonly #peers = new Map<string, Peer>();
+  readonly #closed = new AbortController();
+
+  constructor(options: PeersOptions) {
+    this.#options = options;
+  }
+
+  /** Takes over the rows of the live servers. Ends sessions with servers that are gone. */
+  update(rows: readonly ReplicaRow[]): void {
+    const live = new Set(rows.map(({ id }) => id));
+    for (const [id, { session }] of this.#peers) {
+      if (live.has(id)) continue;
+      this.#peers.delete(id);
+      void session?.close();
+    }
+    for (const row of rows) {
+      if (row.id === this.#options.id) continue;
+      const known = this.#peers.get(row.id);
+      if (known) known.row = row;
+      else
+        this.#peers.set(row.id, {
+          row,
+          session: undefined,
+          dialing: undefined,
+          problem: undefined,
+          latencyMs: undefined,
+        });
+    }
+  }
+
+  has(id: string): boolean {
+    return this.#peers.has(id);
+  }
+
+  /** Connects to every server that has no session, and measures each. Resolves when all have answered or failed. Never rejects. */
+  async measure(): Promise<void> {
+    await Promise.all(
+      [...this.#peers.values()].map(async (peer) => {
+        const before = peer.problem;
+        try {
+          peer.latencyMs = await (await this.#session(peer)).ping();
+          peer.problem = undefined;
+        } catch (err) {
+          peer.latencyMs = undefined;
+          peer.problem ??= errorText(err);
+        }
+        if ((before === undefined) !== (peer.problem === undefined)) this.#logChange(peer);
+      }),
+    );
+  }
+
+  #logChange({ row: { hostname, id, relay_address: address }, problem }: Peer): void {
+    const fields = { replica: id, hostname, address };
+    if (problem === undefined) this.#options.log.info('reached another server', fields);
+    else this.#options.log.warn('cannot reach another server', { ...fields, err: problem });
+  }
+
+  /** Which servers this one cannot reach, and why. Empty if it reaches all. */
+  problem(): string {
+    return [...this.#peers.values()]
+      .filter(({ problem }) => problem !== undefined)
+      .map(({ row, problem }) => `${describe(row)}: ${problem}`)
+      .join('; ');
+  }
+
+  /** The round trips to the servers that this one reaches, in ms, by host name. */
+  latencies(): { hostname: string; ms: number }[] {
+    return [...this.#peers.values()].flatMap(({ row, latencyMs }) =>
+      latencyMs === undefined ? [] : [{ hostname: row.hostname, ms: latencyMs }],
+    );
+  }
+
+  /**
+   * Opens a stream to a service of another server.
+   * @throws TunnelError `refused` with the other server's reason, AppError `unavailable` if it cannot be reached, or the
+   * signal's reason
+   */
+  async request(id: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex> {
+    const peer = this.#peers.get(id);
+    if (!peer) throw new AppError('unavailable', 'The server that the agent is connected to is gone.');
+    try {
+      return await requestTunnel(await this.#session(peer), request, {
+        timeoutMs: REQUEST_TIMEOUT_MS,
+        ...(signal ? { signal } : {}),
+      });
+    } catch (err) {
+      signal?.throwIfAborted();
+      if (err instanceof TunnelError && err.code === 'refused') throw err;
+      throw new AppError('unavailable', 'The server that the agent is connected to cannot be reached.', {
+        detail: `${describe(peer.row)}: ${errorText(err)}. The health page shows which servers reach each other.`,
+        cause: err,
+      });
+    }
+  }
+
+  close(): void {
+    this.#closed.abort(new AppError('canceled', 'The server is shutting down.'));
+    for (const { session } of this.#peers.values()) void session?.close();
+    this.#peers.clear();
+  }
+
+  #session(peer: Peer): Promise<YamuxSession> {
+    if (peer.session) return Promise.resolve(peer.session);
+    peer.dialing ??= this.#dial(peer).finally(() => {
+      peer.dialing = undefined;
+    });
+    return peer.dialing;
+  }
+
+  async #dial(peer: Peer): Promise<YamuxSession> {
+    const { row } = peer;
+    peer.problem = undefined;
+    if (row.relay_address === '')
+      throw new AppError('unavailable', 'it has no address for other servers: set --derp-server-relay-url there');
+    const hello = greet(this.#options.key, { from: this.#options.id, to: row.id, now: this.#options.now() });
+    const { connection, responseHeaders } = await dialWebSocket(`${row.relay_address}${PEER_PATH}`, {
+      headers: hello.headers,
+      timeoutMs: DIAL_TIMEOUT_MS,
+      signal: this.#closed.signal,
+    });
+    if (!hello.isAnswered(responseHeaders, row.public_key)) {
+      connection.close();
+      throw new AppError('unauthenticated', 'what answers there is not that server');
+    }
+    const session = peerSession(connection, { role: 'client' });
+    if (this.#peers.get(row.id) !== peer) {
+      void session.close();
+      throw new AppError('unavailable', 'it is gone');
+    }
+    peer.session = session;
+    void session.closed.then(() => {
+      if (peer.session === session) peer.session = undefined;
+    });
+    return session;
+  }
+}
+
+const describe = ({ hostname, relay_address: address }: ReplicaRow) =>
+  `"${hostname}"${address === '' ? '' : ` at ${address}`}`;

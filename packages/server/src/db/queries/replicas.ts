@@ -1,0 +1,54 @@
+import type { SystemTask } from '../../authz/proofs.ts';
+import type { Db } from '../connect.ts';
+
+/** A server of this deployment: one process, from its start to its end. */
+export interface ReplicaRow {
+  id: string;
+  hostname: string;
+  version: string;
+  /** Where the other servers reach it, without a trailing slash. Empty if it has no such address. */
+  relay_address: string;
+  /** Ed25519, SPKI in DER. */
+  public_key: Buffer;
+  started_at: Date;
+  seen_at: Date;
+  database_latency_us: number;
+  /** Which other servers it cannot reach, and why. Empty if it reaches all. */
+  problem: string;
+}
+
+/** After this time without a sign of life, in seconds, a server counts as gone. */
+const GONE_SECONDS = 15;
+
+/** Adds the row of a server, or repeats its sign of life. */
+export async function upsertReplica(
+  db: Db,
+  _by: SystemTask,
+  replica: Omit<ReplicaRow, 'started_at' | 'seen_at'>,
+): Promise<void> {
+  const { id, hostname, version, relay_address, public_key, database_latency_us, problem } = replica;
+  await db`INSERT INTO replicas
+      (id, hostname, version, relay_address, public_key, started_at, seen_at, database_latency_us, problem)
+    VALUES (${id}, ${hostname}, ${version}, ${relay_address}, ${public_key}, now(), now(), ${database_latency_us}, ${problem})
+    ON CONFLICT (id) DO UPDATE SET seen_at = now(), database_latency_us = excluded.database_latency_us,
+      problem = excluded.problem`;
+}
+
+/** The servers with a recent sign of life, the one that started first first. */
+export async function liveReplicas(db: Db): Promise<ReplicaRow[]> {
+  return db<ReplicaRow[]>`SELECT * FROM replicas WHERE seen_at > now() - ${GONE_SECONDS} * interval '1 second'
+    ORDER BY started_at, id`;
+}
+
+/** Removes the row of a server that ends, and those of servers that have been gone for a day. */
+export async function deleteReplica(db: Db, _by: SystemTask, id: string): Promise<void> {
+  await db`DELETE FROM replicas WHERE id = ${id} OR seen_at < now() - interval '1 day'`;
+}
+
+/** The server of an agent's newest connection, which may have ended. Undefined before the first connection. */
+export async function replicaOfAgent(db: Db, agentId: string): Promise<string | undefined> {
+  const [row] = await db<
+    { replica_id: string | null }[]
+  >`SELECT replica_id FROM workspace_agents WHERE id = ${agentId}`;
+  return row?.replica_id ?? undefined;
+}
