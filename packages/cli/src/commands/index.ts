@@ -181,7 +181,7 @@ const operator: Node = {
   summary: 'Run the Kubernetes operator',
   children: {
     start: {
-      summary: 'Run servers and provisioner daemons as the resources of a Kubernetes cluster describe',
+      summary: 'Run the servers and provisioner daemons that Kubernetes resources describe',
       load: () => import('./daemons/operator/start.ts'),
     },
   },
@@ -290,11 +290,11 @@ const notifications: Node = {
   aliases: ['notification'],
   children: {
     pause: {
-      summary: 'Pause notifications, for example while the mail server is away',
+      summary: 'Pause notifications, for example while the mail server is down',
       load: () => import('./notifications/pause.ts'),
     },
     resume: {
-      summary: 'Resume notifications and send those that waited',
+      summary: 'Resume notifications and send the waiting ones',
       load: () => import('./notifications/resume.ts'),
     },
     test: { summary: 'Send a test notification to yourself', load: () => import('./notifications/test.ts') },
@@ -309,7 +309,10 @@ const prebuilds: Node = {
       summary: 'Stop creating and deleting prebuilt workspaces, for example while provisioner daemons are busy',
       load: () => import('./prebuilds/pause.ts'),
     },
-    resume: { summary: 'Keep the number of prebuilt workspaces again', load: () => import('./prebuilds/resume.ts') },
+    resume: {
+      summary: 'Resume creating and deleting prebuilt workspaces',
+      load: () => import('./prebuilds/resume.ts'),
+    },
   },
 };
 
@@ -334,7 +337,7 @@ const administration: Nodes = {
         load: () => import('./daemons/server/create-admin-user.ts'),
       },
       migrate: {
-        summary: "Bring the database to this version's schema and end",
+        summary: "Update the database to this version's schema",
         load: () => import('./daemons/server/migrate.ts'),
       },
       'postgres-builtin-serve': {
@@ -429,7 +432,7 @@ const hidden: Nodes = {
     hidden: true,
     children: {
       sync: {
-        summary: 'Order the units of a start, such as scripts, inside a workspace',
+        summary: 'Coordinate startup units, such as scripts, in a workspace',
         children: {
           ping: { summary: 'Check that the workspace agent answers', load: () => import('./sync/ping.ts') },
           start: { summary: 'Wait for the dependencies of a unit and start it', load: () => import('./sync/start.ts') },

@@ -8,7 +8,7 @@ export const groupFlags = {
   'display-name': {
     type: 'string',
     env: 'CODER_DISPLAY_NAME',
-    description: 'Name that people see instead of the name.',
+    description: 'Name to display instead of the name.',
   },
   'avatar-url': {
     type: 'string',
@@ -18,7 +18,7 @@ export const groupFlags = {
   },
   'quota-allowance': {
     type: 'int',
-    description: 'What each member may spend on workspaces in a day, in the unit of the costs in templates.',
+    description: 'Amount that each member may spend on workspaces per day, in the unit of the costs in templates.',
   },
 } as const;
 

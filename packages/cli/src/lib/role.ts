@@ -21,7 +21,7 @@ export const defaultRoleColumns = roleColumnNames.filter((name) => name !== 'org
 
 /** The flags of commands that write a role. */
 export const roleFlags = {
-  'display-name': { type: 'string', description: 'Name that people see instead of the name.' },
+  'display-name': { type: 'string', description: 'Name to display instead of the name.' },
   permissions: {
     type: 'string[]',
     description:
@@ -56,7 +56,8 @@ export function parsePermissions(texts: readonly string[]): Permission[] {
 }
 
 const JSON_HELP =
-  'Send one role as JSON, such as {"name": "…", "organization_permissions": [{"resource_type": "template", "action": "read"}]}.';
+  'Send one role as JSON, such as {"name": "…", "organization_permissions": [{"resource_type": "template", ' +
+  '"action": "read"}]}.';
 
 /** A request that says of each permission whether it grants. */
 export type WrittenRole = CustomRoleRequest &

@@ -48,7 +48,7 @@ export const rows = {
     yaml: 'networking.shutdownDelay',
     default: '5s',
     description:
-      'The time that the server keeps its ports open after SIGTERM, while /readyz answers with 503, so that load balancers send requests elsewhere. Set it above the time in which yours notices that. It serves for longer while builds of its built-in daemons run. A second signal ends it, and SIGINT and SIGHUP start without it.',
+      'The time that the server keeps its ports open after SIGTERM, while /readyz answers with 503, so that load balancers send requests elsewhere. Set it above the time that your load balancer needs to notice. The server serves longer while builds of its built-in daemons run. A second signal ends the delay. SIGINT and SIGHUP have no delay.',
     group: 'Networking',
   },
   postgresUrl: {
@@ -148,7 +148,7 @@ export const rows = {
     env: 'CODER_OPERATOR_TOKEN',
     secret: true,
     description:
-      'The token that the Kubernetes operator authenticates with, of at least 32 characters. It may manage the provisioner keys of one organization, read its daemons and its queue, and nothing else. Empty: not accepted.',
+      'The token that the Kubernetes operator authenticates with, of at least 32 characters. It may only manage the provisioner keys of one organization and read its daemons and its queue. Empty: not accepted.',
     group: 'Provisioning',
   },
   operatorOrganization: {
@@ -176,7 +176,7 @@ export const rows = {
     yaml: 'provisioning.packageLimit',
     default: '512',
     description:
-      'The most MiB of a compressed provider package that the server stores with a template version. New daemons get larger ones from their registry. 0: the server stores none.',
+      'The maximum size in MiB of a compressed provider package that the server stores with a template version. Daemons download larger ones from their registry. 0: the server stores no packages.',
     group: 'Provisioning',
   },
   provisionerDrainTimeout: {
@@ -214,7 +214,7 @@ export const rows = {
     env: 'CODER_TERRAFORM_DOWNLOAD',
     yaml: 'provisioning.terraformDownload',
     description:
-      'The terraform or tofu programs that the built-in daemons download at their start, as VERSION=URL#sha256:HEX. The URL is that of a program, or of a zip archive with one. HEX is the SHA-256 of that file. A job uses them after those of --terraform-binary.',
+      'The terraform or tofu programs that the built-in daemons download at their start, as VERSION=URL#sha256:HEX. The URL points to a program, or to a zip archive with one. HEX is the SHA-256 checksum of that file. Jobs prefer the versions of --terraform-binary.',
     group: 'Provisioning',
   },
   terraformProvider: {
@@ -330,7 +330,7 @@ export const rows = {
     yaml: 'defaultTokenLifetime',
     json: 'session_lifetime.default_token_lifetime',
     default: '168h0m0s',
-    description: 'The lifetime of an API token that is created without one.',
+    description: 'The lifetime of API tokens that are created without a lifetime.',
     group: 'Networking / HTTP',
   },
   apiRateLimit: {

@@ -26,7 +26,7 @@ export default command(
   {
     args: { name: {} },
     flags,
-    help: 'Changes only what the flags name.',
+    help: 'Changes only the settings that the flags name.',
     examples: [{ does: 'Add two members and remove one', run: 'coder groups edit devs -a ann,bob@example.com -r eve' }],
   },
   async (ctx, { args, flags: given, isSet }) => {

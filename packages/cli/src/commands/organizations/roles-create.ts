@@ -12,10 +12,10 @@ export default command(
     help: 'You can only give permissions that you have in the whole organization.',
     examples: [
       {
-        does: 'Create a role that sees all workspaces and stops them',
+        does: 'Create a role that can read and stop all workspaces',
         run: 'coder org roles create janitor --permissions workspace:read,workspace:stop',
       },
-      { does: 'Create the role of a file', run: 'coder organizations roles create janitor --stdin < janitor.json' },
+      { does: 'Create a role from a file', run: 'coder organizations roles create janitor --stdin < janitor.json' },
     ],
   },
   async (ctx, { args, flags }) => {

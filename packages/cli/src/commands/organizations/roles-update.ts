@@ -12,10 +12,10 @@ export default command(
   {
     args: { name: { usage: 'role_name' } },
     flags,
-    help: 'Replaces the permissions of a custom role. Its members have the new ones immediately.',
+    help: 'Replaces the permissions of a custom role. The new ones apply to its members immediately.',
     examples: [
       {
-        does: 'Change a role in an editor of your own',
+        does: 'Change a role in an editor',
         run: 'coder organizations roles show janitor -o json > janitor.json\n      coder organizations roles update janitor --stdin < janitor.json',
       },
     ],

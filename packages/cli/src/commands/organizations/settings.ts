@@ -8,14 +8,14 @@ import { orgFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 
 interface Setting {
-  /** What the settings decide, for the help. */
-  about: string;
+  /** What the settings map claims to, for the help. */
+  target: string;
   get(client: Client, org: string): Promise<object>;
   set(client: Client, org: string, body: object): Promise<object>;
 }
 
 const groupSync: Setting = {
-  about: "which groups of an organization the identity provider's claims give",
+  target: 'groups of an organization',
   get: async (client, org) =>
     client.call('GET /organizations/{organization}/settings/idpsync/groups', { params: await placeOf(client, org) }),
   set: async (client, org, body) =>
@@ -25,7 +25,7 @@ const groupSync: Setting = {
     }),
 };
 const roleSync: Setting = {
-  about: "which roles in an organization the identity provider's claims give",
+  target: 'roles in an organization',
   get: async (client, org) =>
     client.call('GET /organizations/{organization}/settings/idpsync/roles', { params: await placeOf(client, org) }),
   set: async (client, org, body) =>
@@ -35,7 +35,7 @@ const roleSync: Setting = {
     }),
 };
 const organizationSync: Setting = {
-  about: "which organizations the identity provider's claims give",
+  target: 'organizations',
   get: (client) => client.call('GET /settings/idpsync/organization'),
   set: (client, _org, body) => client.call('PATCH /settings/idpsync/organization', { body }),
 };
@@ -43,15 +43,21 @@ const organizationSync: Setting = {
 const placeOf = async (client: Client, org: string) => ({ organization: (await findOrganization(client, org)).id });
 
 const show = (setting: Setting) =>
-  command({ flags: orgFlag, help: `Prints as JSON ${setting.about}.` }, async (ctx, { flags }) => {
-    print(ctx.io, JSON.stringify(await setting.get(await ctx.client(), flags.org), null, 2));
-  });
+  command(
+    {
+      flags: orgFlag,
+      help: `Prints the settings that map claims of the identity provider to ${setting.target}, as JSON.`,
+    },
+    async (ctx, { flags }) => {
+      print(ctx.io, JSON.stringify(await setting.get(await ctx.client(), flags.org), null, 2));
+    },
+  );
 
 const set = (setting: Setting, name: string) =>
   command(
     {
       flags: orgFlag,
-      help: `Replaces the settings that say ${setting.about}. Reads JSON from the standard input, in the form that "show" prints.`,
+      help: `Replaces the settings that map claims of the identity provider to ${setting.target}. Reads JSON from standard input, in the form that "show" prints.`,
       examples: [{ run: `coder organizations settings set ${name} < sync.json`, does: 'Apply the settings in a file' }],
     },
     async (ctx, { flags }) => {

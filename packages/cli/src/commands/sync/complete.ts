@@ -3,7 +3,7 @@ import { print } from '../../framework/io.ts';
 import { callAgent, socketFlags } from '../../lib/agent-socket.ts';
 
 export default command(
-  { args: { unit: {} }, flags: socketFlags, help: 'Units that want this one can start from now on.' },
+  { args: { unit: {} }, flags: socketFlags, help: 'Units that wait for this one can start now.' },
   async (ctx, { args: { unit }, flags }) => {
     await callAgent(flags['socket-path'], (agent) => agent.syncComplete({ unit }));
     print(ctx.io, 'Success');

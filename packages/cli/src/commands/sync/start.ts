@@ -17,7 +17,7 @@ const flags = {
 } as const;
 
 export default command(
-  { args: { unit: {} }, flags, help: 'Waits until all units that it wants are completed, and marks it as started.' },
+  { args: { unit: {} }, flags, help: 'Waits until all its dependencies are completed, then marks it as started.' },
   async (ctx, { args: { unit }, flags: given }) => {
     const path = given['socket-path'];
     const name = JSON.stringify(unit);

@@ -6,7 +6,7 @@ export default command(
   {
     args: { unit: {}, 'depends-on': { rest: true } },
     flags: socketFlags,
-    help: 'The first unit can start when all other units are completed. They need not be known yet.',
+    help: 'The first unit can start when all other units are completed. They do not have to exist yet.',
     examples: [
       {
         does: 'Make the unit "editor" wait for "clone" and "install"',

@@ -10,7 +10,7 @@ const DAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'
 
 const flags = {
   name: { type: 'string', description: 'New name of the template.' },
-  'display-name': { type: 'string', description: 'Name that people see instead of the name.' },
+  'display-name': { type: 'string', description: 'Name to display instead of the name.' },
   description: { type: 'string', description: 'Description of the template.' },
   deprecated: {
     type: 'string',

@@ -56,7 +56,7 @@ export const generalOptions = {
     env: 'CODER_DANGEROUS_ALLOW_PRIVATE_PUSH_ADDRESSES',
     default: 'false',
     description:
-      'Whether browsers may name a push service that has no public address. Anyone could then make the server send requests to its own network.',
+      'Whether browsers may use a push service without a public address. Anyone could then make the server send requests to its own network.',
     group: 'Dangerous',
   },
   dangerousAllowPathAppSiteOwnerAccess: {
@@ -87,7 +87,7 @@ export const generalOptions = {
     yaml: 'updateCheck',
     json: 'update_check',
     default: 'false',
-    description: 'Whether to look for a newer release every day, at --update-check-url.',
+    description: 'Whether to check for a newer release every day, at --update-check-url.',
     group: 'Server',
   },
   updateCheckUrl: {
@@ -96,7 +96,7 @@ export const generalOptions = {
     env: 'CODER_UPDATE_CHECK_URL',
     yaml: 'updateCheckURL',
     description:
-      'The URL of a JSON document about the latest release, with "tag_name" and "html_url" as the API of GitHub and Gitea answers.',
+      'The URL of a JSON document about the latest release, with "tag_name" and "html_url", as in the API of GitHub and Gitea.',
     group: 'Server',
   },
   swaggerEnable: {
@@ -260,7 +260,7 @@ export const generalOptions = {
     default: 'canvas',
     values: ['canvas', 'webgl', 'dom'],
     description: 'The renderer of the browser terminal: canvas, webgl or dom.',
-    ignored: 'the terminal draws with WebGL if the browser has it, and with elements if not',
+    ignored: 'the terminal uses WebGL if the browser supports it, and HTML elements otherwise',
     group: 'Client',
   },
   workspacePrebuildsReconciliationInterval: {
@@ -283,7 +283,7 @@ export const generalOptions = {
     json: 'workspace_prebuilds.reconciliation_backoff_interval',
     default: '1m0s',
     description:
-      'The time without a new prebuilt workspace of a preset after one could not be built. Each further failure adds this time.',
+      'The wait of a preset after a failed build of a prebuilt workspace. Each further failure adds this time.',
     hidden: true,
     group: 'Workspace Prebuilds',
   },
@@ -295,7 +295,7 @@ export const generalOptions = {
     yaml: 'workspace_prebuilds.reconciliation_backoff_lookback_period',
     json: 'workspace_prebuilds.reconciliation_backoff_lookback',
     default: '1h0m0s',
-    description: 'How long ago a failure may be to delay the next prebuilt workspace of its preset.',
+    description: 'The age after which a failed build no longer delays the next prebuilt workspace of its preset.',
     hidden: true,
     group: 'Workspace Prebuilds',
   },

@@ -69,7 +69,7 @@ export const limitOptions = {
     yaml: 'limits.tokensPerUser',
     default: '200',
     description:
-      'The tokens that a person may have, without expired ones. No further key for a program is created when a person has five times as many keys and sessions. 0 or less: no limit.',
+      'The tokens that a person may have, not counting expired ones. A person with five times as many keys and sessions gets no further keys for programs. 0 or less: no limit.',
     group: 'Limits',
   },
   maxProvisionerKeysPerOrganization: {

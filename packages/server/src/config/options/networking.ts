@@ -121,7 +121,7 @@ export const networkingOptions = {
     env: 'CODER_TLS_CIPHERS',
     yaml: 'networking.tls.tlsCiphers',
     json: 'tls.supported_ciphers',
-    description: 'The accepted cipher suites. Empty: the usual ones.',
+    description: 'The accepted cipher suites. Empty: the default ones.',
     group: 'Networking / TLS',
   },
   tlsAllowInsecureCiphers: {
@@ -229,7 +229,7 @@ export const networkingOptions = {
     yaml: 'networking.http.additionalCSPPolicy',
     json: 'additional_csp_policy',
     description:
-      'Further directives of the Content-Security-Policy of the dashboard, such as "frame-ancestors https://example.com". The values are added to those of the server.',
+      'Further directives of the Content-Security-Policy of the dashboard, such as "frame-ancestors https://example.com". The server adds the values to its own.',
     group: 'Networking / HTTP',
   },
   proxyTrustedHeaders: {

@@ -27,7 +27,7 @@ export const retentionOptions = {
     yaml: 'retention.api_keys',
     default: '7d',
     description:
-      'How long expired sessions and tokens are kept, so that their use is answered with the reason. 0 keeps them for ever.',
+      'How long expired sessions and tokens are kept, so that the server can say why it rejects them. 0 keeps them for ever.',
     group: 'Retention',
   },
   workspaceAgentLogsRetention: {
@@ -37,7 +37,7 @@ export const retentionOptions = {
     yaml: 'retention.workspace_agent_logs',
     default: '7d',
     description:
-      "How long logs of agents are kept after their last connection. Those of a workspace's latest build are always kept. 0 keeps all for ever.",
+      "How long logs of agents are kept after their last connection. Logs of a workspace's latest build are always kept. 0 keeps all for ever.",
     group: 'Retention',
   },
   deletedWorkspacesRetention: {
@@ -47,7 +47,7 @@ export const retentionOptions = {
     yaml: 'retention.deleted_workspaces',
     default: '180d',
     description:
-      "How long the builds of a workspace are kept after its deletion, with their logs, timings, resources and states. Dry runs of templates are kept for as long. What insights count stays until they no longer do. A workspace's latest build always stays. 0 keeps all for ever.",
+      "How long the builds of a workspace are kept after its deletion, with their logs, timings, resources and states. Dry runs of templates are kept for the same time. Data that insights count is kept for longer, and a workspace's latest build always. 0 keeps all for ever.",
     group: 'Retention',
   },
 } as const satisfies Record<string, OptionRow>;

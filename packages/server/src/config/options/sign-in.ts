@@ -178,8 +178,7 @@ export const signInOptions = {
     yaml: 'oidc.ignoreEmailVerified',
     json: 'oidc.ignore_email_verified',
     default: 'false',
-    description:
-      'Whether to accept email addresses that the issuer has not verified, or does not say that it has (claim email_verified).',
+    description: 'Whether to accept email addresses without the claim email_verified, or with a false one.',
     group: 'OIDC',
   },
   oidcUsernameField: {
@@ -361,7 +360,7 @@ export const signInOptions = {
     yaml: 'dormancyThreshold',
     default: '2160h',
     hidden: true,
-    description: 'How long a person may be away until their account becomes dormant. 0: for ever.',
+    description: 'The time without use after which the account of a person becomes dormant. 0: never.',
     group: 'Users',
   },
 } as const satisfies Record<string, OptionRow>;

@@ -31,7 +31,7 @@ const flags = {
   'default-image': {
     type: 'string',
     env: 'CODER_OPERATOR_DEFAULT_IMAGE',
-    description: 'Image of CoderControlPlanes that name none. Default: they must name one.',
+    description: 'Image of CoderControlPlanes that do not set one. Default: each must set one.',
   },
   'keda-address': {
     type: 'string',
@@ -49,7 +49,7 @@ const flags = {
     type: 'string',
     env: 'CODER_OPERATOR_EXTERNAL_METRICS_CERT_FILE',
     description:
-      'Certificate of the external metrics API, as PEM. Default: the operator makes one, and stores it in the caBundle ' +
+      'Certificate of the external metrics API, as PEM. Default: the operator creates one, and stores it in the caBundle ' +
       'of the APIService if that has the annotation coder.com/inject-ca=true.',
   },
   'external-metrics-key-file': {
@@ -62,8 +62,8 @@ const flags = {
 } as const;
 
 const help =
-  'Reconciles the custom resources of a Kubernetes cluster, such as CoderControlPlane and CoderProvisioner. Of several operators in one ' +
-  'namespace, one works and the others wait.';
+  'Reconciles the custom resources of a Kubernetes cluster, such as CoderControlPlane and CoderProvisioner. If ' +
+  'several operators run in one namespace, only one is active.';
 
 const examples = [
   { does: 'Try the operator from your machine', run: 'coder operator start --kubeconfig ~/.kube/config' },

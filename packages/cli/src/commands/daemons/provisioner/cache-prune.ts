@@ -9,22 +9,24 @@ const flags = {
   'cache-dir': startFlags['cache-dir'],
   age: {
     type: 'duration',
-    description: 'Remove what no build used for this time, such as 168h.',
+    description: 'Remove versions and engines that were not used for this time, such as 168h.',
   },
   size: {
     type: 'string',
     description:
-      'Remove the versions and engines that were used longest ago until the cache has at most this size, such as 500MiB or 20GiB.',
+      'Remove the versions and engines that were used longest ago until the cache has at most this size, such as ' +
+      '500MiB or 20GiB.',
   },
   'dry-run': { type: 'bool', short: 'n', description: 'Print the changes without making them.' },
 } as const;
 
 const help =
-  'Removes prepared template versions, the providers and modules that only they use, and downloaded engines. Keeps what a ' +
-  'running build or a running daemon uses. A later build or daemon gets what was removed again, from the server or its source.';
+  'Removes prepared template versions, the providers and modules that only they use, and downloaded engines. ' +
+  'Keeps files that a running build or daemon uses. Later builds and daemons download removed files again, from ' +
+  'the server or their source.';
 
 const examples = [
-  { does: 'Remove what no build used for a week', run: 'coder provisioner cache prune --age 168h' },
+  { does: 'Remove versions that were not used for a week', run: 'coder provisioner cache prune --age 168h' },
   { does: 'Show what a limit of 20 GiB would remove', run: 'coder provisioner cache prune --size 20GiB --dry-run' },
 ];
 

@@ -50,7 +50,8 @@ export const flags = {
     type: 'string',
     env: 'CODER_PROVISIONER_DAEMON_NAME',
     description:
-      'Name of the daemon. After a restart under the same name, the daemon continues its running build. Default: the host name.',
+      'Name of the daemon. After a restart under the same name, the daemon continues its running build. Default: ' +
+      'the host name.',
   },
   concurrency: {
     type: 'int',
@@ -74,8 +75,9 @@ export const flags = {
     type: 'string[]',
     env: 'CODER_PROVISIONER_TERRAFORM_DOWNLOAD',
     description:
-      'Terraform or tofu to download at the start, as VERSION=URL#sha256:HEX. The URL is that of a program, or of a zip ' +
-      'archive with one. HEX is the SHA-256 of that file. May be repeated: jobs use these after those of --terraform-binary.',
+      'Terraform or tofu to download at the start, as VERSION=URL#sha256:HEX. The URL points to a program, or to ' +
+      'a zip archive with one. HEX is the SHA-256 checksum of that file. May be repeated. Jobs prefer the ' +
+      'versions of --terraform-binary.',
   },
   'terraform-provider': {
     type: 'string',

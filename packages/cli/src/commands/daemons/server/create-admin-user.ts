@@ -12,7 +12,7 @@ const flags = {
     env: 'CODER_PASSWORD',
     description: 'Password of the user. Default: asks for it, or reads the standard input.',
   },
-  'raw-url': { type: 'bool', description: 'Print the value and nothing else.' },
+  'raw-url': { type: 'bool', description: 'Print only the value.' },
   'ssh-keygen-algorithm': {
     type: 'string',
     env: 'CODER_SSH_KEYGEN_ALGORITHM',
@@ -27,7 +27,7 @@ export default command(
   {
     flags,
     help:
-      'Creates a user directly in the database, for when nobody can sign in. The user is an owner, and an ' +
+      'Creates a user directly in the database. Use it if nobody can sign in. The user is an owner, and an ' +
       'administrator of every organization.',
   },
   async (ctx, { flags: given }) => {

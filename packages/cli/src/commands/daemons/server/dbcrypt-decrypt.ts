@@ -18,7 +18,9 @@ const flags = {
 export default command(
   {
     flags,
-    help: 'Stores all secrets without encryption, all or none. Then remove the keys from the options of servers.',
+    help:
+      'Stores all secrets without encryption, or changes none if it fails. Afterwards, remove the keys from the ' +
+      'options of the servers.',
   },
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Store all secrets in the database without encryption?', given.yes);

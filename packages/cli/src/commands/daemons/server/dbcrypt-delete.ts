@@ -8,7 +8,7 @@ export default command(
   {
     flags: { ...databaseFlags, ...yesFlag },
     help:
-      'Deletes all encrypted secrets, for when their key is lost. People sign in at their identity provider again, ' +
+      'Deletes all encrypted secrets. Use it if their key is lost. People sign in at their identity provider again, ' +
       'connect their accounts again, and get new keys for Git.',
   },
   async (ctx, { flags: given }) => {

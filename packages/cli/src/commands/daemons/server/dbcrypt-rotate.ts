@@ -24,8 +24,8 @@ export default command(
   {
     flags,
     help:
-      'Encrypts tokens of identity and external auth providers and private keys for Git with a new key, all or none. ' +
-      'Servers that run meanwhile need the new key as one of their --external-token-encryption-keys.',
+      'Encrypts all tokens of identity and external auth providers and all private keys for Git with a new key, ' +
+      'or none if it fails. Running servers need the new key in their --external-token-encryption-keys.',
     examples: [
       {
         does: 'Encrypt all secrets for the first time',

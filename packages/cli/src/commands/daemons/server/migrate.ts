@@ -6,9 +6,8 @@ export default command(
   {
     flags: databaseFlags,
     help:
-      "Brings the database to this program's schema and ends. A server does the same at its start. Run it before an " +
-      'update of several servers, so that none of them waits for the others. Servers of older versions then cannot ' +
-      'start again.',
+      'Updates the database schema and exits. A server does the same when it starts. Run it before an update of ' +
+      'several servers, so that no server waits for another. Servers of older versions cannot start afterwards.',
   },
   async (ctx, { flags: given }) => {
     const { onDatabase } = await import('@ropewalk/server');

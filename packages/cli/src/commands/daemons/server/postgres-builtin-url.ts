@@ -6,8 +6,9 @@ export default command(
   {
     flags: bundledFlags,
     help:
-      'Prints a psql command for the bundled PostgreSQL of the config directory, with its password. The database runs while ' +
-      'a server or "coder server postgres-builtin-serve" does. As root, run the printed command as root as well.',
+      'Prints a psql command for the bundled PostgreSQL of the config directory, with its password. The database ' +
+      'runs only while a server or "coder server postgres-builtin-serve" runs. If you run this command as root, ' +
+      'run the printed command as root, too.',
   },
   async (ctx, { flags }) => {
     const { bundledPostgresUrl } = await import('@ropewalk/server');

@@ -8,8 +8,9 @@ export default command(
   {
     flags: { ...databaseFlags, ...yesFlag },
     help:
-      'Replaces the key pair with which the server proves its identity to the push services of browsers, for when it became ' +
-      'known. All browsers lose their subscription to notifications. Restart the servers afterwards.',
+      'Replaces the key pair with which the server proves its identity to the push services of browsers. Use it ' +
+      'if the key was leaked. All browsers lose their subscription to notifications. Restart the servers ' +
+      'afterwards.',
   },
   async (ctx, { flags: given }) => {
     await confirm(ctx, 'Replace the key pair and end the subscriptions of all browsers?', given.yes);

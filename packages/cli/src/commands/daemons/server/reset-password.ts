@@ -7,7 +7,7 @@ export default command(
     args: { username: {} },
     flags: databaseFlags,
     help:
-      'Sets the password of a user directly in the database, for when nobody can sign in. The user is signed out ' +
+      'Sets the password of a user directly in the database. Use it if nobody can sign in. The user is signed out ' +
       'everywhere. Asks for the password, or reads the first line of the standard input. A user who signs in with an ' +
       'identity provider signs in with the password from now on.',
     examples: [{ run: 'coder reset-password alice', does: 'Set a new password for alice' }],
