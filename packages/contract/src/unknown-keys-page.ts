@@ -39,9 +39,9 @@ export function unknownKeysPage(): string {
   return `${[
     '# Keys that a route does not have',
     '',
-    'What the server does with a key of a JSON body that the route does not have. Clients of newer versions send such keys.',
+    'This page lists how the server treats unknown keys in a JSON body. Clients of newer versions send such keys.',
     '',
-    '- Where an ignored key could leave more access, a weaker limit or more work than the client asked for, the server',
+    '- If ignoring a key could give more access, a weaker limit or more work than the client asked for, the server',
     '  rejects the request with 400 and names the key.',
     '- Elsewhere it ignores the key.',
     '',

@@ -71,7 +71,7 @@ const postgres = object(
   {
     connectionSecretRef: optional(secretKey('Secret with the URL of the database. The default key is `url`.')),
     bundled: optional(
-      object('Storage of the bundled database, for trials. Without it, the data ends with the pod.', {
+      object('Storage of the bundled database, for trials. Without it, the data is lost with the pod.', {
         storage: text('Size of the volume, such as `10Gi`.', { minLength: 1 }),
         storageClassName: optional(text('Storage class of the volume. Default: that of the cluster.')),
       }),
@@ -128,7 +128,7 @@ const spec = object(
     imagePullSecrets,
     operatorAccess: optional(
       object("The operator's token for the server.", {
-        disabled: optional(flag('Whether the operator gets none.')),
+        disabled: optional(flag('Whether to give the operator no token.')),
         generatedTokenSecretName: optional(
           text('Secret to store the token in. Default: `<name>-operator-token`.', { maxLength: 253 }),
         ),
@@ -156,7 +156,7 @@ const spec = object(
           extraRules: optional(podFields<V1PolicyRule>('More rules for the Role.')),
           workspaceNamespaces: optional(
             list(
-              'More namespaces of workspaces. Each has a ReferenceGrant from CoderControlPlane to Role.',
+              'More namespaces of workspaces. Each needs a ReferenceGrant from CoderControlPlane to Role.',
               text('Name of a namespace.'),
               { maxItems: 50 },
             ),
@@ -167,8 +167,8 @@ const spec = object(
     resources: optional(podField<V1ResourceRequirements>('CPU and memory of each server.')),
     securityContext: optional(podField<V1SecurityContext>('Security settings of the container.')),
     podSecurityContext: optional(podField<V1PodSecurityContext>('Security settings of the pods.')),
-    readinessProbe: optional(probe('When a pod gets requests. On by default.')),
-    livenessProbe: optional(probe('When a pod is started again. Off by default.')),
+    readinessProbe: optional(probe('When a pod receives requests. On by default.')),
+    livenessProbe: optional(probe('When Kubernetes restarts a pod. Off by default.')),
     certs: optional(
       object('Certificate authorities that the servers trust.', {
         secrets: optional(
@@ -184,7 +184,7 @@ const spec = object(
       }),
     ),
     volumes: optional(podFields<V1Volume>('More volumes.')),
-    volumeMounts: optional(podFields<V1VolumeMount>('Where the container has these volumes.')),
+    volumeMounts: optional(podFields<V1VolumeMount>('Mount points of these volumes.')),
     nodeSelector: optional(texts('Labels that a node must have.')),
     tolerations: optional(podFields<V1Toleration>('Taints that the pods tolerate.')),
     affinity: optional(podField<V1Affinity>('Rules for choosing nodes.')),

@@ -34,14 +34,14 @@ import {
 const autoscaling = object(
   'Changes the number of daemons with the queue. `replicas` then has no effect.',
   {
-    minReplicas: whole('Least number of daemons. May be 0.', { default: 0, minimum: 0 }),
-    maxReplicas: whole('Greatest number of daemons.', { minimum: 1, maximum: 1000 }),
-    idleSeconds: whole('How long daemons must be superfluous before their number shrinks, in seconds.', {
+    minReplicas: whole('Minimum number of daemons. Can be 0.', { default: 0, minimum: 0 }),
+    maxReplicas: whole('Maximum number of daemons.', { minimum: 1, maximum: 1000 }),
+    idleSeconds: whole('Time for which fewer daemons must be enough before the operator removes some, in seconds.', {
       default: 300,
       minimum: 0,
     }),
     mode: choice(
-      '`Deployment` keeps daemons that take job after job. `Job` runs each build in a separate pod, which ends after it.',
+      '`Deployment` runs daemons that take one job after another. `Job` runs each build in a separate pod, which ends after it.',
       ['Deployment', 'Job'],
       { default: 'Deployment' },
     ),
@@ -66,7 +66,7 @@ const workspacePermissions = object(
     }),
     namespaces: optional(
       list(
-        'Namespaces of workspaces. Default: the namespace of this object. Others have a ReferenceGrant from CoderProvisioner to Role.',
+        'Namespaces of workspaces. Default: the namespace of this object. Other namespaces need a ReferenceGrant from CoderProvisioner to Role.',
         text('Name of a namespace.'),
         {
           maxItems: 50,
@@ -89,7 +89,7 @@ const podTemplate = object('Settings of the pods of the daemons.', {
   securityContext: optional(podField<V1PodSecurityContext>('Security settings of the pods.')),
   containerSecurityContext: optional(podField<V1SecurityContext>('Security settings of the container.')),
   volumes: optional(podFields<V1Volume>('More volumes, for example a cache of Terraform providers.')),
-  volumeMounts: optional(podFields<V1VolumeMount>('Where the container has these volumes.')),
+  volumeMounts: optional(podFields<V1VolumeMount>('Mount points of these volumes.')),
   initContainers: optional(podFields<V1Container>('Containers that run before the daemon.')),
 });
 
@@ -186,7 +186,7 @@ const status = object('What the operator found and did.', {
   ),
   daemons: optional(
     list(
-      'The daemons that the server knows by this key.',
+      'Daemons that are registered with this key.',
       object('A daemon.', {
         name: text('Name of the daemon, which is the name of its pod.'),
         status: text('`idle`, `busy` or `offline`.'),

@@ -15,7 +15,7 @@ const spec = object(
     primaryAccessURL: optional(text('Access URL of the server. Default: `bootstrap.coderURL`.', url)),
     proxySessionTokenSecretRef: optional(secretKey('Secret with the token of the proxy. The default key is `token`.')),
     bootstrap: optional(
-      object('Registers the proxy with its server. It waits for a server that has workspace proxies.', {
+      object('Registers the proxy with its server. Requires a server that supports workspace proxies.', {
         coderURL: text('URL of the server.', url),
         credentialsSecretRef: secretKey('Secret with an API token of an Owner. The default key is `token`.'),
         proxyName: optional(text('Name of the proxy. Default: the name of this object.', { maxLength: 128 })),
