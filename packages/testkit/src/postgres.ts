@@ -14,10 +14,13 @@ export interface TestPostgres {
   stop(): Promise<void>;
 }
 
+/** Two test files at a time may each start several servers. */
+const MAX_CONNECTIONS = 300;
+
 /** Starts a bundled PostgreSQL in a temporary directory. Stopping it removes all its databases. */
 export async function startTestPostgres(): Promise<TestPostgres> {
   const dir = mkdtempSync(join(tmpdir(), 'platform-pg-'));
-  const running = await startBundledPostgres(dir, silentLogger);
+  const running = await startBundledPostgres(dir, silentLogger, undefined, MAX_CONNECTIONS);
   return {
     url: running.url,
     async stop() {

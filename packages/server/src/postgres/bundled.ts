@@ -49,6 +49,8 @@ export async function startBundledPostgres(
   configDir: string,
   log: Logger,
   stop?: AbortSignal,
+  /** Connections of the server, of administrators and, in tests, of several servers. */
+  maxConnections = 100,
 ): Promise<BundledPostgres> {
   const place = placeFor(configDir);
   const binaries = postgresBinaries(place.base, place.uid);
@@ -58,7 +60,7 @@ export async function startBundledPostgres(
   let stopping = false;
   const running = runningPid(place);
   if (running !== undefined) log.info('taking over the running bundled PostgreSQL', { pid: running });
-  let pid: number | undefined = running ?? (await launch(place, binaries, log, stop));
+  let pid: number | undefined = running ?? (await launch(place, binaries, { log, maxConnections, stop }));
   const take = async () => {
     await ensureDatabase(url);
     return holdServerLock(url, place.data, log);
@@ -74,7 +76,7 @@ export async function startBundledPostgres(
     stopping = true; // one restart at a time
     log.error('the bundled PostgreSQL ended unexpectedly. Restarting it', { log: place.log });
     setTimeout(() => {
-      launch(place, binaries, log)
+      launch(place, binaries, { log, maxConnections })
         .then((now) => {
           pid = now;
           waits.reset();
@@ -271,14 +273,18 @@ function isPostgres(pid: number): boolean {
   }
 }
 
-async function launch(place: Place, binaries: PostgresBinaries, log: Logger, stop?: AbortSignal): Promise<number> {
+async function launch(
+  place: Place,
+  binaries: PostgresBinaries,
+  { log, maxConnections, stop }: { log: Logger; maxConnections: number; stop?: AbortSignal | undefined },
+): Promise<number> {
   // to a file, since PostgreSQL outlives a server that is killed
   const out = openSync(place.log, 'a', 0o600);
   const settings = [
     ['listen_addresses', ''],
     ['unix_socket_directories', place.sockets],
     ['shared_buffers', '64MB'],
-    ['max_connections', '100'],
+    ['max_connections', String(maxConnections)],
     ['max_wal_size', '256MB'],
     // the database fits in memory or is on a solid-state disk, so index scans are cheap
     ['random_page_cost', '1.1'],
