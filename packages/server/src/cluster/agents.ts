@@ -117,6 +117,8 @@ export class ClusterAgents implements AgentReach {
 
   /** Never rejects. */
   async #serveStream(stream: Duplex): Promise<void> {
+    // its end is handled, and between two steps nothing else listens
+    stream.on('error', () => {});
     try {
       const tunnel = await acceptTunnel(stream);
       const wanted = tunnel.request as PeerRequest;

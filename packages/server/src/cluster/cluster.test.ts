@@ -38,6 +38,8 @@ async function connectAgent(server: TestServer): Promise<YamuxSession> {
       onStream: (stream) =>
         void acceptTunnel(stream).then((tunnel) => {
           requests.push(tunnel.request);
+          // never answered
+          if (tunnel.request.service === 'tcp') return;
           if (tunnel.request.service !== 'ssh') return tunnel.refuse('only ssh');
           const inside = tunnel.accept();
           inside.on('error', () => {});
@@ -113,6 +115,18 @@ test('a client of any server reaches an agent of any server, before and after it
   assert.equal(requests[0]!['resume'], 'new');
   assert.ok(requests[0]!['holder']);
 
+  // a client that leaves while the agent does not answer
+  requests = [];
+  const leaving = new AbortController();
+  const dialing = dialWebSocket(`${one.url}/api/v2/workspaceagents/${agent.id}/tunnel?service=tcp&port=1`, {
+    headers: { 'Coder-Session-Token': one.adminToken },
+    signal: leaving.signal,
+  });
+  await eventually('the agent is asked', () => requests.length === 1);
+  leaving.abort(new Error('left'));
+  await assert.rejects(dialing, /left/);
+  assert.equal(await ask(one, 'still'), 'STILL');
+
   onTwo.close();
   await onTwo.closed;
   await eventually('it is not connected', async () =>
@@ -145,6 +159,19 @@ test('names a server that the others do not reach, and the address', async () =>
       20_000,
     );
     session.close();
+  } finally {
+    await lost.stop();
+  }
+});
+
+test('says so when another server answers at the address of a server', async () => {
+  const lost = await startTestServer({ joins: one, env: { CODER_DERP_SERVER_RELAY_URL: one.url } });
+  try {
+    await eventually(
+      'the list says so',
+      async () => (await replicas(two)).some(({ error }) => error.endsWith('Another server answers at this address.')),
+      20_000,
+    );
   } finally {
     await lost.stop();
   }

@@ -95,8 +95,7 @@ export class Greetings {
   ): Promise<{ from: string; headers: Record<string, string> }> {
     const [from, to, time, nonce, signature] = Object.values(HEADER).map((name) => String(headers[name] ?? ''));
     const hello = { from: from!, to: to!, time: time!, nonce: nonce! };
-    if (hello.to !== this.#id)
-      throw new AppError('conflict', `Another server answers at this address: this is ${this.#id}.`);
+    if (hello.to !== this.#id) throw new AppError('conflict', 'Another server answers at this address.');
     const sent = Number(hello.time);
     if (!(Math.abs(now.getTime() - sent) <= MAX_CLOCK_DIFFERENCE))
       throw new AppError('unauthenticated', 'The clocks of the two servers differ by more than a minute.');

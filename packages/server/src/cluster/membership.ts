@@ -2,7 +2,8 @@ import { hostname } from 'node:os';
 import { errorText } from '@ropewalk/kit';
 import { type Services, systemContext } from '../app/context/context.ts';
 import { systemTask } from '../authz/proofs.ts';
-import { deleteReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
+import { ping } from '../db/connect.ts';
+import { deleteGoneReplicas, deleteReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
 import type { Peers } from './peers.ts';
 
 /** How often a server repeats its sign of life and measures the others. */
@@ -22,7 +23,7 @@ export class Membership {
   readonly #task;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> | undefined;
-  #latencyUs = 0;
+  #pinging: Promise<void> | undefined;
 
   constructor(services: Services, options: MembershipOptions) {
     this.#services = services;
@@ -32,47 +33,58 @@ export class Membership {
 
   /** Adds the row. From then on the other servers reach this one. */
   async join(): Promise<void> {
+    const { sql } = this.#services;
+    await deleteGoneReplicas(sql, this.#task);
     await this.#beat();
-    this.#timer = setInterval(() => void this.#beatLogged(), EVERY_MS).unref();
-    void this.#beatLogged();
+    this.#pingAll();
+    this.#timer = setInterval(() => {
+      this.#beatLogged();
+      this.#pingAll();
+    }, EVERY_MS).unref();
   }
 
   /** Removes the row. */
   async leave(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#beating;
     this.#options.peers.close();
+    await Promise.all([this.#beating, this.#pinging]);
     const { sql, replicaId, log } = this.#services;
     await deleteReplica(sql, this.#task, replicaId).catch((err) =>
       log.debug('could not remove the row of this server', { err: errorText(err) }),
     );
   }
 
-  /** One at a time. Never rejects: while the database is away, the server keeps the peers that it knows. */
-  async #beatLogged(): Promise<void> {
+  /** One at a time. While the database is away, the server keeps the peers that it knows. */
+  #beatLogged(): void {
     this.#beating ??= this.#beat()
       .catch((err) => this.#services.log.debug('could not store a sign of life', { err: errorText(err) }))
-      .then(() => this.#options.peers.measure())
       .finally(() => {
         this.#beating = undefined;
       });
-    await this.#beating;
+  }
+
+  /** One at a time, and apart from the sign of life: a server that does not answer must not delay it. */
+  #pingAll(): void {
+    this.#pinging ??= this.#options.peers.pingAll().finally(() => {
+      this.#pinging = undefined;
+    });
   }
 
   async #beat(): Promise<void> {
     const { sql, clock, version, replicaId } = this.#services;
     const { peers, publicKey, relayAddress } = this.#options;
     const begun = clock.monotonic();
+    await ping(sql);
+    const latencyUs = Math.round((clock.monotonic() - begun) * 1_000);
     await upsertReplica(sql, this.#task, {
       id: replicaId,
       hostname: hostname(),
       version,
       relay_address: relayAddress,
       public_key: publicKey,
-      database_latency_us: this.#latencyUs,
+      database_latency_us: latencyUs,
       problem: peers.problem(),
     });
-    this.#latencyUs = Math.round((clock.monotonic() - begun) * 1_000);
     peers.update(await liveReplicas(sql));
   }
 }

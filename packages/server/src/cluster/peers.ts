@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import { requestTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
-import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { byteStream, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
 import { YamuxSession, type YamuxStream } from '@ropewalk/wire/yamux';
 import type { ReplicaRow } from '../db/queries/replicas.ts';
 import { greet, type ReplicaKey } from './handshake.ts';
@@ -36,8 +36,6 @@ interface Peer {
   dialing: Promise<YamuxSession> | undefined;
   /** Why the last attempt to reach it failed. */
   problem: string | undefined;
-  /** The round trip of the last ping, in ms. */
-  latencyMs: number | undefined;
 }
 
 export interface PeersOptions {
@@ -57,14 +55,13 @@ export class Peers {
     this.#options = options;
   }
 
-  /** Takes over the rows of the live servers. Ends sessions with servers that are gone. */
+  /**
+   * Takes over the rows of the live servers, and forgets the others. A server with an open session is not gone: after an outage of the
+   * database, its row is only late.
+   */
   update(rows: readonly ReplicaRow[]): void {
     const live = new Set(rows.map(({ id }) => id));
-    for (const [id, { session }] of this.#peers) {
-      if (live.has(id)) continue;
-      this.#peers.delete(id);
-      void session?.close();
-    }
+    for (const [id, { session }] of this.#peers) if (!live.has(id) && !session) this.#peers.delete(id);
     for (const row of rows) {
       if (row.id === this.#options.id) continue;
       const known = this.#peers.get(row.id);
@@ -75,7 +72,6 @@ export class Peers {
           session: undefined,
           dialing: undefined,
           problem: undefined,
-          latencyMs: undefined,
         });
     }
   }
@@ -84,16 +80,15 @@ export class Peers {
     return this.#peers.has(id);
   }
 
-  /** Connects to every server that has no session, and measures each. Resolves when all have answered or failed. Never rejects. */
-  async measure(): Promise<void> {
+  /** Connects to every server that has no session, and pings each. Resolves when all have answered or failed. Never rejects. */
+  async pingAll(): Promise<void> {
     await Promise.all(
       [...this.#peers.values()].map(async (peer) => {
         const before = peer.problem;
         try {
-          peer.latencyMs = await (await this.#session(peer)).ping();
+          await (await this.#session(peer)).ping();
           peer.problem = undefined;
         } catch (err) {
-          peer.latencyMs = undefined;
           peer.problem ??= errorText(err);
         }
         if ((before === undefined) !== (peer.problem === undefined)) this.#logChange(peer);
@@ -113,13 +108,6 @@ export class Peers {
       .filter(({ problem }) => problem !== undefined)
       .map(({ row, problem }) => `${describe(row)}: ${problem}`)
       .join('; ');
-  }
-
-  /** The round trips to the servers that this one reaches, in ms, by host name. */
-  latencies(): { hostname: string; ms: number }[] {
-    return [...this.#peers.values()].flatMap(({ row, latencyMs }) =>
-      latencyMs === undefined ? [] : [{ hostname: row.hostname, ms: latencyMs }],
-    );
   }
 
   /**
@@ -169,6 +157,8 @@ export class Peers {
       headers: hello.headers,
       timeoutMs: DIAL_TIMEOUT_MS,
       signal: this.#closed.signal,
+    }).catch((err) => {
+      throw asAnswered(err);
     });
     if (!hello.isAnswered(responseHeaders, row.public_key)) {
       connection.close();
@@ -184,6 +174,17 @@ export class Peers {
       if (peer.session === session) peer.session = undefined;
     });
     return session;
+  }
+}
+
+/** What the other server said, in place of its status. */
+function asAnswered(err: unknown): unknown {
+  if (!(err instanceof WebSocketDialError) || err.status === undefined) return err;
+  try {
+    const { message } = JSON.parse(err.body) as { message: string };
+    return new Error(message, { cause: err });
+  } catch {
+    return err;
   }
 }
 

@@ -40,9 +40,14 @@ export async function liveReplicas(db: Db): Promise<ReplicaRow[]> {
     ORDER BY started_at, id`;
 }
 
-/** Removes the row of a server that ends, and those of servers that have been gone for a day. */
+/** Removes the row of a server that ends. */
 export async function deleteReplica(db: Db, _by: SystemTask, id: string): Promise<void> {
-  await db`DELETE FROM replicas WHERE id = ${id} OR seen_at < now() - interval '1 day'`;
+  await db`DELETE FROM replicas WHERE id = ${id}`;
+}
+
+/** Removes the rows of servers that were killed more than a day ago. */
+export async function deleteGoneReplicas(db: Db, _by: SystemTask): Promise<void> {
+  await db`DELETE FROM replicas WHERE seen_at < now() - interval '1 day'`;
 }
 
 /** The server of an agent's newest connection, which may have ended. Undefined before the first connection. */
