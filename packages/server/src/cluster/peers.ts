@@ -34,7 +34,7 @@ interface Peer {
   row: ReplicaRow;
   session: YamuxSession | undefined;
   dialing: Promise<YamuxSession> | undefined;
-  /** Why the last attempt to reach it failed. */
+  /** Why it could not be reached, until it answers a ping. */
   problem: string | undefined;
 }
 
@@ -89,7 +89,7 @@ export class Peers {
           await (await this.#session(peer)).ping();
           peer.problem = undefined;
         } catch (err) {
-          peer.problem ??= errorText(err);
+          peer.problem = errorText(err);
         }
         if ((before === undefined) !== (peer.problem === undefined)) this.#logChange(peer);
       }),
@@ -149,7 +149,6 @@ export class Peers {
 
   async #dial(peer: Peer): Promise<YamuxSession> {
     const { row } = peer;
-    peer.problem = undefined;
     if (row.relay_address === '')
       throw new AppError('unavailable', 'it has no address for other servers: set --derp-server-relay-url there');
     const hello = greet(this.#options.key, { from: this.#options.id, to: row.id, now: this.#options.now() });

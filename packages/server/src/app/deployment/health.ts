@@ -198,7 +198,7 @@ async function checkReplicas(services: Services): Promise<ReplicasReport> {
   const warnings: HealthMessage[] = items.flatMap(({ hostname, error }) =>
     error === null
       ? []
-      : [{ code: 'EUNKNOWN', message: `The server "${hostname}" cannot reach other servers. ${error}` }],
+      : [{ code: 'EUNKNOWN', message: `The server "${hostname}" cannot reach ${error}` }],
   );
   return { items, severity: severityOf(null, warnings), warnings };
 }
