@@ -219,7 +219,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
   const ready = async (child: ChildProcess) => {
     await eventually('the server is ready', async () => {
       if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}: ${log}`);
-      return fetch(`${url}/healthz`).then(
+      return fetch(`${url}/readyz`).then(
         (answer) => answer.ok,
         () => false,
       );

@@ -51,7 +51,7 @@ export async function startServer(given: ServerOptions): Promise<RunningServer> 
  */
 async function startParts(start: Starting): Promise<RunningServer> {
   const { config, clock, closer, stop } = start;
-  const late: LateParts = { builtin: undefined, certificates: () => [], isStopping: false };
+  const late: LateParts = { builtin: undefined, certificates: () => [], phase: 'starting' };
 
   surviveLostStatements(start);
   const tracing = await startTraces(start);
@@ -80,6 +80,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   late.builtin = await startBuiltin(start, services, http, connections);
   stop?.throwIfAborted();
 
+  late.phase = 'ready';
   return {
     url: http.url,
     ...(tlsUrl === undefined ? {} : { tlsUrl }),
@@ -92,7 +93,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
       limitMs: config.provisionerDrainTimeout,
       delayMs: config.shutdownDelay,
       onBegin: () => {
-        late.isStopping = true;
+        late.phase = 'stopping';
       },
       log: start.log,
     }),

@@ -146,7 +146,8 @@ function addPlainRoutes(
   replicaRoutes(http, services, cluster);
   scimRoutes(http, { services, clientAddress });
   plainRoutes(http, services, async () => {
-    if (late.isStopping) throw new AppError('unavailable', 'The server is shutting down.');
+    if (late.phase === 'starting') throw new AppError('unavailable', 'The server is starting.');
+    if (late.phase === 'stopping') throw new AppError('unavailable', 'The server is shutting down.');
     await stall.answers();
   });
   if (config.swaggerEnable) apiPage(http);

@@ -45,6 +45,6 @@ export interface LateParts {
   builtin: BuiltinDaemons | undefined;
   /** The certificates that the HTTPS server presents now. */
   certificates(): PresentedCertificate[];
-  /** Whether the server reports that it is not ready, because it is about to stop. */
-  isStopping: boolean;
+  /** `/readyz` says that the server is ready between its start and its end. */
+  phase: 'starting' | 'ready' | 'stopping';
 }
