@@ -140,6 +140,68 @@ test('a client of any server reaches an agent of any server, before and after it
   );
 });
 
+interface Message {
+  id: string;
+  event: string;
+  data: string;
+}
+
+/** Opens the stream of changes of a server, as a browser does. */
+async function follow(server: TestServer, lastEventId?: string): Promise<{ received: Message[]; close(): void }> {
+  const gone = new AbortController();
+  const { body } = await fetch(`${server.url}/api/v2/events`, {
+    headers: {
+      cookie: `coder_session_token=${one.adminToken}`,
+      ...(lastEventId ? { 'last-event-id': lastEventId } : {}),
+    },
+    signal: gone.signal,
+  });
+  const received: Message[] = [];
+  void (async () => {
+    let text = '';
+    for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
+      const parts = (text + chunk).split('\n\n');
+      text = parts.pop()!;
+      for (const part of parts)
+        received.push(
+          Object.fromEntries(
+            part.split('\n').map((line) => [line.split(': ', 1)[0], line.slice(line.indexOf(': ') + 2)]),
+          ),
+        );
+    }
+  })().catch(() => {});
+  await eventually('hello', () => received[0]);
+  return { received, close: () => gone.abort() };
+}
+
+test('a stream of changes continues on another server, without a gap', async () => {
+  const groups = (stream: { received: Message[] }) =>
+    stream.received.filter(({ event, data }) => event === 'change' && data.includes('"group"')).map(({ data }) => data);
+  const make = async (name: string) => {
+    const { id } = (await one.api<{ id: string }[]>('GET', '/organizations')).body[0]!;
+    const made = await two.api('POST', `/organizations/${id}/groups`, { body: { name } });
+    assert.equal(made.status, 201);
+  };
+  const first = await follow(one);
+  // from then on the other server collects, too, which has no stream yet
+  await make('before');
+  await eventually('the change', () => groups(first).length === 1);
+  first.close();
+  const { id } = first.received.at(-1)!;
+  await make('meanwhile');
+  await make('later');
+  for (const server of [two, one]) {
+    const again = await follow(server, id);
+    assert.match(again.received[0]!.data, /"resumed":true/, server.url);
+    await eventually('both changes', () => new Set(groups(again)).size >= 2);
+    assert.ok(!again.received.some(({ event }) => event === 'reset'));
+    again.close();
+  }
+  const unknown = await follow(two, 'ffffffffffffffff');
+  await eventually('the gap', () => unknown.received.some(({ event }) => event === 'reset'));
+  unknown.close();
+});
+
 test('names a server that the others do not reach, and the address', async () => {
   const lost = await startTestServer({ joins: one, env: { CODER_DERP_SERVER_RELAY_URL: 'http://127.0.0.1:1' } });
   try {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { errorText, type Logger } from '@ropewalk/kit';
 import { collect, type Db, type Sql } from './connect.ts';
 import { BEAT, Heartbeat } from './heartbeat.ts';
@@ -45,6 +46,8 @@ export interface EventMap {
    * daemon that runs the jobs of one person.
    */
   object_changed: { kind: ObjectKind; id: string; organization_id?: string; owner_id?: string };
+  /** Some server has streams of changes, and the others collect changes too, so that such a stream can continue there. */
+  changes_followed: Record<string, never>;
   /** Messages wait to be sent. */
   notifications_queued: Record<string, never>;
   /** Tokens, keys or users that lost access. */
@@ -83,7 +86,8 @@ function notifications<K extends EventName>(name: K, payload: EventMap[K]): stri
 const notify = (db: Db, texts: string[]) =>
   (db as Sql)`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
 
-type Listener<K extends EventName> = (payload: EventMap[K]) => void;
+/** `id` names the notification. All servers receive the same notifications in the same order. Empty for `onPublish`. */
+type Listener<K extends EventName> = (payload: EventMap[K], id: string) => void;
 
 /** What this server published and received since its start. */
 export interface EventCounts {
@@ -148,7 +152,7 @@ export async function createEvents(sql: Sql, log: Logger, { beatMs = BEAT_MS } =
   return events;
 }
 
-type AnyListener = (payload: never) => void;
+type AnyListener = (payload: never, id: string) => void;
 type Listeners = Map<EventName, Set<AnyListener>>;
 
 class DatabaseEvents implements Events {
@@ -205,12 +209,12 @@ class DatabaseEvents implements Events {
   }
 
   async publish<K extends EventName>(db: Db, name: K, payload: EventMap[K]): Promise<void> {
-    this.#callAll(this.#publishing, name, payload);
+    this.#callAll(this.#publishing, name, payload, '');
     await collect(db, this.#send, notifications(name, payload));
   }
 
   publishSoon<K extends EventName>(name: K, payload: EventMap[K]): void {
-    this.#callAll(this.#publishing, name, payload);
+    this.#callAll(this.#publishing, name, payload, '');
     for (const text of notifications(name, payload)) this.#soon.add(text);
     this.#sending ??= Promise.resolve().then(() => this.#sendSoon());
   }
@@ -248,7 +252,9 @@ class DatabaseEvents implements Events {
   }
 
   /** Sends and counts notifications. One function for all calls, because `collect` groups by it. */
-  readonly #send = async (db: Db, texts: string[]): Promise<void> => {
+  readonly #send = async (db: Db, unnumbered: string[]): Promise<void> => {
+    // the same event twice in a transaction is one
+    const texts = [...new Set(unnumbered)].map(withId);
     try {
       await notify(db, texts);
     } catch (err) {
@@ -273,7 +279,7 @@ class DatabaseEvents implements Events {
   }
 
   #receive(text: string): void {
-    const { n, p } = JSON.parse(text) as { n: EventName | typeof BEAT; p: never };
+    const { n, p, i = '' } = JSON.parse(text) as { n: EventName | typeof BEAT; p: never; i?: string };
     if (n === BEAT) {
       this.#heartbeat.received(p);
       return;
@@ -282,20 +288,20 @@ class DatabaseEvents implements Events {
     this.#counts.received++;
     this.#counts.receivedBytes += bytes;
     if (bytes >= LARGE_BYTES) this.#counts.receivedLarge++;
-    this.#callAll(this.#listeners, n, p);
+    this.#callAll(this.#listeners, n, p, i);
   }
 
-  #callAll(listeners: Listeners, name: EventName, payload: unknown): void {
-    for (const listener of listeners.get(name) ?? []) this.#call(listener, payload);
+  #callAll(listeners: Listeners, name: EventName, payload: unknown, id: string): void {
+    for (const listener of listeners.get(name) ?? []) this.#call(listener, payload, id);
   }
 
   #callResync(): void {
-    for (const listener of this.#resync) this.#call(listener, undefined);
+    for (const listener of this.#resync) this.#call(listener, undefined, '');
   }
 
-  #call(listener: AnyListener, payload: unknown): void {
+  #call(listener: AnyListener, payload: unknown, id: string): void {
     try {
-      listener(payload as never);
+      listener(payload as never, id);
     } catch (err) {
       this.#log.error('an event listener failed', { err: errorText(err) });
     }
@@ -308,6 +314,9 @@ function add<K extends EventName>(to: Listeners, name: K, listener: Listener<K>)
   set.add(listener as AnyListener);
   return () => void set.delete(listener as AnyListener);
 }
+
+/** Adds an id to a notification. A server before this one's version ignores it. */
+const withId = (text: string) => `${text.slice(0, -1)},"i":"${randomBytes(8).toString('hex')}"}`;
 
 function bytesOf(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);

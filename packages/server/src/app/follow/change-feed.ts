@@ -3,9 +3,9 @@
  * it merges the events of one moment, finds out with one query per kind who may see them, and keeps the newest in a
  * ring. A stream reads the ring from its position, and shows its reader the changes of objects that the reader may read.
  *
- * Ids of events have the form `EPOCH-NUMBER`. An epoch begins when the server starts and whenever changes may have been
- * missed: when it lost its connection to the database, or did not collect because there were no streams. A reader with
- * an id of another epoch, or one that has left the ring, has a gap: it receives `reset` and reads everything again.
+ * An id of an event names a position in the ring (change-ring.ts), on every server that collected then. An epoch begins when the
+ * server starts and whenever changes may have been missed: when it lost its connection to the database, or did not collect because
+ * no server had streams. A reader with an id that is not in the ring has a gap: it receives `reset` and reads everything again.
  */
 import { AppError, errorText } from '@ropewalk/kit';
 import type { Ctx, Services } from '../context/context.ts';
@@ -22,7 +22,9 @@ const RETRY_MS = 1_000;
 const MAX_KEPT = 4_096;
 /** The maximum number of changes that wait while the database does not answer. */
 const MAX_WAITING = 4_096;
-/** How long changes are collected after the last stream ended, in ms. */
+/** How often a server with streams says so to the others, in ms. */
+const SAY_FOLLOWED_MS = 5 * 60_000;
+/** How long changes are collected after the last stream ended on any server, in ms. */
 const COLLECT_MS = 15 * 60_000;
 /** The maximum number of streams of one session: each tab of a browser has one. */
 const MAX_STREAMS = 10;
@@ -56,10 +58,14 @@ class ServerChangeFeed implements ChangeFeed {
   readonly #off: (() => void)[];
   /** Changes that are not in the ring yet, by their objects. */
   #waiting = new Map<string, Reported>();
+  /** The ids of the notifications that reported them. */
+  #marks: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   #finding = false;
-  /** When the last stream ended. Undefined when changes are not collected. */
+  /** When the last stream ended here, or another server last had one. Undefined when changes are not collected. */
   #lastUsed: number | undefined;
+  /** When this server last told the others that it has streams. */
+  #saidFollowed: number | undefined;
   readonly #streams = new Set<() => void>();
   readonly #streamsOf = new Map<string, number>();
 
@@ -69,16 +75,17 @@ class ServerChangeFeed implements ChangeFeed {
     this.#collectMs = collectMs;
     this.#ring = new ChangeRing(mostKept);
     this.#off = [
-      events.on('workspace_changed', ({ workspace_id: id }) => this.#note({ kind: 'workspace', id })),
-      events.on('job_posted', ({ job_id: id }) => this.#note({ kind: 'job', id })),
-      events.on('job_changed', ({ job_id: id, logs }) => {
-        if (!logs) this.#note({ kind: 'job', id });
+      events.on('workspace_changed', ({ workspace_id: id }, mark) => this.#note({ kind: 'workspace', id }, mark)),
+      events.on('job_posted', ({ job_id: id }, mark) => this.#note({ kind: 'job', id }, mark)),
+      events.on('job_changed', ({ job_id: id, logs }, mark) => {
+        if (!logs) this.#note({ kind: 'job', id }, mark);
       }),
-      events.on('object_changed', (change) => this.#note(change)),
-      events.on('app_access_changed', ({ workspace_id, template_id }) => {
-        if (workspace_id) this.#note({ kind: 'workspace', id: workspace_id });
-        if (template_id) this.#note({ kind: 'template', id: template_id, permissions: true });
+      events.on('object_changed', (change, mark) => this.#note(change, mark)),
+      events.on('app_access_changed', ({ workspace_id, template_id }, mark) => {
+        if (workspace_id) this.#note({ kind: 'workspace', id: workspace_id }, mark);
+        if (template_id) this.#note({ kind: 'template', id: template_id, permissions: true }, mark);
       }),
+      events.on('changes_followed', () => this.#use()),
       events.onResync(() => this.#restart()),
     ];
   }
@@ -101,6 +108,7 @@ class ServerChangeFeed implements ChangeFeed {
 
   #register(session: string, wake: () => void): () => void {
     this.#streams.add(wake);
+    this.#sayFollowed();
     this.#streamsOf.set(session, (this.#streamsOf.get(session) ?? 0) + 1);
     return () => {
       this.#streams.delete(wake);
@@ -111,19 +119,34 @@ class ServerChangeFeed implements ChangeFeed {
     };
   }
 
+  /** From now on changes are collected for a while. */
+  #use(): void {
+    if (!this.#collects()) this.#begin();
+    this.#lastUsed = this.#services.clock.monotonic();
+  }
+
+  #sayFollowed(): void {
+    const now = this.#services.clock.monotonic();
+    if (this.#saidFollowed !== undefined && now - this.#saidFollowed < SAY_FOLLOWED_MS) return;
+    this.#saidFollowed = now;
+    this.#services.events.publishSoon('changes_followed', {});
+  }
+
   #collects(): boolean {
     if (this.#streams.size > 0) return true;
     return this.#lastUsed !== undefined && this.#services.clock.monotonic() - this.#lastUsed < this.#collectMs;
   }
 
-  #note(change: Reported): void {
+  #note(change: Reported, mark: string): void {
     if (!this.#collects()) {
       // a stream from before must not continue without this change
       if (this.#lastUsed !== undefined) this.#begin();
       this.#lastUsed = undefined;
       return;
     }
+    if (this.#streams.size > 0) this.#sayFollowed();
     add(this.#waiting, change);
+    if (this.#marks.at(-1) !== mark) this.#marks.push(mark);
     if (this.#waiting.size > MAX_WAITING) this.#restart();
     else this.#appendLater(MERGE_MS);
   }
@@ -141,16 +164,19 @@ class ServerChangeFeed implements ChangeFeed {
     const began = this.#ring.epoch;
     const reported = this.#waiting;
     this.#waiting = new Map();
+    const marks = this.#marks;
+    this.#marks = [];
     let retry = false;
     try {
       const found = await findReaders(sql, [...reported.values()]);
-      if (this.#ring.epoch === began) this.#keep(found);
+      if (this.#ring.epoch === began) this.#keep(found, marks);
     } catch (err) {
       log.warn('could not find out who may see changes', { err: errorText(err), count: reported.size });
       retry = true;
       if (this.#ring.epoch === began) {
         for (const change of this.#waiting.values()) add(reported, change);
         this.#waiting = reported;
+        this.#marks = [...marks, ...this.#marks];
       }
     } finally {
       this.#finding = false;
@@ -158,8 +184,8 @@ class ServerChangeFeed implements ChangeFeed {
     if (this.#waiting.size > 0) this.#appendLater(retry ? RETRY_MS : MERGE_MS);
   }
 
-  #keep(found: readonly ReadableChange[]): void {
-    this.#ring.append(found);
+  #keep(found: readonly ReadableChange[], marks: readonly string[]): void {
+    this.#ring.append(found, marks);
     this.#wakeAll();
   }
 
@@ -172,6 +198,7 @@ class ServerChangeFeed implements ChangeFeed {
   #begin(): void {
     this.#ring.restart();
     this.#waiting = new Map();
+    this.#marks = [];
   }
 
   #wakeAll(): void {

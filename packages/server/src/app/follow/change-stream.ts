@@ -98,7 +98,7 @@ export class ChangeStream implements Source<NamedEvent> {
 
   #message(event: string, data: unknown): NamedEvent {
     this.#marked = this.#at.number;
-    return { event, id: `${this.#at.epoch}-${this.#at.number}`, data: JSON.stringify(data) };
+    return { event, id: this.#at.id, data: JSON.stringify(data) };
   }
 }
 
