@@ -1,7 +1,7 @@
 // How two servers of a deployment prove to each other who they are. Each process makes an Ed25519 key when it starts and
 // publishes the public key in its database row. The server that dials signs both ids, the time and a nonce. The other one
-// checks the signature against the row, accepts each nonce once, and signs the nonce in its answer. So whoever cannot write
-// to the database cannot take the place of a server, and a recorded request is worth nothing.
+// checks the signature against the row, accepts each nonce once, and signs the nonce in its answer. So a process that
+// cannot write to the database cannot take the place of a server, and a recorded request is worth nothing.
 import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, verify } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@ropewalk/kit';

@@ -56,8 +56,8 @@ export class Peers {
   }
 
   /**
-   * Takes over the rows of the live servers, and forgets the others. A server with an open session is not gone: after an outage of the
-   * database, its row is only late.
+   * Takes over the rows of the live servers, and forgets the others. A server with an open session is not gone: after an
+   * outage of the database, its row is only late.
    */
   update(rows: readonly ReplicaRow[]): void {
     const live = new Set(rows.map(({ id }) => id));

@@ -22,8 +22,8 @@ const RETRY_MS = 1_000;
 const MAX_KEPT = 4_096;
 /** The maximum number of changes that wait while the database does not answer. */
 const MAX_WAITING = 4_096;
-/** How often a server with streams says so to the others, in ms. */
-const SAY_FOLLOWED_MS = 5 * 60_000;
+/** How often a server with streams announces that to the others, in ms. */
+const ANNOUNCE_MS = 5 * 60_000;
 /** How long changes are collected after the last stream ended on any server, in ms. */
 const COLLECT_MS = 15 * 60_000;
 /** The maximum number of streams of one session: each tab of a browser has one. */
@@ -64,8 +64,8 @@ class ServerChangeFeed implements ChangeFeed {
   #finding = false;
   /** When the last stream ended here, or another server last had one. Undefined when changes are not collected. */
   #lastUsed: number | undefined;
-  /** When this server last told the others that it has streams. */
-  #saidFollowed: number | undefined;
+  /** When this server last announced its streams to the others. */
+  #announcedAt: number | undefined;
   readonly #streams = new Set<() => void>();
   readonly #streamsOf = new Map<string, number>();
 
@@ -108,7 +108,7 @@ class ServerChangeFeed implements ChangeFeed {
 
   #register(session: string, wake: () => void): () => void {
     this.#streams.add(wake);
-    this.#sayFollowed();
+    this.#announceStreams();
     this.#streamsOf.set(session, (this.#streamsOf.get(session) ?? 0) + 1);
     return () => {
       this.#streams.delete(wake);
@@ -125,10 +125,10 @@ class ServerChangeFeed implements ChangeFeed {
     this.#lastUsed = this.#services.clock.monotonic();
   }
 
-  #sayFollowed(): void {
+  #announceStreams(): void {
     const now = this.#services.clock.monotonic();
-    if (this.#saidFollowed !== undefined && now - this.#saidFollowed < SAY_FOLLOWED_MS) return;
-    this.#saidFollowed = now;
+    if (this.#announcedAt !== undefined && now - this.#announcedAt < ANNOUNCE_MS) return;
+    this.#announcedAt = now;
     this.#services.events.publishSoon('changes_followed', {});
   }
 
@@ -144,7 +144,7 @@ class ServerChangeFeed implements ChangeFeed {
       this.#lastUsed = undefined;
       return;
     }
-    if (this.#streams.size > 0) this.#sayFollowed();
+    if (this.#streams.size > 0) this.#announceStreams();
     add(this.#waiting, change);
     if (this.#marks.at(-1) !== mark) this.#marks.push(mark);
     if (this.#waiting.size > MAX_WAITING) this.#restart();
