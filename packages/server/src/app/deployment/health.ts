@@ -196,9 +196,7 @@ async function checkReplicas(services: Services): Promise<ReplicasReport> {
     error: row.problem || null,
   }));
   const warnings: HealthMessage[] = items.flatMap(({ hostname, error }) =>
-    error === null
-      ? []
-      : [{ code: 'EUNKNOWN', message: `The server "${hostname}" cannot reach ${error}` }],
+    error === null ? [] : [{ code: 'EUNKNOWN', message: `The server "${hostname}" cannot reach ${error}` }],
   );
   return { items, severity: severityOf(null, warnings), warnings };
 }
