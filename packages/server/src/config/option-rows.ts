@@ -59,7 +59,7 @@ export const rows = {
     json: 'pg_connection_url',
     secret: true,
     description:
-      'The URL of a PostgreSQL database, version 13 or later. With ?passfile=PATH, the password comes from that file, as libpq reads it. Default: a bundled PostgreSQL, with its data in the config directory.',
+      'The URL of a PostgreSQL database, version 13 or later. It can name several hosts, as HOST:PORT,HOST:PORT: the primary among them is used. With ?passfile=PATH, the password comes from that file, as libpq reads it. Default: a bundled PostgreSQL, with its data in the config directory.',
     group: 'Server',
   },
   cacheDirectory: {

@@ -3,7 +3,8 @@
  * from an endpoint that only the machine reaches, so that no secret is stored anywhere.
  */
 import { readFile } from 'node:fs/promises';
-import { AppError, type Clock } from '@ropewalk/kit';
+import type { Clock } from '@ropewalk/kit';
+import { tokenTarget } from './database-url.ts';
 
 const ANSWER_MS = 10_000;
 /** Both clouds renew a token about this long before it expires. */
@@ -75,13 +76,7 @@ export const isCloud = (auth: string): auth is Cloud => Object.hasOwn(SOURCES, a
  * @throws AppError `invalid` if the URL lacks the host or the user
  */
 export function cloudPasswords(cloud: Cloud, url: string, clock: Clock, env: Env = process.env): () => Promise<string> {
-  const { hostname, username } = URL.canParse(url) ? new URL(url) : { hostname: '', username: '' };
-  if (hostname === '' || username === '') {
-    throw new AppError(
-      'invalid',
-      `--postgres-auth ${cloud} needs --postgres-url with the host and the user of the database, without a password.`,
-    );
-  }
+  tokenTarget(url, cloud);
   let asking: Promise<CloudToken> | undefined;
   let renewAt = 0;
   return async () => {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
+import { parseDatabaseUrl } from './database-url.ts';
 
 /** A connection pool or a transaction in it. Every query takes one of them as its first argument. */
 export type Sql = postgres.Sql<{ bigint: number }>;
@@ -43,14 +44,13 @@ const TEXT_ARRAY = 1009;
 
 /** Opens a pool. Connections open on first use. Statements are prepared once and pipelined. */
 export function connect(url: string, options: ConnectOptions = {}): Sql {
-  const target = new URL(url);
-  // libpq's form of a Unix socket: ?host=/folder
-  const socketDir = target.searchParams.get('host');
-  target.searchParams.delete('host');
-  // see password.ts
-  target.searchParams.delete('passfile');
-  const sql = postgres(target.href, {
-    ...(socketDir ? { host: socketDir } : {}),
+  const { hosts, socketDir, sessions, rest } = parseDatabaseUrl(url);
+  const sql = postgres(rest.href, {
+    ...(hosts.length > 0
+      ? // lists, which the driver reads but does not declare
+        { host: hosts.map(({ host }) => host) as never, port: hosts.map(({ port }) => port) as never }
+      : { host: socketDir ?? (process.env['PGHOST'] || 'localhost') }),
+    ...(sessions ? { target_session_attrs: sessions } : {}),
     ...(options.password ? { pass: options.password } : {}),
     max: options.max ?? 10,
     idle_timeout: 60,

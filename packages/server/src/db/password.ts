@@ -5,8 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { AppError, errorText, type Logger, systemClock } from '@ropewalk/kit';
 import { cloudPasswords, isCloud } from './cloud-token.ts';
-
-const DEFAULT_PORT = '5432';
+import { DEFAULT_PORT, parseDatabaseUrl, tokenTarget } from './database-url.ts';
 
 /**
  * Returns the source of the password, or nothing if the URL has it: a token of the cloud that `auth` names, or the file
@@ -34,39 +33,47 @@ async function sourceOf(url: string, auth: string): Promise<(() => Promise<strin
 }
 
 async function awsToken(url: string): Promise<() => Promise<string>> {
-  const { hostname, port, username } = URL.canParse(url) ? new URL(url) : { hostname: '', port: '', username: '' };
-  if (hostname === '' || username === '') {
+  const { hosts, user } = tokenTarget(url, 'awsiamrds');
+  const [target, ...others] = hosts;
+  if (!target || others.length > 0)
     throw new AppError(
       'invalid',
-      '--postgres-auth awsiamrds needs --postgres-url with the host and the user of the database, without a password.',
+      '--postgres-auth awsiamrds needs --postgres-url with one host: a token of AWS is for one host. Name the endpoint of the cluster.',
     );
-  }
+  const { host, port } = target;
   // loaded for those who use it
   const { Signer } = await import('@aws-sdk/rds-signer');
   const region =
     process.env['AWS_REGION'] ||
     process.env['AWS_DEFAULT_REGION'] ||
-    /\.([a-z0-9-]+)\.rds\.amazonaws\.com(?:\.cn)?$/.exec(hostname)?.[1];
+    /\.([a-z0-9-]+)\.rds\.amazonaws\.com(?:\.cn)?$/.exec(host)?.[1];
   const signer = new Signer({
-    hostname,
-    port: Number(port || DEFAULT_PORT),
-    username: decodeURIComponent(username),
+    hostname: host,
+    port,
+    username: user,
     ...(region === undefined ? {} : { region }),
   });
   return () => signer.getAuthToken();
 }
 
 function passwordFile(url: string): (() => Promise<string>) | undefined {
-  const target = URL.canParse(url) ? new URL(url) : undefined;
-  const path = target?.searchParams.get('passfile');
-  if (!target || !path) return undefined;
-  const wanted = [target.hostname, target.port || DEFAULT_PORT, target.pathname.slice(1), target.username].map(
-    decodeURIComponent,
-  );
+  if (url === '') return undefined;
+  const { hosts, passfile, user, database } = parseDatabaseUrl(url);
+  if (passfile === undefined) return undefined;
+  // the driver does not tell which of the hosts asks. They are one database, so they have one password
+  const wanted = (hosts.length > 0 ? hosts : [{ host: 'localhost', port: DEFAULT_PORT }]).map(({ host, port }) => [
+    host,
+    String(port),
+    database,
+    user,
+  ]);
   return async () => {
-    const password = passwordIn(await readFile(path, 'utf8'), wanted);
-    if (password === undefined) throw new Error(`${path} has no line for ${wanted.join(':')}`);
-    return password;
+    const text = await readFile(passfile, 'utf8');
+    for (const one of wanted) {
+      const password = passwordIn(text, one);
+      if (password !== undefined) return password;
+    }
+    throw new Error(`${passfile} has no line for ${wanted.map((one) => one.join(':')).join(' or ')}`);
   };
 }
 

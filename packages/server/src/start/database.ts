@@ -3,6 +3,7 @@ import { abortable } from '@ropewalk/kit/abortable';
 import { type ConnectOptions, connect, isUnreachable, ping, type Sql } from '../db/connect.ts';
 import { migrate } from '../db/migrate.ts';
 import { passwordSource } from '../db/password.ts';
+import { checkSessions } from '../db/pooler.ts';
 import { type DatabaseStall, watchDatabaseStall } from '../http/database-stall.ts';
 import { startBundledPostgres } from '../postgres/bundled.ts';
 import type { Starting } from './starting.ts';
@@ -58,14 +59,17 @@ export async function startDatabase(start: Starting): Promise<Database> {
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
   });
   closer.add('database connections of locks', () => locks.end({ timeout: 5 }));
-  await abortable(migrate(sql, log), stop).catch((err) => {
+  const prepare = async () => {
+    // also opens the first connection of the pool, which asks for types: the database must not go away meanwhile
+    await checkSessions(sql, lists, log);
+    await migrate(sql, log);
+  };
+  await abortable(prepare(), stop).catch((err) => {
     if (isUnreachable(err)) {
       throw new AppError('unavailable', `Could not reach the database: ${(err as Error).message}`, { cause: err });
     }
     throw err;
   });
-  // the first connection of a pool asks for types, which must not happen while the database goes away
-  await ping(lists);
   return { sql, lists, locks, connect: (options) => connect(url, { password, ...options }) };
 }
 
