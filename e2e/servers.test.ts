@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type Balancer, startBalancer } from './balancer.ts';
 import {
+  buildEnds,
   CHECKOUT,
   coder,
+  commandTemplate,
   createWorkspace,
   ensureExecutable,
   eventually,
@@ -85,3 +90,47 @@ test('a session continues on the other server when the server of its client and 
   const done = await coder(['ssh', 'dev', '--', 'echo', 'again'], { env: env(servers[0]!) });
   assert.deepEqual([done.code, done.stdout], [0, 'again\n'], done.stderr);
 });
+
+/** The second server of a host gives its daemons longer names. */
+const isOfSecond = (daemon: string): boolean => /-[0-9a-f]{6}-\d+$/.test(daemon);
+
+test('each server has its own built-in daemons in the list', async () => {
+  await eventually('the daemons of both servers are online', async () => {
+    const { body } = await servers[1]!.api<{ name: string; status: string }[]>(
+      'GET',
+      '/organizations/default/provisionerdaemons',
+    );
+    const online = body.filter(({ status }) => status !== 'offline').map(({ name }) => name);
+    const ofSecond = online.filter(isOfSecond);
+    return ofSecond.length > 0 && online.length === 2 * ofSecond.length;
+  });
+});
+
+for (const [when, held] of [
+  ['while Terraform works', true],
+  ['before Terraform works', false],
+] as const)
+  test(`a build continues with another server when its server is killed ${when}`, async (t) => {
+    const scratch = mkdtempSync(join(tmpdir(), 'platform-servers-'));
+    t.after(() => rmSync(scratch, { recursive: true, force: true }));
+    chmodSync(scratch, 0o1777); // builds of a root server have their own uid
+    const [begun, gate] = [join(scratch, 'begun'), join(scratch, 'gate')];
+    const text = commandTemplate(`touch ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done`);
+    const template = await makeTemplate(servers[1]!, `go-on-${held}`, text);
+    if (!held) writeFileSync(gate, '');
+    const { latest_build } = await createWorkspace(servers[1]!, template, `go-on-${held}`);
+    const name = await eventually('a daemon has the build', async () => {
+      const { body } = await servers[1]!.api<{ job: { worker_name?: string } }>(
+        'GET',
+        `/workspacebuilds/${latest_build.id}`,
+      );
+      return body.job.worker_name;
+    });
+    if (held) await eventually('the apply has begun', () => existsSync(begun));
+    const [killed, other] = isOfSecond(name) ? [servers[1]!, servers[0]!] : [servers[0]!, servers[1]!];
+    await killed.kill();
+    writeFileSync(gate, '');
+    const build = await buildEnds(other, latest_build.id);
+    assert.equal(build.status, 'running', build.job.error ?? '');
+    await killed.restart();
+  });

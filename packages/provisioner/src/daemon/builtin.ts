@@ -1,11 +1,17 @@
 import { join } from 'node:path';
-import { AppError, type Clock, systemClock } from '@ropewalk/kit';
+import { AppError, type Clock, type Logger, systemClock } from '@ropewalk/kit';
 import type { ProvisionerDaemon } from './daemon.ts';
 import { type DaemonGroup, type GroupOptions, runDaemonGroup } from './group.ts';
+import type { Successors } from './link.ts';
 
 const PARENT_POLL_MS = 250;
 /** The interval in which daemons look for jobs that the daemons of a killed server left behind. */
 const ADOPT_EVERY_MS = 2_000;
+/**
+ * How long daemons without their server try to reach another one. It is less than the lease of a job, so the daemons of
+ * the next start can still adopt it.
+ */
+const MAX_AWAY_MS = 60_000;
 
 export interface BuiltinOptions extends Omit<GroupOptions, 'members' | 'once'> {
   /** The number of daemons in this process. */
@@ -14,6 +20,8 @@ export interface BuiltinOptions extends Omit<GroupOptions, 'members' | 'once'> {
   namePrefix: string;
   /** Whether the server that started this process still runs. Default: the parent process is unchanged. */
   parentAlive?: (() => boolean) | undefined;
+  /** The other servers of the deployment, as far as the server has named them. */
+  successors?: (() => Successors | undefined) | undefined;
 }
 
 export interface BuiltinDaemons {
@@ -25,7 +33,8 @@ export interface BuiltinDaemons {
 /**
  * Starts the server's own daemons. They share this process, one cache and one runner. Their sessions are in
  * `<cacheDir>/provisioner-<i>/work`. Their secret belongs to one start of the server. When that server is gone, they
- * end immediately. Terraform continues, and the daemons of the next start adopt it through the journal.
+ * finish their jobs with another server of the deployment. If there is none, they end immediately. Terraform continues,
+ * and the daemons of the next start adopt it through the journal.
  */
 export async function runBuiltinDaemons(options: BuiltinOptions): Promise<BuiltinDaemons> {
   const firstParent = process.ppid; // before the first wait, because the server may end meanwhile
@@ -40,12 +49,17 @@ export async function runBuiltinDaemons(options: BuiltinOptions): Promise<Builti
     })),
   });
   const ended = new AbortController();
+  if (options.launcherPath) {
+    const { Launcher } = await import('../isolation/client.ts');
+    // not awaited: it ends with the signal
+    void new Launcher(options.launcherPath).stay(ended.signal);
+  }
   const parentAlive = options.parentAlive ?? (() => process.ppid === firstParent);
-  const orphanhood = watchParent(daemons, {
+  const orphanhood = watchParent({
     parentAlive,
     clock,
     signal: ended.signal,
-    onOrphan: () => options.log.warn('the server is gone; running builds continue, and the next server adopts them'),
+    onOrphan: (at) => finishOrAbandon(daemons, options.successors?.(), { clock, log: options.log, signal: at }),
   });
   return {
     done: done.finally(() => {
@@ -56,14 +70,31 @@ export async function runBuiltinDaemons(options: BuiltinOptions): Promise<Builti
   };
 }
 
-async function watchParent(daemons: readonly ProvisionerDaemon[], watch: Watch): Promise<void> {
+/** Resolves when the daemons have ended, or will without further steps. */
+async function finishOrAbandon(
+  daemons: readonly ProvisionerDaemon[],
+  successors: Successors | undefined,
+  { clock, log, signal }: { clock: Clock; log: Logger; signal: AbortSignal },
+): Promise<void> {
+  if (!successors || successors.urls.length === 0) {
+    log.warn('the server is gone; running builds continue, and the next server adopts them');
+    for (const daemon of daemons) daemon.abandon();
+    return;
+  }
+  log.warn('the server is gone; finishing the running builds with another server', {
+    servers: successors.urls.join(', '),
+  });
+  for (const daemon of daemons) daemon.finishWith(successors);
+  while (!signal.aborted) {
+    for (const daemon of daemons) if (daemon.awayMs() > MAX_AWAY_MS) daemon.abandon();
+    await clock.sleep(PARENT_POLL_MS, signal).catch(() => {});
+  }
+}
+
+async function watchParent(watch: Watch): Promise<void> {
   const { clock, signal, parentAlive } = watch;
   while (!signal.aborted) {
-    if (!parentAlive()) {
-      watch.onOrphan();
-      for (const daemon of daemons) daemon.abandon();
-      return;
-    }
+    if (!parentAlive()) return watch.onOrphan(signal);
     await clock.sleep(PARENT_POLL_MS, signal).catch(() => {});
   }
 }
@@ -72,5 +103,5 @@ interface Watch {
   parentAlive: () => boolean;
   clock: Clock;
   signal: AbortSignal;
-  onOrphan: () => void;
+  onOrphan: (signal: AbortSignal) => Promise<void>;
 }

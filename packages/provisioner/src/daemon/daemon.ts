@@ -21,7 +21,7 @@ import { Runner } from '../runner/client.ts';
 import { VersionCache } from '../terraform/prepare.ts';
 import { DiskPause } from './disk-pause.ts';
 import { epochMetadata } from './job-link.ts';
-import { type Connection, ServerLink } from './link.ts';
+import { type Connection, ServerLink, type Successors } from './link.ts';
 import { findMachine, folderMode } from './machine.ts';
 import type { DaemonOptions, Machine, Shared } from './options.ts';
 import { ActiveJob } from './work.ts';
@@ -56,6 +56,8 @@ export interface ProvisionerDaemon {
   awayMs(): number;
   /** Ends without waiting. Runs continue, and a later daemon adopts them. */
   abandon(): void;
+  /** Drains, and finishes the running jobs with other servers, because its own server is gone. */
+  finishWith(successors: Successors): void;
 }
 
 /** Starts a daemon that runs jobs of our server or an upstream server, one at a time. */
@@ -146,6 +148,11 @@ class Daemon implements ProvisionerDaemon {
   abandon(): void {
     this.drain();
     this.#abandoned.abort();
+  }
+
+  finishWith(successors: Successors): void {
+    this.#link.moveTo(successors);
+    this.drain();
   }
 
   async #run(): Promise<void> {

@@ -19,6 +19,15 @@ export interface DaemonAuth {
   psk?: string | undefined;
   /** The secret of the server's built-in daemons. It works only over `socketPath`. */
   installationSecret?: string | undefined;
+  /** What built-in daemons whose server is gone show to the other servers of its deployment. They only finish their jobs. */
+  ticket?: string | undefined;
+}
+
+/** The servers with which built-in daemons finish their jobs when their own server is gone. */
+export interface Successors {
+  /** Base URLs, `https://…`, in the order in which they are tried. */
+  urls: readonly string[];
+  ticket: string;
 }
 
 export interface LinkOptions {
@@ -70,6 +79,9 @@ export class ServerLink {
   #engines = '';
   readonly #tried = Promise.withResolvers<void>();
   #events: LinkEvents | undefined;
+  #successors: Successors | undefined;
+  /** How often a server of `#successors` was tried. */
+  #attempts = 0;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -151,6 +163,11 @@ export class ServerLink {
     if (connection === this.#current) await this.#session?.close(reason);
   }
 
+  /** Connects to these servers from now on. */
+  moveTo(successors: Successors): void {
+    this.#successors = successors;
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new AppError('canceled', 'The daemon has ended.'));
     await this.#session?.close();
@@ -217,8 +234,16 @@ export class ServerLink {
     return undefined;
   }
 
+  /** Where the next attempt connects, and what it shows there. */
+  #target(): Pick<LinkOptions, 'serverUrl' | 'socketPath' | 'auth'> {
+    if (!this.#successors) return this.#options;
+    const { urls, ticket } = this.#successors;
+    return { serverUrl: urls[this.#attempts++ % urls.length]!, auth: { ticket } };
+  }
+
   async #dial() {
-    const { serverUrl, socketPath, organization, name, tags, auth, provisionerVersion } = this.#options;
+    const { organization, name, tags, provisionerVersion } = this.#options;
+    const { serverUrl, socketPath, auth } = this.#target();
     const url = new URL(serverUrl);
     url.pathname = `${url.pathname.replace(/\/+$/, '')}/api/v2/organizations/${encodeURIComponent(organization)}/provisionerdaemons/serve`;
     url.searchParams.append('version', API_VERSION);
@@ -272,6 +297,7 @@ export class ServerLink {
 
 function authHeaders(auth: DaemonAuth): Record<string, string> {
   if (auth.installationSecret) return { 'Platform-Installation-Secret': auth.installationSecret };
+  if (auth.ticket) return { 'Platform-Daemon-Ticket': auth.ticket };
   if (auth.key) return { 'Coder-Provisioner-Daemon-Key': auth.key };
   if (auth.psk) return { 'Coder-Provisioner-Daemon-PSK': auth.psk };
   if (auth.sessionToken) return { Cookie: `coder_session_token=${auth.sessionToken}` };

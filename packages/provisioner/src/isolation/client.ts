@@ -116,6 +116,30 @@ export class Launcher {
     throw unexpected(reply);
   }
 
+  /**
+   * Keeps the launcher running until the signal fires, also after the death of its server. A launcher that dies is kept
+   * again when the server has started another one.
+   */
+  async stay(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        const asked = await this.#ask({ op: 'stay' });
+        const leave = () => asked.close();
+        signal.addEventListener('abort', leave, { once: true });
+        if (signal.aborted) leave();
+        try {
+          await asked.next();
+          await asked.next();
+        } finally {
+          signal.removeEventListener('abort', leave);
+        }
+      } catch {
+        // the launcher has ended: #connect waits for the next one
+        await delay(POLL_MS, undefined, { signal }).catch(() => {});
+      }
+    }
+  }
+
   /** Signals the process group of a program. Does nothing if the program is gone. */
   async signal(process: ProcessRef, signal: NodeJS.Signals): Promise<void> {
     await this.#one({ op: 'signal', process, signal });

@@ -40,7 +40,8 @@ const REQUEST_MS = 30_000;
 const SIGNALS: readonly string[] = ['SIGINT', 'SIGTERM', 'SIGKILL'];
 
 /**
- * The process that starts builds under their uids; see protocol.ts. Exits when its server is gone and no build runs.
+ * The process that starts builds under their uids; see protocol.ts. Exits when its server is gone, no build runs and no
+ * daemon needs it.
  */
 export function runLauncher(): void {
   releaseMemoryWhenIdle();
@@ -143,6 +144,10 @@ class Launcher {
         this.#streams.set(request.token, socket);
         socket.once('close', () => this.#streams.delete(request.token));
         setTimeout(() => this.#streams.has(request.token) && socket.destroy(), REQUEST_MS).unref();
+        return reply(socket, { ok: true });
+      case 'stay':
+        // reads on, to learn when the connection ends
+        socket.resume();
         return reply(socket, { ok: true });
       case 'user': {
         const user = this.#users.user(request.key, request.name, request.own);

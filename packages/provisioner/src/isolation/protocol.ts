@@ -42,6 +42,8 @@ export type LauncherRequest =
   | RunRequest
   /** Starts a process of the uid that does nothing and lives as long as the connection. */
   | { op: 'hold'; uid: number }
+  /** Keeps the launcher running as long as the connection, also without its server. */
+  | { op: 'stay' }
   | { op: 'signal'; process: ProcessRef; signal: NodeJS.Signals }
   | { op: 'clear'; uid: number; dirs: string[] }
   /** The same `key` always gets the same uid. With `name`, a person's name, the launcher also creates a system user. */

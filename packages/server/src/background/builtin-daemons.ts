@@ -1,16 +1,20 @@
 import { chmodSync, chownSync, statSync } from 'node:fs';
 import type { Server } from 'node:http';
-import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { AppError, daemonUid, ensureDirectorySync, errorText, type Logger, type UidBlock } from '@ropewalk/kit';
 import { closedFolder, whyUnreachable } from '@ropewalk/kit/reach';
 import type { OptionName } from '../config/option-rows.ts';
 import { type Config, options } from '../config/options.ts';
 import { directoryHash } from '../postgres/place.ts';
-import { type BuiltinDaemonsInput, type DaemonsEnd, DaemonsProcess } from './daemons-process.ts';
+import {
+  type BuiltinDaemonsInput,
+  type BuiltinDaemonsUpdate,
+  type DaemonsEnd,
+  DaemonsProcess,
+} from './daemons-process.ts';
 import { startLauncher } from './launcher.ts';
 import { ownFiles } from './own-files.ts';
-import { type OwnSocket, openOwnSocket } from './own-socket.ts';
+import { LAUNCHER_SOCKET, type OwnSocket, openOwnSocket } from './own-socket.ts';
 import { programView } from './program-view.ts';
 import { installationUids } from './uids.ts';
 
@@ -27,6 +31,8 @@ export interface BuiltinDaemonsOptions {
   /** The files and folders that these programs consist of. */
   programPaths?: readonly string[] | undefined;
   serverUrl: string;
+  /** The first part of their names, which no other process on this database uses. */
+  namePrefix: string;
   /** Serves what comes in over the daemons' own socket. */
   server: Server;
   installationSecret: string;
@@ -42,6 +48,8 @@ export interface BuiltinDaemons {
   problem(): string | undefined;
   /** Where they connect. Undefined where they do not run. */
   socket: OwnSocket | undefined;
+  /** Names the servers with which they finish their jobs when this one is gone. */
+  tell(update: BuiltinDaemonsUpdate): void;
   /** Has them take no more jobs, and cancel or kill what runs; resolves when their process has ended. */
   end(how: DaemonsEnd): Promise<void>;
   /** Lets them end; what runs is left to finish, and a restarted server gets it back. */
@@ -68,7 +76,14 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
     if (!(err instanceof NotIsolatedError)) throw err;
     const problem = `${err.message} Or use external provisioner daemons (coder provisioner start).`;
     log.error(problem);
-    return { warnings: [], problem: () => problem, socket: undefined, end: async () => {}, close: async () => {} };
+    return {
+      warnings: [],
+      problem: () => problem,
+      socket: undefined,
+      tell: () => {},
+      end: async () => {},
+      close: async () => {},
+    };
   }
 }
 
@@ -116,7 +131,7 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
   const place = folders(given.configDir, given.config.cacheDirectory, uids);
   if (uids) claimFolders(place, uids, given.log);
   const socket = await openOwnSocket({ server: given.server, base: place.base, uid: uids && daemonUid(uids) });
-  const launcherPath = socket.beside('launcher.sock');
+  const launcherPath = socket.beside(LAUNCHER_SOCKET);
   const launcher =
     isolation &&
     startLauncher({
@@ -148,6 +163,7 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
     warnings: [],
     problem: () => daemons.problem() ?? launcher?.problem(),
     socket,
+    tell: (update) => daemons.tell(update),
     end: (how) => daemons.end(how),
     async close() {
       await daemons.close();
@@ -159,13 +175,13 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
 
 /** What the daemons' process receives, without what depends on its folders. */
 function inputOf(
-  { config, serverUrl, installationSecret, version }: BuiltinDaemonsOptions,
+  { config, serverUrl, namePrefix, installationSecret, version }: BuiltinDaemonsOptions,
   secretValues: string[],
 ): Omit<BuiltinDaemonsInput, 'socketPath' | 'cacheDir' | 'isolation'> {
   return {
     serverUrl,
     count: config.provisionerDaemons,
-    namePrefix: hostname().split('.')[0]!.toLowerCase().slice(0, 63),
+    namePrefix,
     terraformBinaries: config.terraformBinary,
     terraformDownloads: config.terraformDownload,
     terraformProvider: config.terraformProvider,

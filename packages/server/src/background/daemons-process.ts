@@ -11,7 +11,15 @@ const SIGNALS = { drain: 'SIGTERM', cancel: 'SIGINT', kill: 'SIGQUIT' } as const
 
 export type DaemonsEnd = keyof typeof SIGNALS;
 
-/** Sent to the daemons' process on its standard input, so that secrets show in neither its arguments nor its environment. */
+/** A later line on the standard input: the other servers of the deployment. Their daemons finish their jobs there. */
+export interface BuiltinDaemonsUpdate {
+  successors: { urls: string[]; ticket: string };
+}
+
+/**
+ * The first line on the standard input of the daemons' process, so that secrets show in neither its arguments nor its
+ * environment.
+ */
 export interface BuiltinDaemonsInput {
   serverUrl: string;
   /** The server's own socket, the only place where the secret works. */
@@ -50,6 +58,7 @@ export class DaemonsProcess {
   readonly #crashes: Crashes = createCrashes('The built-in provisioner daemons');
   #child: ChildProcess | undefined;
   #closing = false;
+  #update = '';
 
   constructor(options: DaemonsProcessOptions) {
     this.#options = options;
@@ -68,7 +77,7 @@ export class DaemonsProcess {
       log.error('could not start the built-in provisioner daemons', { err });
     });
     child.stdin.on('error', () => {});
-    child.stdin.end(JSON.stringify(input));
+    child.stdin.write(`${JSON.stringify(input)}\n${this.#update}`);
     child.stdout.on('error', () => {});
     createInterface({ input: child.stdout }).on('line', (line) => {
       reason = withoutSecrets(crashReason(line), [...input.secretValues, input.installationSecret]) ?? reason;
@@ -90,6 +99,14 @@ export class DaemonsProcess {
       beforeRestart();
       this.start();
     }, waitMs);
+  }
+
+  /** Sends an update to the process, and to each that is started later. */
+  tell(update: BuiltinDaemonsUpdate): void {
+    const line = `${JSON.stringify(update)}\n`;
+    if (line === this.#update) return;
+    this.#update = line;
+    this.#child?.stdin?.write(line);
   }
 
   /** What an operator should know while the process keeps ending. Undefined while it runs well. */
@@ -120,6 +137,7 @@ export class DaemonsProcess {
     });
     await Promise.race([this.end('drain'), late]);
     clearTimeout(timer);
+    child.stdin?.end();
     child.unref();
   }
 }

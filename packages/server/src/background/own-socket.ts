@@ -3,13 +3,19 @@ import { createServer, type Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { AppError, isAlive } from '@ropewalk/kit';
 
 /** The longest path of a Unix socket that every system takes. */
 const MAX_PATH = 100;
 const SOCKET = 'daemons.sock';
+/** Of the process that starts builds under their own uids. It can outlive the server. */
+export const LAUNCHER_SOCKET = 'launcher.sock';
 /** A server listens this long after it has created its folder, in ms. */
 const OPENING_MS = 60_000;
+/** How long a launcher without builds and daemons takes to end, at most, in ms. */
+const LAUNCHER_ENDS_MS = 1_000;
+const LAUNCHER_POLL_MS = 20;
 
 /** The server's own Unix socket. Built-in daemons connect here only, and nobody else does. */
 export interface OwnSocket {
@@ -34,11 +40,12 @@ export async function openOwnSocket(given: {
   uid: number | undefined;
 }): Promise<OwnSocket> {
   const prefix = `server-${process.pid}-`;
-  const name = join(`${prefix}XXXXXX`, 'launcher.sock');
+  const name = join(`${prefix}XXXXXX`, LAUNCHER_SOCKET);
   const parent = join(given.base, name).length <= MAX_PATH ? given.base : tmpdir();
   await sweep(parent);
   const dir = mkdtempSync(join(parent, prefix));
   const path = join(dir, SOCKET);
+  const beside = (other: string) => join(dir, other);
   const sockets = new WeakSet<object>();
   const open = new Set<Socket>();
   const server = createServer((_request, response) => {
@@ -72,12 +79,18 @@ export async function openOwnSocket(given: {
   }
   return {
     path,
-    beside: (other) => join(dir, other),
+    beside,
     owns: (socket) => sockets.has(socket),
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const socket of open) socket.destroy();
       await closed;
+      // daemons that finish their jobs need the launcher. The next start removes its folder then
+      const until = performance.now() + LAUNCHER_ENDS_MS;
+      while (await answers(beside(LAUNCHER_SOCKET))) {
+        if (performance.now() > until) return;
+        await delay(LAUNCHER_POLL_MS);
+      }
       rmSync(dir, { recursive: true, force: true });
     },
   };
@@ -100,6 +113,8 @@ async function sweep(parent: string): Promise<void> {
  * the same pid, and elsewhere the system uses pids again.
  */
 async function isLeft(dir: string, pid: number, changedMs: number): Promise<boolean> {
+  // daemons that finish their jobs without their server still start programs through the launcher
+  if (await answers(join(dir, LAUNCHER_SOCKET))) return false;
   if (pid === process.pid || !isAlive(pid)) return true;
   return Date.now() - changedMs > OPENING_MS && !(await answers(join(dir, SOCKET)));
 }

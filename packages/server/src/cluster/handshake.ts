@@ -2,9 +2,10 @@
 // publishes the public key in its database row. The server that dials signs both ids, the time and a nonce. The other one
 // checks the signature against the row, accepts each nonce once, and signs the nonce in its answer. So a process that
 // cannot write to the database cannot take the place of a server, and a recorded request is worth nothing.
-import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, verify } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@ropewalk/kit';
+import { isSigned } from '../app/values/ed25519.ts';
 
 /** How far apart the clocks of two servers may be, in ms. */
 const MAX_CLOCK_DIFFERENCE = 60_000;
@@ -32,15 +33,6 @@ export class ReplicaKey {
 
   sign(text: string): string {
     return sign(null, Buffer.from(text), this.#private).toString('base64url');
-  }
-}
-
-function isSigned(publicKey: Buffer, text: string, signature: string): boolean {
-  try {
-    const key = createPublicKey({ key: publicKey, type: 'spki', format: 'der' });
-    return verify(null, Buffer.from(text), key, Buffer.from(signature, 'base64url'));
-  } catch {
-    return false;
   }
 }
 

@@ -3,7 +3,7 @@ import { errorText } from '@ropewalk/kit';
 import { type Services, systemContext } from '../app/context/context.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { ping } from '../db/connect.ts';
-import { deleteGoneReplicas, deleteReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
+import { deleteGoneReplicas, endReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
 import type { Peers } from './peers.ts';
 
 /** How often a server repeats its sign of life and measures the others. */
@@ -43,14 +43,14 @@ export class Membership {
     }, EVERY_MS).unref();
   }
 
-  /** Removes the row. */
+  /** The other servers forget this one. */
   async leave(): Promise<void> {
     clearInterval(this.#timer);
     this.#options.peers.close();
     await Promise.all([this.#beating, this.#pinging]);
     const { sql, replicaId, log } = this.#services;
-    await deleteReplica(sql, this.#task, replicaId).catch((err) =>
-      log.debug('could not remove the row of this server', { err: errorText(err) }),
+    await endReplica(sql, this.#task, replicaId).catch((err) =>
+      log.debug('could not store that this server ends', { err: errorText(err) }),
     );
   }
 

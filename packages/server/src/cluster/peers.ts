@@ -50,6 +50,7 @@ export class Peers {
   readonly #options: PeersOptions;
   readonly #peers = new Map<string, Peer>();
   readonly #closed = new AbortController();
+  readonly #watchers: ((addresses: string[]) => void)[] = [];
 
   constructor(options: PeersOptions) {
     this.#options = options;
@@ -74,6 +75,17 @@ export class Peers {
           problem: undefined,
         });
     }
+    for (const watcher of this.#watchers) watcher(this.#addresses());
+  }
+
+  /** Calls back with the addresses of the other servers, now and after each update. */
+  watch(watcher: (addresses: string[]) => void): void {
+    this.#watchers.push(watcher);
+    watcher(this.#addresses());
+  }
+
+  #addresses(): string[] {
+    return [...this.#peers.values()].map(({ row }) => row.relay_address).filter((address) => address !== '');
   }
 
   has(id: string): boolean {

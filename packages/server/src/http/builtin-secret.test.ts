@@ -4,32 +4,42 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
 import { eventually } from '@ropewalk/testkit/wait';
-import { dialWebSocket, WebSocketDialError } from '@ropewalk/wire';
-import type { BuiltinDaemonsInput } from '../background/daemons-process.ts';
+import { byteStream, createDrpcClient, dialWebSocket, WebSocketDialError, YamuxSession } from '@ropewalk/wire';
+import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
+import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from '../background/daemons-process.ts';
 import { directoryHash } from '../postgres/place.ts';
 
-// replaces the daemons' process, and writes its input to its working directory
-const SPY = `const fs = require('node:fs'); fs.writeFileSync('input.part', fs.readFileSync(0));
-fs.renameSync('input.part', 'input.json'); setInterval(() => {}, 1000)`;
+// replaces the daemons' process, and writes the first and the newest line of its input to its working directory
+const SPY = `const fs = require('node:fs'); let name = 'input.json';
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+fs.writeFileSync('part', line); fs.renameSync('part', name); name = 'update.json'; });`;
 
-const start = () =>
-  startTestServer({ env: { CODER_PROVISIONER_DAEMONS: '1' }, daemonCommand: [process.execPath, '-e', SPY] });
+const start = (options: { joins?: TestServer } = {}) =>
+  startTestServer({
+    env: { CODER_PROVISIONER_DAEMONS: '1' },
+    daemonCommand: [process.execPath, '-e', SPY],
+    ...options,
+  });
 
 function folderOf(server: TestServer): string {
   if (process.getuid?.() !== 0) return join(server.configDir, 'provisioners');
   return join('/var/lib/coder/provisioners', directoryHash(server.configDir), 'daemons');
 }
 
-async function inputOf(server: TestServer): Promise<BuiltinDaemonsInput> {
-  const text = await eventually('the daemons have their input', () => {
+/** What a file of the spy has, once it is accepted. */
+async function read<T>(server: TestServer, name: string, accept: (value: T) => boolean = () => true): Promise<T> {
+  return eventually(`the daemons have ${name}`, () => {
     try {
-      return readFileSync(join(folderOf(server), 'input.json'), 'utf8');
+      const value = JSON.parse(readFileSync(join(folderOf(server), name), 'utf8')) as T;
+      return accept(value) ? value : undefined;
     } catch {
       return undefined;
     }
   });
-  return JSON.parse(text) as BuiltinDaemonsInput;
 }
+
+const inputOf = (server: TestServer) => read<BuiltinDaemonsInput>(server, 'input.json');
 
 let server: TestServer;
 let input: BuiltinDaemonsInput;
@@ -39,24 +49,29 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** The status of the answer to a daemon that joins with this secret. */
-async function joins(given: {
-  secret: string;
+interface Join {
+  url?: string;
+  name?: string;
+  secret?: string;
   socketPath?: string;
   query?: string;
   headers?: Record<string, string>;
   organization?: string;
-}): Promise<number> {
-  const path = `/api/v2/organizations/${given.organization ?? 'default'}/provisionerdaemons/serve`;
+}
+
+async function dial({ url = server.url, name = 'x', secret, query = '', headers, socketPath, organization }: Join) {
+  const path = `/api/v2/organizations/${organization ?? 'default'}/provisionerdaemons/serve`;
+  const { connection } = await dialWebSocket(`${url}${path}?version=1.8&provisioner=terraform&name=${name}${query}`, {
+    headers: { ...(secret === undefined ? {} : { 'Platform-Installation-Secret': secret }), ...headers },
+    socketPath,
+  });
+  return connection;
+}
+
+/** The status of the answer to a daemon that joins with this credential. */
+async function joins(given: Join): Promise<number> {
   try {
-    const { connection } = await dialWebSocket(
-      `${server.url}${path}?version=1.8&provisioner=terraform&name=x${given.query ?? ''}`,
-      {
-        headers: { 'Platform-Installation-Secret': given.secret, ...given.headers },
-        socketPath: given.socketPath,
-      },
-    );
-    connection.close();
+    (await dial(given)).close();
     return 101;
   } catch (err) {
     if (err instanceof WebSocketDialError && err.status !== undefined) return err.status;
@@ -89,6 +104,57 @@ test('serves only daemons on its own socket, and makes a new secret at every sta
     const rows = await other.services.sql<{ value: string }[]>`SELECT value FROM site_config`;
     assert.ok(rows.length > 0 && rows.every(({ value }) => !value.includes(again.installationSecret)));
     assert.equal(await joins({ secret: again.installationSecret, socketPath: input.socketPath }), 401);
+  } finally {
+    await other.stop();
+  }
+});
+
+test('a ticket lets daemons of a server finish their jobs with another server, and nothing else', async () => {
+  const other = await start({ joins: server });
+  try {
+    const { successors } = await read<BuiltinDaemonsUpdate>(
+      server,
+      'update.json',
+      (update) => update.successors.urls.length > 0,
+    );
+    assert.deepEqual(successors.urls, [other.url, server.services.accessUrl]);
+    const { url } = other;
+    const name = `${input.namePrefix}-0`;
+    const headers = { 'Platform-Daemon-Ticket': successors.ticket };
+    const [replica, prefix, signature] = successors.ticket.split('.') as [string, string, string];
+    const forged = [
+      [replica, Buffer.from('y').toString('base64url'), signature],
+      [other.services.replicaId, prefix, signature],
+      [crypto.randomUUID(), prefix, signature],
+      [replica, prefix, `${signature.startsWith('A') ? 'B' : 'A'}${signature.slice(1)}`],
+      [replica, prefix],
+      ['x', prefix, signature],
+    ];
+    for (const parts of forged)
+      for (const named of [name, 'y-0'])
+        assert.equal(
+          await joins({ url, name: named, headers: { 'Platform-Daemon-Ticket': parts.join('.') } }),
+          401,
+          parts.join('.'),
+        );
+    for (const named of ['x', `${input.namePrefix}-0x`, `${input.namePrefix}-`])
+      assert.equal(await joins({ url, name: named, headers }), 401, named);
+    assert.equal(await joins({ url, name, headers, query: '&tag=env=prod' }), 403);
+
+    const session = new YamuxSession(
+      byteStream(await dial({ url, name, headers: { ...headers, 'Platform-Capabilities': 'job-control/1' } })),
+      { role: 'client' },
+    );
+    try {
+      const open = () => session.openStream();
+      const control = createDrpcClient(JobControl, open);
+      await assert.rejects(control.acquire().responses[Symbol.asyncIterator]().next(), /only finishes its jobs/);
+      await assert.rejects(createDrpcClient(ProvisionerDaemon, open).acquireJob({}), /only finishes its jobs/);
+      const unknown = await control.resume({ jobId: crypto.randomUUID(), epoch: 1n });
+      assert.equal(unknown.accepted, false);
+    } finally {
+      await session.close();
+    }
   } finally {
     await other.stop();
   }

@@ -1,6 +1,11 @@
+import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { createFile } from '@ropewalk/kit/files';
 import { VERSION } from '@ropewalk/kit/version';
 import type { Services } from '../app/context/context.ts';
 import type { OnDispatch } from '../app/notification/methods.ts';
+import { writeTicket } from '../app/provisioner/ticket.ts';
 import { type BuiltinDaemons, startBuiltinDaemons } from '../background/builtin-daemons.ts';
 import { notificationTasks } from '../background/deliver-notifications.ts';
 import { dormantUsersTask } from '../background/dormancy.ts';
@@ -16,6 +21,8 @@ import { restartsTask } from '../background/restarts.ts';
 import { schedulesTask } from '../background/schedules.ts';
 import { unclaimedJobsTask } from '../background/unclaimed-jobs.ts';
 import { updateCheckTask } from '../background/updates.ts';
+import { liveReplicas } from '../db/queries/replicas.ts';
+import { directoryHash } from '../postgres/place.ts';
 import type { Connections } from './connections.ts';
 import type { RunningHttp } from './http.ts';
 import type { Starting } from './starting.ts';
@@ -57,10 +64,11 @@ export async function startBuiltin(
   start: Starting,
   services: Services,
   { server, localUrl }: RunningHttp,
-  { installationSecret }: Connections,
+  { installationSecret, cluster }: Connections,
 ): Promise<BuiltinDaemons | undefined> {
   const { config, log, closer } = start;
   if (config.provisionerDaemons <= 0) return undefined;
+  const namePrefix = await daemonNamePrefix(start, services);
   const builtin = await startBuiltinDaemons({
     config,
     configDir: start.configDir,
@@ -68,6 +76,7 @@ export async function startBuiltin(
     launcherCommand: start.launcherCommand,
     programPaths: start.programPaths,
     serverUrl: localUrl,
+    namePrefix,
     server,
     installationSecret,
     version: VERSION,
@@ -75,6 +84,34 @@ export async function startBuiltin(
     env: start.env,
   });
   services.warnings.push(...builtin.warnings);
+  const ticket = writeTicket({ replicaId: services.replicaId, namePrefix }, (text) => cluster.key.sign(text));
+  cluster.peers.watch((addresses) => {
+    // without another server, the next start of this one adopts the jobs
+    const urls = addresses.length === 0 ? [] : [...addresses, services.accessUrl];
+    builtin.tell({ successors: { urls, ticket } });
+  });
   closer.add('built-in provisioner daemons', () => builtin.close());
   return builtin;
+}
+
+/** The longest name of a host in the names of daemons, which have up to 64 characters. */
+const MAX_HOST_NAME = 48;
+
+/** The file in the config directory of a server that was not the first one of its host. */
+const SHARES_HOST = 'shares-host';
+
+/**
+ * The first part of the names of the built-in daemons. It stays the same after a restart, because a daemon keeps its jobs
+ * by its name. A server that starts while another one runs on the same host adds a part of its own for good.
+ */
+async function daemonNamePrefix({ configDir }: Starting, { sql, replicaId }: Services): Promise<string> {
+  const host = hostname().split('.')[0]!.toLowerCase().slice(0, MAX_HOST_NAME);
+  const mark = join(configDir, SHARES_HOST);
+  const replicas = await liveReplicas(sql);
+  const own = replicas.find(({ id }) => id === replicaId);
+  // one at the same address is an earlier start of this server
+  const others = replicas.filter((one) => one.hostname === own?.hostname && one.relay_address !== own.relay_address);
+  if (others.length === 0 && !existsSync(mark)) return host;
+  createFile(mark, '');
+  return `${host}-${directoryHash(configDir).slice(0, 6)}`;
 }

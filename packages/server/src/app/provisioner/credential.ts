@@ -16,6 +16,8 @@ export interface JoinedDaemon extends DaemonRow {
    * disconnected.
    */
   token?: VerifiedToken;
+  /** Whether it only finishes the jobs that it has. Absent: it takes new ones. */
+  finishes?: boolean;
 }
 
 /**

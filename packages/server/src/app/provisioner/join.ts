@@ -27,6 +27,7 @@ import { forgetDaemonGroups } from '../job/waiting.ts';
 import { NIL_UUID } from '../values/ids.ts';
 import { randomText, sameBytes, sha256 } from '../values/token.ts';
 import { daemonObject, type JoinedDaemon } from './credential.ts';
+import { isTicketFor, TICKET_HEADER } from './ticket.ts';
 
 export const INSTALLATION_HEADER = 'platform-installation-secret';
 
@@ -48,12 +49,13 @@ const list = (value: unknown): string[] =>
 type Credential =
   | { kind: 'key'; id: string; organizationId: string; tags: Tags }
   | { kind: 'psk' }
-  | { kind: 'built-in' }
+  | { kind: 'built-in'; finishes: boolean }
   | { kind: 'user'; actor: Actor & { kind: 'user' } };
 
 /** Authenticates a daemon and finds its organization and tags. Upstream defines the order of the checks. */
 export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDaemon> {
-  const credential = await credentialOf(ctx, join);
+  const name = list(join.query['name'])[0] || `daemon-${randomText(8).toLowerCase()}`;
+  const credential = await credentialOf(ctx, join, name);
   const organizationId =
     credential.kind === 'key'
       ? credential.organizationId
@@ -70,7 +72,6 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
   const tags = await allowedTags(ctx, credential, organizationId, requested);
   const apiVersion = list(join.query['version'])[0] ?? '1.0';
   checkApiVersion(apiVersion);
-  const name = list(join.query['name'])[0] || `daemon-${randomText(8).toLowerCase()}`;
   if (name.length > 64)
     throw new AppError('internal', 'Could not register the daemon: its name is longer than 64 characters.');
   // terminals and logs show it
@@ -97,7 +98,8 @@ export async function joinDaemon(ctx: Ctx, join: JoinRequest): Promise<JoinedDae
     return upsertDaemon(tx, verified);
   });
   forgetDaemonGroups(ctx);
-  return credential.kind === 'user' ? { ...daemon, token: verifiedToken(credential.actor) } : daemon;
+  if (credential.kind === 'user') return { ...daemon, token: verifiedToken(credential.actor) };
+  return credential.kind === 'built-in' && credential.finishes ? { ...daemon, finishes: true } : daemon;
 }
 
 /** A new connection of an authenticated daemon. */
@@ -140,7 +142,7 @@ function invalid(field: string, detail: string): AppError {
   return new AppError('invalid', `Invalid ${field}.`, { validations: [{ field, detail }] });
 }
 
-async function credentialOf(ctx: Ctx, join: JoinRequest): Promise<Credential> {
+async function credentialOf(ctx: Ctx, join: JoinRequest, name: string): Promise<Credential> {
   const { headers } = join;
   const key = headers['coder-provisioner-daemon-key'];
   const psk = headers['coder-provisioner-daemon-psk'];
@@ -151,8 +153,11 @@ async function credentialOf(ctx: Ctx, join: JoinRequest): Promise<Credential> {
     typeof installation === 'string' &&
     sameBytes(sha256(installation), sha256(join.installationSecret))
   ) {
-    found.push({ kind: 'built-in' });
+    found.push({ kind: 'built-in', finishes: false });
   }
+  const ticket = headers[TICKET_HEADER];
+  if (typeof ticket === 'string' && (await isTicketFor(ctx.sql, ticket, name)))
+    found.push({ kind: 'built-in', finishes: true });
   if (typeof key === 'string' && key !== '' && !psk) {
     const row = key.length === 43 ? await provisionerKeyBySecret(ctx.sql, sha256(key)) : undefined;
     if (row) found.push({ kind: 'key', id: row.id, organizationId: row.organization_id, tags: row.tags });

@@ -40,12 +40,19 @@ export async function liveReplicas(db: Db): Promise<ReplicaRow[]> {
     ORDER BY started_at, id`;
 }
 
-/** Removes the row of a server that ends. */
-export async function deleteReplica(db: Db, _by: SystemTask, id: string): Promise<void> {
-  await db`DELETE FROM replicas WHERE id = ${id}`;
+/** Records that a server ends. Its row stays for a day: its daemons may still finish jobs with what it has signed. */
+export async function endReplica(db: Db, _by: SystemTask, id: string): Promise<void> {
+  await db`UPDATE replicas SET seen_at = least(seen_at, now() - ${GONE_SECONDS} * interval '1 second') WHERE id = ${id}`;
 }
 
-/** Removes the rows of servers that were killed more than a day ago. */
+/** The key of a server that lives or ended within a day. */
+export async function publicKeyOfReplica(db: Db, id: string): Promise<Buffer | undefined> {
+  const [row] = await db<{ public_key: Buffer }[]>`
+    SELECT public_key FROM replicas WHERE id = ${id} AND seen_at > now() - interval '1 day'`;
+  return row?.public_key;
+}
+
+/** Removes the rows of servers that ended more than a day ago. */
 export async function deleteGoneReplicas(db: Db, _by: SystemTask): Promise<void> {
   await db`DELETE FROM replicas WHERE seen_at < now() - interval '1 day'`;
 }

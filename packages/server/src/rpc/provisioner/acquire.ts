@@ -42,6 +42,8 @@ export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: Owne
 
   /** The next job for this daemon. Undefined if the daemon stops waiting, which `leave` makes it do. */
   async function acquire(call: AbortSignal, begun: (leave: () => void) => void): Promise<Acquired | undefined> {
+    if (daemon.finishes)
+      throw new AppError('forbidden', 'The server of this daemon is gone, so the daemon only finishes its jobs.');
     const turn = await turns.begin(call);
     if (!turn) return undefined;
     let job: Owned<JobRow>;

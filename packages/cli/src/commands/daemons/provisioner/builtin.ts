@@ -1,28 +1,57 @@
-import { text } from 'node:stream/consumers';
-import { createLogger } from '@ropewalk/kit';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { AppError, createLogger } from '@ropewalk/kit';
 import { reportCrash } from '@ropewalk/kit/crash-report';
 import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
-import type { BuiltinDaemonsInput } from '@ropewalk/server';
+import type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from '@ropewalk/server';
 import { command } from '../../../framework/definition.ts';
 import { outliveOutputs } from '../outputs.ts';
 import { programCommand } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 
-/** The process of the server's built-in daemons. BuiltinDaemonsInput describes its standard input. */
+/**
+ * The process of the server's built-in daemons. The first line of its standard input is a BuiltinDaemonsInput, each later
+ * one a BuiltinDaemonsUpdate.
+ */
 export default command({}, async (ctx) => {
   outliveOutputs();
   // also what ends the process as a rejection that nobody handles
   process.on('uncaughtExceptionMonitor', reportCrash);
-  const input = JSON.parse(await text(ctx.io.stdin)) as BuiltinDaemonsInput;
+  const given = readInput(ctx.io.stdin);
   try {
-    await runDaemons(ctx.env, input);
+    await runDaemons(ctx.env, await given.input, given.successors);
   } catch (err) {
     reportCrash(err);
     throw err;
+  } finally {
+    given.close();
   }
 });
 
-async function runDaemons(env: NodeJS.ProcessEnv, input: BuiltinDaemonsInput): Promise<void> {
+function readInput(stdin: Readable): {
+  input: Promise<BuiltinDaemonsInput>;
+  /** The newest ones. */
+  successors(): BuiltinDaemonsUpdate['successors'] | undefined;
+  close(): void;
+} {
+  const first = Promise.withResolvers<BuiltinDaemonsInput>();
+  let update: BuiltinDaemonsUpdate | undefined;
+  const lines = createInterface({ input: stdin });
+  lines.once('line', (line) => {
+    first.resolve(JSON.parse(line) as BuiltinDaemonsInput);
+    lines.on('line', (next) => {
+      update = JSON.parse(next) as BuiltinDaemonsUpdate;
+    });
+  });
+  lines.once('close', () => first.reject(new AppError('invalid', 'The standard input ended before the options.')));
+  return { input: first.promise, successors: () => update?.successors, close: () => lines.close() };
+}
+
+async function runDaemons(
+  env: NodeJS.ProcessEnv,
+  input: BuiltinDaemonsInput,
+  successors: () => BuiltinDaemonsUpdate['successors'] | undefined,
+): Promise<void> {
   const { becomeDaemon, parseNamedEngine, runBuiltinDaemons } = await import('@ropewalk/provisioner');
   if (input.isolation) becomeDaemon(input.isolation.uids);
   const daemons = await runBuiltinDaemons({
@@ -33,6 +62,7 @@ async function runDaemons(env: NodeJS.ProcessEnv, input: BuiltinDaemonsInput): P
     namePrefix: input.namePrefix,
     tags: {},
     auth: { installationSecret: input.installationSecret },
+    successors,
     cacheDir: input.cacheDir,
     launcherPath: input.isolation?.launcherPath,
     socketsDir: input.isolation?.socketsDir,
