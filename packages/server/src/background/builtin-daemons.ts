@@ -49,7 +49,7 @@ export interface BuiltinDaemons {
   /** Where they connect. Undefined where they do not run. */
   socket: OwnSocket | undefined;
   /** Names the servers with which they finish their jobs when this one is gone. */
-  tell(update: BuiltinDaemonsUpdate): void;
+  announce(update: BuiltinDaemonsUpdate): void;
   /** Has them take no more jobs, and cancel or kill what runs; resolves when their process has ended. */
   end(how: DaemonsEnd): Promise<void>;
   /** Lets them end; what runs is left to finish, and a restarted server gets it back. */
@@ -80,7 +80,7 @@ export async function startBuiltinDaemons(given: BuiltinDaemonsOptions): Promise
       warnings: [],
       problem: () => problem,
       socket: undefined,
-      tell: () => {},
+      announce: () => {},
       end: async () => {},
       close: async () => {},
     };
@@ -163,7 +163,7 @@ async function runDaemons(given: BuiltinDaemonsOptions, isolation: Isolated | un
     warnings: [],
     problem: () => daemons.problem() ?? launcher?.problem(),
     socket,
-    tell: (update) => daemons.tell(update),
+    announce: (update) => daemons.announce(update),
     end: (how) => daemons.end(how),
     async close() {
       await daemons.close();

@@ -102,7 +102,7 @@ export class DaemonsProcess {
   }
 
   /** Sends an update to the process, and to each that is started later. */
-  tell(update: BuiltinDaemonsUpdate): void {
+  announce(update: BuiltinDaemonsUpdate): void {
     const line = `${JSON.stringify(update)}\n`;
     if (line === this.#update) return;
     this.#update = line;

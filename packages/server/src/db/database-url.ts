@@ -1,6 +1,6 @@
 /**
- * The URL of a database in libpq's form, with what the driver does not read itself: several hosts, IPv6 addresses and
- * folders of Unix sockets.
+ * The URL of a database in libpq's form. The driver alone does not read several hosts, IPv6 addresses and folders of Unix
+ * sockets.
  */
 import { AppError } from '@ropewalk/kit';
 

@@ -60,7 +60,7 @@ function passwordFile(url: string): (() => Promise<string>) | undefined {
   if (url === '') return undefined;
   const { hosts, passfile, user, database } = parseDatabaseUrl(url);
   if (passfile === undefined) return undefined;
-  // the driver does not tell which of the hosts asks. They are one database, so they have one password
+  // the driver does not show which host asks. All are one database with one password
   const wanted = (hosts.length > 0 ? hosts : [{ host: 'localhost', port: DEFAULT_PORT }]).map(({ host, port }) => [
     host,
     String(port),

@@ -88,7 +88,7 @@ export async function startBuiltin(
   cluster.peers.watch((addresses) => {
     // without another server, the next start of this one adopts the jobs
     const urls = addresses.length === 0 ? [] : [...addresses, services.accessUrl];
-    builtin.tell({ successors: { urls, ticket } });
+    builtin.announce({ successors: { urls, ticket } });
   });
   closer.add('built-in provisioner daemons', () => builtin.close());
   return builtin;

@@ -40,7 +40,7 @@ export async function liveReplicas(db: Db): Promise<ReplicaRow[]> {
     ORDER BY started_at, id`;
 }
 
-/** Records that a server ends. Its row stays for a day: its daemons may still finish jobs with what it has signed. */
+/** Records that a server ends. Its row stays for a day: its daemons may still finish jobs with its ticket. */
 export async function endReplica(db: Db, _by: SystemTask, id: string): Promise<void> {
   await db`UPDATE replicas SET seen_at = least(seen_at, now() - ${GONE_SECONDS} * interval '1 second') WHERE id = ${id}`;
 }
