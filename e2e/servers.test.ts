@@ -102,7 +102,7 @@ test('each server has its own built-in daemons in the list', async () => {
     );
     const online = body.filter(({ status }) => status !== 'offline').map(({ name }) => name);
     const ofSecond = online.filter(isOfSecond);
-    return ofSecond.length > 0 && online.length === 2 * ofSecond.length;
+    return ofSecond.length > 0 && online.length === 2 * ofSecond.length && body.length === online.length;
   });
 });
 

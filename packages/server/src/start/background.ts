@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { createFile } from '@ropewalk/kit/files';
@@ -97,21 +97,22 @@ export async function startBuiltin(
 /** The longest name of a host in the names of daemons, which have up to 64 characters. */
 const MAX_HOST_NAME = 48;
 
-/** The file in the config directory of a server that was not the first one of its host. */
-const SHARES_HOST = 'shares-host';
+/** The file in the config directory that has the first part of the daemons' names after the name of the host. */
+const NAMES_FILE = 'daemon-names';
 
 /**
  * The first part of the names of the built-in daemons. It stays the same after a restart, because a daemon keeps its jobs
- * by its name. A server that starts while another one runs on the same host adds a part of its own for good.
+ * by its name. A server whose first start finds another one on the same host adds another part for good.
  */
 async function daemonNamePrefix({ configDir }: Starting, { sql, replicaId }: Services): Promise<string> {
   const host = hostname().split('.')[0]!.toLowerCase().slice(0, MAX_HOST_NAME);
-  const mark = join(configDir, SHARES_HOST);
-  const replicas = await liveReplicas(sql);
-  const own = replicas.find(({ id }) => id === replicaId);
-  // one at the same address is an earlier start of this server
-  const others = replicas.filter((one) => one.hostname === own?.hostname && one.relay_address !== own.relay_address);
-  if (others.length === 0 && !existsSync(mark)) return host;
-  createFile(mark, '');
-  return `${host}-${directoryHash(configDir).slice(0, 6)}`;
+  const path = join(configDir, NAMES_FILE);
+  if (!existsSync(path)) {
+    const replicas = await liveReplicas(sql);
+    const own = replicas.find(({ id }) => id === replicaId);
+    // one at the same address is an earlier start of this server
+    const isShared = replicas.some((one) => one.hostname === own?.hostname && one.relay_address !== own.relay_address);
+    createFile(path, isShared ? `-${directoryHash(configDir).slice(0, 6)}` : '');
+  }
+  return `${host}${readFileSync(path, 'utf8').trim()}`;
 }
