@@ -49,7 +49,8 @@ const HOSTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)/i;
 export function parseDatabaseUrl(text: string): DatabaseUrl {
   const [head, scheme, authority] = HOSTS.exec(text) ?? [];
   if (head === undefined) throw invalid('It begins with postgres:// or postgresql://.');
-  const rest = parsed(`${scheme}placeholder${text.slice(head.length)}`);
+  // the hosts are passed apart from it
+  const rest = parsed(`${scheme}localhost${text.slice(head.length)}`);
   const take = (name: string) => {
     const value = rest.searchParams.get(name) ?? undefined;
     rest.searchParams.delete(name);
@@ -68,8 +69,6 @@ export function parseDatabaseUrl(text: string): DatabaseUrl {
       `target_session_attrs is one of ${Object.keys(SESSIONS).join(', ')}, not ${JSON.stringify(attributes)}.`,
     );
   const [first] = hosts;
-  // without a host, the driver takes that of its environment
-  rest.hostname = 'localhost';
   if (first) rest.port = String(first.port);
   return {
     hosts,
@@ -99,8 +98,8 @@ export function tokenTarget(url: string, auth: string): DatabaseUrl {
 function hostOf(text: string, port: string | undefined): DatabaseHost {
   const [, address, name, own] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d*))?$/.exec(text) ?? [];
   const host = address ?? name;
-  if (host === undefined)
-    throw invalid(`It names a host as NAME, NAME:PORT or [ADDRESS]:PORT, not ${JSON.stringify(text)}.`);
+  // a password with a slash ends up here: the text must not be in the message
+  if (host === undefined) throw invalid('It names a host as NAME, NAME:PORT or [ADDRESS]:PORT.');
   const number = Number(own || port || DEFAULT_PORT);
   if (!Number.isInteger(number) || number < 1 || number > 65_535)
     throw invalid(`The port of ${JSON.stringify(host)} is a number from 1 to 65535.`);
