@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { gates } from './daemon-process.ts';
 import {
   buildEnds,
   commandTemplate,
@@ -20,10 +18,8 @@ import {
 
 let server: ServerProcess;
 let sql: Sql;
-let scratch: string;
+const { gate, remove } = gates();
 before(async () => {
-  scratch = mkdtempSync(join(tmpdir(), 'platform-errors-'));
-  chmodSync(scratch, 0o1777); // builds of a root server have their own uid
   server = await startCoderServer({ env: { CODER_PROVISIONER_LEASE: '10s', CODER_PROVISIONER_DAEMONS: '3' } });
   await firstUser(server);
   sql = connect(server.databaseUrl!, { max: 1 });
@@ -31,7 +27,7 @@ before(async () => {
 after(async () => {
   await sql?.end();
   await server?.stop();
-  rmSync(scratch, { recursive: true, force: true });
+  remove();
 });
 
 /** The resources that the stored state of a build knows. */
@@ -77,10 +73,13 @@ for (const [when, condition] of [
 }
 
 test('a failover of 12 s, longer than the lease: the server is not ready, and the build that ends meanwhile succeeds', async () => {
-  const [begun, gate] = [join(scratch, 'begun'), join(scratch, 'gate')];
-  const slow = commandTemplate(`touch ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done`);
-  const workspace = await createWorkspace(server, await makeTemplate(server, 'failover', slow), 'failover');
-  await eventually('the apply has begun', () => existsSync(begun));
+  const { command, begun, open } = gate('failover');
+  const workspace = await createWorkspace(
+    server,
+    await makeTemplate(server, 'failover', commandTemplate(command)),
+    'failover',
+  );
+  await eventually('the apply has begun', () => begun() > 0);
   const ready = async () => (await fetch(`${server.url}/readyz`)).status;
   const database = new URL(server.databaseUrl!).pathname.slice(1);
   await sql`SET default_transaction_read_only = off`;
@@ -88,7 +87,7 @@ test('a failover of 12 s, longer than the lease: the server is not ready, and th
     sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${database} AND pid <> pg_backend_pid()`;
   await sql.unsafe(`ALTER DATABASE ${database} SET default_transaction_read_only = on`);
   await disconnect();
-  writeFileSync(gate, '');
+  open();
   const until = performance.now() + 12_000;
   await eventually('the server is not ready', async () => (await ready()) === 503);
   const { status, body } = await server.api<{ message: string }>('POST', `/workspaces/${workspace.id}/builds`, {

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { gates } from './daemon-process.ts';
 import {
   buildEnds,
   commandTemplate,
@@ -19,10 +17,8 @@ import { type PostgresPair, startPostgresPair } from './postgres-pair.ts';
 
 let pair: PostgresPair;
 let server: ServerProcess;
-let scratch: string;
+const { gate, remove } = gates();
 before(async () => {
-  scratch = mkdtempSync(join(tmpdir(), 'platform-hosts-'));
-  chmodSync(scratch, 0o1777); // builds of a root server have their own uid
   pair = await startPostgresPair();
   // the bundled database does not start, because the URL names another one
   server = await startCoderServer({ bundled: true, env: { CODER_PG_CONNECTION_URL: pair.url } });
@@ -31,15 +27,18 @@ before(async () => {
 after(async () => {
   await server?.stop();
   pair?.close();
-  rmSync(scratch, { recursive: true, force: true });
+  remove();
 });
 
 test('a server goes on with the standby that becomes the primary, and a build that ends meanwhile succeeds', async () => {
-  const [begun, gate] = [join(scratch, 'begun'), join(scratch, 'gate')];
-  const slow = commandTemplate(`touch ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done`);
-  const workspace = await createWorkspace(server, await makeTemplate(server, 'failover', slow), 'failover');
-  await eventually('the apply has begun', () => existsSync(begun));
-  writeFileSync(gate, '');
+  const { command, begun, open } = gate('failover');
+  const workspace = await createWorkspace(
+    server,
+    await makeTemplate(server, 'failover', commandTemplate(command)),
+    'failover',
+  );
+  await eventually('the apply has begun', () => begun() > 0);
+  open();
   pair.failOver();
   const build = await buildEnds(server, workspace.latest_build.id, 60_000);
   assert.equal(build.status, 'running', build.job.error ?? '');

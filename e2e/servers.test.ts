@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type Balancer, startBalancer } from './balancer.ts';
+import { gates } from './daemon-process.ts';
 import {
   buildEnds,
   CHECKOUT,
@@ -25,6 +23,7 @@ import { localExample } from './local.ts';
 
 let balancer: Balancer;
 let servers: ServerProcess[] = [];
+const { gate, remove } = gates();
 /** The agent of the workspace `dev`. */
 let agent: string;
 
@@ -55,6 +54,7 @@ before(async () => {
 after(async () => {
   for (const server of servers.toReversed()) await server.stop();
   balancer.close();
+  remove();
 });
 
 test('a client of each server reaches the agent: shell, ports', async () => {
@@ -110,14 +110,10 @@ for (const [when, held] of [
   ['while Terraform works', true],
   ['before Terraform works', false],
 ] as const)
-  test(`a build continues with another server when its server is killed ${when}`, async (t) => {
-    const scratch = mkdtempSync(join(tmpdir(), 'platform-servers-'));
-    t.after(() => rmSync(scratch, { recursive: true, force: true }));
-    chmodSync(scratch, 0o1777); // builds of a root server have their own uid
-    const [begun, gate] = [join(scratch, 'begun'), join(scratch, 'gate')];
-    const text = commandTemplate(`touch ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done`);
-    const template = await makeTemplate(servers[1]!, `go-on-${held}`, text);
-    if (!held) writeFileSync(gate, '');
+  test(`a build continues with another server when its server is killed ${when}`, async () => {
+    const { command, begun, open } = gate(`go-on-${held}`);
+    const template = await makeTemplate(servers[1]!, `go-on-${held}`, commandTemplate(command));
+    if (!held) open();
     const { latest_build } = await createWorkspace(servers[1]!, template, `go-on-${held}`);
     const name = await eventually('a daemon has the build', async () => {
       const { body } = await servers[1]!.api<{ job: { worker_name?: string } }>(
@@ -126,10 +122,10 @@ for (const [when, held] of [
       );
       return body.job.worker_name;
     });
-    if (held) await eventually('the apply has begun', () => existsSync(begun));
+    if (held) await eventually('the apply has begun', () => begun() > 0);
     const [killed, other] = isOfSecond(name) ? [servers[1]!, servers[0]!] : [servers[0]!, servers[1]!];
     await killed.kill();
-    writeFileSync(gate, '');
+    open();
     const build = await buildEnds(other, latest_build.id);
     assert.equal(build.status, 'running', build.job.error ?? '');
     await killed.restart();

@@ -59,7 +59,7 @@ export async function runBuiltinDaemons(options: BuiltinOptions): Promise<Builti
     parentAlive,
     clock,
     signal: ended.signal,
-    onOrphan: (at) => finishOrAbandon(daemons, options.successors?.(), { clock, log: options.log, signal: at }),
+    onOrphan: () => finishOrAbandon(daemons, options.successors?.(), { clock, log: options.log, signal: ended.signal }),
   });
   return {
     done: done.finally(() => {
@@ -94,7 +94,7 @@ async function finishOrAbandon(
 async function watchParent(watch: Watch): Promise<void> {
   const { clock, signal, parentAlive } = watch;
   while (!signal.aborted) {
-    if (!parentAlive()) return watch.onOrphan(signal);
+    if (!parentAlive()) return watch.onOrphan();
     await clock.sleep(PARENT_POLL_MS, signal).catch(() => {});
   }
 }
@@ -103,5 +103,5 @@ interface Watch {
   parentAlive: () => boolean;
   clock: Clock;
   signal: AbortSignal;
-  onOrphan: (signal: AbortSignal) => Promise<void>;
+  onOrphan: () => Promise<void>;
 }

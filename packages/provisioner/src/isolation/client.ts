@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AppError, backoff, type Exit } from '@ropewalk/kit';
+import { abortable } from '@ropewalk/kit/abortable';
 import { isAlive } from '@ropewalk/kit/process-ref';
 import { type Metadata, PrebuiltWorkspaceBuildStage, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import type { AcquiredJob } from '@ropewalk/wire/proto/provisionerd';
@@ -124,14 +125,12 @@ export class Launcher {
     while (!signal.aborted) {
       try {
         const asked = await this.#ask({ op: 'stay' });
-        const leave = () => asked.close();
-        signal.addEventListener('abort', leave, { once: true });
-        if (signal.aborted) leave();
         try {
-          await asked.next();
-          await asked.next();
+          await abortable(asked.next(), signal);
+          // there is no second answer: it rejects when the launcher ends
+          await abortable(asked.next(), signal);
         } finally {
-          signal.removeEventListener('abort', leave);
+          asked.close();
         }
       } catch {
         // the launcher has ended: #connect waits for the next one

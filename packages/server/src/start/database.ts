@@ -60,8 +60,9 @@ export async function startDatabase(start: Starting): Promise<Database> {
   });
   closer.add('database connections of locks', () => locks.end({ timeout: 5 }));
   const prepare = async () => {
-    // also opens the first connection of the pool, which asks for types: the database must not go away meanwhile
-    await checkSessions(sql, lists, log);
+    // both open the first connection of the lists, which asks for types: the database must not go away meanwhile
+    if (config.postgresUrl === '') await ping(lists);
+    else await checkSessions(sql, lists, log);
     await migrate(sql, log);
   };
   await abortable(prepare(), stop).catch((err) => {

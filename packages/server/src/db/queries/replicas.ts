@@ -19,6 +19,8 @@ export interface ReplicaRow {
 
 /** After this time without a sign of life, in seconds, a server counts as gone. */
 const GONE_SECONDS = 15;
+/** How long the row of a server stays after its last sign of life, in hours. */
+const KEPT_HOURS = 24;
 
 /** Adds the row of a server, or repeats its sign of life. */
 export async function upsertReplica(
@@ -48,13 +50,13 @@ export async function endReplica(db: Db, _by: SystemTask, id: string): Promise<v
 /** The key of a server that lives or ended within a day. */
 export async function publicKeyOfReplica(db: Db, id: string): Promise<Buffer | undefined> {
   const [row] = await db<{ public_key: Buffer }[]>`
-    SELECT public_key FROM replicas WHERE id = ${id} AND seen_at > now() - interval '1 day'`;
+    SELECT public_key FROM replicas WHERE id = ${id} AND seen_at > now() - ${KEPT_HOURS} * interval '1 hour'`;
   return row?.public_key;
 }
 
 /** Removes the rows of servers that ended more than a day ago. */
 export async function deleteGoneReplicas(db: Db, _by: SystemTask): Promise<void> {
-  await db`DELETE FROM replicas WHERE seen_at < now() - interval '1 day'`;
+  await db`DELETE FROM replicas WHERE seen_at < now() - ${KEPT_HOURS} * interval '1 hour'`;
 }
 
 /** The server of an agent's newest connection, which may have ended. Undefined before the first connection. */
