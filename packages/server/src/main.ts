@@ -75,7 +75,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   const { providers } = http;
   startBackgroundTasks(start, background, { services, connections, providers, dispatched: metrics?.dispatched });
   closer.add('agents', () => connections.agents.close());
-  await joinCluster(start, services, connections.cluster, http.address);
+  await joinCluster(start, services, connections.cluster, http);
   closer.add('provisioner daemons', () => connections.daemons.close());
   late.builtin = await startBuiltin(start, services, http, connections);
   stop?.throwIfAborted();

@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict';
+import { get } from 'node:https';
 import { after, before, beforeEach, test } from 'node:test';
 import type { Replica } from '@ropewalk/contract';
+import { silentLogger, systemClock } from '@ropewalk/kit';
 import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { YamuxSession } from '@ropewalk/wire/yamux';
+import { systemContext } from '../app/context/context.ts';
+import { systemTask } from '../authz/proofs.ts';
+import { endReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
 import { dialAgent, type MadeAgent, makeAgents, refusal } from '../rpc/testing/agents.ts';
-import { greet, ReplicaKey } from './handshake.ts';
-import { PEER_PATH } from './peers.ts';
+import { greet, type PublishedKeys, ReplicaKey } from './handshake.ts';
+import { PEER_PATH, Peers } from './peers.ts';
 
 let one: TestServer;
 let two: TestServer;
@@ -239,15 +244,135 @@ test('says so when another server answers at the address of a server', async () 
   }
 });
 
+test('servers with a listener for each other use only that, with the certificates of their rows', async () => {
+  // nothing answers at the relay address
+  const env = { CODER_CLUSTER_ADDRESS: '127.0.0.1:0', CODER_DERP_SERVER_RELAY_URL: 'http://127.0.0.1:1' };
+  const three = await startTestServer({ joins: one, env });
+  const four = await startTestServer({ joins: one, env });
+  try {
+    const session = await connectAgent(three);
+    for (const server of [one, four])
+      await eventually('it reaches the agent', async () => (await ask(server, 'x').catch(() => '')) === 'X');
+    session.close();
+
+    const row = (await liveReplicas(one.services.sql)).find(({ id }) => id === three.services.replicaId)!;
+    const dial = (options: Parameters<typeof dialWebSocket>[1], path = PEER_PATH) =>
+      refusal(dialWebSocket(`${row.cluster_address}${path}`, { ca: row.certificate, servername: row.id, ...options }));
+    const stranger = new ReplicaKey(two.services.replicaId);
+    const { headers } = greet(stranger, { from: two.services.replicaId, to: row.id, now: new Date() });
+    const notServer = { status: 401, message: 'The certificate is not that of a server of this deployment.' };
+    assert.deepEqual(await dial({ headers }), notServer, 'no certificate');
+    assert.deepEqual(await dial({ headers, ...stranger.tls }), notServer, 'a certificate of nobody');
+    assert.equal((await dial({}, '/api/v2/workspaces/watch')).status, 404);
+
+    // nor does a server connect to another program at that address
+    const id = two.services.replicaId;
+    const rows = [{ ...row, certificate: new ReplicaKey(row.id).published.certificate }];
+    const peers = new Peers({
+      id,
+      key: stranger,
+      log: silentLogger,
+      now: () => new Date(),
+      readRows: async () => rows,
+    });
+    peers.update(rows);
+    await peers.pingAll();
+    assert.match(peers.problem(), /self-signed certificate|signature failure/);
+    peers.close();
+
+    const page = await new Promise<number | undefined>((resolve, reject) => {
+      const request = get(`${row.cluster_address}/api/v2/buildinfo`, { ca: row.certificate, servername: row.id });
+      request.once('response', (answer) => resolve(answer.resume().statusCode));
+      request.once('error', reject);
+    });
+    assert.equal(page, 404);
+  } finally {
+    await four.stop();
+    await three.stop();
+  }
+});
+
+test('a server renews its keys each day, and streams in both directions go on', async () => {
+  let elapsed = 0;
+  const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + elapsed };
+  const three = await startTestServer({ joins: one, clock, env: { CODER_CLUSTER_ADDRESS: '127.0.0.1:0' } });
+  const keys = async () => {
+    const row = (await liveReplicas(one.services.sql)).find(({ id }) => id === three.services.replicaId)!;
+    return [row.public_key.toString('base64'), row.certificate];
+  };
+  try {
+    const session = await connectAgent(three);
+    await eventually('a server reaches it', async () => (await ask(one, 'x').catch(() => '')) === 'X');
+    const before = await keys();
+    elapsed = 24 * 3_600_000;
+    const renewed = await eventually(
+      'the keys are renewed',
+      async () => {
+        const now = await keys();
+        return now[0] !== before[0] && now;
+      },
+      20_000,
+    );
+    assert.notEqual(renewed[1], before[1]);
+    assert.equal(await ask(one, 'same session'), 'SAME SESSION');
+    // servers that start now have only the new keys
+    const four = await startTestServer({ joins: one });
+    assert.equal(await ask(four, 'new session'), 'NEW SESSION');
+    session.close();
+    const moved = await connectAgent(four);
+    await eventually('the renewed server reaches it', async () => (await ask(three, 'x').catch(() => '')) === 'X');
+    moved.close();
+    await four.stop();
+  } finally {
+    await three.stop();
+  }
+});
+
+test('reads the keys of a server once more when they have just changed', async () => {
+  const { sql, replicaId } = one.services;
+  const id = crypto.randomUUID();
+  const key = new ReplicaKey(id);
+  const row = {
+    id,
+    hostname: 'h',
+    version: 'v',
+    relay_address: '',
+    cluster_address: '',
+    database_latency_us: 1,
+    problem: '',
+  };
+  const publish = ({ publicKey: public_key, certificate }: PublishedKeys) =>
+    upsertReplica(sql, systemTask(systemContext(one.services, 'test')), { ...row, public_key, certificate });
+  await publish(key.published);
+  const readRows = () => liveReplicas(sql);
+  const peers = new Peers({ id, key, log: silentLogger, now: () => new Date(), readRows });
+  const before = await readRows();
+  peers.update(
+    before
+      .filter((each) => each.id === replicaId)
+      .map((each) => ({ ...each, public_key: new ReplicaKey(replicaId).published.publicKey })),
+  );
+  await peers.pingAll();
+  assert.equal(peers.problem(), '');
+  peers.close();
+  await endReplica(sql, systemTask(systemContext(one.services, 'test')), id);
+});
+
 test('serves no stream to anyone who is not a server of the deployment', async () => {
   const dial = (headers: Record<string, string>) => refusal(dialWebSocket(`${one.url}${PEER_PATH}`, { headers }));
   const from = two.services.replicaId;
   const to = one.services.replicaId;
   const now = new Date();
   assert.equal((await dial({})).status, 409);
-  assert.equal((await dial(greet(new ReplicaKey(), { from, to, now }).headers)).status, 401);
-  assert.equal((await dial(greet(new ReplicaKey(), { from: crypto.randomUUID(), to, now }).headers)).status, 401);
+  assert.equal((await dial(greet(new ReplicaKey(crypto.randomUUID()), { from, to, now }).headers)).status, 401);
+  assert.equal(
+    (await dial(greet(new ReplicaKey(crypto.randomUUID()), { from: crypto.randomUUID(), to, now }).headers)).status,
+    401,
+  );
   assert.equal((await fetch(`${one.url}${PEER_PATH}`)).status, 400);
-  const asAdmin = { 'Coder-Session-Token': one.adminToken, ...greet(new ReplicaKey(), { from, to, now }).headers };
+  const asAdmin = {
+    'Coder-Session-Token': one.adminToken,
+    ...greet(new ReplicaKey(crypto.randomUUID()), { from, to, now }).headers,
+  };
   assert.equal((await dial(asAdmin)).status, 401, 'nor to an owner');
 });

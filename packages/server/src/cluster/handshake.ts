@@ -1,10 +1,12 @@
-// How two servers of a deployment prove to each other who they are. Each process makes an Ed25519 key when it starts and
-// publishes the public key in its database row. The server that dials signs both ids, the time and a nonce. The other one
-// checks the signature against the row, accepts each nonce once, and signs the nonce in its answer. So a process that
-// cannot write to the database cannot take the place of a server, and a recorded request is worth nothing.
+// How two servers of a deployment prove to each other who they are. Each process makes an Ed25519 key when it starts, and a
+// new one each day, and publishes the public key in its database row. The server that dials signs both ids, the time and a
+// nonce. The other one checks the signature against the row, accepts each nonce once, and signs the nonce in its answer. So
+// a process that cannot write to the database cannot take the place of a server, and a recorded request is worth nothing.
+// A certificate in the row does the same for TLS, where servers have a listener for each other (--cluster-address).
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '@ropewalk/kit';
+import { type Certified, createCertificate } from '@ropewalk/kit/certificate';
 import { isSigned } from '../app/values/ed25519.ts';
 
 /** How far apart the clocks of two servers may be, in ms. */
@@ -19,21 +21,70 @@ const HEADER = {
   signature: 'platform-replica-signature',
 };
 
-/** The key of this process. The private half never leaves it. */
-export class ReplicaKey {
-  /** SPKI in DER. */
-  readonly publicKey: Buffer;
-  readonly #private: KeyObject;
+/** How long a certificate is valid, in ms: far longer than a key is used. */
+const VALID_MS = 30 * 24 * 3_600_000;
 
-  constructor() {
-    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-    this.publicKey = publicKey.export({ type: 'spki', format: 'der' });
-    this.#private = privateKey;
+/** The public halves of a server's keys, for its database row. */
+export interface PublishedKeys {
+  /** Ed25519, SPKI in DER. */
+  publicKey: Buffer;
+  /** What it presents where servers speak TLS with each other, as PEM. It is valid for the server's id. */
+  certificate: string;
+}
+
+interface Keys extends PublishedKeys {
+  privateKey: KeyObject;
+  tls: Certified;
+}
+
+/** The keys of this process. The private halves never leave it. */
+export class ReplicaKey {
+  readonly #id: string;
+  readonly #onRenewed: (() => void)[] = [];
+  #keys: Keys;
+
+  /** `id`: of the server. */
+  constructor(id: string) {
+    this.#id = id;
+    this.#keys = makeKeys(id);
+  }
+
+  get published(): PublishedKeys {
+    const { publicKey, certificate } = this.#keys;
+    return { publicKey, certificate };
+  }
+
+  /** The certificate and its key, as PEM. */
+  get tls(): Certified {
+    return this.#keys.tls;
   }
 
   sign(text: string): string {
-    return sign(null, Buffer.from(text), this.#private).toString('base64url');
+    return sign(null, Buffer.from(text), this.#keys.privateKey).toString('base64url');
   }
+
+  /** Replaces the keys once `publish` has stored the new ones. If it rejects, the old keys stay. */
+  async renew(publish: (keys: PublishedKeys) => Promise<void>): Promise<void> {
+    const keys = makeKeys(this.#id);
+    await publish({ publicKey: keys.publicKey, certificate: keys.certificate });
+    this.#keys = keys;
+    for (const listener of this.#onRenewed) listener();
+  }
+
+  onRenewed(listener: () => void): void {
+    this.#onRenewed.push(listener);
+  }
+}
+
+function makeKeys(id: string): Keys {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const { cert, key } = createCertificate({ name: id, hosts: [id], validMs: VALID_MS });
+  return {
+    publicKey: publicKey.export({ type: 'spki', format: 'der' }),
+    privateKey,
+    certificate: cert,
+    tls: { cert, key },
+  };
 }
 
 interface Hello {

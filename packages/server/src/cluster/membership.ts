@@ -4,16 +4,21 @@ import { type Services, systemContext } from '../app/context/context.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { ping } from '../db/connect.ts';
 import { deleteGoneReplicas, endReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
+import type { PublishedKeys, ReplicaKey } from './handshake.ts';
 import type { Peers } from './peers.ts';
 
 /** How often a server repeats its sign of life and measures the others. */
 const EVERY_MS = 5_000;
+/** How long a server uses its keys. */
+const RENEW_MS = 24 * 3_600_000;
 
 export interface MembershipOptions {
   peers: Peers;
-  publicKey: Buffer;
+  key: ReplicaKey;
   /** Where the other servers reach this one, without a trailing slash. */
   relayAddress: string;
+  /** Where they reach its listener for servers, in the same form. Empty without one. */
+  clusterAddress: string;
 }
 
 /** This server's row in the database, and what it learns from the rows of the others. */
@@ -21,6 +26,8 @@ export class Membership {
   readonly #services: Services;
   readonly #options: MembershipOptions;
   readonly #task;
+  /** When the keys were made, in the clock's ms. */
+  #keysMade: number;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> | undefined;
   #pinging: Promise<void> | undefined;
@@ -29,6 +36,7 @@ export class Membership {
     this.#services = services;
     this.#options = options;
     this.#task = systemTask(systemContext(services, 'replicas'));
+    this.#keysMade = services.clock.monotonic();
   }
 
   /** Adds the row. From then on the other servers reach this one. */
@@ -71,20 +79,32 @@ export class Membership {
   }
 
   async #beat(): Promise<void> {
-    const { sql, clock, version, replicaId } = this.#services;
-    const { peers, publicKey, relayAddress } = this.#options;
+    const { sql, clock } = this.#services;
+    const { peers, key } = this.#options;
     const begun = clock.monotonic();
     await ping(sql);
     const latencyUs = Math.round((clock.monotonic() - begun) * 1_000);
+    if (begun - this.#keysMade < RENEW_MS) await this.#store(key.published, latencyUs);
+    else {
+      await key.renew((keys) => this.#store(keys, latencyUs));
+      this.#keysMade = begun;
+    }
+    peers.update(await liveReplicas(sql));
+  }
+
+  async #store({ publicKey, certificate }: PublishedKeys, latencyUs: number): Promise<void> {
+    const { sql, version, replicaId } = this.#services;
+    const { peers, relayAddress, clusterAddress } = this.#options;
     await upsertReplica(sql, this.#task, {
       id: replicaId,
       hostname: hostname(),
       version,
       relay_address: relayAddress,
+      cluster_address: clusterAddress,
       public_key: publicKey,
+      certificate,
       database_latency_us: latencyUs,
       problem: peers.problem(),
     });
-    peers.update(await liveReplicas(sql));
   }
 }

@@ -43,6 +43,8 @@ export interface PeersOptions {
   key: ReplicaKey;
   log: Logger;
   now(): Date;
+  /** Reads the rows of the live servers. */
+  readRows(): Promise<ReplicaRow[]>;
 }
 
 /** The other servers of the deployment, and this server's sessions with them. */
@@ -108,8 +110,8 @@ export class Peers {
     );
   }
 
-  #logChange({ row: { hostname, id, relay_address: address }, problem }: Peer): void {
-    const fields = { replica: id, hostname, address };
+  #logChange({ row, problem }: Peer): void {
+    const fields = { replica: row.id, hostname: row.hostname, address: addressOf(row) };
     if (problem === undefined) this.#options.log.info('reached another server', fields);
     else this.#options.log.warn('cannot reach another server', { ...fields, err: problem });
   }
@@ -160,14 +162,33 @@ export class Peers {
   }
 
   async #dial(peer: Peer): Promise<YamuxSession> {
+    const keys = () => [this.#options.key.published.publicKey, peer.row.public_key];
+    const used = keys();
+    try {
+      return await this.#dialOnce(peer);
+    } catch (err) {
+      this.#closed.signal.throwIfAborted();
+      // one of the two may have renewed its keys in this moment
+      const rows = await this.#options.readRows().catch(() => undefined);
+      if (rows) this.update(rows);
+      if (keys().every((key, at) => key.equals(used[at]!))) throw err;
+      return this.#dialOnce(peer);
+    }
+  }
+
+  async #dialOnce(peer: Peer): Promise<YamuxSession> {
     const { row } = peer;
-    if (row.relay_address === '')
+    const address = addressOf(row);
+    if (address === '')
       throw new AppError('unavailable', 'it has no address for other servers: set --derp-server-relay-url there');
-    const hello = greet(this.#options.key, { from: this.#options.id, to: row.id, now: this.#options.now() });
-    const { connection, responseHeaders } = await dialWebSocket(`${row.relay_address}${PEER_PATH}`, {
+    const { id, key, now } = this.#options;
+    const hello = greet(key, { from: id, to: row.id, now: now() });
+    const { connection, responseHeaders } = await dialWebSocket(`${address}${PEER_PATH}`, {
       headers: hello.headers,
       timeoutMs: DIAL_TIMEOUT_MS,
       signal: this.#closed.signal,
+      // its certificate signs itself: only the one in the row counts, whatever the address is
+      ...(row.cluster_address === '' ? {} : { ...key.tls, ca: row.certificate, servername: row.id }),
     }).catch((err) => {
       throw asAnswered(err);
     });
@@ -199,5 +220,7 @@ function asAnswered(err: unknown): unknown {
   }
 }
 
-const describe = ({ hostname, relay_address: address }: ReplicaRow) =>
-  `"${hostname}"${address === '' ? '' : ` at ${address}`}`;
+/** Where a server accepts streams of others. Empty if it has no such address. */
+const addressOf = ({ cluster_address: own, relay_address: api }: ReplicaRow) => own || api;
+
+const describe = (row: ReplicaRow) => `"${row.hostname}"${addressOf(row) === '' ? '' : ` at ${addressOf(row)}`}`;

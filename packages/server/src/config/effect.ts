@@ -20,6 +20,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'browserOnly',
   'cacheDirectory',
   'cliUpgradeMessage',
+  'clusterAddress',
   'connectionLogsRetention',
   'dangerousAllowPathAppSharing',
   'dangerousAllowPathAppSiteOwnerAccess',

@@ -84,8 +84,8 @@ export async function startBuiltin(
     env: start.env,
   });
   services.warnings.push(...builtin.warnings);
-  const ticket = writeTicket({ replicaId: services.replicaId, namePrefix }, (text) => cluster.key.sign(text));
   cluster.peers.watch((addresses) => {
+    const ticket = writeTicket({ replicaId: services.replicaId, namePrefix }, (text) => cluster.key.sign(text));
     // without another server, the next start of this one adopts the jobs
     const urls = addresses.length === 0 ? [] : [...addresses, services.accessUrl];
     builtin.announce({ successors: { urls, ticket } });

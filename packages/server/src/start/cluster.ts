@@ -4,8 +4,11 @@ import { ClusterAgents } from '../cluster/agents.ts';
 import { ReplicaKey } from '../cluster/handshake.ts';
 import { Membership } from '../cluster/membership.ts';
 import { Peers } from '../cluster/peers.ts';
-import { type Address, hostText } from '../config/listen.ts';
+import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
+import type { Config } from '../config/options.ts';
+import { liveReplicas } from '../db/queries/replicas.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
+import { type RunningHttp, stopListening } from './http.ts';
 import type { Starting } from './starting.ts';
 
 /** This server among the servers that use its database. */
@@ -17,31 +20,69 @@ export interface Cluster {
 }
 
 export function createCluster(services: Services, local: AgentConnections): Cluster {
-  const key = new ReplicaKey();
-  const { replicaId: id, log, clock } = services;
-  const peers = new Peers({ id, key, log: log.child({ part: 'replicas' }), now: () => clock.now() });
+  const { replicaId: id, log, clock, sql } = services;
+  const key = new ReplicaKey(id);
+  const peers = new Peers({
+    id,
+    key,
+    log: log.child({ part: 'replicas' }),
+    now: () => clock.now(),
+    readRows: () => liveReplicas(sql),
+  });
   return { key, peers, agents: new ClusterAgents(services, local, peers) };
 }
 
-/** Makes this server known to the others, once it listens at this address. */
+/** Makes this server known to the others, once it listens. */
 export async function joinCluster(
-  { config, closer }: Starting,
+  start: Starting,
   services: Services,
   { key, peers, agents }: Cluster,
-  listening: Address,
+  http: RunningHttp,
 ): Promise<void> {
-  const relayAddress = (config.derpServerRelayUrl || ownAddress(listening)).replace(/\/$/, '');
-  const membership = new Membership(services, { peers, publicKey: key.publicKey, relayAddress });
+  const { config, closer } = start;
+  const relayAddress = (config.derpServerRelayUrl || ownAddress('http', http.address)).replace(/\/$/, '');
+  const port = await listenForServers(start, services, key, http);
+  const clusterAddress = port === undefined ? '' : clusterAddressOf(config, port);
+  const membership = new Membership(services, { peers, key, relayAddress, clusterAddress });
   closer.add('sessions of other servers', () => agents.close());
   closer.add('membership', () => membership.leave());
   await membership.join();
 }
 
+/** Listens for the other servers, if they have their own listener, and returns its port. */
+async function listenForServers(
+  { config, closer, log }: Starting,
+  { sql }: Services,
+  key: ReplicaKey,
+  { server }: RunningHttp,
+): Promise<number | undefined> {
+  if (config.clusterAddress === '') return undefined;
+  // loaded for those who configured it
+  const { createReplicaListener } = await import('../http/replica-listener.ts');
+  const secure = createReplicaListener(server, {
+    key,
+    log: log.child({ part: 'replicas' }),
+    readCertificates: async () => (await liveReplicas(sql)).map(({ certificate }) => certificate),
+  });
+  closer.add('listener of other servers', () => stopListening(secure));
+  const address = parseAddress(config.clusterAddress);
+  return (await listen(secure, address, '--cluster-address (CODER_CLUSTER_ADDRESS)')).port;
+}
+
+/** Where the other servers reach the listener of --cluster-address: on the host of the relay address, if there is one. */
+function clusterAddressOf(
+  { clusterAddress, derpServerRelayUrl }: Pick<Config, 'clusterAddress' | 'derpServerRelayUrl'>,
+  port: number,
+): string {
+  if (derpServerRelayUrl !== '') return `https://${new URL(derpServerRelayUrl).hostname}:${port}`;
+  return ownAddress('https', { host: parseAddress(clusterAddress).host, port });
+}
+
 /** The address of this machine that other machines most likely reach. */
-function ownAddress({ host, port }: Address): string {
-  if (host !== '0.0.0.0' && host !== '::') return `http://${hostText(host)}:${port}`;
+function ownAddress(protocol: 'http' | 'https', { host, port }: Address): string {
+  if (host !== '0.0.0.0' && host !== '::') return `${protocol}://${hostText(host)}:${port}`;
   const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
   const outside = addresses.filter(({ internal, scopeid }) => !internal && !scopeid);
   const best = outside.find(({ family }) => family === 'IPv4') ?? outside[0];
-  return `http://${best ? hostText(best.address) : '127.0.0.1'}:${port}`;
+  return `${protocol}://${best ? hostText(best.address) : '127.0.0.1'}:${port}`;
 }

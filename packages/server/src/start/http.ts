@@ -183,7 +183,8 @@ export async function startHttps(
   return listening.url;
 }
 
-async function stopListening(server: Server | HttpsServer): Promise<void> {
+/** Stops listening and ends all connections. */
+export async function stopListening(server: Server | HttpsServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeAllConnections();
   await closed;

@@ -179,6 +179,17 @@ export const networkingOptions = {
       'this machine, with the port of --http-address.',
     group: 'Networking / DERP',
   },
+  clusterAddress: {
+    type: 'host:port',
+    flag: 'cluster-address',
+    env: 'CODER_CLUSTER_ADDRESS',
+    yaml: 'networking.clusterAddress',
+    default: '',
+    description:
+      'The address where this server listens for the other servers of this deployment, as HOST:PORT. Both sides encrypt and prove ' +
+      'who they are with keys from the database. Default: they use the address of --derp-server-relay-url.',
+    group: 'Networking',
+  },
   blockDirectConnections: {
     type: 'bool',
     flag: 'block-direct-connections',

@@ -8,8 +8,12 @@ export interface ReplicaRow {
   version: string;
   /** Where the other servers reach it, without a trailing slash. Empty if it has no such address. */
   relay_address: string;
+  /** Where it accepts streams of other servers with TLS, in the same form. Empty if it does so at the relay address. */
+  cluster_address: string;
   /** Ed25519, SPKI in DER. */
   public_key: Buffer;
+  /** The certificate for TLS between servers, as PEM. */
+  certificate: string;
   started_at: Date;
   seen_at: Date;
   database_latency_us: number;
@@ -28,12 +32,14 @@ export async function upsertReplica(
   _by: SystemTask,
   replica: Omit<ReplicaRow, 'started_at' | 'seen_at'>,
 ): Promise<void> {
-  const { id, hostname, version, relay_address, public_key, database_latency_us, problem } = replica;
-  await db`INSERT INTO replicas
-      (id, hostname, version, relay_address, public_key, started_at, seen_at, database_latency_us, problem)
-    VALUES (${id}, ${hostname}, ${version}, ${relay_address}, ${public_key}, now(), now(), ${database_latency_us}, ${problem})
-    ON CONFLICT (id) DO UPDATE SET seen_at = now(), database_latency_us = excluded.database_latency_us,
-      problem = excluded.problem`;
+  const { id, hostname, version, relay_address, cluster_address, public_key, certificate } = replica;
+  const { database_latency_us, problem } = replica;
+  await db`INSERT INTO replicas (id, hostname, version, relay_address, cluster_address, public_key, certificate, started_at,
+      seen_at, database_latency_us, problem)
+    VALUES (${id}, ${hostname}, ${version}, ${relay_address}, ${cluster_address}, ${public_key}, ${certificate}, now(),
+      now(), ${database_latency_us}, ${problem})
+    ON CONFLICT (id) DO UPDATE SET seen_at = now(), public_key = excluded.public_key, certificate = excluded.certificate,
+      database_latency_us = excluded.database_latency_us, problem = excluded.problem`;
 }
 
 /** The servers with a recent sign of life, the one that started first first. */
