@@ -125,6 +125,31 @@ test('a tunnel is a byte stream and returns the host key, also for an agent with
   stream.destroy();
 });
 
+test('a tunnel waits while its agent moves to another server, and not for other reasons', async (t) => {
+  const { server, url } = await serve(t, (_req, res) => res.end());
+  const answers: (Record<string, string> | undefined)[] = [
+    { 'Retry-After': '0' },
+    { 'Retry-After': '0' },
+    {},
+    undefined,
+  ];
+  let asked = 0;
+  server.on('upgrade', (req, socket, head) => {
+    const headers = answers[asked++];
+    if (headers) return refuseUpgrade(socket, 503, { message: 'moving' }, headers);
+    const stream = byteStream(acceptWebSocket(req, socket, head));
+    stream.pipe(stream);
+  });
+  const client = createClient({ url, token: 'tok', fetch: nodeFetch });
+  await assert.rejects(openTunnel(client, 'agent', { service: 'ssh' }), /moving/);
+  assert.equal(asked, 3);
+  asked = 1;
+  answers.splice(2, 1);
+  const { stream } = await openTunnel(client, 'agent', { service: 'ssh' });
+  assert.equal(asked, 3);
+  stream.destroy();
+});
+
 test('a tunnel resumes over the next connection, and ends with a final answer', async (t) => {
   const { server, url } = await serve(t, (_req, res) => res.end());
   const sessions = new ResumableSessions();

@@ -5,17 +5,21 @@ export class ApiError extends Error {
   readonly status: number;
   readonly detail: string;
   readonly validations: readonly { field: string; detail: string }[];
+  /** The same request may succeed after this time, in s. Undefined: the server knows of none. */
+  readonly retryAfter: number | undefined;
   constructor(
     status: number,
     message: string,
     detail = '',
     validations: readonly { field: string; detail: string }[] = [],
+    retryAfter?: number,
   ) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.detail = detail;
     this.validations = validations;
+    this.retryAfter = retryAfter;
   }
 }
 
@@ -47,7 +51,9 @@ export function errorOf(answer: Pick<FetchAnswer, 'status' | 'headers'>, text: s
         detail?: string;
         validations?: { field: string; detail: string }[];
       };
-      if (typeof message === 'string') return new ApiError(answer.status, message, detail, validations ?? []);
+      const after = /^\d{1,6}$/.exec(answer.headers.get('retry-after') ?? '')?.[0];
+      const seconds = after === undefined ? undefined : Number(after);
+      if (typeof message === 'string') return new ApiError(answer.status, message, detail, validations ?? [], seconds);
     } catch {
       // Shown like any other text.
     }

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocketDialError } from '@ropewalk/wire/websocket';
 import type { Client } from './client.ts';
 import { ApiError, errorOf, UnreachableError } from './errors.ts';
@@ -80,6 +81,9 @@ export interface TunnelOptions {
 /** Statuses that another attempt does not change: signed out, not allowed, not found, invalid. */
 const FINAL = new Set([400, 401, 403, 404, 410]);
 
+/** How long a tunnel is tried while the agent moves to another server, in ms. */
+const MAX_MOVE_MS = 20_000;
+
 /**
  * Opens a byte stream to a service of a connected agent. The stream outlives its connection: for 100 seconds after a
  * loss the client opens others and resumes where the last one ended. If that fails, the stream ends with ResumeError or
@@ -113,18 +117,24 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
     }
     return stream;
   };
-  try {
-    const stream = await connectResumable({
-      dial: dialTunnel,
-      mayRetry: (err) => !(err instanceof PlainTunnel || (err instanceof ApiError && FINAL.has(err.status))),
-      ...(signal ? { signal } : {}),
-      ...(onLost ? { onLost } : {}),
-      ...(onResumed ? { onResumed } : {}),
-    });
-    return { stream, hostKey };
-  } catch (err) {
-    if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
-    throw err;
+  const until = performance.now() + MAX_MOVE_MS;
+  for (;;) {
+    try {
+      const stream = await connectResumable({
+        dial: dialTunnel,
+        mayRetry: (err) => !(err instanceof PlainTunnel || (err instanceof ApiError && FINAL.has(err.status))),
+        ...(signal ? { signal } : {}),
+        ...(onLost ? { onLost } : {}),
+        ...(onResumed ? { onResumed } : {}),
+      });
+      return { stream, hostKey };
+    } catch (err) {
+      if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
+      const { retryAfter } = err as Partial<ApiError>;
+      if (err instanceof ApiError && err.status === 503 && retryAfter !== undefined && performance.now() < until)
+        await delay(retryAfter * 1_000, undefined, signal ? { signal } : {});
+      else throw err;
+    }
   }
 }
 

@@ -28,6 +28,8 @@ export interface AppErrorOptions {
   detail?: string;
   validations?: Validation[];
   cause?: unknown;
+  /** The same request may succeed after this time, in s, without anything that a person does. */
+  retryAfter?: number;
 }
 
 /** An error with a meaning. `message` is one sentence for a person and never contains a secret. */
@@ -35,12 +37,14 @@ export class AppError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;
   readonly validations: Validation[] | undefined;
+  readonly retryAfter: number | undefined;
   constructor(code: ErrorCode, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'AppError';
     this.code = code;
     this.detail = options.detail;
     this.validations = options.validations;
+    this.retryAfter = options.retryAfter;
   }
 }
 

@@ -7,7 +7,7 @@ import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Services } from '../app/context/context.ts';
 import type { RevokedHolders } from '../app/context/revoked.ts';
-import { liveReplicas, replicaOfAgent } from '../db/queries/replicas.ts';
+import { liveReplicas, placeOfAgent } from '../db/queries/replicas.ts';
 import type { AgentIdentity } from '../db/rows.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
 import { type Peers, peerSession } from './peers.ts';
@@ -30,6 +30,8 @@ type PeerRequest =
   | { service: 'agent'; agent: string; request: TunnelRequest }
   | { service: 'forget'; agent: string; holders: RevokedHolders };
 
+const NOWHERE = { replica_id: null, is_recent: false };
+
 /** How a server says that an agent is not connected to it, for example because it has just moved. */
 const NOT_HERE = 'not here';
 
@@ -50,9 +52,10 @@ export class ClusterAgents implements AgentReach {
     let asked: string | undefined;
     for (;;) {
       if (this.#local.connected(agentId)) return this.#local.open(agentId, request, signal);
-      const place = await this.#otherPlace(agentId);
+      const { place, isRecent } = await this.#otherPlace(agentId);
       // the same answer twice: the row is as old as before
-      if (place === undefined || place === asked) throw new AppError('unavailable', 'The agent is not connected.');
+      if (place === undefined || place === asked)
+        throw new AppError('unavailable', 'The agent is not connected.', isRecent ? { retryAfter: 1 } : {});
       asked = place;
       try {
         return await this.#peers.request(place, { service: 'agent', agent: agentId, request }, signal);
@@ -79,7 +82,7 @@ export class ClusterAgents implements AgentReach {
     this.#local.forget(holders, agentId);
     if (this.#local.connected(agentId)) return;
     this.#otherPlace(agentId)
-      .then(async (place) => {
+      .then(async ({ place }) => {
         if (place) (await this.#peers.request(place, { service: 'forget', agent: agentId, holders })).destroy();
       })
       .catch((err) =>
@@ -88,13 +91,13 @@ export class ClusterAgents implements AgentReach {
   }
 
   /** The other live server that the agent is connected to, as far as the database says. */
-  async #otherPlace(agentId: string): Promise<string | undefined> {
+  async #otherPlace(agentId: string): Promise<{ place?: string; isRecent: boolean }> {
     const { sql, replicaId } = this.#services;
-    const place = await replicaOfAgent(sql, agentId);
-    if (place === undefined || place === replicaId) return undefined;
+    const { replica_id: place, is_recent: isRecent } = (await placeOfAgent(sql, agentId)) ?? NOWHERE;
+    if (place === null || place === replicaId) return { isRecent };
     // a server that has just started
     if (!this.#peers.has(place)) this.#peers.update(await liveReplicas(sql));
-    return this.#peers.has(place) ? place : undefined;
+    return this.#peers.has(place) ? { place, isRecent } : { isRecent };
   }
 
   /** Serves the streams of another server until its connection ends. */

@@ -219,6 +219,7 @@ test('names a server that the others do not reach, and the address', async () =>
       return /cannot be reached/.test(answer.body.message) && answer;
     });
     assert.equal(found.status, 503);
+    assert.equal(found.headers.get('retry-after'), '1');
     assert.match(found.body.detail, /at http:\/\/127\.0\.0\.1:1: .*ECONNREFUSED/);
     await eventually(
       'the list says so',

@@ -131,7 +131,8 @@ export class Peers {
    */
   async request(id: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex> {
     const peer = this.#peers.get(id);
-    if (!peer) throw new AppError('unavailable', 'The server that the agent is connected to is gone.');
+    if (!peer)
+      throw new AppError('unavailable', 'The server that the agent is connected to is gone.', { retryAfter: 1 });
     try {
       return await requestTunnel(await this.#session(peer), request, {
         timeoutMs: REQUEST_TIMEOUT_MS,
@@ -142,6 +143,8 @@ export class Peers {
       if (err instanceof TunnelError && err.code === 'refused') throw err;
       throw new AppError('unavailable', 'The server that the agent is connected to cannot be reached.', {
         detail: `${describe(peer.row)}: ${errorText(err)}. The health page shows which servers reach each other.`,
+        // the next request may go to another server
+        retryAfter: 1,
         cause: err,
       });
     }

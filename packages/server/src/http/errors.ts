@@ -84,6 +84,7 @@ export function errorBody(err: AppError): ErrorBody {
 
 export function answerError(err: AppError, reply: FastifyReply): FastifyReply {
   if (reply.raw.headersSent) return reply;
+  if (err.retryAfter !== undefined) reply.header('retry-after', err.retryAfter);
   return reply
     .code(statusOf[err.code])
     .header('content-type', 'application/json; charset=utf-8')

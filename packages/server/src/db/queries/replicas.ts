@@ -65,10 +65,22 @@ export async function deleteGoneReplicas(db: Db, _by: SystemTask): Promise<void>
   await db`DELETE FROM replicas WHERE seen_at < now() - ${KEPT_HOURS} * interval '1 hour'`;
 }
 
-/** The server of an agent's newest connection, which may have ended. Undefined before the first connection. */
-export async function replicaOfAgent(db: Db, agentId: string): Promise<string | undefined> {
-  const [row] = await db<
-    { replica_id: string | null }[]
-  >`SELECT replica_id FROM workspace_agents WHERE id = ${agentId}`;
-  return row?.replica_id ?? undefined;
+/** How long an agent whose connection ended counts as one that moves to another server, in seconds. */
+const MOVING_SECONDS = 10;
+
+/** Where an agent's newest connection is or was. */
+export interface AgentPlace {
+  /** The server. Null before the first connection. */
+  replica_id: string | null;
+  /** Whether it has a connection, as far as the database knows, or had one until a moment ago. */
+  is_recent: boolean;
+}
+
+/** Undefined if there is no such agent. */
+export async function placeOfAgent(db: Db, agentId: string): Promise<AgentPlace | undefined> {
+  const [row] = await db<AgentPlace[]>`SELECT replica_id, last_connected_at IS NOT NULL AND (disconnected_at IS NULL
+      OR disconnected_at < last_connected_at OR disconnected_at > now() - ${MOVING_SECONDS} * interval '1 second')
+      AS is_recent
+    FROM workspace_agents WHERE id = ${agentId}`;
+  return row;
 }
