@@ -69,7 +69,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   const connections = startConnections(start, services, metrics);
   const parts = { services, database, installation, connections, tracing, metrics, profiler, late };
   const http = await startHttp(start, parts);
-  const tlsUrl = await startHttps(start, parts, http.server);
+  const tlsUrl = await startHttps(start, parts, http);
   stop?.throwIfAborted();
   // not before daemons can come back: from here on their leases run again
   const { providers } = http;
@@ -94,6 +94,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
       delayMs: config.shutdownDelay,
       onBegin: () => {
         late.phase = 'stopping';
+        http.unanswered.leave();
       },
       log: start.log,
     }),

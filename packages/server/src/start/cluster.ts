@@ -8,7 +8,7 @@ import { type Address, hostText, listen, parseAddress } from '../config/listen.t
 import type { Config } from '../config/options.ts';
 import { liveReplicas } from '../db/queries/replicas.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
-import { type RunningHttp, stopListening } from './http.ts';
+import type { RunningHttp } from './http.ts';
 import type { Starting } from './starting.ts';
 
 /** This server among the servers that use its database. */
@@ -64,7 +64,11 @@ async function listenForServers(
     log: log.child({ part: 'replicas' }),
     readCertificates: async () => (await liveReplicas(sql)).map(({ certificate }) => certificate),
   });
-  closer.add('listener of other servers', () => stopListening(secure));
+  closer.add('listener of other servers', async () => {
+    const closed = new Promise<void>((resolve) => secure.close(() => resolve()));
+    secure.closeAllConnections();
+    await closed;
+  });
   const address = parseAddress(config.clusterAddress);
   return (await listen(secure, address, '--cluster-address (CODER_CLUSTER_ADDRESS)')).port;
 }

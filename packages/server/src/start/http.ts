@@ -23,6 +23,7 @@ import { terminalPass } from '../http/routes/terminal.ts';
 import { scimRoutes } from '../http/scim.ts';
 import { createHttp } from '../http/server.ts';
 import { createStreamLimits, type StreamLimits } from '../http/stream-limits.ts';
+import { Unanswered } from '../http/unanswered.ts';
 import type { RunningMetrics } from '../metrics/start.ts';
 import type { Profiler } from '../profiles/record.ts';
 import type { Tracing } from '../tracing/start.ts';
@@ -62,7 +63,11 @@ export interface RunningHttp {
   /** Where a process of this machine reaches it, without a trailing slash. */
   localUrl: string;
   providers: SignIn['providers'];
+  unanswered: Unanswered;
 }
+
+/** How long requests may take that the server has when it ends, in ms. */
+const LAST_ANSWERS_MS = 5_000;
 
 /** Starts the API, the dashboard and the proxy of workspace apps, and listens. */
 export async function startHttp(start: Starting, parts: HttpParts): Promise<RunningHttp> {
@@ -92,11 +97,12 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     plain: (http) =>
       addPlainRoutes(http, start, parts, { clientAddress, stall, dashboard, cspReports, flows: signIn.flows }),
   });
+  const unanswered = new Unanswered(app.server);
   const { url, port } = await listen(app.server, address, '--http-address (CODER_HTTP_ADDRESS)');
   if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${port}`);
   closer.add('http', async () => {
     // it listens by itself: the framework does not know that there is something to close
-    await stopListening(app.server);
+    await endServer(app.server, start, unanswered);
     await app.close();
   });
   return {
@@ -105,6 +111,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     address: { host: address.host, port },
     localUrl: localUrl({ host: address.host, port }),
     providers: signIn.providers,
+    unanswered,
   };
 }
 
@@ -166,16 +173,17 @@ function addPlainRoutes(
 
 /** Listens for TLS, if it is enabled, and returns where. */
 export async function startHttps(
-  { config, log, closer }: Starting,
+  start: Starting,
   { services, late }: HttpParts,
-  server: Server,
+  { server, unanswered }: RunningHttp,
 ): Promise<string | undefined> {
+  const { config, log, closer } = start;
   if (!config.tlsEnable) return undefined;
   // loaded for those who configured it
   const { createTlsServer } = await import('../http/tls.ts');
   const { server: secure, certificates } = createTlsServer(server, config, log.child({ part: 'tls' }));
   late.certificates = certificates;
-  closer.add('https', () => stopListening(secure));
+  closer.add('https', () => endServer(secure, start, unanswered));
   const { host, port } = parseAddress(config.tlsAddress);
   const listening = await listen(secure, { host, port }, '--tls-address (CODER_TLS_ADDRESS)');
   // people use the encrypted address unless they were given another
@@ -183,9 +191,11 @@ export async function startHttps(
   return listening.url;
 }
 
-/** Stops listening and ends all connections. */
-export async function stopListening(server: Server | HttpsServer): Promise<void> {
+/** Stops listening, answers the requests that it has, and ends all connections. */
+async function endServer(server: Server | HttpsServer, { clock }: Starting, unanswered: Unanswered): Promise<void> {
+  unanswered.leave();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  await unanswered.none(clock, LAST_ANSWERS_MS);
   server.closeAllConnections();
   await closed;
 }

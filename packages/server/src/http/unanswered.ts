@@ -1,0 +1,32 @@
+import type { Server, ServerResponse } from 'node:http';
+import type { Clock } from '@ropewalk/kit';
+
+const LOOK_EVERY_MS = 20;
+
+/** The requests of an HTTP server that have no answer yet, so that it can end without losing one. */
+export class Unanswered {
+  readonly #answers = new Set<ServerResponse>();
+  #isLeaving = false;
+
+  constructor(server: Server) {
+    server.prependListener('request', (_request, answer: ServerResponse) => {
+      if (this.#isLeaving) answer.shouldKeepAlive = false;
+      this.#answers.add(answer);
+      answer.once('close', () => this.#answers.delete(answer));
+    });
+  }
+
+  /** From now on each answer closes its connection, so that clients and load balancers open the next one elsewhere. */
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
+  /** Resolves when every request has its answer, and streams have begun, but after `limitMs` in any case. */
+  async none(clock: Clock, limitMs: number): Promise<void> {
+    const until = clock.monotonic() + limitMs;
+    while ([...this.#answers].some(isMissing) && clock.monotonic() < until) await clock.sleep(LOOK_EVERY_MS);
+  }
+}
+
+const isMissing = ({ headersSent, writableEnded, writableFinished }: ServerResponse) =>
+  !headersSent || (writableEnded && !writableFinished);
