@@ -48,6 +48,16 @@ export interface EventMap {
   object_changed: { kind: ObjectKind; id: string; organization_id?: string; owner_id?: string };
   /** Some server has streams of changes, and the others collect changes too, so that such a stream can continue there. */
   changes_followed: Record<string, never>;
+  /** A server checked a password or a code. `counts`: see app/sign-in/sign-in-limit.ts. */
+  sign_in_attempted: {
+    server: string;
+    number: number;
+    limit: string;
+    counts: ['caller' | 'account' | 'address', string][];
+    right: boolean;
+  };
+  /** A sign-in at a provider was completed. `state`: its digest. */
+  sign_in_completed: { state: string };
   /** Messages wait to be sent. */
   notifications_queued: Record<string, never>;
   /** Tokens, keys or users that lost access. */

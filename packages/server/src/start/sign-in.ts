@@ -25,12 +25,14 @@ export interface SignIn {
 export async function startSignIn(start: Starting, services: Services, installation: Installation): Promise<SignIn> {
   const { config, clock } = start;
   const providers = await startProviders(start, services);
-  const counting = { enabled: !config.dangerousDisableRateLimits };
+  const { events, replicaId: server } = services;
+  const limit = (name: string) =>
+    createSignInLimit(clock, { enabled: !config.dangerousDisableRateLimits, shared: { events, server, name } });
   return {
     providers,
-    flows: createFlows(installation.tokens, clock),
-    limit: createSignInLimit(clock, counting),
-    passcodeLimit: createSignInLimit(clock, counting),
+    flows: createFlows(installation.tokens, clock, events),
+    limit: limit('passwords'),
+    passcodeLimit: limit('passcodes'),
     devices: createKnownDevices(installation.deviceKey, clock),
   };
 }

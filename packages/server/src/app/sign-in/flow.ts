@@ -3,15 +3,16 @@
  * flow's secrets in its own encrypted cookie, so that strangers can start any number of flows without filling the
  * database, and nobody can finish a flow in another browser.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { AppError, type Clock } from '@ropewalk/kit';
+import type { Events } from '../../db/events.ts';
 import type { AppTokens } from '../context/sealed-tokens.ts';
 import { sameBytes } from '../values/token.ts';
 import type { FlowSecrets } from './provider.ts';
 
 /** The longest time that a person may take at the provider, in ms. */
 export const FLOW_MS = 10 * 60_000;
-/** The maximum number of finished flows that the server remembers. Beyond them, the oldest are forgotten. */
+/** The maximum number of finished flows, on all servers, that a server remembers. Beyond them, the oldest are forgotten. */
 const MAX_USED = 10_000;
 
 export interface Flow extends FlowSecrets {
@@ -44,8 +45,20 @@ export interface Flows {
 const random = () => randomBytes(32).toString('base64url');
 const purpose = (provider: string) => `sign in with ${provider}`;
 
-export function createFlows(tokens: Pick<AppTokens, 'seal' | 'unseal'>, clock: Clock): Flows {
+export function createFlows(
+  tokens: Pick<AppTokens, 'seal' | 'unseal'>,
+  clock: Clock,
+  events: Pick<Events, 'on' | 'onPublish' | 'publishSoon'>,
+): Flows {
+  /** The digests of states. */
   const used = new Set<string>();
+  const digest = (state: string) => createHash('sha256').update(state).digest('base64url');
+  const use = ({ state }: { state: string }) => {
+    if (used.size >= MAX_USED) used.delete(used.values().next().value!);
+    used.add(state);
+  };
+  events.onPublish('sign_in_completed', use);
+  events.on('sign_in_completed', use);
   const cookieOf = (state: string) => `coder_sign_in_${state.replaceAll(/[^\w-]/g, '').slice(0, 12)}`;
   const failed = (detail: string) =>
     new AppError('unauthenticated', 'The sign-in could not be completed.', { detail: `${detail} Sign in again.` });
@@ -61,12 +74,11 @@ export function createFlows(tokens: Pick<AppTokens, 'seal' | 'unseal'>, clock: C
       if (!sealed) throw failed('It was started in another browser or too long ago.');
       if (sealed.expires <= clock.now().getTime()) throw failed('It took too long.');
       if (!sameBytes(Buffer.from(sealed.state), Buffer.from(state))) throw failed('Its state does not match.');
-      if (used.has(state)) throw failed('It was completed before.');
+      if (used.has(digest(state))) throw failed('It was completed before.');
       return sealed;
     },
     finish(state) {
-      if (used.size >= MAX_USED) used.delete(used.values().next().value!);
-      used.add(state);
+      events.publishSoon('sign_in_completed', { state: digest(state) });
     },
   };
 }

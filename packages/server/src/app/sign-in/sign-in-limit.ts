@@ -3,11 +3,12 @@
  * or else the pair of client address and account. So a stranger's failures delay the stranger, not the account's owner.
  * Delays grow with failures and expire by themselves. Nothing is ever locked. An unknown device also shares the wider
  * budgets of the account and of the address, which stop guesses spread over many addresses or accounts. All counts are
- * in this server's memory.
+ * in the memory of each server, and servers tell each other the results of attempts.
  */
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { AppError, type Clock } from '@ropewalk/kit';
+import type { Events } from '../../db/events.ts';
 import { networkOf } from '../values/network.ts';
 import { sameBytes } from '../values/token.ts';
 
@@ -60,11 +61,22 @@ export interface SignInLimitOptions {
   /** Off: counts no failures, and any number of attempts may wait for their turn. */
   enabled?: boolean;
   checksAtOnce?: number;
+  /** Counts the attempts on other servers too. Default: none. */
+  shared?: {
+    events: Pick<Events, 'on' | 'publishSoon'>;
+    /** The id of this server. */
+    server: string;
+    /** Of this limit: the same on all servers, and different from the other limits. */
+    name: string;
+  };
 }
+
+/** The counts of one attempt, by the digests of their keys. */
+type AttemptCounts = [Kind, digest: string][];
 
 export function createSignInLimit(
   clock: Clock,
-  { enabled = true, checksAtOnce = CHECKS_AT_ONCE }: SignInLimitOptions = {},
+  { enabled = true, checksAtOnce = CHECKS_AT_ONCE, shared }: SignInLimitOptions = {},
 ): SignInLimit {
   const counts: Record<Kind, Map<string, Count>> = { caller: new Map(), account: new Map(), address: new Map() };
   const turns = createTurns(checksAtOnce, enabled ? MAX_WAITING : Number.POSITIVE_INFINITY);
@@ -88,17 +100,39 @@ export function createSignInLimit(
     if (beyond >= 0) count.notBefore = now + Math.min(1_000 * 2 ** Math.min(beyond, 20), LONGEST_DELAY_MS[kind]);
   }
 
+  function clear(kind: Kind, count: Count): void {
+    count.failures = kind === 'caller' ? 0 : Math.max(0, count.failures - 1);
+    count.notBefore = 0;
+  }
+
+  let published = 0;
+  function publish(attempted: AttemptCounts, right: boolean): void {
+    if (!shared) return;
+    const { events, server, name: limit } = shared;
+    // the number keeps two equal results from being one event
+    events.publishSoon('sign_in_attempted', { server, number: ++published, limit, counts: attempted, right });
+  }
+  shared?.events.on('sign_in_attempted', ({ server, limit, counts: attempted, right }) => {
+    if (server === shared.server || limit !== shared.name) return;
+    const now = clock.monotonic();
+    for (const [kind, digest] of attempted) {
+      const count = countOf(kind, digest, now);
+      assume(kind, count, now);
+      if (right) clear(kind, count);
+    }
+  });
+
   return {
     async attempt({ address: from, account, device, budget = device && `device ${device}` }, check) {
       if (!enabled) return turns(device !== undefined, check);
       const address = networkOf(from);
       const now = clock.monotonic();
-      const wanted: [Kind, string][] = budget
-        ? [['caller', budget]]
+      const wanted: AttemptCounts = budget
+        ? [['caller', digest(budget)]]
         : [
-            ['caller', `${address} ${account}`],
-            ['account', account],
-            ['address', address],
+            ['caller', digest(`${address} ${account}`)],
+            ['account', digest(account)],
+            ['address', digest(address)],
           ];
       const held = wanted.map(([kind, key]) => [kind, countOf(kind, key, now)] as const);
       const wait = Math.max(...held.map(([, { notBefore }]) => notBefore - now));
@@ -106,19 +140,18 @@ export function createSignInLimit(
         const seconds = Math.ceil(wait / 1_000);
         throw new AppError('rate_limited', `You've been rate limited. Try again in ${seconds} seconds.`);
       }
+      const failedBefore = held.some(([, { failures }]) => failures > 0);
       for (const [kind, count] of held) assume(kind, count, now);
       const right = await turns(device !== undefined, check);
-      if (right) {
-        for (const [kind, count] of held) {
-          if (kind === 'caller') count.failures = 0;
-          else count.failures = Math.max(0, count.failures - 1);
-          count.notBefore = 0;
-        }
-      }
+      if (right) for (const [kind, count] of held) clear(kind, count);
+      if (!right || failedBefore) publish(wanted, right);
       return right;
     },
   };
 }
+
+/** In place of what people type and where they are: the counts need no more. */
+const digest = (key: string) => createHash('sha256').update(key).digest('base64url').slice(0, 22);
 
 /** Runs a few checks at a time, known devices first. */
 function createTurns(most: number, mostWaiting: number) {
