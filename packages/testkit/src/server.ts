@@ -10,6 +10,7 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import { assertUpstreamShape } from './facts.ts';
 import { removeKept } from './kept.ts';
 import { freshDatabase } from './postgres.ts';
+import { startRequestBalancer } from './request-balancer.ts';
 
 export interface Answer<T = unknown> {
   status: number;
@@ -65,9 +66,43 @@ const selfCommand = (name: string) => [
 
 /**
  * Starts the real server in this process, on its own database, without daemons and rate limits unless `env` enables
- * them.
+ * them. With TEST_SERVERS=2 it starts two, which answer requests in turn.
  */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  return process.env['TEST_SERVERS'] === '2' && !options.joins ? startTwo(options) : startOne(options);
+}
+
+/** Two servers of one deployment behind a balancer. The fields that are no requests are those of the first server. */
+async function startTwo(options: TestServerOptions): Promise<TestServer> {
+  const balancer = await startRequestBalancer();
+  const { url } = balancer;
+  try {
+    const first = await startOne({ ...options, env: { CODER_ACCESS_URL: url, ...options.env }, bare: true });
+    const second = await startOne({
+      ...options,
+      env: { CODER_ACCESS_URL: url, ...options.env, CODER_PROVISIONER_DAEMONS: '0' },
+      joins: first,
+    });
+    balancer.use([second.url, first.url]);
+    const server: TestServer = {
+      ...first,
+      url,
+      api: (method, path, call) => apiCall(url, server.adminToken, method, path, call),
+      async stop() {
+        await second.stop();
+        await first.stop();
+        await balancer.close();
+      },
+    };
+    if (!options.bare) server.adminToken = await createFirst(server);
+    return server;
+  } catch (err) {
+    await balancer.close();
+    throw err;
+  }
+}
+
+async function startOne(options: TestServerOptions): Promise<TestServer> {
   const { joins } = options;
   const database = joins ? { url: joins.databaseUrl, drop: async () => {} } : await freshDatabase({ forServer: true });
   const configDir = mkdtempSync(join(tmpdir(), 'platform-server-'));
@@ -117,12 +152,15 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       await clean();
     },
   };
-  if (!options.bare && !joins) {
-    const made = await server.api('POST', '/users/first', { token: null, body: ADMIN });
-    assert.equal(made.status, 201, JSON.stringify(made.body));
-    server.adminToken = await logIn(server, ADMIN.email, ADMIN.password);
-  }
+  if (!options.bare && !joins) server.adminToken = await createFirst(server);
   return server;
+}
+
+/** Creates the first user and returns their token. */
+async function createFirst(server: TestServer): Promise<string> {
+  const made = await server.api('POST', '/users/first', { token: null, body: ADMIN });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return logIn(server, ADMIN.email, ADMIN.password);
 }
 
 export async function logIn(server: Pick<TestServer, 'api'>, email: string, password: string): Promise<string> {
