@@ -299,7 +299,7 @@ class BatchSender implements LogSender {
     return { [LOG_SEQUENCE_KEY]: formatLogNumbers(numbers) };
   }
 
-  /** Holds writers back no longer if the server accepts nothing for a while. */
+  /** Releases the writers that are held back if the server accepts nothing for a while. */
   #awaitProgress(): void {
     this.#patience ??= setTimeout(() => {
       this.#patience = undefined;

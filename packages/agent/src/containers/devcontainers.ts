@@ -264,7 +264,7 @@ class WorkspaceDevcontainers implements Devcontainers {
     return one;
   }
 
-  /** Lists the containers once. Those who call meanwhile wait for the same list. */
+  /** Lists the containers. Concurrent calls share one listing. */
   #look(): Promise<void> {
     this.#looking ??= this.#listContainers().finally(() => {
       this.#looking = undefined;

@@ -29,7 +29,7 @@ export interface Known extends Project {
   retryAt: number;
 }
 
-/** The dev containers that the agent knows. Each has another name. */
+/** The dev containers that the agent knows, by id. Their names are unique. */
 export class KnownDevcontainers {
   readonly #byId = new Map<string, Known>();
 

@@ -1,4 +1,4 @@
-/** Starts and ends the sub-agents of dev containers, whichever is due. Each running container has one. */
+/** The sub-agents of dev containers: one in each running container, started, followed and deleted here. */
 import { errorText, type Logger } from '@ropewalk/kit';
 import { Log_Level } from '@ropewalk/wire/proto/agent';
 import type { AgentOptions } from '../options.ts';
