@@ -60,114 +60,136 @@ export interface Activity {
   reportStats: Routine;
 }
 
-export function createActivity(metrics: AgentMetrics): Activity {
-  const sessions: Record<SessionKind, number> = { ssh: 0, vscode: 0, jetbrains: 0, reconnecting_pty: 0 };
-  const total = { received: 0, sent: 0 };
-  const reported = { received: 0, sent: 0 };
-  const reports: Report[] = [];
-  /** The connections in whose tunnels sessions began. */
-  const tunnels = new Map<string, SharedTunnel>();
-  const added = new Notifier();
-  const report = (
-    id: string,
-    action: Connection_Action,
-    kind: SessionKind | 'port',
-    statusCode: number,
-    reason: string,
-  ) => {
-    if (reports.length >= MAX_REPORTS) reports.shift();
-    reports.push({ id, action, type: TYPES[kind], timestamp: new Date(), statusCode, reason });
-    added.notify();
-  };
+/** Records the end of a session. */
+type Finish = (statusCode: number, reason: string) => void;
 
-  function alone(kind: SessionKind, id: string = randomUUID()) {
-    report(id, Connection_Action.CONNECT, kind, 0, '');
-    return (statusCode: number, reason: string) => report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+export function createActivity(metrics: AgentMetrics): Activity {
+  return new ReportedActivity(metrics);
+}
+
+class ReportedActivity implements Activity {
+  readonly #metrics: AgentMetrics;
+  readonly #sessions: Record<SessionKind, number> = { ssh: 0, vscode: 0, jetbrains: 0, reconnecting_pty: 0 };
+  readonly #total = { received: 0, sent: 0 };
+  readonly #reported = { received: 0, sent: 0 };
+  readonly #reports: Report[] = [];
+  /** The connections in whose tunnels sessions began. */
+  readonly #tunnels = new Map<string, SharedTunnel>();
+  readonly #added = new Notifier();
+
+  constructor(metrics: AgentMetrics) {
+    this.#metrics = metrics;
   }
 
-  function join(kind: SessionKind, id: string) {
-    const tunnel = tunnels.get(id) ?? { kind, sessions: 0, closed: false, statusCode: 0, reason: '' };
-    if (!tunnels.has(id)) report(id, Connection_Action.CONNECT, kind, 0, '');
-    tunnels.set(id, tunnel);
-    tunnel.sessions++;
-    return (statusCode: number, reason: string) => {
-      tunnel.sessions--;
-      Object.assign(tunnel, { statusCode, reason });
-      finishTunnel(id, tunnel);
+  begin(kind: SessionKind, connectionId?: string): Finish {
+    this.#sessions[kind]++;
+    const isShared = connectionId && kind !== 'reconnecting_pty';
+    const finish = isShared ? this.#join(kind, connectionId) : this.#beginAlone(kind, connectionId);
+    let ended = false;
+    return (statusCode, reason) => {
+      if (ended) return;
+      ended = true;
+      this.#sessions[kind]--;
+      finish(statusCode, reason);
     };
   }
 
-  function finishTunnel(id: string, { kind, sessions: open, closed, statusCode, reason }: SharedTunnel): void {
-    if (!closed || open > 0) return;
-    tunnels.delete(id);
-    report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+  tunnelEnded(kind: 'ssh' | 'port', id: string, reason: string): void {
+    const tunnel = this.#tunnels.get(id);
+    if (!tunnel) {
+      this.#report(id, Connection_Action.DISCONNECT, kind, 0, reason);
+      return;
+    }
+    tunnel.closed = true;
+    this.#finishTunnel(id, tunnel);
   }
 
-  return {
-    begin(kind, connectionId) {
-      sessions[kind]++;
-      const finish = connectionId && kind !== 'reconnecting_pty' ? join(kind, connectionId) : alone(kind, connectionId);
-      let ended = false;
-      return (statusCode, reason) => {
-        if (ended) return;
-        ended = true;
-        sessions[kind]--;
-        finish(statusCode, reason);
-      };
-    },
-    tunnelEnded(kind, id, reason) {
-      const tunnel = tunnels.get(id);
-      if (!tunnel) return report(id, Connection_Action.DISCONNECT, kind, 0, reason);
-      tunnel.closed = true;
-      finishTunnel(id, tunnel);
-    },
-    count(received, sent) {
-      total.received += received;
-      total.sent += sent;
-    },
-    async reportConnections(client, signal) {
-      for (;;) {
-        for (let first = reports[0]; first; first = reports[0]) {
-          const { id, timestamp, ...rest } = first;
-          const connection = { ...rest, id: uuidBytes(id), ip: '127.0.0.1', timestamp: timestampFromDate(timestamp) };
-          await client.reportConnection({ connection }, { signal });
-          // A newer report may have pushed it out during the call.
-          if (reports[0] === first) reports.shift();
-        }
-        await added.wait(signal);
-      }
-    },
-    async reportStats(client, signal) {
-      const timer = new Notifier();
-      // The server keeps a report in memory and answers immediately, so the call takes about one round trip.
-      let latency = -1;
-      const report = async (stats?: MessageInitShape<typeof StatsSchema>) => {
-        const from = performance.now();
-        const answer = await client.updateStats(stats ? { stats } : {}, { signal });
-        latency = performance.now() - from;
-        return answer;
-      };
-      let { reportInterval } = await report();
-      for (;;) {
-        await timer.wait(signal, durationMs(reportInterval) || DEFAULT_INTERVAL_MS);
-        const now = { ...total };
-        const count = Object.values(sessions).reduce((sum, n) => sum + n, 0);
-        const byProto: Record<string, bigint> = count > 0 ? { TCP: BigInt(count) } : {};
-        const stats = {
-          connectionCount: BigInt(count),
-          connectionsByProto: byProto,
-          connectionMedianLatencyMs: latency,
-          rxBytes: BigInt(now.received - reported.received),
-          txBytes: BigInt(now.sent - reported.sent),
-          sessionCountSsh: BigInt(sessions.ssh),
-          sessionCountVscode: BigInt(sessions.vscode),
-          sessionCountJetbrains: BigInt(sessions.jetbrains),
-          sessionCountReconnectingPty: BigInt(sessions.reconnecting_pty),
-          metrics: metrics.list(),
-        };
-        ({ reportInterval } = await report(stats));
-        Object.assign(reported, now);
-      }
-    },
+  /** An arrow function, because terminals call it without its object. */
+  readonly count = (received: number, sent: number): void => {
+    this.#total.received += received;
+    this.#total.sent += sent;
   };
+
+  readonly reportConnections: Routine = async (client, signal) => {
+    const reports = this.#reports;
+    for (;;) {
+      for (let first = reports[0]; first; first = reports[0]) {
+        const { id, timestamp, ...rest } = first;
+        const connection = { ...rest, id: uuidBytes(id), ip: '127.0.0.1', timestamp: timestampFromDate(timestamp) };
+        await client.reportConnection({ connection }, { signal });
+        // A newer report may have pushed it out during the call.
+        if (reports[0] === first) reports.shift();
+      }
+      await this.#added.wait(signal);
+    }
+  };
+
+  readonly reportStats: Routine = async (client, signal) => {
+    const timer = new Notifier();
+    // The server keeps a report in memory and answers immediately, so the call takes about one round trip.
+    let latency = -1;
+    const report = async (stats?: MessageInitShape<typeof StatsSchema>) => {
+      const from = performance.now();
+      const answer = await client.updateStats(stats ? { stats } : {}, { signal });
+      latency = performance.now() - from;
+      return answer;
+    };
+    let { reportInterval } = await report();
+    for (;;) {
+      await timer.wait(signal, durationMs(reportInterval) || DEFAULT_INTERVAL_MS);
+      const now = { ...this.#total };
+      ({ reportInterval } = await report(this.#stats(now, latency)));
+      Object.assign(this.#reported, now);
+    }
+  };
+
+  /** The open sessions, and the bytes up to `now` that the server has not received yet. */
+  #stats(now: { received: number; sent: number }, latency: number): MessageInitShape<typeof StatsSchema> {
+    const sessions = this.#sessions;
+    const count = Object.values(sessions).reduce((sum, n) => sum + n, 0);
+    return {
+      connectionCount: BigInt(count),
+      connectionsByProto: count > 0 ? { TCP: BigInt(count) } : {},
+      connectionMedianLatencyMs: latency,
+      rxBytes: BigInt(now.received - this.#reported.received),
+      txBytes: BigInt(now.sent - this.#reported.sent),
+      sessionCountSsh: BigInt(sessions.ssh),
+      sessionCountVscode: BigInt(sessions.vscode),
+      sessionCountJetbrains: BigInt(sessions.jetbrains),
+      sessionCountReconnectingPty: BigInt(sessions.reconnecting_pty),
+      metrics: this.#metrics.list(),
+    };
+  }
+
+  /** Records a session as a separate connection. */
+  #beginAlone(kind: SessionKind, id: string = randomUUID()): Finish {
+    this.#report(id, Connection_Action.CONNECT, kind, 0, '');
+    return (statusCode, reason) => this.#report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+  }
+
+  /** Counts a session of a tunnel's connection, which the first session records. */
+  #join(kind: SessionKind, id: string): Finish {
+    const tunnel = this.#tunnels.get(id) ?? { kind, sessions: 0, closed: false, statusCode: 0, reason: '' };
+    if (!this.#tunnels.has(id)) this.#report(id, Connection_Action.CONNECT, kind, 0, '');
+    this.#tunnels.set(id, tunnel);
+    tunnel.sessions++;
+    return (statusCode, reason) => {
+      tunnel.sessions--;
+      Object.assign(tunnel, { statusCode, reason });
+      this.#finishTunnel(id, tunnel);
+    };
+  }
+
+  /** Records the end of a tunnel's connection, if the tunnel and all its sessions have ended. */
+  #finishTunnel(id: string, { kind, sessions: open, closed, statusCode, reason }: SharedTunnel): void {
+    if (!closed || open > 0) return;
+    this.#tunnels.delete(id);
+    this.#report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+  }
+
+  #report(id: string, action: Connection_Action, kind: SessionKind | 'port', statusCode: number, reason: string): void {
+    if (this.#reports.length >= MAX_REPORTS) this.#reports.shift();
+    this.#reports.push({ id, action, type: TYPES[kind], timestamp: new Date(), statusCode, reason });
+    this.#added.notify();
+  }
 }

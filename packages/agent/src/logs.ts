@@ -3,7 +3,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { formatLogNumbers, LOG_SEQUENCE_KEY } from '@ropewalk/wire/log-sequence';
 import { Log_Level } from '@ropewalk/wire/proto/agent';
 import { Notifier } from './notifier.ts';
-import type { Routine } from './wire-types.ts';
+import type { AgentClient, Routine } from './wire-types.ts';
 
 /**
  * The limit of one message, and of the lines kept per source while the server accepts nothing. The server counts the same
@@ -183,65 +183,97 @@ export interface LogSender {
  * deliver.
  */
 export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
-  const sources = new Map<string, Source>();
-  /** Identifies who numbers the lines. A new process, or an agent that started over, numbers from the beginning. */
-  const life = crypto.randomUUID();
-  let numbered = false;
-  const added = new Notifier();
-  let order = 0;
-  let flushers: { upTo: number; resolve: () => void }[] = [];
-  /** The server has rejected all further logs. */
-  let silenced = false;
-  /** The server has accepted nothing for so long that no writer waits for it. */
-  let stalled = false;
-  let patience: NodeJS.Timeout | undefined;
+  return new BatchSender(patienceMs);
+}
 
-  const source = (id: Uint8Array): Source => {
+class BatchSender implements LogSender {
+  readonly #patienceMs: number;
+  readonly #sources = new Map<string, Source>();
+  /** Identifies who numbers the lines. A new process, or an agent that started over, numbers from the beginning. */
+  readonly #life = crypto.randomUUID();
+  readonly #added = new Notifier();
+  #numbered = false;
+  /** The number of lines so far. */
+  #order = 0;
+  #flushers: { upTo: number; resolve: () => void }[] = [];
+  /** The server has rejected all further logs. */
+  #silenced = false;
+  /** The server has accepted nothing for so long that no writer waits for it. */
+  #stalled = false;
+  #patience: NodeJS.Timeout | undefined;
+
+  constructor(patienceMs: number) {
+    this.#patienceMs = patienceMs;
+  }
+
+  setNumbered(value: boolean): void {
+    this.#numbered = value;
+  }
+
+  add(sourceId: Uint8Array, level: Log_Level, output: string): void {
+    if (this.#silenced) return;
+    const to = this.#source(sourceId);
+    const bytes = Buffer.byteLength(output) + LINE_OVERHEAD;
+    to.add({ order: ++this.#order, number: ++to.count, createdAt: Date.now(), level, output, bytes, count: 1 });
+    if (this.#stalled) to.cut(this.#share);
+    this.#added.notify();
+  }
+
+  room(sourceId: Uint8Array): Promise<void> | undefined {
+    if (this.#silenced || this.#stalled) return undefined;
+    const from = this.#source(sourceId);
+    if (this.#hasRoom(from)) return undefined;
+    this.#awaitProgress();
+    return new Promise((resolve) => from.waiting.push(resolve));
+  }
+
+  flush(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#flushers.push({ upTo: this.#order, resolve });
+      this.#added.notify();
+    });
+  }
+
+  readonly run: Routine = async (client, signal) => {
+    for (;;) {
+      // In turn: a source that writes without end must not starve the others.
+      for (const from of this.#sources.values()) if (from.oldest) await this.#sendBatch(from, client, signal);
+      this.#settle();
+      if (this.#isUrgent) continue;
+      await this.#added.wait(signal);
+      // Gather lines for a moment, unless somebody waits for them.
+      const until = performance.now() + FLUSH_MS;
+      for (let left = FLUSH_MS; !this.#isUrgent && left > 0; left = until - performance.now()) {
+        await this.#added.wait(signal, left);
+      }
+    }
+  };
+
+  #source(id: Uint8Array): Source {
     const key = Buffer.from(id).toString('hex');
-    let found = sources.get(key);
+    let found = this.#sources.get(key);
     if (!found) {
       found = new Source(id);
-      sources.set(key, found);
+      this.#sources.set(key, found);
     }
     return found;
-  };
-  const share = () => Math.max(MIN_BYTES, Math.min(MAX_BYTES, MAX_ALL_BYTES / sources.size));
+  }
+
+  /** The bytes that one source may keep. */
+  get #share(): number {
+    return Math.max(MIN_BYTES, Math.min(MAX_BYTES, MAX_ALL_BYTES / this.#sources.size));
+  }
+
   /** One message may be under way while the next is gathered. */
-  const hasRoom = ({ bytes, bytesUnderWay }: Source) => bytes + bytesUnderWay <= 2 * share();
-  const isUrgent = () => flushers.length > 0 || [...sources.values()].some(({ bytes }) => bytes >= share());
-
-  function awaitProgress(): void {
-    patience ??= setTimeout(() => {
-      patience = undefined;
-      stalled = true;
-      for (const from of sources.values()) {
-        from.cut(share());
-        from.release();
-      }
-    }, patienceMs).unref();
+  #hasRoom({ bytes, bytesUnderWay }: Source): boolean {
+    return bytes + bytesUnderWay <= 2 * this.#share;
   }
 
-  function progress(): void {
-    stalled = false;
-    clearTimeout(patience);
-    patience = undefined;
-    for (const from of sources.values()) {
-      if (silenced || hasRoom(from)) from.release();
-      else if (from.waiting.length > 0) awaitProgress();
-    }
-    if (silenced) sources.clear();
-    settle();
+  get #isUrgent(): boolean {
+    return this.#flushers.length > 0 || [...this.#sources.values()].some(({ bytes }) => bytes >= this.#share);
   }
 
-  /** Resolves the promises of writers that may go on. */
-  function settle(): void {
-    const oldest = Math.min(...[...sources.values()].map((from) => from.oldest?.order ?? Infinity));
-    const due = flushers.filter(({ upTo }) => upTo < oldest);
-    flushers = flushers.filter(({ upTo }) => upTo >= oldest);
-    for (const { resolve } of due) resolve();
-  }
-
-  const sendBatch: (from: Source, ...args: Parameters<Routine>) => Promise<void> = async (from, client, signal) => {
+  async #sendBatch(from: Source, client: AgentClient, signal: AbortSignal): Promise<void> {
     const lines = from.take();
     const logs = lines.map(({ createdAt, level, output }) => ({
       createdAt: timestampFromMs(createdAt),
@@ -249,61 +281,56 @@ export function createLogSender(patienceMs = PATIENCE_MS): LogSender {
       output,
     }));
     try {
-      const metadata: Record<string, string> = numbered
-        ? { [LOG_SEQUENCE_KEY]: formatLogNumbers(lines.map(({ number }) => ({ origin: life, sequence: number }))) }
-        : {};
+      const metadata = this.#numbered ? this.#numbers(lines) : {};
       const request = { logSourceId: from.id, logs };
       const { logLimitExceeded } = await client.batchCreateLogs(request, { signal, metadata });
-      silenced = logLimitExceeded;
+      this.#silenced = logLimitExceeded;
     } catch (err) {
       from.putBack(lines);
-      if (stalled) from.cut(share());
+      if (this.#stalled) from.cut(this.#share);
       throw err;
     }
     from.bytesUnderWay = 0;
-    progress();
-  };
+    this.#progress();
+  }
 
-  return {
-    add(sourceId, level, output) {
-      if (silenced) return;
-      const to = source(sourceId);
-      const bytes = Buffer.byteLength(output) + LINE_OVERHEAD;
-      to.add({ order: ++order, number: ++to.count, createdAt: Date.now(), level, output, bytes, count: 1 });
-      if (stalled) to.cut(share());
-      added.notify();
-    },
-    room(sourceId) {
-      if (silenced || stalled) return undefined;
-      const from = source(sourceId);
-      if (hasRoom(from)) return undefined;
-      awaitProgress();
-      return new Promise((resolve) => from.waiting.push(resolve));
-    },
-    setNumbered(value) {
-      numbered = value;
-    },
-    flush() {
-      return new Promise((resolve) => {
-        flushers.push({ upTo: order, resolve });
-        added.notify();
-      });
-    },
-    async run(client, signal) {
-      for (;;) {
-        // In turn: a source that writes without end must not starve the others.
-        for (const from of sources.values()) if (from.oldest) await sendBatch(from, client, signal);
-        settle();
-        if (isUrgent()) continue;
-        await added.wait(signal);
-        // Gather lines for a moment, unless somebody waits for them.
-        const until = performance.now() + FLUSH_MS;
-        for (let left = FLUSH_MS; !isUrgent() && left > 0; left = until - performance.now()) {
-          await added.wait(signal, left);
-        }
+  #numbers(lines: Line[]): Record<string, string> {
+    const numbers = lines.map(({ number }) => ({ origin: this.#life, sequence: number }));
+    return { [LOG_SEQUENCE_KEY]: formatLogNumbers(numbers) };
+  }
+
+  /** Releases the writers that are held back if the server accepts nothing for a while. */
+  #awaitProgress(): void {
+    this.#patience ??= setTimeout(() => {
+      this.#patience = undefined;
+      this.#stalled = true;
+      for (const from of this.#sources.values()) {
+        from.cut(this.#share);
+        from.release();
       }
-    },
-  };
+    }, this.#patienceMs).unref();
+  }
+
+  /** The server has accepted lines. */
+  #progress(): void {
+    this.#stalled = false;
+    clearTimeout(this.#patience);
+    this.#patience = undefined;
+    for (const from of this.#sources.values()) {
+      if (this.#silenced || this.#hasRoom(from)) from.release();
+      else if (from.waiting.length > 0) this.#awaitProgress();
+    }
+    if (this.#silenced) this.#sources.clear();
+    this.#settle();
+  }
+
+  /** Resolves the promises of flushes whose lines the server has received. */
+  #settle(): void {
+    const oldest = Math.min(...[...this.#sources.values()].map((from) => from.oldest?.order ?? Infinity));
+    const due = this.#flushers.filter(({ upTo }) => upTo < oldest);
+    this.#flushers = this.#flushers.filter(({ upTo }) => upTo >= oldest);
+    for (const { resolve } of due) resolve();
+  }
 }
 
 /**

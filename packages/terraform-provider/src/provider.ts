@@ -49,46 +49,46 @@ type Calls = {
 
 const text = new TextDecoder();
 
+/** The environment of one call. */
+type ContextOf = (connection: Connection) => Context;
+
 function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
-  const context = (connection: Connection): Context => ({
+  const contextOf: ContextOf = (connection) => ({
     env,
     url: connection.url || (env['CODER_AGENT_URL'] ?? ''),
     log,
     diagnostics: new Diagnostics(),
   });
-
-  const resource = (name: string): ResourceType => {
-    const found = ownValue(resources, name);
-    if (!found) throw new Error(`unknown resource type ${name}`);
-    return found;
-  };
-  const dataSource = (name: string): DataSource => {
-    const found = ownValue(dataSources, name);
-    if (!found) throw new Error(`unknown data source ${name}`);
-    return found;
-  };
-  const validate = (type: ResourceType | DataSource, config: Obj, connection: Connection) => {
-    const ctx = context(connection);
-    checkValues(type.schema, config, ctx.diagnostics);
-    warnDeprecated(type.schema, config, ctx.diagnostics);
-    type.validate?.(withDefaults(type.schema, config, false), ctx, config);
-    return { diagnostics: toDiagnostics(ctx.diagnostics.list) };
-  };
-
   return {
-    getSchema: () => ({
-      provider: schemaMessage(providerSchema),
-      resourceSchemas: Object.fromEntries(Object.entries(resources).map(([k, v]) => [k, schemaMessage(v.schema)])),
-      dataSourceSchemas: Object.fromEntries(Object.entries(dataSources).map(([k, v]) => [k, schemaMessage(v.schema)])),
-      serverCapabilities: { getProviderSchemaOptional: true },
-    }),
-    getMetadata: () => ({
-      resources: Object.keys(resources).map((typeName) => ({ typeName })),
-      dataSources: Object.keys(dataSources).map((typeName) => ({ typeName })),
-      serverCapabilities: { getProviderSchemaOptional: true },
-    }),
-    getResourceIdentitySchemas: () => ({}),
-    getFunctions: () => ({}),
+    ...descriptions,
+    ...configuration(env),
+    ...validation(contextOf),
+    ...resourceCalls(contextOf),
+    ...dataSourceCalls(contextOf),
+    stop: () => ({}),
+  };
+}
+
+/** What the provider offers. */
+const descriptions: Calls = {
+  getSchema: () => ({
+    provider: schemaMessage(providerSchema),
+    resourceSchemas: Object.fromEntries(Object.entries(resources).map(([k, v]) => [k, schemaMessage(v.schema)])),
+    dataSourceSchemas: Object.fromEntries(Object.entries(dataSources).map(([k, v]) => [k, schemaMessage(v.schema)])),
+    serverCapabilities: { getProviderSchemaOptional: true },
+  }),
+  getMetadata: () => ({
+    resources: Object.keys(resources).map((typeName) => ({ typeName })),
+    dataSources: Object.keys(dataSources).map((typeName) => ({ typeName })),
+    serverCapabilities: { getProviderSchemaOptional: true },
+  }),
+  getResourceIdentitySchemas: () => ({}),
+  getFunctions: () => ({}),
+};
+
+/** The settings of a provider block. */
+function configuration(env: Readonly<Record<string, string>>): Calls {
+  return {
     prepareProviderConfig: (request) => {
       const url = undynamic(request.config)?.['url'] ?? null;
       const diagnostics = new Diagnostics();
@@ -102,10 +102,29 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       connection.url = str(undynamic(request.config) ?? {}, 'url');
       return {};
     },
+  };
+}
+
+/** Checks of the blocks in a template. */
+function validation(contextOf: ContextOf): Calls {
+  const validate = (type: ResourceType | DataSource, config: Obj, connection: Connection) => {
+    const ctx = contextOf(connection);
+    checkValues(type.schema, config, ctx.diagnostics);
+    warnDeprecated(type.schema, config, ctx.diagnostics);
+    type.validate?.(withDefaults(type.schema, config, false), ctx, config);
+    return { diagnostics: toDiagnostics(ctx.diagnostics.list) };
+  };
+  return {
     validateResourceTypeConfig: (request, connection) =>
       validate(resource(request.typeName), undynamic(request.config) ?? {}, connection),
     validateDataSourceConfig: (request, connection) =>
       validate(dataSource(request.typeName), undynamic(request.config) ?? {}, connection),
+  };
+}
+
+/** The life of a resource: its stored state, read, plan and apply. */
+function resourceCalls(contextOf: ContextOf): Calls {
+  return {
     upgradeResourceState: (request) => {
       const { schema } = resource(request.typeName);
       const raw: unknown = JSON.parse(text.decode(request.rawState?.json ?? new Uint8Array()) || '{}');
@@ -113,7 +132,7 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
     },
     readResource: (request, connection) => {
       const type = resource(request.typeName);
-      const ctx = context(connection);
+      const ctx = contextOf(connection);
       const state = undynamic(request.currentState);
       if (state) type.read?.(state, ctx);
       return {
@@ -124,7 +143,7 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
     },
     planResourceChange: (request, connection) => {
       const type = resource(request.typeName);
-      const ctx = context(connection);
+      const ctx = contextOf(connection);
       const proposed = undynamic(request.proposedNewState);
       if (!proposed) return { plannedState: dynamic(null), plannedPrivate: request.priorPrivate };
       const config = undynamic(request.config) ?? {};
@@ -144,7 +163,7 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
     },
     applyResourceChange: (request, connection) => {
       const type = resource(request.typeName);
-      const ctx = context(connection);
+      const ctx = contextOf(connection);
       const state = undynamic(request.plannedState);
       if (state) {
         if (isUnknown(state['id'] ?? UNKNOWN) || state['id'] === null) state['id'] = crypto.randomUUID();
@@ -156,14 +175,6 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
         legacyTypeSystem: true,
       };
     },
-    readDataSource: (request, connection) => {
-      const type = dataSource(request.typeName);
-      const ctx = context(connection);
-      const config = withDefaults(type.schema, undynamic(request.config) ?? {}, false);
-      checkValues(type.schema, config, ctx.diagnostics);
-      const value = ctx.diagnostics.failed ? config : type.read(config, ctx);
-      return { state: dynamic(publishedData(type.schema, value)), diagnostics: toDiagnostics(ctx.diagnostics.list) };
-    },
     importResourceState: (request) => {
       const diagnostics = new Diagnostics();
       diagnostics.error(
@@ -173,8 +184,32 @@ function calls(env: Readonly<Record<string, string>>, log: Logger): Calls {
       );
       return { diagnostics: toDiagnostics(diagnostics.list) };
     },
-    stop: () => ({}),
   };
+}
+
+function dataSourceCalls(contextOf: ContextOf): Calls {
+  return {
+    readDataSource: (request, connection) => {
+      const type = dataSource(request.typeName);
+      const ctx = contextOf(connection);
+      const config = withDefaults(type.schema, undynamic(request.config) ?? {}, false);
+      checkValues(type.schema, config, ctx.diagnostics);
+      const value = ctx.diagnostics.failed ? config : type.read(config, ctx);
+      return { state: dynamic(publishedData(type.schema, value)), diagnostics: toDiagnostics(ctx.diagnostics.list) };
+    },
+  };
+}
+
+function resource(name: string): ResourceType {
+  const found = ownValue(resources, name);
+  if (!found) throw new Error(`unknown resource type ${name}`);
+  return found;
+}
+
+function dataSource(name: string): DataSource {
+  const found = ownValue(dataSources, name);
+  if (!found) throw new Error(`unknown data source ${name}`);
+  return found;
 }
 
 /** The provider's RPCs from bytes to bytes, by method name. Each throws if the request is malformed. */

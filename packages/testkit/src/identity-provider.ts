@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import Provider from 'oidc-provider';
 
@@ -40,114 +40,135 @@ export interface IdentityProviderOptions {
 
 /** Starts a real OpenID Connect provider in this process, which signs `next` in without asking. */
 export async function startIdentityProvider(options: IdentityProviderOptions = {}): Promise<IdentityProvider> {
-  const keys = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const server = createServer();
   server.listen(options.port ?? 0, '127.0.0.1');
   await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const people: IdentityProvider['people'] = new Map();
-  const grants = new Set<string>();
+  return new LocalIdentityProvider(server, options);
+}
+
+class LocalIdentityProvider implements IdentityProvider {
+  readonly url: string;
+  readonly people: IdentityProvider['people'] = new Map();
+  next: string | undefined;
+  intercept: IdentityProvider['intercept'];
+  forge: IdentityProvider['forge'];
+  readonly requests: IdentityProvider['requests'] = new Map();
+  readonly assertions: string[] = [];
+  readonly #server: Server;
+  /** Signs the ID tokens. */
+  readonly #key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
+  readonly #grants = new Set<string>();
+  readonly #provider: Provider;
+  readonly #handle: ReturnType<Provider['callback']>;
+
+  constructor(server: Server, options: IdentityProviderOptions) {
+    this.#server = server;
+    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    this.#provider = this.#createProvider(options);
+    this.#handle = this.#provider.callback();
+    server.on('request', (request, response) => this.#serve(request, response));
+  }
+
+  async revokeAll(): Promise<void> {
+    for (const id of this.#grants) await (await this.#provider.Grant.find(id))?.destroy();
+    this.#grants.clear();
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  #createProvider({ clientKey, accessTokenSeconds = 3600 }: IdentityProviderOptions): Provider {
+    const provider: Provider = new Provider(this.url, {
+      clients: clientsWith(clientKey),
+      jwks: { keys: [{ ...this.#key.export({ format: 'jwk' }), kid: 'first', use: 'sig', alg: 'RS256' }] },
+      claims: {
+        openid: ['sub'],
+        email: ['email', 'email_verified'],
+        profile: ['name', 'preferred_username', 'picture', 'groups', 'roles', 'organizations'],
+      },
+      conformIdTokenClaims: false,
+      cookies: { keys: ['cookies of a test'] },
+      ttl: { AccessToken: accessTokenSeconds },
+      issueRefreshToken: async () => true,
+      rotateRefreshToken: true,
+      features: { devInteractions: { enabled: false } },
+      pkce: { required: () => true },
+      interactions: { url: () => '/interaction' },
+      findAccount: async (_ctx: unknown, sub: string) =>
+        this.people.has(sub) ? { accountId: sub, claims: async () => ({ sub, ...this.people.get(sub) }) } : undefined,
+      loadExistingGrant: async (ctx: GrantContext) => {
+        const grant = new provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
+        grant.addOIDCScope('openid email profile offline_access');
+        this.#grants.add(await grant.save());
+        return grant;
+      },
+    });
+    // the server's port is known only once it listens
+    provider.Client.prototype.redirectUriAllowed = (uri) => {
+      const { hostname, pathname } = new URL(uri);
+      return hostname === '127.0.0.1' && pathname === CALLBACK;
+    };
+    provider.on('grant.success', ({ oidc }) => {
+      const assertion = oidc.body?.client_assertion;
+      if (assertion) this.assertions.push(Buffer.from(assertion.split('.')[0]!, 'base64url').toString());
+    });
+    return provider;
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const { pathname } = new URL(request.url!, this.url);
+    this.requests.set(pathname, (this.requests.get(pathname) ?? 0) + 1);
+    if (this.intercept?.(request, response)) return;
+    if (pathname === '/interaction') {
+      const result = this.next
+        ? { login: { accountId: this.next }, consent: {} }
+        : { error: 'access_denied', error_description: 'The person declined.' };
+      void this.#provider.interactionFinished(request, response, result);
+      return;
+    }
+    if (pathname === '/token' && this.forge) this.#forgeAnswer(response, this.forge);
+    void this.#handle(request, response);
+  }
+
+  /** Replaces the ID token in the answer. */
+  #forgeAnswer(response: ServerResponse, forge: NonNullable<IdentityProvider['forge']>): void {
+    const end = response.end.bind(response);
+    response.end = ((body: string | Buffer) => {
+      const answer = JSON.parse(String(body)) as { id_token: string };
+      const [header, payload] = answer.id_token.split('.') as [string, string];
+      const forged = forge(JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>);
+      const signed = `${header}.${Buffer.from(JSON.stringify(forged.claims)).toString('base64url')}`;
+      const key = forged.key ?? this.#key;
+      answer.id_token = `${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`;
+      const bytes = Buffer.from(JSON.stringify(answer));
+      response.setHeader('content-length', bytes.length);
+      return end(bytes);
+    }) as typeof response.end;
+  }
+}
+
+interface GrantContext {
+  oidc: { client: { clientId: string }; session: { accountId: string } };
+}
+
+function clientsWith(key: KeyObject | undefined) {
   const common = {
     redirect_uris: [`http://127.0.0.1${CALLBACK}`],
     grant_types: ['authorization_code', 'refresh_token'],
   };
-  const provider = new Provider(url, {
-    clients: [
-      { ...common, client_id: CLIENT.id, client_secret: CLIENT.secret },
-      ...(options.clientKey
-        ? [
-            {
-              ...common,
-              client_id: KEYED_CLIENT,
-              token_endpoint_auth_method: 'private_key_jwt',
-              token_endpoint_auth_signing_alg: 'ES256',
-              jwks: { keys: [{ ...options.clientKey.export({ format: 'jwk' }), use: 'sig' }] },
-            },
-          ]
-        : []),
-    ],
-    jwks: { keys: [{ ...keys.privateKey.export({ format: 'jwk' }), kid: 'first', use: 'sig', alg: 'RS256' }] },
-    claims: {
-      openid: ['sub'],
-      email: ['email', 'email_verified'],
-      profile: ['name', 'preferred_username', 'picture', 'groups', 'roles', 'organizations'],
-    },
-    conformIdTokenClaims: false,
-    cookies: { keys: ['cookies of a test'] },
-    ttl: { AccessToken: options.accessTokenSeconds ?? 3600 },
-    issueRefreshToken: async () => true,
-    rotateRefreshToken: true,
-    features: { devInteractions: { enabled: false } },
-    pkce: { required: () => true },
-    interactions: { url: () => '/interaction' },
-    findAccount: async (_ctx: unknown, sub: string) =>
-      people.has(sub) ? { accountId: sub, claims: async () => ({ sub, ...people.get(sub) }) } : undefined,
-    async loadExistingGrant(ctx: { oidc: { client: { clientId: string }; session: { accountId: string } } }) {
-      const grant = new provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
-      grant.addOIDCScope('openid email profile offline_access');
-      grants.add(await grant.save());
-      return grant;
-    },
-  });
-  // the server's port is known only once it listens
-  provider.Client.prototype.redirectUriAllowed = (uri) => {
-    const { hostname, pathname } = new URL(uri);
-    return hostname === '127.0.0.1' && pathname === CALLBACK;
+  const client = { ...common, client_id: CLIENT.id, client_secret: CLIENT.secret };
+  if (!key) return [client];
+  const keyed = {
+    ...common,
+    client_id: KEYED_CLIENT,
+    token_endpoint_auth_method: 'private_key_jwt',
+    token_endpoint_auth_signing_alg: 'ES256',
+    jwks: { keys: [{ ...key.export({ format: 'jwk' }), use: 'sig' }] },
   };
-  const requests: IdentityProvider['requests'] = new Map();
-  const handle = provider.callback();
-  const self: IdentityProvider = {
-    url,
-    people,
-    next: undefined,
-    intercept: undefined,
-    forge: undefined,
-    requests,
-    assertions: [],
-    async revokeAll() {
-      for (const id of grants) await (await provider.Grant.find(id))?.destroy();
-      grants.clear();
-    },
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-  provider.on('grant.success', ({ oidc }) => {
-    const assertion = oidc.body?.client_assertion;
-    if (assertion) self.assertions.push(Buffer.from(assertion.split('.')[0]!, 'base64url').toString());
-  });
-  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  server.on('request', (request, response) => {
-    const { pathname } = new URL(request.url!, url);
-    requests.set(pathname, (requests.get(pathname) ?? 0) + 1);
-    if (self.intercept?.(request, response)) return;
-    if (pathname === '/interaction') {
-      const result = self.next
-        ? { login: { accountId: self.next }, consent: {} }
-        : { error: 'access_denied', error_description: 'The person declined.' };
-      void provider.interactionFinished(request, response, result);
-      return;
-    }
-    const { forge } = self;
-    if (pathname === '/token' && forge) {
-      const end = response.end.bind(response);
-      response.end = ((body: string | Buffer) => {
-        const answer = JSON.parse(String(body)) as { id_token: string };
-        const [header, payload] = answer.id_token.split('.') as [string, string];
-        const forged = forge(JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>);
-        const signed = `${header}.${encode(forged.claims)}`;
-        const key = forged.key ?? keys.privateKey;
-        answer.id_token = `${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`;
-        const bytes = Buffer.from(JSON.stringify(answer));
-        response.setHeader('content-length', bytes.length);
-        return end(bytes);
-      }) as typeof response.end;
-    }
-    void handle(request, response);
-  });
-  return self;
+  return [client, keyed];
 }
 
 /** A browser without scripts: it follows redirects and keeps cookies for each host. */

@@ -1,5 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
+import { basename } from 'node:path';
 import type { Project } from './command.ts';
+import { safeName } from './customizations.ts';
 import type { SubAgent } from './sub-agent.ts';
 import type { Container, Devcontainer } from './types.ts';
 
@@ -25,6 +27,55 @@ export interface Known extends Project {
   /** The container that the sub-agent belongs to. */
   subAgentOf?: string;
   retryAt: number;
+}
+
+/** The dev containers that the agent knows, by id. Their names are unique. */
+export class KnownDevcontainers {
+  readonly #byId = new Map<string, Known>();
+
+  get all(): Known[] {
+    return [...this.#byId.values()];
+  }
+
+  get(id: string): Known | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** The dev container of a project. One that has no configuration path yet gets it. */
+  ofProject({ workspaceFolder, configPath }: Project): Known | undefined {
+    const same = this.all.filter((one) => one.workspaceFolder === workspaceFolder);
+    const found = same.find((one) => one.configPath === configPath) ?? same.find((one) => one.configPath === '');
+    if (found && found.configPath === '') found.configPath = configPath;
+    return found;
+  }
+
+  /** Adds a project's dev container. Without a name it gets the folder's. */
+  add(project: Project, origin: Known['origin'], given?: { id: string; name: string }): Known {
+    const id = given?.id ?? crypto.randomUUID();
+    const one: Known = {
+      ...project,
+      id,
+      name: this.#freeName(given?.name || safeName(basename(project.workspaceFolder))),
+      origin,
+      work: '',
+      error: '',
+      ignored: false,
+      retryAt: Number.NEGATIVE_INFINITY,
+    };
+    this.#byId.set(id, one);
+    return one;
+  }
+
+  delete(id: string): void {
+    this.#byId.delete(id);
+  }
+
+  /** The name, with a number if another dev container has it. */
+  #freeName(base: string): string {
+    const taken = new Set(this.all.map((one) => one.name));
+    const names = [base, ...Array.from({ length: taken.size }, (_, i) => `${base}-${i + 2}`)];
+    return names.find((candidate) => !taken.has(candidate)) ?? base;
+  }
 }
 
 /** A dev container as the API describes it. */

@@ -1,5 +1,11 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
@@ -60,26 +66,15 @@ export interface TestServer {
 }
 
 export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestServer> {
-  const streams = new Set<ServerResponse>();
-  const http = createServer((req, res) => {
-    if (req.url !== '/api/v2/workspaceagents/me/reinit') {
-      res.writeHead(404).end('{"message":"no such route"}');
-      return;
-    }
-    res.writeHead(200, { 'content-type': 'text/event-stream' });
-    res.write('event: ping\n\n');
-    streams.add(res);
-    res.on('close', () => streams.delete(res));
-  });
-  const sockets = new Set<Socket>();
-  http.on('connection', (socket) => {
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-  });
+  const http = createServer();
   http.listen(0, '127.0.0.1');
   await once(http, 'listening');
-  let session: YamuxSession | undefined;
-  const received: Received = {
+  return new ScriptedServer(http, capabilities);
+}
+
+class ScriptedServer implements TestServer {
+  readonly url: string;
+  readonly received: Received = {
     startups: [],
     lifecycles: [],
     logs: [],
@@ -90,96 +85,138 @@ export async function startTestServer(capabilities = 'tunnel/1'): Promise<TestSe
     connections: [],
     usage: [],
   };
-  const server: TestServer = {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
-    received,
-    dials: [],
-    manifest: {},
-    refuse: undefined,
-    handlers: {
-      getManifest: () =>
-        create(ManifestSchema, {
-          agentId: AGENT_ID,
-          agentName: 'main',
-          ownerUsername: 'ann',
-          workspaceId: AGENT_ID,
-          workspaceName: 'dev',
-          ...server.manifest,
-        } as MessageInitShape<typeof ManifestSchema>),
-      getServiceBanner: () => ({}),
-      getAnnouncementBanners: () => ({ announcementBanners: [] }),
-      updateStartup: ({ startup }) => {
-        received.startups.push(startup!);
-        return startup!;
-      },
-      updateLifecycle: ({ lifecycle }) => {
-        received.lifecycles.push(Lifecycle_State[lifecycle!.state]!);
-        return lifecycle!;
-      },
-      batchCreateLogs: ({ logSourceId, logs }) => {
-        const source = Buffer.from(logSourceId).toString('hex');
-        for (const { level, output } of logs) received.logs.push({ source, level, output });
-        return {};
-      },
-      scriptCompleted: ({ timing }) => {
-        received.timings.push(timing!);
-        return {};
-      },
-      updateStats: ({ stats }) => {
-        received.stats.push(stats);
-        return { reportInterval: { seconds: 0n, nanos: 200_000_000 } };
-      },
-      batchUpdateMetadata: ({ metadata }) => {
-        received.metadata.push(...metadata);
-        return {};
-      },
-      batchUpdateAppHealths: (request) => {
-        received.healths.push(request);
-        return {};
-      },
-      getResourcesMonitoringConfiguration: () => ({
-        config: { numDatapoints: 2, collectionIntervalSeconds: 1 },
-        memory: { enabled: true },
-        volumes: [{ enabled: true, path: '/' }],
-      }),
-      pushResourcesMonitoringUsage: ({ datapoints }) => {
-        received.usage.push(datapoints);
-        return {};
-      },
-      reportConnection: ({ connection }) => {
-        received.connections.push(connection!);
-        return {};
-      },
+  readonly dials: IncomingHttpHeaders[] = [];
+  readonly reinits = new Set<ServerResponse>();
+  manifest: MessageInitShape<typeof ManifestSchema> = {};
+  refuse: number | undefined;
+  handlers: DrpcHandlers<typeof AgentService> = { ...answers(() => this.manifest), ...recorders(this.received) };
+  readonly #http: Server;
+  readonly #capabilities: string;
+  readonly #sockets = new Set<Socket>();
+  /** The newest connection of the agent. */
+  #session: YamuxSession | undefined;
+
+  constructor(http: Server, capabilities: string) {
+    this.#http = http;
+    this.#capabilities = capabilities;
+    this.url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+    http.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
+    http.on('request', (req, res) => this.#serveReinit(req, res));
+    http.on('upgrade', (req, socket, head) => this.#acceptAgent(req, socket, head));
+  }
+
+  #serveReinit(req: IncomingMessage, res: ServerResponse): void {
+    if (req.url !== '/api/v2/workspaceagents/me/reinit') {
+      res.writeHead(404).end('{"message":"no such route"}');
+      return;
+    }
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    res.write('event: ping\n\n');
+    this.reinits.add(res);
+    res.on('close', () => this.reinits.delete(res));
+  }
+
+  #acceptAgent(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    this.dials.push(req.headers);
+    if (this.refuse) return void refuseUpgrade(socket, this.refuse, { message: 'rejected by the test' });
+    const headers: Record<string, string> = this.#capabilities ? { [CAPABILITIES_HEADER]: this.#capabilities } : {};
+    const connection = acceptWebSocket(req, socket, head, { headers });
+    const options = { role: 'server', keepAlive: false, maxWindow: 1024 * 1024 } as const;
+    this.#session = new YamuxSession(byteStream(connection), options);
+    serveDrpc(this.#session, [implement(Agent, this.handlers)]);
+  }
+
+  tunnel(service = 'ssh', more: Record<string, unknown> = {}): Promise<Duplex> {
+    return requestTunnel(this.#session!, { ...more, service });
+  }
+
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async until(what: string, condition: () => boolean | Promise<boolean>, timeoutMs = 60_000): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    while (!(await condition())) {
+      if (performance.now() > end)
+        throw new Error(`not within ${timeoutMs} ms: ${what}; received: ${describe(this.received)}`);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  async close(): Promise<void> {
+    this.cut();
+    this.#http.close();
+    this.#http.closeAllConnections();
+    await once(this.#http, 'close');
+  }
+}
+
+/** Answers what the agent asks for. `manifest` overrides parts of the manifest. */
+function answers(manifest: () => MessageInitShape<typeof ManifestSchema>): DrpcHandlers<typeof AgentService> {
+  return {
+    getManifest: () =>
+      create(ManifestSchema, {
+        agentId: AGENT_ID,
+        agentName: 'main',
+        ownerUsername: 'ann',
+        workspaceId: AGENT_ID,
+        workspaceName: 'dev',
+        ...manifest(),
+      } as MessageInitShape<typeof ManifestSchema>),
+    getServiceBanner: () => ({}),
+    getAnnouncementBanners: () => ({ announcementBanners: [] }),
+    getResourcesMonitoringConfiguration: () => ({
+      config: { numDatapoints: 2, collectionIntervalSeconds: 1 },
+      memory: { enabled: true },
+      volumes: [{ enabled: true, path: '/' }],
+    }),
+  };
+}
+
+/** Records what the agent reports. */
+function recorders(received: Received): DrpcHandlers<typeof AgentService> {
+  return {
+    updateStartup: ({ startup }) => {
+      received.startups.push(startup!);
+      return startup!;
     },
-    reinits: streams,
-    tunnel: (service = 'ssh', more = {}) => requestTunnel(session!, { ...more, service }),
-    cut: () => {
-      for (const socket of sockets) socket.destroy();
+    updateLifecycle: ({ lifecycle }) => {
+      received.lifecycles.push(Lifecycle_State[lifecycle!.state]!);
+      return lifecycle!;
     },
-    async until(what, condition, timeoutMs = 60_000) {
-      const end = performance.now() + timeoutMs;
-      while (!(await condition())) {
-        if (performance.now() > end)
-          throw new Error(`not within ${timeoutMs} ms: ${what}; received: ${describe(received)}`);
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      }
+    batchCreateLogs: ({ logSourceId, logs }) => {
+      const source = Buffer.from(logSourceId).toString('hex');
+      for (const { level, output } of logs) received.logs.push({ source, level, output });
+      return {};
     },
-    async close() {
-      server.cut();
-      http.close();
-      http.closeAllConnections();
-      await once(http, 'close');
+    scriptCompleted: ({ timing }) => {
+      received.timings.push(timing!);
+      return {};
+    },
+    updateStats: ({ stats }) => {
+      received.stats.push(stats);
+      return { reportInterval: { seconds: 0n, nanos: 200_000_000 } };
+    },
+    batchUpdateMetadata: ({ metadata }) => {
+      received.metadata.push(...metadata);
+      return {};
+    },
+    batchUpdateAppHealths: (request) => {
+      received.healths.push(request);
+      return {};
+    },
+    pushResourcesMonitoringUsage: ({ datapoints }) => {
+      received.usage.push(datapoints);
+      return {};
+    },
+    reportConnection: ({ connection }) => {
+      received.connections.push(connection!);
+      return {};
     },
   };
-  http.on('upgrade', (req, socket, head) => {
-    server.dials.push(req.headers);
-    if (server.refuse) return refuseUpgrade(socket, server.refuse, { message: 'rejected by the test' });
-    const headers: Record<string, string> = capabilities ? { [CAPABILITIES_HEADER]: capabilities } : {};
-    const connection = acceptWebSocket(req, socket, head, { headers });
-    session = new YamuxSession(byteStream(connection), { role: 'server', keepAlive: false, maxWindow: 1024 * 1024 });
-    serveDrpc(session, [implement(Agent, server.handlers)]);
-  });
-  return server;
 }
 
 function describe(received: Received): string {

@@ -2,17 +2,17 @@
 // API server forwards requests to the Service of an APIService. It is the only client: it presents the certificate of its front
 // proxy and names the person, who must have the right to list the metric.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createServer } from 'node:https';
+import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import { type Certified, createCertificate } from '@ropewalk/kit/certificate';
 import { KubeError } from '../kube/client.ts';
 import { API_SERVICES, CONFIG_MAPS, type KubeObject, SUBJECT_ACCESS_REVIEWS } from '../kube/types.ts';
 import { type Informer, startInformer } from '../machinery/informer.ts';
-import { createQueue } from '../machinery/queue.ts';
+import { createQueue, type WorkQueue } from '../machinery/queue.ts';
 import { ServerProblem } from '../provisioner/server.ts';
 import type { World } from '../world.ts';
-import { type CertificateFiles, watchCertificate } from './certificate-files.ts';
+import { type CertificateFiles, type CertificateWatch, watchCertificate } from './certificate-files.ts';
 import { type FrontProxy, type FrontProxyConfig, frontProxyOf, type User, userOf } from './front-proxy.ts';
 import { parseSelector } from './label-selector.ts';
 import { GROUP, isMetric, RESOURCES, VERSION, valuesOf } from './metrics.ts';
@@ -58,121 +58,170 @@ class Rejection extends Error {
 /** Starts to serve. @throws AppError if the files cannot be read or the address is taken. */
 export async function serveExternalMetrics(
   world: World,
-  { host, port, files, lookMs = LOOK_MS }: ExternalMetricsOptions,
+  options: ExternalMetricsOptions,
   log: Logger,
 ): Promise<ExternalMetrics> {
-  const { client } = world;
-  let certified: (Certified & { host?: string }) | undefined;
-  let proxy: FrontProxy | undefined;
-  const server = createServer({ requestCert: true, rejectUnauthorized: false, ca: [] }, (request, response) => {
-    void answer(request, response);
-  });
-  /** Uses the certificate and the authority of the front proxy for new connections. Requests in progress continue. */
-  const renew = () => {
-    if (!certified) return;
-    server.setSecureContext({ cert: certified.cert, key: certified.key, ca: proxy ? [proxy.ca] : [] });
-    server.closeIdleConnections();
-  };
-  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+  const server = new MetricsServer(world, options, log);
+  const port = await server.listen();
+  return { port, close: () => server.close() };
+}
+
+class MetricsServer {
+  readonly #world: World;
+  readonly #options: ExternalMetricsOptions;
+  readonly #log: Logger;
+  readonly #server: Server;
+  readonly #frontProxies: Informer<FrontProxyConfig>;
+  readonly #files: CertificateWatch | undefined;
+  /** Without files: the APIService that gets the certificate, and the queue of its changes. */
+  readonly #apiServices: Informer<ApiService> | undefined;
+  readonly #injecting: WorkQueue;
+  #certified: (Certified & { host?: string }) | undefined;
+  #proxy: FrontProxy | undefined;
+  /** Whether the APIService belongs to someone else. */
+  #isForeign = false;
+
+  constructor(world: World, options: ExternalMetricsOptions, log: Logger) {
+    const { files } = options;
+    this.#world = world;
+    this.#options = options;
+    this.#log = log;
+    this.#server = createServer({ requestCert: true, rejectUnauthorized: false, ca: [] }, (request, response) => {
+      void this.#answer(request, response);
+    });
+    this.#files = files && this.#watchFiles(files);
+    this.#certified = this.#files?.certified;
+    this.#injecting = createQueue({ concurrency: 1, work: () => this.#injectCa(), log });
+    this.#frontProxies = this.#followFrontProxy();
+    this.#apiServices = files ? undefined : this.#followApiService();
+  }
+
+  /** Returns the port. @throws AppError if the address is taken */
+  async listen(): Promise<number> {
+    const { host, port } = this.#options;
+    const server = this.#server;
+    try {
+      this.#renew();
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', reject);
+        server.listen(port, host, resolve);
+      });
+    } catch (err) {
+      await this.close();
+      throw new AppError('unavailable', `Could not serve the external metrics API: ${errorText(err)}`, { cause: err });
+    }
+    server.on('error', (err) => this.#log.warn('external metrics API', { err: errorText(err) }));
+    return (server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    this.#files?.stop();
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await Promise.all([this.#injecting.stop(), this.#frontProxies.stop(), this.#apiServices?.stop()]);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let code = 200;
     let body: object;
     try {
-      body = await answerTo(world, request, proxy);
+      body = await answerTo(this.#world, request, this.#proxy);
     } catch (err) {
       const rejection = rejectionOf(err);
-      if (rejection.code >= 500) log.warn('cannot answer for a metric', { url: request.url, err: errorText(err) });
+      if (rejection.code >= 500)
+        this.#log.warn('cannot answer for a metric', { url: request.url, err: errorText(err) });
       code = rejection.code;
       const { reason, message } = rejection;
       body = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code };
     }
     response.writeHead(code, { 'Content-Type': 'application/json' });
     response.end(JSON.stringify(body));
-  };
+  }
 
-  let isForeign = false;
+  /** Uses the certificate and the authority of the front proxy for new connections. Requests in progress continue. */
+  #renew(): void {
+    if (!this.#certified) return;
+    const { cert, key } = this.#certified;
+    this.#server.setSecureContext({ cert, key, ca: this.#proxy ? [this.#proxy.ca] : [] });
+    this.#server.closeIdleConnections();
+  }
+
+  #watchFiles(files: CertificateFiles): CertificateWatch {
+    return watchCertificate(files, {
+      lookMs: this.#options.lookMs ?? LOOK_MS,
+      log: this.#log,
+      onChange: (now) => {
+        this.#certified = now;
+        this.#renew();
+        this.#log.info('serving the external metrics API with a changed certificate');
+      },
+    });
+  }
+
+  #followFrontProxy(): Informer<FrontProxyConfig> {
+    return startInformer<FrontProxyConfig>({
+      client: this.#world.client,
+      resource: CONFIG_MAPS,
+      scope: { namespace: 'kube-system', ...named(FRONT_PROXY) },
+      log: this.#log,
+      onChange: (now) => {
+        const last = this.#proxy?.ca;
+        this.#proxy = now && frontProxyOf(now);
+        this.#renew();
+        // an authority that was withdrawn may not vouch for anyone on an open connection
+        if (this.#proxy?.ca !== last) this.#server.closeAllConnections();
+      },
+    });
+  }
+
+  #followApiService(): Informer<ApiService> {
+    return startInformer<ApiService>({
+      client: this.#world.client,
+      resource: API_SERVICES,
+      scope: named(API_SERVICE),
+      log: this.#log,
+      onChange: () => this.#injecting.add(API_SERVICE),
+    });
+  }
+
   /** Puts its own certificate into the APIService, and makes one for the Service that is named there. */
-  const injectCa = async () => {
-    const found = apiServices?.get('', API_SERVICE);
+  async #injectCa(): Promise<undefined> {
+    const found = this.#apiServices?.get('', API_SERVICE);
     const service = found?.spec.service;
-    if (!found || !service) return undefined;
-    const wasForeign = isForeign;
-    isForeign = found.metadata.annotations?.[INJECT_CA] !== 'true';
-    if (isForeign) {
+    if (!found || !service) return;
+    const wasForeign = this.#isForeign;
+    this.#isForeign = found.metadata.annotations?.[INJECT_CA] !== 'true';
+    if (this.#isForeign) {
       if (!wasForeign)
-        log.warn(`left an APIService unchanged: it lacks the annotation ${INJECT_CA}=true`, { name: API_SERVICE });
-      return undefined;
+        this.#log.warn(`left an APIService unchanged: it lacks the annotation ${INJECT_CA}=true`, {
+          name: API_SERVICE,
+        });
+      return;
     }
     const name = `${service.name}.${service.namespace}.svc`;
-    if (certified?.host !== name) {
-      certified = { ...createCertificate({ name, hosts: [name], validMs: VALID_MS }), host: name };
-      renew();
-    }
-    const caBundle = Buffer.from(certified.cert).toString('base64');
-    if (found.spec.caBundle === caBundle) return undefined;
+    const { cert } = this.#certificateFor(name);
+    const caBundle = Buffer.from(cert).toString('base64');
+    if (found.spec.caBundle === caBundle) return;
     const { resourceVersion } = found.metadata;
-    await client.merge(
+    await this.#world.client.merge(
       API_SERVICES,
       { namespace: '', name: API_SERVICE },
       { metadata: { resourceVersion }, spec: { caBundle } },
     );
-    log.info('stored the certificate of the external metrics API in its APIService', { service: name });
-    return undefined;
-  };
-  const watched =
-    files &&
-    watchCertificate(files, {
-      lookMs,
-      log,
-      onChange: (now) => {
-        certified = now;
-        renew();
-        log.info('serving the external metrics API with a changed certificate');
-      },
-    });
-  certified = watched?.certified;
-  const injecting = createQueue({ concurrency: 1, work: injectCa, log });
-  const named = (name: string) => ({ fieldSelector: `metadata.name=${name}` });
-  const frontProxies: Informer<FrontProxyConfig> = startInformer<FrontProxyConfig>({
-    client,
-    resource: CONFIG_MAPS,
-    scope: { namespace: 'kube-system', ...named(FRONT_PROXY) },
-    log,
-    onChange: (now) => {
-      const last = proxy?.ca;
-      proxy = now && frontProxyOf(now);
-      renew();
-      // an authority that was withdrawn may not vouch for anyone on an open connection
-      if (proxy?.ca !== last) server.closeAllConnections();
-    },
-  });
-  const apiServices: Informer<ApiService> | undefined = files
-    ? undefined
-    : startInformer<ApiService>({
-        client,
-        resource: API_SERVICES,
-        scope: named(API_SERVICE),
-        log,
-        onChange: () => injecting.add(API_SERVICE),
-      });
-  const close = async () => {
-    watched?.stop();
-    server.close();
-    server.closeAllConnections();
-    await Promise.all([injecting.stop(), frontProxies.stop(), apiServices?.stop()]);
-  };
-  try {
-    renew();
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(port, host, resolve);
-    });
-  } catch (err) {
-    await close();
-    throw new AppError('unavailable', `Could not serve the external metrics API: ${errorText(err)}`, { cause: err });
+    this.#log.info('stored the certificate of the external metrics API in its APIService', { service: name });
   }
-  server.on('error', (err) => log.warn('external metrics API', { err: errorText(err) }));
-  return { port: (server.address() as AddressInfo).port, close };
+
+  /** The own certificate, a new one if the last one is for another host. */
+  #certificateFor(host: string): Certified {
+    if (this.#certified?.host === host) return this.#certified;
+    const certified = { ...createCertificate({ name: host, hosts: [host], validMs: VALID_MS }), host };
+    this.#certified = certified;
+    this.#renew();
+    return certified;
+  }
 }
+
+const named = (name: string) => ({ fieldSelector: `metadata.name=${name}` });
 
 async function answerTo(world: World, request: IncomingMessage, proxy: FrontProxy | undefined): Promise<object> {
   const user = proxy && userOf(request, proxy);

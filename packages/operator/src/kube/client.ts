@@ -100,14 +100,84 @@ interface Send {
 }
 
 export function createKubeClient(connection: Connection): KubeClient {
-  let requests = 0;
-  const openOnce = async (method: string, path: string, send: Send): Promise<IncomingMessage> => {
+  const requests = new ApiRequests(connection);
+  const apply = <T extends KubeObject>(resource: Resource, object: T, subresource: string, force: boolean) =>
+    requests.call<T>('PATCH', pathOf(resource, object.metadata.namespace, object.metadata.name, subresource), {
+      query: { fieldManager: FIELD_MANAGER, force: String(force) },
+      contentType: 'application/apply-patch+yaml',
+      body: typed(resource, object),
+    });
+  return {
+    get requests() {
+      return requests.count;
+    },
+    get: (resource, namespace, name) => requests.call('GET', pathOf(resource, namespace, name)),
+    list: (resource, scope, signal) => list(requests, resource, scope, signal),
+    watch: (resource, scope, resourceVersion, signal) => watch(requests, resource, scope, resourceVersion, signal),
+    create: (resource, object) =>
+      requests.call('POST', pathOf(resource, object.metadata.namespace), {
+        query: { fieldManager: FIELD_MANAGER },
+        body: typed(resource, object),
+      }),
+    replace: (resource, object) =>
+      requests.call('PUT', pathOf(resource, object.metadata.namespace, object.metadata.name), {
+        query: { fieldManager: FIELD_MANAGER },
+        body: typed(resource, object),
+      }),
+    apply: (resource, object, subresource = '') => apply(resource, object, subresource, true),
+    applyGently: (resource, object) => apply(resource, object, '', false),
+    merge: (resource, { namespace, name }, patch, subresource = '') =>
+      requests.call('PATCH', pathOf(resource, namespace, name, subresource), {
+        query: { fieldManager: FIELD_MANAGER },
+        contentType: 'application/merge-patch+json',
+        body: patch,
+      }),
+    async delete(resource, namespace, name, gracePeriodSeconds) {
+      await requests.call('DELETE', pathOf(resource, namespace, name), {
+        body: { propagationPolicy: 'Background', ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) },
+      });
+    },
+  };
+}
+
+/** Sends requests to the API server and counts them. */
+class ApiRequests {
+  readonly #connection: Connection;
+  #count = 0;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Sends a request and reads its JSON. */
+  async call<T>(method: string, path: string, send: Send = {}): Promise<T> {
+    return JSON.parse(await textOf(await this.open(method, path, send))) as T;
+  }
+
+  /** Repeats a request that the API server did not begin to process. */
+  open(method: string, path: string, send: Send): Promise<IncomingMessage> {
+    let attempts = 1;
+    return retry(() => this.#openOnce(method, path, send), {
+      baseMs: 100,
+      capMs: 2_000,
+      jitter: 0.5,
+      retryable: (err) => isBusy(err) && attempts++ < ATTEMPTS,
+      ...(send.signal ? { signal: send.signal } : {}),
+    });
+  }
+
+  /** Sends a request once. @throws KubeError for an error status */
+  async #openOnce(method: string, path: string, send: Send): Promise<IncomingMessage> {
     const { query = {}, body, contentType = 'application/json', signal, timeoutMs = TIMEOUT_MS } = send;
-    const url = new URL(`${connection.server}${path}`);
+    const url = new URL(`${this.#connection.server}${path}`);
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
-    const options = await connection.options();
+    const options = await this.#connection.options();
     const text = body === undefined ? undefined : JSON.stringify(body);
-    requests++;
+    this.#count++;
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       const req = (url.protocol === 'https:' ? httpsRequest : httpRequest)(
         url,
@@ -130,108 +200,67 @@ export function createKubeClient(connection: Connection): KubeClient {
     const { statusCode = 0 } = response;
     if (statusCode < 200 || statusCode > 299) throw errorOf(statusCode, await textOf(response), `${method} ${path}`);
     return response;
-  };
-  /** Repeats a request that the API server did not begin to process. */
-  const open = (method: string, path: string, send: Send): Promise<IncomingMessage> => {
-    let attempts = 1;
-    return retry(() => openOnce(method, path, send), {
-      baseMs: 100,
-      capMs: 2_000,
-      jitter: 0.5,
-      retryable: (err) => isBusy(err) && attempts++ < ATTEMPTS,
-      ...(send.signal ? { signal: send.signal } : {}),
-    });
-  };
-  const apply = <T extends KubeObject>(
-    resource: Resource,
-    object: T,
-    subresource: string,
-    force: boolean,
-  ): Promise<T> =>
-    call('PATCH', pathOf(resource, object.metadata.namespace, object.metadata.name, subresource), {
-      query: { fieldManager: FIELD_MANAGER, force: String(force) },
-      contentType: 'application/apply-patch+yaml',
-      body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
-    });
-  const call = async <T>(method: string, path: string, send: Send = {}): Promise<T> =>
-    JSON.parse(await textOf(await open(method, path, send))) as T;
-
-  return {
-    get requests() {
-      return requests;
-    },
-    get: (resource, namespace, name) => call('GET', pathOf(resource, namespace, name)),
-    async list<T extends KubeObject>(resource: Resource, { namespace, ...selectors }: Scope, signal?: AbortSignal) {
-      const items: T[] = [];
-      let next = '';
-      for (;;) {
-        const page = await call<{ items: T[]; metadata: { resourceVersion: string; continue?: string } }>(
-          'GET',
-          pathOf(resource, namespace),
-          {
-            query: {
-              limit: String(PAGE),
-              ...given(selectors),
-              ...(next === '' ? {} : { continue: next }),
-            },
-            signal,
-          },
-        );
-        items.push(...page.items);
-        next = page.metadata.continue ?? '';
-        if (next === '') return { items, resourceVersion: page.metadata.resourceVersion };
-      }
-    },
-    async *watch<T extends KubeObject>(
-      resource: Resource,
-      { namespace, ...selectors }: Scope,
-      resourceVersion: string,
-      signal: AbortSignal,
-    ) {
-      const response = await open('GET', pathOf(resource, namespace), {
-        query: {
-          watch: 'true',
-          allowWatchBookmarks: 'true',
-          resourceVersion,
-          timeoutSeconds: String(WATCH_SECONDS),
-          ...given(selectors),
-        },
-        signal,
-        timeoutMs: WATCH_SILENCE_MS,
-      });
-      let rest = '';
-      response.setEncoding('utf8');
-      for await (const part of response as AsyncIterable<string>) {
-        const lines = (rest + part).split('\n');
-        rest = lines.pop()!;
-        for (const line of lines) if (line !== '') yield JSON.parse(line) as WatchEvent<T>;
-      }
-    },
-    create: (resource, object) =>
-      call('POST', pathOf(resource, object.metadata.namespace), {
-        query: { fieldManager: FIELD_MANAGER },
-        body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
-      }),
-    replace: (resource, object) =>
-      call('PUT', pathOf(resource, object.metadata.namespace, object.metadata.name), {
-        query: { fieldManager: FIELD_MANAGER },
-        body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
-      }),
-    apply: (resource, object, subresource = '') => apply(resource, object, subresource, true),
-    applyGently: (resource, object) => apply(resource, object, '', false),
-    merge: (resource, { namespace, name }, patch, subresource = '') =>
-      call('PATCH', pathOf(resource, namespace, name, subresource), {
-        query: { fieldManager: FIELD_MANAGER },
-        contentType: 'application/merge-patch+json',
-        body: patch,
-      }),
-    async delete(resource, namespace, name, gracePeriodSeconds) {
-      await call('DELETE', pathOf(resource, namespace, name), {
-        body: { propagationPolicy: 'Background', ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) },
-      });
-    },
-  };
+  }
 }
+
+/** Reads every page of a list. */
+async function list<T extends KubeObject>(
+  requests: ApiRequests,
+  resource: Resource,
+  { namespace, ...selectors }: Scope,
+  signal: AbortSignal | undefined,
+): Promise<List<T>> {
+  const path = pathOf(resource, namespace);
+  const items: T[] = [];
+  let next = '';
+  for (;;) {
+    const query = { limit: String(PAGE), ...given(selectors), ...(next === '' ? {} : { continue: next }) };
+    const page = await requests.call<Page<T>>('GET', path, { query, signal });
+    items.push(...page.items);
+    next = page.metadata.continue ?? '';
+    if (next === '') return { items, resourceVersion: page.metadata.resourceVersion };
+  }
+}
+
+async function* watch<T extends KubeObject>(
+  requests: ApiRequests,
+  resource: Resource,
+  { namespace, ...selectors }: Scope,
+  resourceVersion: string,
+  signal: AbortSignal,
+): AsyncGenerator<WatchEvent<T>> {
+  const response = await requests.open('GET', pathOf(resource, namespace), {
+    query: {
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      resourceVersion,
+      timeoutSeconds: String(WATCH_SECONDS),
+      ...given(selectors),
+    },
+    signal,
+    timeoutMs: WATCH_SILENCE_MS,
+  });
+  let rest = '';
+  response.setEncoding('utf8');
+  for await (const part of response as AsyncIterable<string>) {
+    const lines = (rest + part).split('\n');
+    rest = lines.pop()!;
+    for (const line of lines) if (line !== '') yield JSON.parse(line) as WatchEvent<T>;
+  }
+}
+
+/** One answer to a list. */
+interface Page<T> {
+  items: T[];
+  metadata: { resourceVersion: string; continue?: string };
+}
+
+/** The object with its version and kind, as the API server expects it in a request. */
+const typed = (resource: Resource, object: KubeObject): object => ({
+  apiVersion: apiVersionOf(resource),
+  kind: resource.kind,
+  ...object,
+});
 
 /** The selectors that are set. */
 const given = (selectors: Omit<Scope, 'namespace'>): Record<string, string> =>

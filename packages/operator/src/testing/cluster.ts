@@ -101,160 +101,230 @@ export interface ClusterOptions {
 }
 
 /** Starts etcd, the API server and the other parts that the options name. */
-export async function startCluster({
-  controllers = [],
-  controllerArgs = [],
-  scheduler = false,
-  audit = false,
-  forwards = false,
-}: ClusterOptions = {}): Promise<Cluster> {
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   if (needsKubernetes.skip) throw new Error(String(needsKubernetes.skip));
-  if (scheduler && !existsSync(join(folder, 'kube-scheduler')))
+  if (options.scheduler && !existsSync(join(folder, 'kube-scheduler')))
     throw new Error(`${folder} has no kube-scheduler: run scripts/build-kubernetes.sh`);
   const dir = mkdtempSync(join(tmpdir(), 'cluster-'));
-  const at = (name: string) => join(dir, name);
-  const [etcdPort, peerPort, port] = await freePorts(3);
+  const [etcd, peer, apiServer] = await freePorts(3);
+  const ports = { etcd: etcd!, peer: peer!, apiServer: apiServer! };
+  const frontProxy = options.forwards ? createFrontProxy() : undefined;
+  writeFiles(dir, ports.apiServer, options, frontProxy);
+  const kubeconfig = join(dir, 'kubeconfig');
+  const cluster = new LocalCluster({
+    dir,
+    ports,
+    options,
+    frontProxy,
+    kubeconfig,
+    client: createKubeClient(await kubeconfigConnection(kubeconfig)),
+    connection: await kubeconfigConnection(kubeconfig, 'operator'),
+  });
+  await cluster.start();
+  return cluster;
+}
+
+/** The files that the programs of a cluster read. */
+function writeFiles(dir: string, port: number, { audit }: ClusterOptions, frontProxy: FrontProxy | undefined): void {
+  const write = (name: string, text: string | Buffer) => writeFileSync(join(dir, name), text);
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  writeFileSync(at('sa.key'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
-  writeFileSync(at('tokens.csv'), 'admin-token,admin,admin,system:masters\noperator-token,operator,operator\n');
-  if (audit) writeFileSync(at('audit.json'), JSON.stringify(AUDIT_POLICY));
-  writeFileSync(at('kubeconfig'), kubeconfigText(port!));
-  const frontProxy = forwards ? createFrontProxy() : undefined;
+  write('sa.key', privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  write('tokens.csv', 'admin-token,admin,admin,system:masters\noperator-token,operator,operator\n');
+  write('kubeconfig', kubeconfigText(port));
+  if (audit) write('audit.json', JSON.stringify(AUDIT_POLICY));
   if (frontProxy) {
-    writeFileSync(at('front-proxy-ca.crt'), frontProxy.ca);
-    writeFileSync(at('front-proxy.crt'), frontProxy.client.cert);
-    writeFileSync(at('front-proxy.key'), frontProxy.client.key);
+    write('front-proxy-ca.crt', frontProxy.ca);
+    write('front-proxy.crt', frontProxy.client.cert);
+    write('front-proxy.key', frontProxy.client.key);
   }
-  const children = new Map<string, ChildProcess>();
-  const start = (name: string, program: string, args: string[]) => {
-    const log = openSync(at(`${name}.log`), 'a');
-    children.set(name, spawn(program, args, { cwd: dir, stdio: ['ignore', log, log] }));
-  };
-  const kill = async (name: string, signal: NodeJS.Signals = 'SIGKILL') => {
-    const child = children.get(name);
+}
+
+interface ClusterParts {
+  /** The directory of its files, logs and data. */
+  dir: string;
+  ports: { etcd: number; peer: number; apiServer: number };
+  options: ClusterOptions;
+  frontProxy: FrontProxy | undefined;
+  kubeconfig: string;
+  client: KubeClient;
+  connection: Connection;
+}
+
+class LocalCluster implements Cluster {
+  readonly connection: Connection;
+  readonly client: KubeClient;
+  readonly kubeconfig: string;
+  readonly frontProxy?: FrontProxy;
+  readonly #parts: ClusterParts;
+  readonly #programs = new Map<string, ChildProcess>();
+
+  constructor(parts: ClusterParts) {
+    this.#parts = parts;
+    this.connection = parts.connection;
+    this.client = parts.client;
+    this.kubeconfig = parts.kubeconfig;
+    if (parts.frontProxy) this.frontProxy = parts.frontProxy;
+  }
+
+  async start(): Promise<void> {
+    const { controllers = [], scheduler } = this.#parts.options;
+    this.#startEtcd();
+    try {
+      await this.#startApiServer();
+    } catch (err) {
+      await this.stop();
+      throw err;
+    }
+    if (controllers.length > 0) this.#startControllerManager(controllers);
+    if (scheduler) this.#startScheduler();
+  }
+
+  async stop(): Promise<void> {
+    for (const name of [...this.#programs.keys()].reverse()) await this.#kill(name);
+    rmSync(this.#parts.dir, { recursive: true, force: true });
+  }
+
+  async restartApiServer(): Promise<void> {
+    await this.#kill('apiserver');
+    await this.#startApiServer();
+  }
+
+  podAccount({ namespace, token } = { namespace: 'default', token: 'operator-token' }): PodAccount {
+    const ca = readFileSync(join(this.#at('certs'), 'apiserver.crt'), 'utf8');
+    const filesWith = (text: string) => ({ 'ca.crt': ca, token: text, namespace });
+    const mounted = mountFiles(this.#at(`account-${crypto.randomUUID()}`), filesWith(token));
+    return {
+      folder: mounted.folder,
+      env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(this.#parts.ports.apiServer) },
+      replaceToken: (renewed) => mounted.replace(filesWith(renewed)),
+    };
+  }
+
+  async accountToken(account: { namespace: string; name: string; boundTo?: string }): Promise<string> {
+    const { namespace, name, boundTo } = account;
+    const resource = { group: '', version: 'v1', kind: 'TokenRequest', plural: `serviceaccounts/${name}/token` };
+    const boundObjectRef = boundTo && { apiVersion: 'v1', kind: 'Secret', name: boundTo };
+    const { status } = await this.client.create<KubeObject & { spec: object; status?: { token: string } }>(resource, {
+      apiVersion: 'authentication.k8s.io/v1',
+      metadata: { namespace, name },
+      spec: { expirationSeconds: 3_600, ...(boundObjectRef ? { boundObjectRef } : {}) },
+    });
+    return status!.token;
+  }
+
+  auditLog(): { verb: string; resource: string }[] {
+    return readFileSync(this.#at('audit.log'), 'utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as { verb: string; objectRef?: { resource: string } })
+      .map(({ verb, objectRef }) => ({ verb, resource: objectRef?.resource ?? '' }));
+  }
+
+  async namespace(): Promise<string> {
+    const name = `test-${crypto.randomUUID().slice(0, 8)}`;
+    await this.client.create<KubeObject>(NAMESPACES, { metadata: { name } });
+    return name;
+  }
+
+  #at(name: string): string {
+    return join(this.#parts.dir, name);
+  }
+
+  #run(name: string, program: string, args: string[]): void {
+    const log = openSync(this.#at(`${name}.log`), 'a');
+    this.#programs.set(name, spawn(program, args, { cwd: this.#parts.dir, stdio: ['ignore', log, log] }));
+  }
+
+  async #kill(name: string): Promise<void> {
+    const child = this.#programs.get(name);
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const exited = new Promise((done) => child.once('exit', done));
-    child.kill(signal);
+    child.kill('SIGKILL');
     await exited;
-  };
-  const client = createKubeClient(await kubeconfigConnection(at('kubeconfig')));
-  const startApiServer = async () => {
-    start('apiserver', join(folder, 'kube-apiserver'), [
-      `--etcd-servers=http://127.0.0.1:${etcdPort}`,
-      `--cert-dir=${at('certs')}`,
+  }
+
+  #startEtcd(): void {
+    const { ports } = this.#parts;
+    this.#run('etcd', 'etcd', [
+      `--data-dir=${this.#at('etcd')}`,
+      `--listen-client-urls=http://127.0.0.1:${ports.etcd}`,
+      `--advertise-client-urls=http://127.0.0.1:${ports.etcd}`,
+      `--listen-peer-urls=http://127.0.0.1:${ports.peer}`,
+      `--initial-advertise-peer-urls=http://127.0.0.1:${ports.peer}`,
+      `--initial-cluster=default=http://127.0.0.1:${ports.peer}`,
+      '--unsafe-no-fsync',
+    ]);
+  }
+
+  /** Starts the API server and waits until it is ready. */
+  async #startApiServer(): Promise<void> {
+    this.#run('apiserver', join(folder, 'kube-apiserver'), this.#apiServerArgs());
+    await eventually('the API server is ready', () =>
+      this.client.get(NAMESPACES, '', 'default').then(
+        () => true,
+        () => {
+          const { exitCode } = this.#programs.get('apiserver')!;
+          assert.equal(exitCode, null, `the API server ended: see ${this.#at('apiserver.log')}`);
+          return false;
+        },
+      ),
+    );
+  }
+
+  #apiServerArgs(): string[] {
+    const { ports, options, frontProxy } = this.#parts;
+    return [
+      `--etcd-servers=http://127.0.0.1:${ports.etcd}`,
+      `--cert-dir=${this.#at('certs')}`,
       '--bind-address=127.0.0.1',
-      `--secure-port=${port}`,
+      `--secure-port=${ports.apiServer}`,
       '--service-account-issuer=https://kubernetes.default.svc',
-      `--service-account-key-file=${at('sa.key')}`,
-      `--service-account-signing-key-file=${at('sa.key')}`,
-      `--token-auth-file=${at('tokens.csv')}`,
+      `--service-account-key-file=${this.#at('sa.key')}`,
+      `--service-account-signing-key-file=${this.#at('sa.key')}`,
+      `--token-auth-file=${this.#at('tokens.csv')}`,
       '--authorization-mode=RBAC',
       '--disable-admission-plugins=ServiceAccount',
       '--service-cluster-ip-range=10.96.0.0/24',
       '--profiling=false',
       ...(frontProxy
         ? [
-            `--requestheader-client-ca-file=${at('front-proxy-ca.crt')}`,
+            `--requestheader-client-ca-file=${this.#at('front-proxy-ca.crt')}`,
             `--requestheader-allowed-names=${FRONT_PROXY_NAME}`,
             '--requestheader-username-headers=X-Remote-User',
             '--requestheader-group-headers=X-Remote-Group',
             '--requestheader-extra-headers-prefix=X-Remote-Extra-',
-            `--proxy-client-cert-file=${at('front-proxy.crt')}`,
-            `--proxy-client-key-file=${at('front-proxy.key')}`,
+            `--proxy-client-cert-file=${this.#at('front-proxy.crt')}`,
+            `--proxy-client-key-file=${this.#at('front-proxy.key')}`,
           ]
         : []),
-      ...(audit ? [`--audit-policy-file=${at('audit.json')}`, `--audit-log-path=${at('audit.log')}`] : []),
-    ]);
-    await eventually('the API server is ready', () =>
-      client.get(NAMESPACES, '', 'default').then(
-        () => true,
-        () => {
-          assert.equal(children.get('apiserver')!.exitCode, null, `the API server ended: see ${at('apiserver.log')}`);
-          return false;
-        },
-      ),
-    );
-  };
-  start('etcd', 'etcd', [
-    `--data-dir=${at('etcd')}`,
-    `--listen-client-urls=http://127.0.0.1:${etcdPort}`,
-    `--advertise-client-urls=http://127.0.0.1:${etcdPort}`,
-    `--listen-peer-urls=http://127.0.0.1:${peerPort}`,
-    `--initial-advertise-peer-urls=http://127.0.0.1:${peerPort}`,
-    `--initial-cluster=default=http://127.0.0.1:${peerPort}`,
-    '--unsafe-no-fsync',
-  ]);
-  const stop = async () => {
-    for (const name of [...children.keys()].reverse()) await kill(name);
-    rmSync(dir, { recursive: true, force: true });
-  };
-  try {
-    await startApiServer();
-  } catch (err) {
-    await stop();
-    throw err;
+      ...(options.audit
+        ? [`--audit-policy-file=${this.#at('audit.json')}`, `--audit-log-path=${this.#at('audit.log')}`]
+        : []),
+    ];
   }
-  if (controllers.length > 0) {
-    start('controller-manager', join(folder, 'kube-controller-manager'), [
-      `--kubeconfig=${at('kubeconfig')}`,
+
+  #startControllerManager(controllers: string[]): void {
+    this.#run('controller-manager', join(folder, 'kube-controller-manager'), [
+      `--kubeconfig=${this.kubeconfig}`,
       `--controllers=${controllers.join(',')}`,
       '--leader-elect=false',
       '--secure-port=0',
-      ...controllerArgs,
+      ...(this.#parts.options.controllerArgs ?? []),
     ]);
   }
-  if (scheduler) {
-    start('scheduler', join(folder, 'kube-scheduler'), [
-      `--kubeconfig=${at('kubeconfig')}`,
+
+  #startScheduler(): void {
+    this.#run('scheduler', join(folder, 'kube-scheduler'), [
+      `--kubeconfig=${this.kubeconfig}`,
       '--leader-elect=false',
       '--secure-port=0',
     ]);
   }
-  return {
-    connection: await kubeconfigConnection(at('kubeconfig'), 'operator'),
-    client,
-    kubeconfig: at('kubeconfig'),
-    ...(frontProxy ? { frontProxy } : {}),
-    podAccount({ namespace, token } = { namespace: 'default', token: 'operator-token' }) {
-      const ca = readFileSync(join(at('certs'), 'apiserver.crt'), 'utf8');
-      const filesWith = (text: string) => ({ 'ca.crt': ca, token: text, namespace });
-      const mounted = mountFiles(at(`account-${crypto.randomUUID()}`), filesWith(token));
-      return {
-        folder: mounted.folder,
-        env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(port) },
-        replaceToken: (renewed) => mounted.replace(filesWith(renewed)),
-      };
-    },
-    async accountToken({ namespace, name, boundTo }) {
-      const resource = { group: '', version: 'v1', kind: 'TokenRequest', plural: `serviceaccounts/${name}/token` };
-      const boundObjectRef = boundTo && { apiVersion: 'v1', kind: 'Secret', name: boundTo };
-      const { status } = await client.create<KubeObject & { spec: object; status?: { token: string } }>(resource, {
-        apiVersion: 'authentication.k8s.io/v1',
-        metadata: { namespace, name },
-        spec: { expirationSeconds: 3_600, ...(boundObjectRef ? { boundObjectRef } : {}) },
-      });
-      return status!.token;
-    },
-    auditLog: () =>
-      readFileSync(at('audit.log'), 'utf8')
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line) as { verb: string; objectRef?: { resource: string } })
-        .map(({ verb, objectRef }) => ({ verb, resource: objectRef?.resource ?? '' })),
-    async namespace() {
-      const name = `test-${crypto.randomUUID().slice(0, 8)}`;
-      await client.create<KubeObject>(NAMESPACES, { metadata: { name } });
-      return name;
-    },
-    async restartApiServer() {
-      await kill('apiserver');
-      await startApiServer();
-    },
-    stop,
-  };
 }
 
 const FRONT_PROXY_NAME = 'front-proxy-client';
+
+type FrontProxy = ReturnType<typeof createFrontProxy>;
 
 function createFrontProxy() {
   const validMs = 86_400_000;

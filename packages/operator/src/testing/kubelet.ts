@@ -9,7 +9,7 @@ import type { V1EnvVar, V1PodSpec } from '@kubernetes/client-node';
 import { silentLogger } from '@ropewalk/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { type KubeObject, PODS, SECRETS } from '../kube/types.ts';
-import { keyOf, startInformer } from '../machinery/informer.ts';
+import { type Informer, keyOf, startInformer } from '../machinery/informer.ts';
 import { createPodGroup } from './pod-group.ts';
 
 interface Pod extends KubeObject {
@@ -48,53 +48,109 @@ export interface KubeletOptions {
 const CONDITIONS = ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'];
 
 export function startKubelet(options: KubeletOptions): Kubelet {
-  const { client, namespace, program, env = {}, scheduled = false, podGroups = false, probed } = options;
-  const running = new Map<string, Running>();
-  const taken = new Set<string>();
-  /** The pods that were deleted before their process began. */
-  const unwanted = new Set<string>();
-  /** The pods whose process has ended. */
-  const ended = new Set<string>();
-  const work = new Set<Promise<void>>();
-  let killed = 0;
+  return new LocalKubelet(options);
+}
 
-  const report = (name: string, phase: string, ready: boolean) =>
-    client
-      .merge(
-        PODS,
-        { namespace, name },
-        {
-          status: {
-            phase,
-            conditions: CONDITIONS.map((type) => ({
-              type,
-              status: ready || type === 'PodScheduled' || type === 'Initialized' ? 'True' : 'False',
-            })),
-          },
-        },
-        'status',
-      )
-      .catch(ignoreGone);
-  const textOf = async (pod: Pod, { value, valueFrom }: V1EnvVar): Promise<string> => {
-    if (valueFrom?.secretKeyRef) {
-      const { name = '', key } = valueFrom.secretKeyRef;
-      const secret = await client.get<KubeObject & { data: Record<string, string> }>(SECRETS, namespace, name);
-      return Buffer.from(secret.data[key]!, 'base64').toString();
-    }
-    if (valueFrom?.fieldRef?.fieldPath === 'metadata.name') return pod.metadata.name;
-    return value ?? '';
-  };
-  const bind = (name: string) => {
-    const binding = { metadata: { name, namespace }, target: { kind: 'Node', name: 'test' } };
-    const resource = { group: '', version: 'v1', kind: 'Binding', plural: `pods/${name}/binding` };
-    return client.create<KubeObject>(resource, binding);
-  };
-  const run = async (pod: Pod) => {
+class LocalKubelet implements Kubelet {
+  readonly running = new Map<string, Running>();
+  readonly #options: KubeletOptions;
+  readonly #client: KubeClient;
+  readonly #namespace: string;
+  /** The keys of the pods that it has begun to run. */
+  readonly #taken = new Set<string>();
+  /** The pods that were deleted before their process began. */
+  readonly #unwanted = new Set<string>();
+  /** The pods whose process has ended. */
+  readonly #ended = new Set<string>();
+  readonly #work = new Set<Promise<void>>();
+  readonly #informer: Informer<Pod>;
+  #killed = 0;
+
+  constructor(options: KubeletOptions) {
+    this.#options = options;
+    this.#client = options.client;
+    this.#namespace = options.namespace;
+    this.#informer = startInformer<Pod>({
+      client: this.#client,
+      resource: PODS,
+      scope: { namespace: this.#namespace },
+      log: silentLogger,
+      onChange: (pod) => pod && this.#onPod(pod),
+    });
+  }
+
+  get killed(): number {
+    return this.#killed;
+  }
+
+  async stop(): Promise<void> {
+    await this.#informer.stop();
+    for (const { child } of this.running.values()) child.kill('SIGKILL');
+    await Promise.all(this.#work);
+  }
+
+  #onPod(pod: Pod): void {
+    if (pod.metadata.deletionTimestamp) this.#onDeletion(pod);
+    else if (!this.#taken.has(keyOf(pod)) && (!this.#options.scheduled || pod.spec.nodeName)) this.#take(pod);
+  }
+
+  #onDeletion(pod: Pod): void {
+    const { name, deletionGracePeriodSeconds = 30 } = pod.metadata as Pod['metadata'] & {
+      deletionGracePeriodSeconds?: number;
+    };
+    const entry = this.running.get(name);
+    if (!this.#taken.has(keyOf(pod)) || this.#ended.has(name)) this.#follow(this.#removePod(name));
+    else if (!entry) this.#unwanted.add(name);
+    else if (!entry.stopping) end(entry, deletionGracePeriodSeconds);
+  }
+
+  #take(pod: Pod): void {
+    this.#taken.add(keyOf(pod));
+    this.#follow(
+      this.#run(pod).catch((err) => {
+        if (!isNotFound(err) && !isConflict(err)) throw err;
+        // it was deleted before its process began
+        return this.#removePod(pod.metadata.name);
+      }),
+    );
+  }
+
+  /** Keeps work that `stop` waits for. */
+  #follow(done: Promise<void>): void {
+    this.#work.add(done);
+    void done.finally(() => this.#work.delete(done));
+  }
+
+  /** Runs a pod from its assignment to a node until its process has ended. */
+  async #run(pod: Pod): Promise<void> {
     const { name } = pod.metadata;
-    if (!scheduled) await bind(name);
+    if (!this.#options.scheduled) await this.#bind(name);
+    const entry = await this.#startProcess(pod);
+    const { child, dir } = entry;
+    this.running.set(name, entry);
+    const group = this.#options.podGroups ? createPodGroup(child.pid!) : undefined;
+    const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
+    if (this.#unwanted.has(name)) end(entry);
+    const { probed } = this.#options;
+    const path = pod.spec.containers[0]!.readinessProbe?.httpGet?.path;
+    if (path && probed) void this.#becomesReady(name, `${probed}${path}`, entry);
+    else await this.#report(name, 'Running', true);
+    const code = await exited;
+    if (code === null) this.#killed++;
+    this.running.delete(name);
+    this.#ended.add(name);
+    // processes that it left may still write
+    rmSync(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+    group?.remove();
+    await this.#report(name, code === 0 ? 'Succeeded' : 'Failed', false);
+    if (entry.stopping) await this.#removePod(name);
+  }
+
+  async #startProcess(pod: Pod): Promise<Running> {
+    const { program, env = {} } = this.#options;
     const container = pod.spec.containers[0]!;
     const variables = await Promise.all(
-      (container.env ?? []).map(async (each) => [each.name, await textOf(pod, each)] as const),
+      (container.env ?? []).map(async (each) => [each.name, await this.#textOf(pod, each)] as const),
     );
     const dir = mkdtempSync(join(tmpdir(), 'pod-'));
     const [file, ...first] = program;
@@ -105,91 +161,62 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     });
     const entry: Running = { child, dir, log: '', stopping: false };
     for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (data: Buffer) => (entry.log += data));
-    running.set(name, entry);
-    const group = podGroups ? createPodGroup(child.pid!) : undefined;
-    const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
-    if (unwanted.has(name)) end(entry);
-    const path = container.readinessProbe?.httpGet?.path;
-    if (path && probed) void becomesReady(name, `${probed}${path}`, entry);
-    else await report(name, 'Running', true);
-    const code = await exited;
-    if (code === null) killed++;
-    running.delete(name);
-    ended.add(name);
-    // processes that it left may still write
-    rmSync(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
-    group?.remove();
-    await report(name, code === 0 ? 'Succeeded' : 'Failed', false);
-    if (entry.stopping) await removePod(name);
-  };
+    return entry;
+  }
+
+  async #textOf(pod: Pod, { value, valueFrom }: V1EnvVar): Promise<string> {
+    if (valueFrom?.secretKeyRef) {
+      const { name = '', key } = valueFrom.secretKeyRef;
+      const secret = await this.#client.get<KubeObject & { data: Record<string, string> }>(
+        SECRETS,
+        this.#namespace,
+        name,
+      );
+      return Buffer.from(secret.data[key]!, 'base64').toString();
+    }
+    if (valueFrom?.fieldRef?.fieldPath === 'metadata.name') return pod.metadata.name;
+    return value ?? '';
+  }
+
   /** Probes a process until it answers. */
-  const becomesReady = async (name: string, url: string, { child }: Running) => {
-    await report(name, 'Running', false);
+  async #becomesReady(name: string, url: string, { child }: Running): Promise<void> {
+    await this.#report(name, 'Running', false);
     while (child.exitCode === null && child.signalCode === null) {
       const ok = await fetch(url).then(
         (answer) => answer.ok,
         () => false,
       );
-      if (ok) return void (await report(name, 'Running', true));
+      if (ok) return void (await this.#report(name, 'Running', true));
       await new Promise((done) => setTimeout(done, 100));
     }
-  };
-  /** Ends a process as a kubelet does, by SIGTERM and, after a while, by SIGKILL. */
-  const end = (entry: Running, graceSeconds = 30): void => {
-    entry.stopping = true;
-    const { child } = entry;
-    void terminate(child);
-    setTimeout(() => child.kill('SIGKILL'), graceSeconds * 1_000).unref();
-  };
-  const removePod = (name: string): Promise<void> => client.delete(PODS, namespace, name, 0).catch(ignoreGone);
-  const follow = (done: Promise<void>) => {
-    work.add(done);
-    void done.finally(() => work.delete(done));
-  };
-  const informer = startInformer<Pod>({
-    client,
-    resource: PODS,
-    scope: { namespace },
-    log: silentLogger,
-    onChange: (pod) => {
-      if (!pod) return;
-      const {
-        name,
-        deletionTimestamp,
-        deletionGracePeriodSeconds = 30,
-      } = pod.metadata as Pod['metadata'] & {
-        deletionGracePeriodSeconds?: number;
-      };
-      const entry = running.get(name);
-      if (deletionTimestamp) {
-        if (!taken.has(keyOf(pod))) return follow(removePod(name));
-        if (ended.has(name)) follow(removePod(name));
-        else if (!entry) unwanted.add(name);
-        else if (!entry.stopping) end(entry, deletionGracePeriodSeconds);
-        return;
-      }
-      if (taken.has(keyOf(pod)) || (scheduled && !pod.spec.nodeName)) return;
-      taken.add(keyOf(pod));
-      follow(
-        run(pod).catch((err) => {
-          if (!isNotFound(err) && !isConflict(err)) throw err;
-          // it was deleted before its process began
-          return removePod(name);
-        }),
-      );
-    },
-  });
-  return {
-    running,
-    get killed() {
-      return killed;
-    },
-    async stop() {
-      await informer.stop();
-      for (const { child } of running.values()) child.kill('SIGKILL');
-      await Promise.all(work);
-    },
-  };
+  }
+
+  async #bind(name: string): Promise<void> {
+    const binding = { metadata: { name, namespace: this.#namespace }, target: { kind: 'Node', name: 'test' } };
+    const resource = { group: '', version: 'v1', kind: 'Binding', plural: `pods/${name}/binding` };
+    await this.#client.create<KubeObject>(resource, binding);
+  }
+
+  async #report(name: string, phase: string, ready: boolean): Promise<void> {
+    const conditions = CONDITIONS.map((type) => ({
+      type,
+      status: ready || type === 'PodScheduled' || type === 'Initialized' ? 'True' : 'False',
+    }));
+    const at = { namespace: this.#namespace, name };
+    await this.#client.merge(PODS, at, { status: { phase, conditions } }, 'status').catch(ignoreGone);
+  }
+
+  #removePod(name: string): Promise<void> {
+    return this.#client.delete(PODS, this.#namespace, name, 0).catch(ignoreGone);
+  }
+}
+
+/** Ends a process as a kubelet does, by SIGTERM and, after a while, by SIGKILL. */
+function end(entry: Running, graceSeconds = 30): void {
+  entry.stopping = true;
+  const { child } = entry;
+  void terminate(child);
+  setTimeout(() => child.kill('SIGKILL'), graceSeconds * 1_000).unref();
 }
 
 /** The bit of SIGTERM in the sets of signals of a process. */
