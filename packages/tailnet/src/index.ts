@@ -1,0 +1,3 @@
+export * from './address.ts';
+export * from './box.ts';
+export * from './keys.ts';
