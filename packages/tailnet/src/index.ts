@@ -1,3 +1,4 @@
 export * from './address.ts';
 export * from './box.ts';
+export * from './derp/frames.ts';
 export * from './keys.ts';
