@@ -1,4 +1,5 @@
 export * from './address.ts';
 export * from './box.ts';
 export * from './derp/frames.ts';
+export * from './disco.ts';
 export * from './keys.ts';
