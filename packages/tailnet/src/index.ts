@@ -3,3 +3,4 @@ export * from './box.ts';
 export * from './derp/frames.ts';
 export * from './disco.ts';
 export * from './keys.ts';
+export * from './stun.ts';
