@@ -4,7 +4,7 @@ import { randomFillSync } from 'node:crypto';
 import { hsalsa, xsalsa20poly1305 } from '@noble/ciphers/salsa.js';
 import type { KeyPair } from './keys.ts';
 
-const NONCE_BYTES = 24;
+export const NONCE_BYTES = 24;
 const TAG_BYTES = 16;
 /** Sealed bytes are longer than the clear ones by this number. */
 export const BOX_OVERHEAD = NONCE_BYTES + TAG_BYTES;

@@ -2,7 +2,7 @@
 // process has a disco key pair. A packet is: magic (6) | the sender's disco key (32) | a box of type (u8), version (u8)
 // and payload. All numbers are big-endian.
 import { type Endpoint, parseAddress } from './address.ts';
-import { BOX_OVERHEAD, type Box } from './box.ts';
+import { type Box, NONCE_BYTES } from './box.ts';
 import { KEY_BYTES } from './keys.ts';
 
 const MAGIC = Buffer.from('5453f09f92ac', 'hex');
@@ -25,7 +25,7 @@ export type DiscoMessage =
 
 /** Whether a packet has the form of disco. Anyone can send such a packet. */
 export function isDisco(packet: Uint8Array): boolean {
-  return packet.length >= BOX_OFFSET + BOX_OVERHEAD && MAGIC.every((byte, i) => packet[i] === byte);
+  return packet.length >= BOX_OFFSET + NONCE_BYTES && MAGIC.every((byte, i) => packet[i] === byte);
 }
 
 /** The disco key that a packet names as its sender's. A box with this key proves it. Undefined if it is not disco. */
