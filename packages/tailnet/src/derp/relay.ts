@@ -27,7 +27,7 @@ import {
 } from './frames.ts';
 import { Outbox } from './outbox.ts';
 
-/** Decides who may reach whom. Keys are 64 hexadecimal digits. Both functions are called often and must be fast. */
+/** Decides which clients may reach each other. Keys are 64 hexadecimal digits. Both functions are called often and must be fast. */
 export interface RelayPolicy {
   /** Whether the server knows whose key this is. */
   introduced(key: string): boolean;
