@@ -6,3 +6,5 @@ export * from './derp/relay.ts';
 export * from './disco.ts';
 export * from './keys.ts';
 export * from './stun.ts';
+export * from './wireguard/peer.ts';
+export { MTU } from './wireguard/session.ts';
