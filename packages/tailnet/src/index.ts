@@ -1,5 +1,7 @@
 export * from './address.ts';
 export * from './box.ts';
+export * from './coordinator/coordinator.ts';
+export * from './coordinator/rules.ts';
 export * from './derp/client.ts';
 export * from './derp/frames.ts';
 export * from './derp/relay.ts';
