@@ -36,35 +36,31 @@ export function derive(chainKey: Uint8Array, input: Uint8Array = EMPTY): [Buffer
 /** Counters beyond are not accepted: no session lasts long enough to reach them. */
 export const MAX_COUNTER = Number.MAX_SAFE_INTEGER;
 
+/** Reused, because ciphers copy it. */
+const nonce = Buffer.alloc(12);
+
 function nonceOf(counter: number): Buffer {
-  const nonce = Buffer.alloc(12);
   nonce.writeUInt32LE(counter % 2 ** 32, 4);
   nonce.writeUInt32LE(Math.floor(counter / 2 ** 32), 8);
   return nonce;
 }
 
-/** ChaCha20-Poly1305 of the joined parts into `out`, which is longer than them by TAG_BYTES. */
-export function sealInto(
-  out: Buffer,
-  key: Uint8Array,
-  counter: number,
-  clear: readonly Uint8Array[],
-  aad = EMPTY,
-): void {
+/**
+ * ChaCha20-Poly1305, in place: `bytes` are the clear bytes and then TAG_BYTES for the tag.
+ */
+export function sealInPlace(bytes: Buffer, key: Uint8Array, counter: number, aad = EMPTY): void {
+  const end = bytes.length - TAG_BYTES;
   const cipher = createCipheriv(CIPHER, key, nonceOf(counter), { authTagLength: TAG_BYTES });
   if (aad.length > 0) cipher.setAAD(aad);
-  let at = 0;
-  for (const part of clear) {
-    out.set(cipher.update(part), at);
-    at += part.length;
-  }
+  if (end > 0) bytes.set(cipher.update(bytes.subarray(0, end)), 0);
   cipher.final();
-  out.set(cipher.getAuthTag(), at);
+  bytes.set(cipher.getAuthTag(), end);
 }
 
 export function seal(key: Uint8Array, clear: Uint8Array, aad: Buffer): Buffer {
   const sealed = Buffer.allocUnsafe(clear.length + TAG_BYTES);
-  sealInto(sealed, key, 0, [clear], aad);
+  sealed.set(clear, 0);
+  sealInPlace(sealed, key, 0, aad);
   return sealed;
 }
 

@@ -1,7 +1,7 @@
 // A session is the result of one handshake: a key for each direction. Data messages: type (4 bytes) | the receiver's
 // index (u32) | counter (u64) | sealed packet. Numbers are little-endian.
 import { MESSAGE, type SessionKeys } from './handshake.ts';
-import { MAX_COUNTER, open, sealInto, TAG_BYTES } from './primitives.ts';
+import { MAX_COUNTER, open, sealInPlace, TAG_BYTES } from './primitives.ts';
 import { ReplayWindow } from './replay-window.ts';
 
 /** The longest packet in the tailnet. */
@@ -11,7 +11,6 @@ const DATA_HEADER_BYTES = 16;
 export const KEEPALIVE_BYTES: number = DATA_HEADER_BYTES + TAG_BYTES;
 /** Padding hides the exact length of packets. */
 const PADDING_MULTIPLE = 16;
-const PADDING = Buffer.alloc(PADDING_MULTIPLE);
 
 /** The number of zeros after a packet of this length. A packet of full length has none. */
 export function paddingOf(length: number): number {
@@ -44,8 +43,9 @@ export class Session {
     message.writeUInt32LE(this.peerIndex, 4);
     message.writeUInt32LE(this.#counter % 2 ** 32, 8);
     message.writeUInt32LE(Math.floor(this.#counter / 2 ** 32), 12);
-    const parts = [packet, PADDING.subarray(0, padding)];
-    sealInto(message.subarray(DATA_HEADER_BYTES), this.#keys.send, this.#counter++, parts);
+    message.set(packet, DATA_HEADER_BYTES);
+    message.fill(0, DATA_HEADER_BYTES + packet.length);
+    sealInPlace(message.subarray(DATA_HEADER_BYTES), this.#keys.send, this.#counter++);
     return message;
   }
 
