@@ -205,6 +205,26 @@ test('too many strangers end the oldest one that is still a stranger', async (t)
   assert.equal(oldest.stream.destroyed, false);
 });
 
+test('a client whose key is withdrawn counts as a stranger within a minute', async (t) => {
+  const introduced = new Set<string>();
+  const { client, relay, clock } = setup(t, {
+    policy: { introduced: (key) => introduced.has(key), permits: () => false },
+    maxStrangers: 1,
+  });
+  const keys = KeyPair.generate();
+  introduced.add(hex(keys.publicKey)!);
+  const withdrawn = await client(keys);
+  const stranger = await client();
+  introduced.clear();
+  relay.tick();
+  assert.equal(relay.stats().strangers, 1);
+  clock.now += 65_000;
+  relay.tick();
+  assert.equal((await stranger.closed).end, 'limit');
+  assert.equal(withdrawn.stream.destroyed, false);
+  assert.equal(relay.stats().strangers, 1);
+});
+
 test('limits connections, those that sign in, and those of one key', async (t) => {
   const { connect, client, relay } = setup(t, { maxConnections: 6, maxSigningIn: 2 });
   const waiting = [connect(), connect(), connect()];

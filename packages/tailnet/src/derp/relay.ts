@@ -236,6 +236,8 @@ export class DerpRelay {
       } else if (now >= connection.keepAliveAt) {
         connection.outbox.keepAlive();
         connection.keepAliveAt = keepAliveAfter(now);
+        // a client that was introduced may be a stranger by now
+        this.#noteStranger(connection, connection.client);
       }
     }
   }
@@ -327,13 +329,12 @@ export class DerpRelay {
     connection.keepAliveAt = keepAliveAfter(this.#now());
     connection.outbox.answer(encodeServerInfo(box, {}));
     if (client.connections.length > MAX_CONNECTIONS_PER_KEY) this.#end(client.connections[0]!, 'limit');
-    if (!this.#policy.introduced(client.hexKey)) {
-      this.#strangers.add(connection);
-      this.#limitStrangers();
-    }
+    this.#noteStranger(connection, client);
   }
 
-  #limitStrangers(): void {
+  #noteStranger(connection: Connection, client: Client): void {
+    if (this.#strangers.has(connection) || this.#policy.introduced(client.hexKey)) return;
+    this.#strangers.add(connection);
     for (const stranger of this.#strangers) {
       if (this.#strangers.size <= this.#max.strangers) return;
       this.#strangers.delete(stranger);
