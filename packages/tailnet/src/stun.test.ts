@@ -40,6 +40,9 @@ test('reads a plain address if there is no masked one, and prefers the masked on
 test('reads attributes of odd length, and answers only requests with a correct fingerprint', () => {
   const odd = `0101001c2112a442${hex(tx)}8022000961626364656667686900${'0000'}${recorded.responseV4.slice(40)}`;
   assert.ok(decodeStunResponse(fromHex(odd)));
+  const beyond = fromHex(recorded.responseV4);
+  beyond[23] = 12; // the attribute ends after the packet
+  assert.equal(decodeStunResponse(beyond), undefined);
   const bare = `000100002112a442${hex(tx)}`;
   assert.equal(decodeStunRequest(fromHex(bare)), undefined);
   const wrong = fromHex(recorded.request);

@@ -161,6 +161,16 @@ test('removing a tunnel disconnects both ends', async () => {
   assert.deepEqual(await agent.take(), ['NODE cc add tunnel']);
 });
 
+test('removing one of two opposite tunnels disconnects neither end', async () => {
+  const { coordinator, agent, client } = await introduced();
+  await agent.ask({ addTunnel: { id: CLIENT } });
+  await client.ask({ removeTunnel: { id: AGENT } });
+  assert.deepEqual([await agent.take(), await client.take()], [[], []]);
+  assert.equal(coordinator.permits(keyOf(1), keyOf(2)), true);
+  await agent.ask({ removeTunnel: { id: CLIENT } });
+  assert.deepEqual(await client.take(), ['DISCONNECTED aa remove tunnel']);
+});
+
 test('a graceful end is announced, and then the server ends the connection', async () => {
   const { coordinator, agent, client } = await introduced();
   await client.ask({ disconnect: {} });
@@ -204,6 +214,7 @@ test('a second connection with the same id replaces the first and keeps its tunn
   assert.equal(client.ended, true);
   assert.deepEqual(await agent.take(), []);
   assert.deepEqual(await second.take(), ['NODE aa init']);
+  assert.equal(coordinator.permits(keyOf(1), keyOf(2)), true, 'before the new connection has published its node');
   client.peer.close();
   assert.deepEqual(await agent.take(), []);
   await second.ask({ updateSelf: { node: node(CLIENT, 2, '192.0.2.7:7') } });
@@ -348,6 +359,16 @@ test('a client that could not resume its id is a second peer with the same key',
   client.peer.close('disconnected');
   assert.equal(coordinator.permits(keyOf(1), keyOf(2)), true);
   second.peer.close('disconnected');
+  assert.equal(coordinator.permits(keyOf(1), keyOf(2)), false);
+});
+
+test('a tunnel that is removed after an interruption permits nothing', async () => {
+  const { coordinator, agent, client } = await introduced();
+  agent.peer.close();
+  const again = new Connected(coordinator, AGENT);
+  await again.ask({ updateSelf: { node: node(AGENT, 1) } });
+  assert.equal(coordinator.permits(keyOf(1), keyOf(2)), true);
+  await client.ask({ removeTunnel: { id: AGENT } });
   assert.equal(coordinator.permits(keyOf(1), keyOf(2)), false);
 });
 

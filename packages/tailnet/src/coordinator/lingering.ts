@@ -1,5 +1,6 @@
 const LINGER_MS = 15 * 60_000;
-const MAX_LINGERING = 50_000;
+/** Maximum number of pairs. The oldest are forgotten. */
+export const MAX_LINGERING = 50_000;
 
 /**
  * Pairs of node keys whose peers may still exchange packets although one of them lost the coordinator: sessions between
@@ -13,6 +14,11 @@ export class LingeringPairs {
 
   constructor(now: () => number) {
     this.#now = now;
+  }
+
+  /** The number of pairs in memory. */
+  get size(): number {
+    return this.#pairs.size;
   }
 
   add(a: string, b: string): void {

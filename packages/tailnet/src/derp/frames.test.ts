@@ -125,7 +125,7 @@ test('a frame within one piece is a view of it, and joined frames are equal', ()
 });
 
 test('unknown types are skipped, however they are cut, and long frames are rejected', () => {
-  const unknown = encodeFrame(0x77, Buffer.alloc(100_000));
+  const unknown = encodeFrame(0x77, Buffer.alloc(100_000, 0xee));
   const ping = encodeFrame(FRAME.ping, Buffer.alloc(8));
   const empty = encodeFrame(0x78);
   const input = Buffer.concat([unknown, ping, empty, ping, encodeFrame(FRAME.keepAlive), ping]);

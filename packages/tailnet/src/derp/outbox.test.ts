@@ -68,6 +68,19 @@ test('waiting frames are written in the order answers, gone peers, disco, data',
   assert.equal(outbox.blockedMs, 0);
 });
 
+test('of gone peers a bounded number waits', async () => {
+  const { stream, written, accept } = slowStream();
+  const outbox = new Outbox(stream, () => 0);
+  outbox.keepAlive();
+  for (let i = 0; i < 1_000; i++) {
+    const peer = Buffer.alloc(32);
+    peer.writeUInt16BE(i);
+    outbox.gone(peer, 0);
+  }
+  for (let i = 0; i < 1_000; i++) await accept();
+  assert.equal(written.length, 1 + 512);
+});
+
 test('a destroyed stream and a cleared outbox take no frames', async () => {
   const { stream, written, accept } = slowStream();
   const outbox = new Outbox(stream, () => 0);

@@ -205,6 +205,17 @@ test('too many strangers end the oldest one that is still a stranger', async (t)
   assert.equal(oldest.stream.destroyed, false);
 });
 
+test('a connection that ends in the middle of received bytes has no further effect', async (t) => {
+  const { connect, relay } = setup(t, { policy: { introduced: () => false, permits: () => true }, maxStrangers: 0 });
+  const keys = KeyPair.generate();
+  const box = Box.between(keys, relay.publicKey)!;
+  const signIn = encodeClientInfo(keys.publicKey, box, { canAckPings: true, isProber: false });
+  const stranger = connect();
+  stranger.stream.write(Buffer.concat([signIn, encodeSend(nobody, Buffer.from('x'))]));
+  assert.equal((await stranger.closed).end, 'limit');
+  assert.equal(relay.stats().packetsReceived, 0);
+});
+
 test('a client whose key is withdrawn counts as a stranger within a minute', async (t) => {
   const introduced = new Set<string>();
   const { client, relay, clock } = setup(t, {

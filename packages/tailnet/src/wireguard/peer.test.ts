@@ -300,7 +300,11 @@ test('keepalives are sent persistently if they are set', () => {
 test('keys are forgotten after 540 s, or when the peer stops', () => {
   const net = new Network();
   net.connect();
-  net.advance(600_000);
+  net.advance(530_000);
+  assert.equal(net.peers.a.stats.sessions, 1);
+  net.advance(20_000);
+  assert.deepEqual([net.peers.a.stats.sessions, net.peers.b.stats.sessions], [0, 0]);
+  net.advance(60_000);
   assert.equal(net.peers.a.dueAt, Number.POSITIVE_INFINITY);
   assert.equal(net.peers.b.dueAt, Number.POSITIVE_INFINITY);
   net.peers.a.send(ipv6(60, 9));
@@ -391,6 +395,19 @@ test('messages of other keys, and a public key that cannot share a secret, are r
   impostor.stop();
   const weak = { keys: KeyPair.generate(), peer: Buffer.alloc(32), onMessage: () => {}, onPacket: () => {} };
   assert.equal(Peer.create(weak), undefined);
+});
+
+test('a handshake message with a wrong first MAC is rejected', () => {
+  const net = new Network();
+  net.passes = () => false;
+  net.peers.a.initiate();
+  const { message } = net.sent[0]!;
+  const wrong = Buffer.from(message);
+  wrong[120]! ^= 1;
+  net.peers.b.receive(wrong);
+  assert.equal(net.peers.b.stats.rejected, 1);
+  net.peers.b.receive(message);
+  assert.equal(net.peers.b.stats.rejected, 1);
 });
 
 test('a clock that is set back does not stop handshakes', () => {

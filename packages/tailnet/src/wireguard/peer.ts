@@ -50,6 +50,8 @@ export interface PeerStats {
   /** Bytes of messages, without those that were rejected. */
   bytesReceived: number;
   bytesSent: number;
+  /** Sessions whose keys are kept. */
+  sessions: number;
   /** Messages that were rejected, and packets that were dropped while no session came about. */
   rejected: number;
   dropped: number;
@@ -91,8 +93,6 @@ export class Peer {
   #initiatedAt = Number.NEGATIVE_INFINITY;
   /** When the first attempt of the current series began. Undefined if no response is awaited. */
   #attemptingSince: number | undefined;
-  /** The current session was replaced early, or its replacement was requested. */
-  #isReplaced = false;
   #wantsKeepalive = false;
   // times in monotonic ms at which timers are due
   #retryAt = NEVER;
@@ -100,7 +100,13 @@ export class Peer {
   #unansweredAt = NEVER;
   #persistentAt = NEVER;
   #wipeAt = NEVER;
-  readonly #stats: PeerStats = { handshakeAt: undefined, bytesReceived: 0, bytesSent: 0, rejected: 0, dropped: 0 };
+  readonly #stats: Omit<PeerStats, 'sessions'> = {
+    handshakeAt: undefined,
+    bytesReceived: 0,
+    bytesSent: 0,
+    rejected: 0,
+    dropped: 0,
+  };
 
   private constructor(options: PeerOptions, keys: StaticKeys) {
     this.#options = options;
@@ -116,8 +122,8 @@ export class Peer {
     return keys && new Peer(options, keys);
   }
 
-  get stats(): Readonly<PeerStats> {
-    return this.#stats;
+  get stats(): PeerStats {
+    return { ...this.#stats, sessions: this.#sessions().length };
   }
 
   /** The monotonic time, in ms, at which `tick` has something to do. Infinity if never. */
@@ -361,7 +367,6 @@ export class Peer {
     if (this.#previous !== this.#current) this.#previous?.wipe();
     this.#previous = this.#current;
     this.#current = session;
-    this.#isReplaced = false;
     this.#attemptingSince = undefined;
     this.#retryAt = NEVER;
     this.#unansweredAt = NEVER;
@@ -372,7 +377,7 @@ export class Peer {
 
   #receiveData(message: Buffer): boolean {
     const index = indexOfData(message);
-    const session = [this.#current, this.#previous, this.#next].find((candidate) => candidate?.index === index);
+    const session = this.#sessions().find((candidate) => candidate.index === index);
     const now = this.#now();
     if (!session || now - session.since >= REJECT_AFTER_MS) return false;
     const padded = session.open(message);
@@ -384,10 +389,7 @@ export class Peer {
     }
     this.#unansweredAt = NEVER;
     this.#noteTraffic(now);
-    if (session.isInitiator && !this.#isReplaced && now - session.since >= REKEY_ON_RECEIVE_MS) {
-      this.#isReplaced = true;
-      this.initiate();
-    }
+    if (session.isInitiator && now - session.since >= REKEY_ON_RECEIVE_MS) this.initiate();
     if (padded.length === 0) return true;
     if (this.#keepaliveAt === NEVER) this.#keepaliveAt = now + KEEPALIVE_MS;
     else this.#wantsKeepalive = true;
@@ -397,8 +399,12 @@ export class Peer {
     return true;
   }
 
+  #sessions(): Session[] {
+    return [this.#current, this.#previous, this.#next].filter((session) => session !== undefined);
+  }
+
   #wipe(): void {
-    for (const session of [this.#current, this.#previous, this.#next]) session?.wipe();
+    for (const session of this.#sessions()) session.wipe();
     this.#current = undefined;
     this.#previous = undefined;
     this.#next = undefined;
