@@ -18,6 +18,7 @@ class Network {
   /** What passes: every message by default. */
   passes: (from: Name, message: Buffer) => boolean = () => true;
   load: Load | undefined;
+  onHandshake: (name: Name) => void = () => {};
   /** Every message that was sent, as `a initiation 148`. */
   log: string[] = [];
   readonly sent: { from: Name; message: Buffer }[] = [];
@@ -46,6 +47,7 @@ class Network {
       onPacket: (packet) => this.received[from].push(packet),
       onHandshake: () => {
         this.handshakes[from]++;
+        this.onHandshake(from);
       },
     };
     return Peer.create(options)!;
@@ -318,6 +320,20 @@ test('keys are forgotten after 540 s, or when the peer stops', () => {
   net.advance(50);
   assert.equal(net.received.b.length, count);
   assert.equal(net.peers.b.stats.rejected > 0, true);
+});
+
+test('a peer that its owner stops during the handshake stays stopped', () => {
+  for (const name of ['a', 'b'] as const) {
+    const net = new Network();
+    net.onHandshake = (completed) => {
+      if (completed === name) net.peers[name].stop();
+    };
+    net.peers.a.send(ipv6(60));
+    net.advance(100);
+    assert.equal(net.peers[name].stats.sessions, 0);
+    assert.equal(net.peers[name].dueAt, Number.POSITIVE_INFINITY);
+    assert.deepEqual(net.received[name], []);
+  }
 });
 
 test('a peer that started again is reached without waiting for the old session to expire', () => {

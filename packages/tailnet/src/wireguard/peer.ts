@@ -189,7 +189,7 @@ export class Peer {
     if (now >= this.#retryAt) this.#retry(now);
   }
 
-  /** Forgets all sessions and packets, for a peer that is gone. */
+  /** Forgets all sessions and packets, for a peer that is gone. `send` or a new initiation of the peer starts it again. */
   stop(): void {
     this.#wipe();
     this.#dropWaiting();
@@ -353,8 +353,8 @@ export class Peer {
     this.#initiated = undefined;
     const session = this.#session(index, consumed.index, true, consumed.keys, this.#now());
     this.#replaceCurrent(session);
-    // the responder may send only after it has received something
-    this.#sendKeepalive();
+    // the responder may send only after it has received something. `onHandshake` may have stopped this peer.
+    if (this.#current === session) this.#sendKeepalive();
     return true;
   }
 
@@ -385,6 +385,7 @@ export class Peer {
     if (session === this.#next) {
       this.#next = undefined;
       this.#replaceCurrent(session);
+      if (this.#current !== session) return true; // `onHandshake` stopped this peer
       if (this.#waiting.length > 0) this.#flush();
     }
     this.#unansweredAt = NEVER;
