@@ -15,7 +15,7 @@ import { addressOf, formatHostPrefix, SERVICE_PREFIX, TAILNET_PREFIX } from '../
 import { encodeNodeKey, formatDiscoKey } from '../keys.ts';
 import { fromHex, hex, vectors } from '../testing/vectors.ts';
 import { type CoordinatedPeer, Coordinator, MAX_RESPONSES, MAX_TUNNELS } from './coordinator.ts';
-import { agentRule, type CoordinateRule, clientRule } from './rules.ts';
+import { agentRule, type CoordinateRule, clientRule, MAX_NODE_BYTES } from './rules.ts';
 
 const ALLOW: CoordinateRule = () => undefined;
 const AGENT = Buffer.alloc(16, 0xaa);
@@ -350,6 +350,46 @@ test('the relay forgets peers that disconnect or whose permission ended', async 
     assert.equal(coordinator.permits(keyOf(1), keyOf(2)), false, end);
     assert.equal(coordinator.introduced(keyOf(2)), false, end);
   }
+});
+
+test('a client that cut its connection before it lost its rights keeps no permission', async () => {
+  const { coordinator, client } = await introduced();
+  client.peer.close();
+  assert.equal(coordinator.permits(keyOf(2), keyOf(1)), true);
+  client.peer.close('disconnected');
+  assert.equal(coordinator.permits(keyOf(2), keyOf(1)), false);
+});
+
+test('a client that disconnects while its agent is lost keeps no permission', async () => {
+  const { coordinator, agent, client } = await introduced();
+  agent.peer.close();
+  assert.equal(coordinator.permits(keyOf(2), keyOf(1)), true);
+  client.peer.close('disconnected');
+  assert.equal(coordinator.permits(keyOf(2), keyOf(1)), false);
+});
+
+test('revoking one tunnel disconnects both ends and leaves the others, also while the agent is lost', async () => {
+  const { coordinator, agent, client } = await introduced();
+  const other = new Connected(coordinator, Buffer.alloc(16, 0xbb));
+  await other.ask({ updateSelf: { node: node(Buffer.alloc(16, 0xbb), 3) } });
+  await client.ask({ addTunnel: { id: Buffer.alloc(16, 0xbb) } });
+  await client.take();
+  client.peer.revoke(AGENT);
+  assert.deepEqual(await client.take(), ['DISCONNECTED aa remove tunnel']);
+  assert.deepEqual(await agent.take(), ['DISCONNECTED cc remove tunnel']);
+  assert.deepEqual([coordinator.permits(keyOf(2), keyOf(1)), coordinator.permits(keyOf(2), keyOf(3))], [false, true]);
+  other.peer.close();
+  assert.equal(coordinator.permits(keyOf(2), keyOf(3)), true);
+  client.peer.revoke(Buffer.alloc(16, 0xbb));
+  assert.equal(coordinator.permits(keyOf(2), keyOf(3)), false);
+});
+
+test('a node has a limited length', async () => {
+  const large = node(CLIENT, 2, '1'.repeat(MAX_NODE_BYTES));
+  const request = create(CoordinateRequestSchema, { updateSelf: { node: large } });
+  const expected = `the node has more than ${MAX_NODE_BYTES} bytes`;
+  assert.equal(await clientRule(() => true)(request), expected);
+  assert.equal(await agentRule(CLIENT)(request), expected);
 });
 
 test('a client that could not resume its id is a second peer with the same key', async () => {

@@ -49,7 +49,15 @@ export interface CoordinatedPeer {
    * Rejects only if the rule does.
    */
   request(request: CoordinateRequest): Promise<void>;
-  /** Ends the connection. 'disconnected' also ends the permission to reach its peers over the relay. */
+  /**
+   * Ends the tunnel to the peer with this id, and the permission to reach it over the relay. For a client that lost the
+   * right to reach one agent.
+   */
+  revoke(id: Uint8Array): void;
+  /**
+   * Ends the connection. 'disconnected' also ends the permission to reach its peers over the relay. It has this effect
+   * after 'lost' too, so that a client that cut its connection before it lost its rights cannot keep the permission.
+   */
   close(end?: PeerEnd): void;
 }
 
@@ -60,7 +68,7 @@ interface Peer {
   readonly rule: CoordinateRule;
   readonly queue: ResponseQueue;
   node: Node | undefined;
-  /** The key of `node`, in hexadecimal. */
+  /** The key of `node`, in hexadecimal. Remains after the end. */
   key: string | undefined;
   /** The nodes that this peer has received, by the names of their peers. */
   readonly sent: Map<string, Node>;
@@ -103,7 +111,12 @@ export class Coordinator implements RelayPolicy {
     return {
       responses: peer.queue,
       request: (request) => this.#request(peer, request),
+      revoke: (destination) => {
+        this.#removeTunnel(peer, Buffer.from(destination).toString('hex'));
+        this.#settle();
+      },
       close: (end = 'lost') => {
+        if (end === 'disconnected' && peer.key) this.#lingering.deleteKey(peer.key);
         this.#end(peer, end, end === 'lost' ? 'lost' : 'graceful disconnect');
         this.#settle();
       },
@@ -188,6 +201,8 @@ export class Coordinator implements RelayPolicy {
   #removeTunnel(peer: Peer, destination: string): void {
     if (!this.#deleteTunnel(peer.name, destination)) return;
     const other = this.#peers.get(destination);
+    // the key of a peer that is lost is unknown here: its pair is one of these
+    if (!other && peer.key) this.#lingering.deleteKey(peer.key);
     if (!other || this.#share(peer.name, destination)) return;
     if (peer.key && other.key) this.#lingering.delete(peer.key, other.key);
     this.#forget(other, peer, Kind.DISCONNECTED, 'remove tunnel');
@@ -215,7 +230,7 @@ export class Coordinator implements RelayPolicy {
     if (!peer.isOpen) return;
     const others = this.#others(peer);
     if (end === 'lost') this.#linger(peer);
-    else for (const other of others) if (peer.key && other.key) this.#lingering.delete(peer.key, other.key);
+    else if (peer.key) this.#lingering.deleteKey(peer.key);
     this.#remove(peer);
     for (const destination of [...(this.#tunnels.get(peer.name) ?? [])]) this.#deleteTunnel(peer.name, destination);
     const kind = end === 'lost' ? Kind.LOST : Kind.DISCONNECTED;
@@ -227,7 +242,7 @@ export class Coordinator implements RelayPolicy {
     peer.isOpen = false;
     peer.queue.end();
     this.#peers.delete(peer.name);
-    this.#setKey(peer, undefined);
+    if (peer.key) deleteFrom(this.#byKey, peer.key, peer);
     this.#slow.delete(peer);
   }
 
@@ -235,8 +250,8 @@ export class Coordinator implements RelayPolicy {
     for (const other of this.#others(peer)) if (peer.key && other.key) this.#lingering.add(peer.key, other.key);
   }
 
-  #setKey(peer: Peer, node: Node | undefined): void {
-    const key = node && decodeNodeKey(node.key)?.toString('hex');
+  #setKey(peer: Peer, node: Node): void {
+    const key = decodeNodeKey(node.key)?.toString('hex');
     if (key === peer.key) return;
     if (peer.key) deleteFrom(this.#byKey, peer.key, peer);
     if (key) addTo(this.#byKey, key, peer);

@@ -18,6 +18,16 @@ test('pairs last 15 minutes from the last time that they were added, in either o
   assert.equal(pairs.hasPair('c', 'a'), false);
 });
 
+test('deleting a key deletes its pairs and no other', () => {
+  const pairs = new LingeringPairs(() => 0);
+  pairs.add('a', 'b');
+  pairs.add('c', 'a');
+  pairs.add('b', 'c');
+  pairs.deleteKey('a');
+  assert.deepEqual([pairs.hasPair('a', 'b'), pairs.hasPair('a', 'c'), pairs.hasPair('c', 'b')], [false, false, true]);
+  assert.equal(pairs.size, 1);
+});
+
 test('pairs that ended, and the oldest of too many, take no memory', () => {
   let now = 0;
   const pairs = new LingeringPairs(() => now);

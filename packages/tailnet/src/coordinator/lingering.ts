@@ -11,6 +11,8 @@ export class LingeringPairs {
   /** Oldest first, with the time at which each ends. */
   readonly #pairs = new Map<string, number>();
   readonly #keys = new Map<string, number>();
+  /** The other keys of each key's pairs. */
+  readonly #partners = new Map<string, Set<string>>();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -25,12 +27,21 @@ export class LingeringPairs {
     this.#expire();
     const end = this.#now() + LINGER_MS;
     setLast(this.#pairs, pairOf(a, b), end);
+    this.#link(a, b);
+    this.#link(b, a);
     setLast(this.#keys, a, end);
     setLast(this.#keys, b, end);
   }
 
   delete(a: string, b: string): void {
     this.#pairs.delete(pairOf(a, b));
+    this.#unlink(a, b);
+    this.#unlink(b, a);
+  }
+
+  /** Deletes all pairs of a key. */
+  deleteKey(key: string): void {
+    for (const partner of [...(this.#partners.get(key) ?? [])]) this.delete(key, partner);
   }
 
   hasPair(a: string, b: string): boolean {
@@ -42,11 +53,27 @@ export class LingeringPairs {
   }
 
   #expire(): void {
-    for (const entries of [this.#pairs, this.#keys])
-      for (const [entry, end] of entries) {
-        if (end > this.#now() && entries.size < MAX_LINGERING) break;
-        entries.delete(entry);
-      }
+    for (const [pair, end] of this.#pairs) {
+      if (end > this.#now() && this.#pairs.size < MAX_LINGERING) break;
+      const [a = '', b = ''] = pair.split(' ');
+      this.delete(a, b);
+    }
+    for (const [key, end] of this.#keys) {
+      if (end > this.#now() && this.#keys.size < MAX_LINGERING) break;
+      this.#keys.delete(key);
+    }
+  }
+
+  #link(key: string, partner: string): void {
+    const partners = this.#partners.get(key);
+    if (partners) partners.add(partner);
+    else this.#partners.set(key, new Set([partner]));
+  }
+
+  #unlink(key: string, partner: string): void {
+    const partners = this.#partners.get(key);
+    partners?.delete(partner);
+    if (partners?.size === 0) this.#partners.delete(key);
   }
 }
 

@@ -1,7 +1,11 @@
 // What each kind of peer may ask of the coordinator. A rule checks one whole request before any part of it takes effect.
-import type { CoordinateRequest, Node } from '@ropewalk/wire/proto/tailnet';
+import { toBinary } from '@bufbuild/protobuf';
+import { type CoordinateRequest, type Node, NodeSchema } from '@ropewalk/wire/proto/tailnet';
 import { addressOf, LEGACY_AGENT_ADDRESS, parseHostPrefix, SERVICE_PREFIX, TAILNET_PREFIX } from '../address.ts';
 import { decodeNodeKey, parseDiscoKey } from '../keys.ts';
+
+/** Maximum length of an encoded node. Usual ones have less than 1 KiB. Many copies wait in the queues of other peers. */
+export const MAX_NODE_BYTES: number = 16 * 1024;
 
 /** Returns why the request is not allowed, or undefined if it is. */
 export type CoordinateRule = (request: CoordinateRequest) => string | undefined | Promise<string | undefined>;
@@ -30,6 +34,7 @@ export function agentRule(id: Uint8Array): CoordinateRule {
 
 function invalidNode(node: Node | undefined, parse: (text: string) => Uint8Array | undefined): string | undefined {
   if (!node) return undefined;
+  if (toBinary(NodeSchema, node).length > MAX_NODE_BYTES) return `the node has more than ${MAX_NODE_BYTES} bytes`;
   if (!decodeNodeKey(node.key)) return 'invalid node key';
   if (!parseDiscoKey(node.disco)) return 'invalid disco key';
   const wrong = [...node.addresses, ...node.allowedIps].find((text) => !parse(text));
