@@ -26,8 +26,8 @@ export function encodeStunRequest(tx: Uint8Array): Buffer {
 }
 
 /**
- * The 12 bytes of a valid binding request. It must end with a FINGERPRINT, so that a server that answers cannot be used
- * to send more bytes to a third party than it received. Undefined for any other packet.
+ * The 12 bytes of a valid binding request. It must end with a FINGERPRINT, so a request has at least 28 bytes. A response
+ * has 32 for IPv4 and 44 for IPv6: a server that answers hardly multiplies what a forged source address receives. Undefined for any other packet.
  */
 export function decodeStunRequest(packet: Buffer): Buffer | undefined {
   const attributes = attributesOf(packet, TYPE.request);

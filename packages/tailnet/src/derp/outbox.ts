@@ -7,6 +7,8 @@ const MAX_QUEUED_PACKETS = 512;
 /** More than that many packets of the usual size. */
 const MAX_QUEUED_BYTES = 1024 * 1024;
 const MAX_GONE = 512;
+/** A frame whose chunk of received bytes is longer than the frame by this factor is copied. */
+const MAX_RETAINED_RATIO = 64;
 
 /**
  * Writes frames to one connection of a relay. All frames of one turn of the event loop are written together. While the
@@ -46,7 +48,9 @@ export class Outbox {
   /** Writes a frame with a packet, or queues a copy. Returns the number of packets that were dropped. */
   packet(frame: Buffer): number {
     if (this.#blockedSince === undefined) {
-      this.#write(frame);
+      // the stream may hold many small frames, each with its whole chunk
+      const isSmallPart = frame.length * MAX_RETAINED_RATIO < frame.buffer.byteLength;
+      this.#write(isSmallPart ? Buffer.from(frame) : frame);
       return 0;
     }
     // a view would keep all bytes that arrived with the packet
