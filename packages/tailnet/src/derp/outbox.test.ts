@@ -53,6 +53,18 @@ test('a small packet of a large chunk is a copy even if it does not wait', () =>
   assert.ok(written[0]!.buffer.byteLength < 100_000);
 });
 
+test('queues that share a budget give up their own oldest packets, or the new one', () => {
+  const budget = { bytes: 0, maxBytes: 30 };
+  const [first, second] = [new PacketQueue(10, 100, budget), new PacketQueue(10, 100, budget)];
+  assert.deepEqual([first.push(Buffer.alloc(20)), first.push(Buffer.alloc(20))], [0, 1]);
+  assert.equal(second.push(Buffer.alloc(20)), 1);
+  assert.deepEqual([first.length, second.length, budget.bytes], [1, 0, 20]);
+  first.clear();
+  assert.equal(second.push(Buffer.alloc(20)), 0);
+  second.shift();
+  assert.equal(budget.bytes, 0);
+});
+
 test('waiting frames are written in the order answers, gone peers, disco, data', async () => {
   const { stream, written, accept } = slowStream();
   let now = 0;

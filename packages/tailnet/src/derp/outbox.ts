@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { isDisco } from '../disco.ts';
 import { encodeFrame, encodePeerGone, FRAME, PACKET_OFFSET } from './frames.ts';
-import { PacketQueue } from './packet-queue.ts';
+import { PacketQueue, type QueueBudget } from './packet-queue.ts';
 
 const MAX_QUEUED_PACKETS = 512;
 /** More than that many packets of the usual size. */
@@ -18,15 +18,17 @@ const MAX_RETAINED_RATIO = 64;
 export class Outbox {
   readonly #stream: Duplex;
   readonly #now: () => number;
-  readonly #disco = new PacketQueue(MAX_QUEUED_PACKETS, MAX_QUEUED_BYTES);
-  readonly #data = new PacketQueue(MAX_QUEUED_PACKETS, MAX_QUEUED_BYTES);
+  readonly #disco: PacketQueue;
+  readonly #data: PacketQueue;
   /** Answers that wait, by type. */
   readonly #answers = new Map<number, Buffer>();
   readonly #gone = new Map<string, Buffer>();
   #corked = false;
   #blockedSince: number | undefined;
 
-  constructor(stream: Duplex, now: () => number) {
+  constructor(stream: Duplex, now: () => number, budget?: QueueBudget) {
+    this.#disco = new PacketQueue(MAX_QUEUED_PACKETS, MAX_QUEUED_BYTES, budget);
+    this.#data = new PacketQueue(MAX_QUEUED_PACKETS, MAX_QUEUED_BYTES, budget);
     this.#stream = stream;
     this.#now = now;
     stream.on('drain', () => this.#drain());

@@ -333,6 +333,32 @@ test('a client that accepts nothing holds little memory, and is ended', async (t
   assert.equal(relay.stats().queuedBytes, 0);
 });
 
+test('all slow clients together hold a limited number of bytes, which those that end give back', async (t) => {
+  const { client, relay, clock } = setup(t, { maxQueuedBytes: 300_000 });
+  const a = await client();
+  const keys = Array.from({ length: 4 }, () => KeyPair.generate());
+  const slow = [];
+  for (const key of keys) slow.push(await stuck(relay, key));
+  let sent = 0;
+  const flood = async (key: KeyPair) => {
+    for (let i = 0; i < 20; i++) a.stream.write(encodeSend(key.publicKey, Buffer.alloc(20_000)));
+    sent += 20;
+    await eventually(() => relay.stats().packetsReceived === sent, 'all packets');
+  };
+  for (const key of keys) {
+    await flood(key);
+    assert.ok(relay.stats().queuedBytes <= 300_000, `${relay.stats().queuedBytes}`);
+  }
+  clock.now += 5_001;
+  relay.tick();
+  for (const { closed } of slow) assert.equal((await closed).end, 'slow');
+  assert.equal(relay.stats().queuedBytes, 0);
+  const late = KeyPair.generate();
+  await stuck(relay, late);
+  await flood(late);
+  assert.ok(relay.stats().queuedBytes > 200_000, `${relay.stats().queuedBytes}`);
+});
+
 test('sends keepalives each minute, and ends connections that do not sign in', async (t) => {
   const { client, connect, relay, clock } = setup(t);
   const [a, late] = [await client(), connect()];

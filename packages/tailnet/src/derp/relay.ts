@@ -26,6 +26,7 @@ import {
   turnIntoReceive,
 } from './frames.ts';
 import { Outbox } from './outbox.ts';
+import type { QueueBudget } from './packet-queue.ts';
 
 /** Decides which clients may reach each other. Keys are 64 hexadecimal digits. Both functions are called often and must be fast. */
 export interface RelayPolicy {
@@ -46,6 +47,8 @@ export interface RelayOptions {
   maxSigningIn?: number;
   /** Maximum number of connections of strangers. The oldest ends when another one comes. Default 256. */
   maxStrangers?: number;
+  /** Maximum number of bytes of packets that wait for all slow connections together. Default 64 MiB. */
+  maxQueuedBytes?: number;
 }
 
 /** Why a connection ended. */
@@ -144,11 +147,12 @@ class Connection {
   constructor(
     stream: Duplex,
     now: () => number,
+    budget: QueueBudget,
     onFrame: (connection: Connection, type: number, frame: Buffer) => void,
     onEnd: (closed: RelayClosed) => void,
   ) {
     this.stream = stream;
-    this.outbox = new Outbox(stream, now);
+    this.outbox = new Outbox(stream, now, budget);
     this.since = now();
     this.absentAt = this.since;
     this.reader = new DerpFrameReader((type, frame) => onFrame(this, type, frame));
@@ -160,6 +164,7 @@ export class DerpRelay {
   readonly #policy: RelayPolicy;
   readonly #keys: KeyPair;
   readonly #now: () => number;
+  readonly #budget: QueueBudget;
   readonly #max: { connections: number; signingIn: number; strangers: number };
   readonly #connections = new Set<Connection>();
   /** Oldest first. */
@@ -181,7 +186,8 @@ export class DerpRelay {
   };
 
   constructor(options: RelayOptions) {
-    const { policy, keys, clock = systemClock, maxConnections, maxSigningIn, maxStrangers } = options;
+    const { policy, keys, clock = systemClock, maxConnections, maxSigningIn, maxStrangers, maxQueuedBytes } = options;
+    this.#budget = { bytes: 0, maxBytes: maxQueuedBytes ?? 64 * 1024 * 1024 };
     this.#policy = policy;
     this.#keys = keys ?? KeyPair.generate();
     this.#now = () => clock.monotonic();
@@ -214,7 +220,7 @@ export class DerpRelay {
         return;
       }
       const onFrame = (from: Connection, type: number, frame: Buffer) => this.#receive(from, type, frame);
-      const connection = new Connection(stream, this.#now, onFrame, resolve);
+      const connection = new Connection(stream, this.#now, this.#budget, onFrame, resolve);
       this.#connections.add(connection);
       this.#signingIn.add(connection);
       if (this.#signingIn.size > this.#max.signingIn) this.#end([...this.#signingIn][0]!, 'limit');
