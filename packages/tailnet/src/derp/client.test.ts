@@ -146,6 +146,20 @@ test('ends when the relay is silent, and pings end with it', async (t) => {
   await assert.rejects(silent.client.ping(), { code: 'closed' });
 });
 
+test('pings without an answer fail after 10 s and leave room for others', async (t) => {
+  const { client, clock, relay, signIn } = await scripted(t);
+  await signIn();
+  const pings = Array.from({ length: 16 }, () => client.ping());
+  clock.now = 10_001;
+  client.tick();
+  for (const ping of pings) await assert.rejects(ping, { code: 'timeout' });
+  const late = client.ping();
+  const answer = await relay.frame(FRAME.ping, 16);
+  answer[0] = FRAME.pong;
+  relay.stream.write(answer);
+  assert.equal(await late, 0);
+});
+
 test('drops packets while the connection is slow', async (t) => {
   const { client, far, signIn } = await scripted(t);
   await signIn();

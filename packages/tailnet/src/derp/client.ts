@@ -46,6 +46,8 @@ const CLOSE_MS = 5_000;
 const TICK_MS = 1_000;
 /** Maximum number of bytes that wait for a slow connection. Further packets are dropped, as on any network. */
 const MAX_WAITING_BYTES = 512 * 1024;
+/** A ping without an answer fails after this time. A slow relay answers only the latest ping. */
+const PING_MS = 10_000;
 /** Maximum number of pings without an answer. */
 const MAX_PINGS = 16;
 
@@ -111,7 +113,7 @@ export class DerpClient {
     if (this.#state === 'open') this.#write(encodeFrame(FRAME.notePreferred, Buffer.from([isHome ? 1 : 0])));
   }
 
-  /** Measures the round trip to the relay, in ms. Rejects with DerpError when the connection ends. */
+  /** Measures the round trip to the relay, in ms. Rejects with DerpError after 10 s, or when the connection ends. */
   ping(): Promise<number> {
     if (this.#state !== 'open') return Promise.reject(new DerpError('closed', 'The connection is not open'));
     if (this.#pings.size >= MAX_PINGS) return Promise.reject(new DerpError('timeout', 'Too many pings have no answer'));
@@ -123,13 +125,18 @@ export class DerpClient {
     return promise;
   }
 
-  /** Ends the connection if the relay is silent for too long. The client's timer calls it each second. */
+  /** Ends the connection if the relay is silent for too long, and pings that have no answer. The client's timer calls it each second. */
   tick(): void {
     const now = this.#now();
     if (this.#state !== 'open' && now - this.#since > SIGN_IN_MS)
       this.#end(new DerpError('timeout', `The relay did not complete the sign-in within ${SIGN_IN_MS / 1000} s`));
     else if (now - this.#receivedAt > SILENCE_MS)
       this.#end(new DerpError('timeout', `The relay was silent for ${SILENCE_MS / 1000} s`));
+    for (const [name, { sentAt, failed }] of this.#pings) {
+      if (now - sentAt <= PING_MS) break;
+      this.#pings.delete(name);
+      failed(new DerpError('timeout', `The relay did not answer the ping within ${PING_MS / 1000} s`));
+    }
   }
 
   /** Ends the connection after everything that was sent. */
