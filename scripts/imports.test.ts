@@ -7,6 +7,7 @@ import { test } from 'node:test';
 const MAY: Record<string, string[]> = {
   contract: [],
   wire: [],
+  tailnet: ['kit', 'wire'],
   hcl: ['kit', 'rules'],
   kit: [],
   rules: ['kit'],

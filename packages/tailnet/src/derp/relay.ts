@@ -1,0 +1,437 @@
+// The relay: forwards packets between clients that cannot reach each other directly. It sees only sealed packets.
+//
+// - A connection is one byte stream. It signs in with a node key, whose possession it proves.
+// - A client is all connections of one key. Packets for it go to its active connection: the one that signed in or sent a
+//   packet last.
+// - A key is introduced if the server knows whose it is. A stranger is a client whose key is not: a program that checks
+//   the relay with throw-away keys, or a node before its first announcement.
+import type { Duplex } from 'node:stream';
+import { type Clock, systemClock } from '@ropewalk/kit';
+import { isDisco } from '../disco.ts';
+import { KeyPair } from '../keys.ts';
+import {
+  DerpError,
+  DerpFrameReader,
+  decodeClientInfo,
+  decodePacket,
+  decodePing,
+  encodeFrame,
+  encodeRestarting,
+  encodeServerInfo,
+  encodeServerKey,
+  FRAME,
+  GONE,
+  HEADER_BYTES,
+  type Restart,
+  turnIntoReceive,
+} from './frames.ts';
+import { Outbox } from './outbox.ts';
+import type { QueueBudget } from './packet-queue.ts';
+
+/** Decides which clients may reach each other. Keys are 64 hexadecimal digits. Both functions are called often and must be fast. */
+export interface RelayPolicy {
+  /** Whether the server knows whose key this is. */
+  introduced(key: string): boolean;
+  /** Whether the source may send packets to the destination. Without it, the destination seems to be absent. */
+  permits(source: string, destination: string): boolean;
+}
+
+export interface RelayOptions {
+  policy: RelayPolicy;
+  /** Default: a new key pair, as clients learn it with each connection. */
+  keys?: KeyPair;
+  clock?: Pick<Clock, 'monotonic'>;
+  /** Default 10,000. */
+  maxConnections?: number;
+  /** Maximum number of connections that have not signed in. The oldest ends when another one comes. Default 256. */
+  maxSigningIn?: number;
+  /** Maximum number of connections of strangers. The oldest ends when another one comes. Default 256. */
+  maxStrangers?: number;
+  /** Maximum number of bytes of packets that wait for all slow connections together. Default 64 MiB. */
+  maxQueuedBytes?: number;
+}
+
+/** Why a connection ended. */
+export type RelayEnd =
+  | 'closed' // The client or the network ended it.
+  | 'protocol' // The client broke the protocol.
+  | 'unauthenticated' // The client does not have the key that it names.
+  | 'timeout' // The client did not sign in in time.
+  | 'slow' // The client accepted nothing for too long.
+  | 'limit' // There are too many connections, or too many of this kind.
+  | 'stopped'; // The relay stopped.
+
+export interface RelayClosed {
+  end: RelayEnd;
+  /** The client's key as 64 hexadecimal digits, if it signed in. */
+  key?: string;
+  error?: Error;
+}
+
+export interface RelayStats {
+  /** Now. */
+  connections: number;
+  signingIn: number;
+  strangers: number;
+  clients: number;
+  /** Clients with more than one connection. */
+  duplicates: number;
+  /** Clients whose home this relay is. */
+  homes: number;
+  queuedPackets: number;
+  queuedBytes: number;
+  /** Since the start. */
+  accepted: number;
+  ended: Record<RelayEnd, number>;
+  packetsReceived: number;
+  bytesReceived: number;
+  /** Including those that a full queue dropped later. */
+  packetsForwarded: number;
+  bytesForwarded: number;
+  /** Packets that no client received, by reason. */
+  dropped: Record<'absent' | 'denied' | 'budget' | 'full', number>;
+}
+
+const SIGN_IN_MS = 10_000;
+/** A connection may take this long to accept what fills its buffer. */
+const WRITE_MS = 5_000;
+const KEEP_ALIVE_MS = 60_000;
+const KEEP_ALIVE_JITTER_MS = 5_000;
+const TICK_MS = 1_000;
+/** Maximum number of connections of one key. The oldest ends when another one comes. */
+const MAX_CONNECTIONS_PER_KEY = 4;
+/** Maximum number of clients that are informed when one disconnects: those to which it sent last. */
+const MAX_CORRESPONDENTS = 4_096;
+/** What a connection of a stranger may send to other strangers in all. A check of the relay needs a few packets. */
+const STRANGER_PACKETS = 64;
+const STRANGER_BYTES = 64 * 1024;
+/** How often a client learns that a destination of its disco packets is absent: so many immediately, then one a second. */
+const ABSENT_BURST = 3;
+const IN_USE = 'Another connection uses the same key: both receive only some of the packets.';
+
+/** All connections of one key. */
+class Client {
+  readonly key: Buffer;
+  readonly hexKey: string;
+  /** Oldest first. */
+  connections: Connection[] = [];
+  active: Connection;
+  /** Keys to which it has sent, the last one last. */
+  readonly sentTo = new Set<string>();
+  /** Whether its connections take turns in sending, so that both were warned. */
+  warned = false;
+
+  constructor(key: Buffer, first: Connection) {
+    this.key = key;
+    this.hexKey = key.toString('hex');
+    this.active = first;
+  }
+}
+
+class Connection {
+  readonly stream: Duplex;
+  readonly outbox: Outbox;
+  readonly since: number;
+  readonly reader: DerpFrameReader;
+  readonly onEnd: (closed: RelayClosed) => void;
+  client: Client | undefined;
+  isHome = false;
+  /** It was the active connection of its client before. */
+  hasSent = false;
+  keepAliveAt = Number.POSITIVE_INFINITY;
+  strangerPackets = STRANGER_PACKETS;
+  strangerBytes = STRANGER_BYTES;
+  absentTokens = ABSENT_BURST;
+  absentAt: number;
+
+  constructor(
+    stream: Duplex,
+    now: () => number,
+    budget: QueueBudget,
+    onFrame: (connection: Connection, type: number, frame: Buffer) => void,
+    onEnd: (closed: RelayClosed) => void,
+  ) {
+    this.stream = stream;
+    this.outbox = new Outbox(stream, now, budget);
+    this.since = now();
+    this.absentAt = this.since;
+    this.reader = new DerpFrameReader((type, frame) => onFrame(this, type, frame));
+    this.onEnd = onEnd;
+  }
+}
+
+export class DerpRelay {
+  readonly #policy: RelayPolicy;
+  readonly #keys: KeyPair;
+  readonly #now: () => number;
+  readonly #budget: QueueBudget;
+  readonly #max: { connections: number; signingIn: number; strangers: number };
+  readonly #connections = new Set<Connection>();
+  /** Oldest first. */
+  readonly #signingIn = new Set<Connection>();
+  /** Oldest first. Some may have been introduced since. */
+  readonly #strangers = new Set<Connection>();
+  /** By key, as binary text. */
+  readonly #clients = new Map<string, Client>();
+  readonly #timer: NodeJS.Timeout;
+  #stopped = false;
+  readonly #counts = {
+    accepted: 0,
+    ended: { closed: 0, protocol: 0, unauthenticated: 0, timeout: 0, slow: 0, limit: 0, stopped: 0 },
+    packetsReceived: 0,
+    bytesReceived: 0,
+    packetsForwarded: 0,
+    bytesForwarded: 0,
+    dropped: { absent: 0, denied: 0, budget: 0, full: 0 },
+  };
+
+  constructor(options: RelayOptions) {
+    const { policy, keys, clock = systemClock, maxConnections, maxSigningIn, maxStrangers, maxQueuedBytes } = options;
+    this.#budget = { bytes: 0, maxBytes: maxQueuedBytes ?? 64 * 1024 * 1024 };
+    this.#policy = policy;
+    this.#keys = keys ?? KeyPair.generate();
+    this.#now = () => clock.monotonic();
+    this.#max = {
+      connections: maxConnections ?? 10_000,
+      signingIn: maxSigningIn ?? 256,
+      strangers: maxStrangers ?? 256,
+    };
+    this.#timer = setInterval(() => this.tick(), TICK_MS).unref();
+  }
+
+  /** The relay's public key, 32 bytes. */
+  get publicKey(): Buffer {
+    return this.#keys.publicKey;
+  }
+
+  /**
+   * Serves one connection: a socket after its upgrade, or a WebSocket as a byte stream. The relay owns the stream from
+   * now on and changes the bytes that it delivers. Resolves when the connection ended and never rejects.
+   */
+  accept(stream: Duplex): Promise<RelayClosed> {
+    return new Promise((resolve) => {
+      this.#counts.accepted++;
+      stream.on('error', () => {});
+      if (this.#stopped || this.#connections.size >= this.#max.connections) {
+        const end = this.#stopped ? 'stopped' : 'limit';
+        this.#counts.ended[end]++;
+        stream.destroy();
+        resolve({ end });
+        return;
+      }
+      const onFrame = (from: Connection, type: number, frame: Buffer) => this.#receive(from, type, frame);
+      const connection = new Connection(stream, this.#now, this.#budget, onFrame, resolve);
+      this.#connections.add(connection);
+      this.#signingIn.add(connection);
+      if (this.#signingIn.size > this.#max.signingIn) this.#end([...this.#signingIn][0]!, 'limit');
+      stream.on('data', (chunk: Buffer) => this.#read(connection, chunk));
+      stream.once('end', () => this.#end(connection, 'closed'));
+      stream.once('close', () => this.#end(connection, 'closed'));
+      stream.once('error', (error) => this.#end(connection, 'closed', error));
+      connection.outbox.answer(encodeServerKey(this.#keys.publicKey));
+    });
+  }
+
+  /** Ends connections that are late or stuck, and sends keepalives. The relay's timer calls it each second. */
+  tick(): void {
+    const now = this.#now();
+    for (const connection of this.#connections) {
+      if (connection.outbox.blockedMs > WRITE_MS) this.#end(connection, 'slow');
+      else if (!connection.client) {
+        if (now - connection.since > SIGN_IN_MS) this.#end(connection, 'timeout');
+      } else if (now >= connection.keepAliveAt) {
+        connection.outbox.keepAlive();
+        connection.keepAliveAt = keepAliveAfter(now);
+        // a client that was introduced may be a stranger by now
+        this.#noteStranger(connection, connection.client);
+      }
+    }
+  }
+
+  /** Ends all connections. With `restart` the clients first learn when to come back. */
+  close(restart?: Restart): void {
+    this.#stopped = true;
+    clearInterval(this.#timer);
+    for (const connection of [...this.#connections]) {
+      if (restart && connection.client) {
+        connection.outbox.answer(encodeRestarting(restart));
+        connection.stream.end();
+      }
+      this.#end(connection, 'stopped');
+    }
+  }
+
+  stats(): RelayStats {
+    const connections = [...this.#connections];
+    const clients = [...this.#clients.values()];
+    const sum = (number: (connection: Connection) => number) =>
+      connections.reduce((total, connection) => total + number(connection), 0);
+    const { ended, dropped, ...counts } = this.#counts;
+    return {
+      connections: connections.length,
+      signingIn: this.#signingIn.size,
+      strangers: this.#strangers.size,
+      clients: clients.length,
+      duplicates: clients.filter((client) => client.connections.length > 1).length,
+      homes: clients.filter((client) => client.active.isHome).length,
+      queuedPackets: sum(({ outbox }) => outbox.queuedPackets),
+      queuedBytes: sum(({ outbox }) => outbox.queuedBytes),
+      ...counts,
+      ended: { ...ended },
+      dropped: { ...dropped },
+    };
+  }
+
+  #read(connection: Connection, chunk: Buffer): void {
+    if (!this.#connections.has(connection)) return;
+    try {
+      connection.reader.push(chunk);
+    } catch (err) {
+      if (!(err instanceof DerpError)) throw err;
+      this.#end(connection, err.code === 'unauthenticated' ? 'unauthenticated' : 'protocol', err);
+    }
+  }
+
+  #receive(connection: Connection, type: number, frame: Buffer): void {
+    const { client, outbox } = connection;
+    if (!client) {
+      if (type !== FRAME.clientInfo) throw new DerpError('protocol', `Frame ${type} came before the sign-in`);
+      this.#signIn(connection, frame);
+      return;
+    }
+    switch (type) {
+      case FRAME.send:
+        this.#forward(connection, client, frame);
+        return;
+      case FRAME.ping:
+        outbox.answer(encodeFrame(FRAME.pong, decodePing(frame)));
+        return;
+      case FRAME.notePreferred:
+        if (frame.length !== HEADER_BYTES + 1) throw new DerpError('protocol', 'A preference has one byte');
+        connection.isHome = frame[HEADER_BYTES] === 1;
+        return;
+      case FRAME.clientInfo:
+        throw new DerpError('protocol', 'The client signed in twice');
+      case FRAME.watch:
+      case FRAME.closePeer:
+      case FRAME.forward:
+        throw new DerpError('protocol', `Frame ${type} is for other relays, and this relay has none`);
+      default: // a pong, or a frame for clients: without effect
+    }
+  }
+
+  #signIn(connection: Connection, frame: Buffer): void {
+    const { key, box } = decodeClientInfo(this.#keys, frame);
+    this.#signingIn.delete(connection);
+    const name = key.toString('latin1');
+    let client = this.#clients.get(name);
+    if (!client) {
+      client = new Client(key, connection);
+      this.#clients.set(name, client);
+    }
+    connection.client = client;
+    client.connections.push(connection);
+    client.active = connection;
+    connection.keepAliveAt = keepAliveAfter(this.#now());
+    connection.outbox.answer(encodeServerInfo(box, {}));
+    if (client.connections.length > MAX_CONNECTIONS_PER_KEY) this.#end(client.connections[0]!, 'limit');
+    this.#noteStranger(connection, client);
+  }
+
+  #noteStranger(connection: Connection, client: Client): void {
+    if (this.#strangers.has(connection) || this.#policy.introduced(client.hexKey)) return;
+    this.#strangers.add(connection);
+    for (const stranger of this.#strangers) {
+      if (this.#strangers.size <= this.#max.strangers) return;
+      this.#strangers.delete(stranger);
+      if (!this.#policy.introduced(stranger.client!.hexKey)) this.#end(stranger, 'limit');
+    }
+  }
+
+  #forward(connection: Connection, client: Client, frame: Buffer): void {
+    this.#counts.packetsReceived++;
+    this.#counts.bytesReceived += frame.length;
+    if (client.active !== connection) this.#activate(client, connection);
+    connection.hasSent = true;
+    const { key, packet } = decodePacket(frame);
+    const name = key.toString('latin1');
+    const destination = this.#clients.get(name);
+    if (!destination || !this.#permits(connection, client, destination, frame.length)) {
+      if (!destination) this.#counts.dropped.absent++;
+      // a destination that the client may not reach looks like an absent one
+      if (isDisco(packet)) this.#reportAbsent(connection, key);
+      return;
+    }
+    if (!client.sentTo.has(name)) {
+      client.sentTo.add(name);
+      if (client.sentTo.size > MAX_CORRESPONDENTS) client.sentTo.delete(client.sentTo.values().next().value!);
+    }
+    turnIntoReceive(frame, client.key);
+    this.#counts.dropped.full += destination.active.outbox.packet(frame);
+    this.#counts.packetsForwarded++;
+    this.#counts.bytesForwarded += frame.length;
+  }
+
+  #permits(connection: Connection, source: Client, destination: Client, bytes: number): boolean {
+    if (this.#policy.permits(source.hexKey, destination.hexKey)) return true;
+    if (this.#policy.introduced(source.hexKey) || this.#policy.introduced(destination.hexKey)) {
+      this.#counts.dropped.denied++;
+      return false;
+    }
+    connection.strangerPackets--;
+    connection.strangerBytes -= bytes;
+    const isWithin = connection.strangerPackets >= 0 && connection.strangerBytes >= 0;
+    if (!isWithin) this.#counts.dropped.budget++;
+    return isWithin;
+  }
+
+  #activate(client: Client, connection: Connection): void {
+    client.active = connection;
+    // A new connection that replaces a dead one takes over once. Connections that take turns are two programs.
+    if (!connection.hasSent || client.warned) return;
+    client.warned = true;
+    for (const { outbox } of client.connections) outbox.answer(encodeFrame(FRAME.health, Buffer.from(IN_USE)));
+  }
+
+  #reportAbsent(connection: Connection, key: Buffer): void {
+    const now = this.#now();
+    connection.absentTokens = Math.min(ABSENT_BURST, connection.absentTokens + (now - connection.absentAt) / 1_000);
+    connection.absentAt = now;
+    if (connection.absentTokens < 1) return;
+    connection.absentTokens--;
+    connection.outbox.gone(key, GONE.notHere);
+  }
+
+  #end(connection: Connection, end: RelayEnd, error?: Error): void {
+    if (!this.#connections.delete(connection)) return;
+    this.#signingIn.delete(connection);
+    this.#strangers.delete(connection);
+    connection.reader.stop();
+    connection.outbox.clear();
+    this.#counts.ended[end]++;
+    const { client, stream } = connection;
+    if (client) this.#leave(client, connection);
+    if (stream.writableEnded) setTimeout(() => stream.destroy(), WRITE_MS).unref();
+    else stream.destroy();
+    connection.onEnd({ end, ...(client && { key: client.hexKey }), ...(error && { error }) });
+  }
+
+  #leave(client: Client, connection: Connection): void {
+    client.connections = client.connections.filter((other) => other !== connection);
+    const newest = client.connections.at(-1);
+    if (newest) {
+      if (client.active === connection) client.active = newest;
+      if (!client.warned || client.connections.length > 1) return;
+      client.warned = false;
+      newest.outbox.answer(encodeFrame(FRAME.health));
+      return;
+    }
+    this.#clients.delete(client.key.toString('latin1'));
+    if (this.#stopped) return;
+    for (const name of client.sentTo) this.#clients.get(name)?.active.outbox.gone(client.key, GONE.disconnected);
+  }
+}
+
+function keepAliveAfter(now: number): number {
+  return now + KEEP_ALIVE_MS + Math.random() * KEEP_ALIVE_JITTER_MS;
+}

@@ -1,0 +1,12 @@
+export * from './address.ts';
+export * from './box.ts';
+export * from './coordinator/coordinator.ts';
+export * from './coordinator/rules.ts';
+export * from './derp/client.ts';
+export * from './derp/frames.ts';
+export * from './derp/relay.ts';
+export * from './disco.ts';
+export * from './keys.ts';
+export * from './stun.ts';
+export * from './wireguard/peer.ts';
+export { MTU } from './wireguard/session.ts';
