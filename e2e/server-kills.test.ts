@@ -317,7 +317,7 @@ const logs: Load = async (violation) => {
 };
 
 const metadata: Load = async (violation, over) => {
-  let heard = performance.now();
+  let received = performance.now();
   let values = 0;
   const watch = async () => {
     while (!over.aborted) {
@@ -330,7 +330,7 @@ const metadata: Load = async (violation, over) => {
           if (!ok || !body) return;
           for await (const part of body.pipeThrough(new TextDecoderStream()))
             if (part.includes('load')) {
-              heard = performance.now();
+              received = performance.now();
               values += 1;
             }
         })
@@ -341,10 +341,10 @@ const metadata: Load = async (violation, over) => {
   const watching = watch();
   while (!over.aborted) {
     await delay(500);
-    const silent = performance.now() - heard;
+    const silent = performance.now() - received;
     if (silent > 35_000) {
       violation(`no metadata for ${Math.round(silent / 1_000)} s`);
-      heard = performance.now();
+      received = performance.now();
     }
   }
   await watching;

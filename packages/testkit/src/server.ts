@@ -72,7 +72,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   return process.env['TEST_SERVERS'] === '2' && !options.joins ? startTwo(options) : startOne(options);
 }
 
-/** Two servers of one deployment behind a balancer. The fields that are no requests are those of the first server. */
+/** Two servers of one deployment behind a balancer. Only `url` and `api` use both. */
 async function startTwo(options: TestServerOptions): Promise<TestServer> {
   const balancer = await startRequestBalancer();
   const { url } = balancer;

@@ -1,3 +1,4 @@
+import type { Server } from 'node:http';
 import { networkInterfaces } from 'node:os';
 import type { Services } from '../app/context/context.ts';
 import { ClusterAgents } from '../cluster/agents.ts';
@@ -8,7 +9,6 @@ import { type Address, hostText, listen, parseAddress } from '../config/listen.t
 import type { Config } from '../config/options.ts';
 import { liveReplicas } from '../db/queries/replicas.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
-import type { RunningHttp } from './http.ts';
 import type { Starting } from './starting.ts';
 
 /** This server among the servers that use its database. */
@@ -32,12 +32,18 @@ export function createCluster(services: Services, local: AgentConnections): Clus
   return { key, peers, agents: new ClusterAgents(services, local, peers) };
 }
 
+/** The server of the API, and the address on which it listens. */
+interface Listening {
+  server: Server;
+  address: Address;
+}
+
 /** Makes this server known to the others, once it listens. */
 export async function joinCluster(
   start: Starting,
   services: Services,
   { key, peers, agents }: Cluster,
-  http: RunningHttp,
+  http: Listening,
 ): Promise<void> {
   const { config, closer } = start;
   const relayAddress = (config.derpServerRelayUrl || ownAddress('http', http.address)).replace(/\/$/, '');
@@ -54,7 +60,7 @@ async function listenForServers(
   { config, closer, log }: Starting,
   { sql }: Services,
   key: ReplicaKey,
-  { server }: RunningHttp,
+  { server }: Listening,
 ): Promise<number | undefined> {
   if (config.clusterAddress === '') return undefined;
   // loaded for those who configured it

@@ -3,7 +3,7 @@
  * or else the pair of client address and account. So a stranger's failures delay the stranger, not the account's owner.
  * Delays grow with failures and expire by themselves. Nothing is ever locked. An unknown device also shares the wider
  * budgets of the account and of the address, which stop guesses spread over many addresses or accounts. All counts are
- * in the memory of each server, and servers tell each other the results of attempts.
+ * in the memory of each server, and each server sends the results of its attempts to the others.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
@@ -150,7 +150,7 @@ export function createSignInLimit(
   };
 }
 
-/** In place of what people type and where they are: the counts need no more. */
+/** The counts need neither account names nor addresses, so these are not sent. */
 const digest = (key: string) => createHash('sha256').update(key).digest('base64url').slice(0, 22);
 
 /** Runs a few checks at a time, known devices first. */
