@@ -143,6 +143,9 @@ test('a tunnel waits while its agent moves to another server, and not for other 
   const client = createClient({ url, token: 'tok', fetch: nodeFetch });
   await assert.rejects(openTunnel(client, 'agent', { service: 'ssh' }), /moving/);
   assert.equal(asked, 3);
+  answers[2] = { 'Retry-After': '3600' };
+  asked = 2;
+  await assert.rejects(openTunnel(client, 'agent', { service: 'ssh' }), /moving/);
   asked = 1;
   answers.splice(2, 1);
   const { stream } = await openTunnel(client, 'agent', { service: 'ssh' });

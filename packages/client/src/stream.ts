@@ -130,10 +130,10 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
       return { stream, hostKey };
     } catch (err) {
       if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
-      const { retryAfter } = err as Partial<ApiError>;
-      if (err instanceof ApiError && err.status === 503 && retryAfter !== undefined && performance.now() < until)
-        await delay(retryAfter * 1_000, undefined, signal ? { signal } : {});
-      else throw err;
+      if (!(err instanceof ApiError) || err.status !== 503 || err.retryAfter === undefined) throw err;
+      const waitMs = err.retryAfter * 1_000;
+      if (performance.now() + waitMs > until) throw err;
+      await delay(waitMs, undefined, signal ? { signal } : {});
     }
   }
 }
