@@ -104,14 +104,16 @@ ${connect} ${launcher}
 echo HOME IS $(stat -c '%a %u' "$HOME")
 `,
   );
+  const [uidOfDaemon, uidOfOther] = [uidOf(daemon), uidOf(other.pid)];
+  // the process of the other build ends
   writeFileSync(gate, '');
   assert.match(text, /CONTROL/);
   assert.match(text, /GOT \/tmp/, 'the check reports readable folders');
   const got = [...text.matchAll(/GOT .*/g)].map(([line]) => line).filter((line) => line !== 'GOT /tmp');
   assert.deepEqual(got, []);
   const me = Number(/I AM (\d+)/.exec(text)![1]);
-  assert.ok(me !== 0 && me !== uidOf(daemon) && me !== uidOf(other.pid));
-  assert.notEqual(uidOf(daemon), 0);
+  assert.ok(me !== 0 && me !== uidOfDaemon && me !== uidOfOther);
+  assert.notEqual(uidOfDaemon, 0);
   assert.match(text, new RegExp(`HOME IS 700 ${me}`));
   const build = await buildEnds(server, running.latest_build.id);
   assert.equal(build.status, 'running', build.job.error ?? '');
