@@ -39,8 +39,11 @@ export async function connectResumable(options: ResumeOptions): Promise<Resumabl
   const ended = new AbortController();
   const first = await options.dial('new', options.signal ?? ended.signal);
   const stream = new ResumableStream(options.budget);
-  first.write(encodeHello({ kind: 'new', id, secret, received: 0 }));
-  stream.attach(first, 0);
+  const begin = (connection: Duplex): void => {
+    connection.write(encodeHello({ kind: 'new', id, secret, received: 0 }));
+    stream.attach(connection, 0);
+  };
+  begin(first);
 
   const attach = async (connection: Duplex): Promise<void> => {
     connection.write(encodeHello({ kind: 'attach', id, secret, received: stream.received }));
@@ -55,7 +58,12 @@ export async function connectResumable(options: ResumeOptions): Promise<Resumabl
       try {
         const connection = await options.dial('attach', ended.signal);
         dialed = true;
-        await attach(connection);
+        await attach(connection).catch(async (err) => {
+          // the first connection broke before the other end had read of the session
+          if (stream.isKnown || !(err instanceof ResumeError && err.code === 'refused')) throw err;
+          dialed = false;
+          begin(await options.dial('new', ended.signal));
+        });
         options.onResumed?.();
         return;
       } catch (err) {

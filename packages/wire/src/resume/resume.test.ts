@@ -325,6 +325,31 @@ describe('a session that outlives its connections', () => {
   });
 });
 
+test('a session begins again when its first connection broke before it arrived', async () => {
+  const sessions = new ResumableSessions();
+  const kinds: string[] = [];
+  let served: ResumableStream | undefined;
+  const client = await connectResumable({
+    mayRetry: () => true,
+    dial: async (kind) => {
+      kinds.push(kind);
+      const [near, far] = carrierPair();
+      for (const end of [near, far]) end.on('error', () => {});
+      if (kinds.length === 1) setImmediate(() => near.destroy());
+      else if (kind === 'new') served = sessions.serve(far, ANN);
+      else void sessions.attach(far, ANN);
+      return near;
+    },
+  });
+  client.write('hello');
+  await until('it begins again', () => served?.attached);
+  const [text] = (await once(served!, 'data')) as [Buffer];
+  assert.equal(String(text), 'hello');
+  assert.deepEqual(kinds, ['new', 'attach', 'new']);
+  client.destroy();
+  served!.destroy();
+});
+
 test('a window that is used up within a round trip grows', async () => {
   const delay = 20;
   /** The bytes on their way to the server, and the most that there were. */

@@ -67,6 +67,7 @@ export class ResumableStream extends Duplex {
   #toldReceived = 0;
   #ackTimer: NodeJS.Timeout | undefined;
   #heardAt = performance.now();
+  #isKnown = false;
 
   constructor(budget: WindowBudget = { left: 64 * 1024 * 1024 }) {
     super({ allowHalfOpen: true, readableHighWaterMark: 64 * 1024, writableHighWaterMark: 128 * 1024 });
@@ -92,6 +93,11 @@ export class ResumableStream extends Duplex {
   /** The time of the peer's last sign of life, as performance.now(). */
   get heardAt(): number {
     return this.#heardAt;
+  }
+
+  /** Whether the peer has sent anything. Before that it may not know of the session. */
+  get isKnown(): boolean {
+    return this.#isKnown;
   }
 
   /** Whether both directions are over and the peer has acknowledged it, so that nothing is left to resume. */
@@ -123,6 +129,7 @@ export class ResumableStream extends Duplex {
     });
     const onData = (chunk: Buffer) => {
       this.#heardAt = performance.now();
+      this.#isKnown = true;
       try {
         reader.push(chunk);
       } catch (err) {
