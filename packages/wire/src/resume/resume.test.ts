@@ -342,7 +342,7 @@ test('a session begins again when its first connection broke before it arrived',
     },
   });
   client.write('hello');
-  await until('it begins again', () => served?.attached);
+  await until('it begins again', () => served?.attached === true);
   const [text] = (await once(served!, 'data')) as [Buffer];
   assert.equal(String(text), 'hello');
   assert.deepEqual(kinds, ['new', 'attach', 'new']);
