@@ -3,7 +3,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { eventually, type ServerProcess } from './harness.ts';
+import {
+  type Connection,
+  commandTemplate,
+  createWorkspace,
+  eventually,
+  makeTemplate,
+  type ServerProcess,
+  type Workspace,
+} from './harness.ts';
 
 const main = join(dirname(import.meta.dirname), 'packages/cli/src/main.ts');
 const CONNECTED = 'provisioner: successfully connected to coderd';
@@ -108,6 +116,14 @@ export interface Gate {
   /** The number of commands that wait or have waited. */
   begun(): number;
   open(): void;
+}
+
+/** Makes a workspace whose build waits at a gate of its name, and waits until the build is there. */
+export async function startGatedBuild(server: Connection, { command, begun }: Gate, name: string): Promise<Workspace> {
+  const template = await makeTemplate(server, name, commandTemplate(command));
+  const workspace = await createWorkspace(server, template, name);
+  await eventually('the apply has begun', () => begun() > 0);
+  return workspace;
 }
 
 /** Creates a folder of gates. Each process that waits creates a file in it. */

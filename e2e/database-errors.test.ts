@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
-import { gates } from './daemon-process.ts';
+import { gates, startGatedBuild } from './daemon-process.ts';
 import {
   buildEnds,
   commandTemplate,
@@ -73,13 +73,8 @@ for (const [when, condition] of [
 }
 
 test('a failover of 12 s, longer than the lease: the server is not ready, and the build that ends meanwhile succeeds', async () => {
-  const { command, begun, open } = gate('failover');
-  const workspace = await createWorkspace(
-    server,
-    await makeTemplate(server, 'failover', commandTemplate(command)),
-    'failover',
-  );
-  await eventually('the apply has begun', () => begun() > 0);
+  const held = gate('failover');
+  const workspace = await startGatedBuild(server, held, 'failover');
   const ready = async () => (await fetch(`${server.url}/readyz`)).status;
   const database = new URL(server.databaseUrl!).pathname.slice(1);
   await sql`SET default_transaction_read_only = off`;
@@ -87,7 +82,7 @@ test('a failover of 12 s, longer than the lease: the server is not ready, and th
     sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${database} AND pid <> pg_backend_pid()`;
   await sql.unsafe(`ALTER DATABASE ${database} SET default_transaction_read_only = on`);
   await disconnect();
-  open();
+  held.open();
   const until = performance.now() + 12_000;
   await eventually('the server is not ready', async () => (await ready()) === 503);
   const { status, body } = await server.api<{ message: string }>('POST', `/workspaces/${workspace.id}/builds`, {

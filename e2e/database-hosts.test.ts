@@ -1,16 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { gates } from './daemon-process.ts';
-import {
-  buildEnds,
-  commandTemplate,
-  createWorkspace,
-  eventually,
-  firstUser,
-  makeTemplate,
-  type ServerProcess,
-  startCoderServer,
-} from './harness.ts';
+import { gates, startGatedBuild } from './daemon-process.ts';
+import { buildEnds, firstUser, type ServerProcess, startCoderServer } from './harness.ts';
 import { type PostgresPair, startPostgresPair } from './postgres-pair.ts';
 
 // A server whose URL names a primary and its standby.
@@ -31,14 +22,9 @@ after(async () => {
 });
 
 test('a server goes on with the standby that becomes the primary, and a build that ends meanwhile succeeds', async () => {
-  const { command, begun, open } = gate('failover');
-  const workspace = await createWorkspace(
-    server,
-    await makeTemplate(server, 'failover', commandTemplate(command)),
-    'failover',
-  );
-  await eventually('the apply has begun', () => begun() > 0);
-  open();
+  const held = gate('failover');
+  const workspace = await startGatedBuild(server, held, 'failover');
+  held.open();
   pair.failOver();
   const build = await buildEnds(server, workspace.latest_build.id, 60_000);
   assert.equal(build.status, 'running', build.job.error ?? '');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import {
   globSync,
   mkdirSync,
@@ -55,6 +55,34 @@ export async function coder(
   const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
   clearTimeout(timer);
   return { code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() };
+}
+
+export interface RunningProgram {
+  child: ChildProcessWithoutNullStreams;
+  /** What it has written to its standard output, a character for each byte. */
+  out(): string;
+  /** What it has written to its standard error. */
+  err(): string;
+  /** Its exit status, once it has ended and closed its output. */
+  ended: Promise<number | null>;
+}
+
+/** Starts a program, such as the checkout's command: `startProgram(CHECKOUT, ['ssh', 'dev'], { env })`. */
+export function startProgram(
+  [file, ...first]: readonly string[],
+  args: readonly string[],
+  options: { env: NodeJS.ProcessEnv; cwd?: string },
+): RunningProgram {
+  const child = spawn(file!, [...first, ...args], { ...options, stdio: 'pipe' });
+  let [out, err] = ['', ''];
+  child.stdout.on('data', (data: Buffer) => {
+    out += data.toString('latin1');
+  });
+  child.stderr.on('data', (data: Buffer) => {
+    err += data;
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  return { child, out: () => out, err: () => err, ended };
 }
 
 /**

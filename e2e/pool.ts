@@ -1,4 +1,4 @@
-import { type Build, eventually, makeTemplate, type ServerProcess, type Workspace } from './harness.ts';
+import { type Connection, eventually, makeTemplate, type ServerProcess, type Workspace } from './harness.ts';
 import { localExample } from './local.ts';
 
 /** The local example with one preset and a pool of its workspaces. Nothing of it is replaced when a person claims one. */
@@ -115,10 +115,11 @@ export async function makePool(server: ServerProcess, name: string, files: Recor
   return { templateId, presetId: presets.body[0]!.ID };
 }
 
-const agentIsReady = (build: Build): boolean =>
-  build.resources
-    .flatMap(({ agents = [] }) => agents)
-    .every(({ status, lifecycle_state: state }) => status === 'connected' && state === 'ready');
+export const agentsOf = ({ latest_build }: Pick<Workspace, 'latest_build'>) =>
+  latest_build.resources.flatMap(({ agents = [] }) => agents);
+
+const agentIsReady = (workspace: Workspace): boolean =>
+  agentsOf(workspace).every(({ status, lifecycle_state: state }) => status === 'connected' && state === 'ready');
 
 /** Waits until so many workspaces of the pool are ready to be claimed. */
 export async function poolIsReady(server: ServerProcess, size: number, template = ''): Promise<Workspace[]> {
@@ -127,15 +128,15 @@ export async function poolIsReady(server: ServerProcess, size: number, template 
       'GET',
       `/workspaces?q=owner:prebuilds+status:running${template && `+template:${template}`}`,
     );
-    const ready = body.workspaces.filter(({ latest_build: build }) => agentIsReady(build));
+    const ready = body.workspaces.filter(agentIsReady);
     return ready.length >= size ? ready : undefined;
   });
 }
 
 /** Waits until the agents of a workspace are ready for its owner: those of its latest build, once that has ended. */
-export async function isReady(server: ServerProcess, id: string): Promise<Workspace> {
+export async function isReady(server: Connection, id: string): Promise<Workspace> {
   return eventually('the agent is ready', async () => {
     const { body } = await server.api<Workspace>('GET', `/workspaces/${id}`);
-    return body.latest_build.status === 'running' && agentIsReady(body.latest_build) ? body : undefined;
+    return body.latest_build.status === 'running' && agentIsReady(body) ? body : undefined;
   });
 }

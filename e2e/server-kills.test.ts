@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
@@ -24,9 +23,11 @@ import {
   makeTemplate,
   type ServerProcess,
   startCoderServer,
+  startProgram,
   type Workspace,
 } from './harness.ts';
 import { localExample } from './local.ts';
+import { agentsOf, isReady } from './pool.ts';
 
 // Three servers behind a balancer, one of which is always about to fail, while people build, type, forward ports, follow
 // logs and watch pages. Nothing may be lost, doubled or ended. KILL_TEST_SECONDS sets how long, such as 300, and
@@ -41,6 +42,8 @@ const CUT_MS = 8_000;
 const HEALTH = { everyMs: 500, timeoutMs: 1_000, failures: 2 };
 /** The lines of the long build's log, four per second. */
 const LINES = SECONDS * 4;
+/** The pause before a load tries again, where no server answers. */
+const AGAIN_MS = 200;
 const TRANSFER_BYTES = 100 * 1024 * 1024;
 
 interface Member {
@@ -89,11 +92,7 @@ before(async () => {
   site.token = first().token;
   const template = await makeTemplate(site, 'local', localExample());
   const { id } = await createWorkspace(site, template, 'dev');
-  agent = await eventually('the agent is ready', async () => {
-    const { body } = await site.api<Workspace>('GET', `/workspaces/${id}`);
-    const found = body.latest_build.resources.flatMap((resource) => resource.agents ?? [])[0];
-    return found?.status === 'connected' && found.lifecycle_state === 'ready' && found.id;
-  });
+  agent = agentsOf(await isReady(site, id))[0]!.id;
   made = {
     quick: await makeTemplate(site, 'quick', commandTemplate('sleep 3')),
     long: await makeTemplate(
@@ -139,22 +138,7 @@ async function checkHealth(): Promise<void> {
   }
 }
 
-interface Command {
-  child: ChildProcess;
-  out(): string;
-  errors(): string;
-  ended: Promise<number | null>;
-}
-
-function startCoder(...args: string[]): Command {
-  const [file, ...before] = CHECKOUT as [string, ...string[]];
-  const child = spawn(file, [...before, ...args], { env: env(), stdio: 'pipe' });
-  let [out, errors] = ['', ''];
-  child.stdout.on('data', (data: Buffer) => (out += data.toString()));
-  child.stderr.on('data', (data: Buffer) => (errors += data.toString()));
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
-  return { child, out: () => out, errors: () => errors, ended };
-}
+const startCoder = (...args: string[]) => startProgram(CHECKOUT, args, { env: env() });
 
 const FAULTS: Record<string, (member: Member) => Promise<void>> = {
   async kill({ server }) {
@@ -200,11 +184,11 @@ async function fail(report: (text: string) => void): Promise<void> {
 type Load = (violation: (text: string) => void, over: AbortSignal) => Promise<number>;
 
 /** Asks again while no server answers, as programs do whose connection breaks. */
-async function insist<T>(path: string, method = 'GET', body?: unknown): Promise<T> {
-  return eventually(`${method} ${path}`, async () => {
-    const answer = await site.api<T>(method, path, body).catch(() => undefined);
+async function insist<T>(path: string): Promise<T> {
+  return eventually(`GET ${path}`, async () => {
+    const answer = await site.api<T>('GET', path).catch(() => undefined);
     if (!answer || answer.status >= 500) return undefined;
-    assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    assert.ok(answer.status < 300, `GET ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body;
   });
 }
@@ -213,11 +197,10 @@ const builds: Load = async (violation, over) => {
   let n = 0;
   for (; !over.aborted; n += 1) {
     const name = `quick-${n}`;
-    await site.api('POST', '/users/me/workspaces', { name, template_id: made.quick }).catch(() => {});
     const found = await eventually('the workspace', async () => {
       const answer = await site.api<Workspace>('GET', `/users/me/workspace/${name}`).catch(() => undefined);
       if (answer?.status === 200) return answer.body;
-      // the request did not reach a server
+      // not asked for yet, or the request did not reach a server
       if (answer?.status === 404)
         await site.api('POST', '/users/me/workspaces', { name, template_id: made.quick }).catch(() => {});
       return undefined;
@@ -231,7 +214,7 @@ const builds: Load = async (violation, over) => {
 const shell: Load = async (violation, over) => {
   const session = startCoder('ssh', 'dev', '--', 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 0.1; done');
   session.ended.then((code) => {
-    if (!over.aborted) violation(`the SSH session ended with ${code}: ${session.errors()}`);
+    if (!over.aborted) violation(`the SSH session ended with ${code}: ${session.err()}`);
   });
   await new Promise((resolve) => over.addEventListener('abort', resolve));
   const seen = session.out().split('\n').slice(0, -1);
@@ -248,9 +231,9 @@ const forward: Load = async (violation, over) => {
   const target = (echo.address() as AddressInfo).port;
   const command = startCoder('port-forward', 'dev', '--tcp', `${port}:${target}`);
   command.ended.then((code) => {
-    if (!over.aborted) violation(`the forward ended with ${code}: ${command.errors()}`);
+    if (!over.aborted) violation(`the forward ended with ${code}: ${command.err()}`);
   });
-  await eventually('it listens', () => /Ready!/.test(command.out() + command.errors()));
+  await eventually('it listens', () => /Ready!/.test(command.out() + command.err()));
   const part = randomBytes(1024 * 1024);
   let transfers = 0;
   for (; !over.aborted; transfers += 1) {
@@ -278,7 +261,7 @@ const forward: Load = async (violation, over) => {
       if (received !== TRANSFER_BYTES || sent.digest('hex') !== got.digest('hex'))
         violation(`${received} of ${TRANSFER_BYTES} bytes came back, or others`);
     } catch (err) {
-      violation(`a forwarded connection broke after ${received} bytes: ${String(err)}: ${command.errors()}`);
+      violation(`a forwarded connection broke after ${received} bytes: ${String(err)}: ${command.err()}`);
     }
   }
   command.child.kill();
@@ -306,7 +289,7 @@ const logs: Load = async (violation) => {
     });
     await dialed?.connection.closed;
     if ((await isOver()).job.completed_at) break;
-    await delay(200);
+    await delay(AGAIN_MS);
   }
   const build = await buildEnds(site, latest_build.id);
   if (build.status !== 'running') violation(`the long build: ${build.status}: ${build.job.error}`);
@@ -335,7 +318,7 @@ const metadata: Load = async (violation, over) => {
             }
         })
         .catch(() => {});
-      await delay(200);
+      await delay(AGAIN_MS);
     }
   };
   const watching = watch();
@@ -362,7 +345,10 @@ const forms: Load = async (violation, over) => {
     const dialed = await dialWebSocket(url, { headers: { 'Coder-Session-Token': site.token }, timeoutMs: 5_000 }).catch(
       () => undefined,
     );
-    if (!dialed) continue;
+    if (!dialed) {
+      await delay(AGAIN_MS);
+      continue;
+    }
     const { connection } = dialed;
     let answered: ((answer: Answer) => void) | undefined;
     connection.on('text', (text: string) => answered?.(JSON.parse(text) as Answer));
@@ -394,12 +380,14 @@ const dashboard: Load = async (violation, over) => {
     await page.evaluate('window.loadedOnce = true');
     for (let n = 0; !over.aborted; n += 1) {
       const name = `page-${n}`;
-      const version = (await importVersion(site, { 'main.tf': '' }).catch(() => undefined))?.id;
-      if (!version) continue;
-      const made = await site
-        .api('POST', '/organizations/default/templates', { name, template_version_id: version })
-        .catch(() => undefined);
-      if (made?.status !== 201) continue;
+      const isMade = await makeTemplate(site, name, { 'main.tf': '' }).then(
+        () => true,
+        () => false,
+      );
+      if (!isMade) {
+        await delay(AGAIN_MS);
+        continue;
+      }
       const since = performance.now();
       await page
         .getByText(name, { exact: true })

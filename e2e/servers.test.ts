@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { type Balancer, startBalancer } from './balancer.ts';
 import { gates } from './daemon-process.ts';
@@ -15,9 +14,10 @@ import {
   makeTemplate,
   type ServerProcess,
   startCoderServer,
-  type Workspace,
+  startProgram,
 } from './harness.ts';
 import { localExample } from './local.ts';
+import { agentsOf, isReady } from './pool.ts';
 
 // Several servers of one deployment, on one database behind a balancer.
 
@@ -45,11 +45,7 @@ before(async () => {
   servers.push(await startCoderServer({ ...options, joins: first }));
   const template = await makeTemplate(first, 'local', localExample());
   const { id } = await createWorkspace(first, template, 'dev');
-  agent = await eventually('the agent is ready', async () => {
-    const { body } = await first.api<Workspace>('GET', `/workspaces/${id}`);
-    const found = body.latest_build.resources.flatMap((resource) => resource.agents ?? [])[0];
-    return found?.status === 'connected' && found.lifecycle_state === 'ready' && found.id;
-  });
+  agent = agentsOf(await isReady(first, id))[0]!.id;
 });
 after(async () => {
   for (const server of servers.toReversed()) await server.stop();
@@ -69,21 +65,15 @@ test('a client of each server reaches the agent: shell, ports', async () => {
 
 test('a session continues on the other server when the server of its client and agent is killed', async () => {
   // the client's connection and the agent's are both with the first server
-  const [file, ...first] = CHECKOUT as [string, ...string[]];
   const counter = 'i=0; while [ $i -lt 100 ]; do echo "line $i"; i=$((i+1)); sleep 0.05; done; cat; exit 7';
-  const session = spawn(file, [...first, 'ssh', 'dev', '--', counter], { env: env(balancer), stdio: 'pipe' });
-  let out = '';
-  let errors = '';
-  session.stdout.on('data', (data: Buffer) => (out += data.toString()));
-  session.stderr.on('data', (data: Buffer) => (errors += data.toString()));
-  const ended = new Promise<number | null>((resolve) => session.once('close', resolve));
-  await eventually('it counts', async () => out.includes('line 10\n'));
+  const session = startProgram(CHECKOUT, ['ssh', 'dev', '--', counter], { env: env(balancer) });
+  await eventually('it counts', async () => session.out().includes('line 10\n'));
   balancer.use(...servers.map(portOf));
   await servers[0]!.kill();
-  await eventually('it counts to the end', async () => out.includes('line 99\n'), 60_000);
-  session.stdin.end('typed\n');
-  assert.equal(await ended, 7, errors);
-  assert.equal(out, `${Array.from({ length: 100 }, (_, n) => `line ${n}\n`).join('')}typed\n`);
+  await eventually('it counts to the end', async () => session.out().includes('line 99\n'), 60_000);
+  session.child.stdin.end('typed\n');
+  assert.equal(await session.ended, 7, session.err());
+  assert.equal(session.out(), `${Array.from({ length: 100 }, (_, n) => `line ${n}\n`).join('')}typed\n`);
 
   // the first server comes back, and its clients reach the agent, which is with the other one
   await servers[0]!.restart();

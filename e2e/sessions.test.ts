@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -16,6 +15,7 @@ import {
   PERSON,
   type ServerProcess,
   startCoderServer,
+  startProgram,
 } from './harness.ts';
 
 // Tests which sessions survive a killed server, and which end when a credential is revoked.
@@ -50,28 +50,9 @@ after(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-interface Watched {
-  child: ChildProcess;
-  out(): string;
-  err(): string;
-  ended: Promise<number | null>;
-}
-
-function start(file: string, args: readonly string[], env: NodeJS.ProcessEnv): Watched {
-  const child = spawn(file, args, { env, cwd: dir, stdio: ['pipe', 'pipe', 'pipe'] });
-  let [out, err] = ['', ''];
-  child.stdout.on('data', (data: Buffer) => {
-    out += data.toString('latin1');
-  });
-  child.stderr.on('data', (data: Buffer) => {
-    err += data;
-  });
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
-  return { child, out: () => out, err: () => err, ended };
-}
-const startCoder = (...args: string[]) => start(CHECKOUT[0]!, [...CHECKOUT.slice(1), ...args], server.env);
+const startCoder = (...args: string[]) => startProgram(CHECKOUT, args, { env: server.env, cwd: dir });
 const openssh = (program: string, ...args: string[]) =>
-  start(program, ['-F', config, ...args], { PATH: process.env['PATH'], HOME: dir });
+  startProgram([program, '-F', config], args, { env: { PATH: process.env['PATH'], HOME: dir }, cwd: dir });
 
 test('a counter over SSH and a copy with OpenSSH continue after the server is killed and restarted', async () => {
   const count = 200;
@@ -86,18 +67,18 @@ test('a counter over SSH and a copy with OpenSSH continue after the server is ki
   const gate = join(dir, 'gate');
   // reads slowly at first, so that the kill happens in the middle
   const copy = openssh('ssh', 'coder.dev', `head -c 1000000; while [ ! -e '${gate}' ]; do sleep 0.05; done; cat`);
-  copy.child.stdin!.on('error', () => {});
-  copy.child.stdin!.end(content);
+  copy.child.stdin.on('error', () => {});
+  copy.child.stdin.end(content);
   await eventually('both have begun', async () => /line 19\n/.test(session.out()) && copy.out().length === 1_000_000);
   writeFileSync(go, '');
   await eventually('it counts on', async () => /line 20\n/.test(session.out()));
   await server.kill();
-  session.child.stdin!.write('typed meanwhile\n');
+  session.child.stdin.write('typed meanwhile\n');
   const seen = session.out().length;
   await server.restart();
   await eventually('the counter continues', async () => session.out().length > seen + 200, 30_000);
   writeFileSync(gate, '');
-  session.child.stdin!.end();
+  session.child.stdin.end();
   assert.equal(await session.ended, 7, session.err());
   const lines = session.out().split('\n').slice(0, -1);
   assert.deepEqual(lines, [...Array.from({ length: count }, (_, i) => `line ${i}`), 'typed meanwhile']);
@@ -113,8 +94,8 @@ test('revoking a token ends its SSH sessions and their programs, also without a 
   assert.equal(made.code, 0, made.stderr);
   const env = { ...server.env, CODER_SESSION_TOKEN: made.stdout.trim() };
   const begin = async () => {
-    const args = [...CHECKOUT.slice(1), 'ssh', 'dev', '--', 'echo $$; while :; do echo x; sleep 0.05; done'];
-    const session = start(CHECKOUT[0]!, args, env);
+    const args = ['ssh', 'dev', '--', 'echo $$; while :; do echo x; sleep 0.05; done'];
+    const session = startProgram(CHECKOUT, args, { env, cwd: dir });
     await eventually('it runs', async () => session.out().includes('x'));
     return { session, pid: Number.parseInt(session.out(), 10) };
   };
