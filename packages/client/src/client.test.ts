@@ -153,6 +153,22 @@ test('a tunnel waits while its agent moves to another server, and not for other 
   stream.destroy();
 });
 
+test('a tunnel waits for a server that cannot be reached only if it is asked to', async (t) => {
+  const { server, url } = await serve(t, (_req, res) => res.end());
+  let asked = 0;
+  server.on('upgrade', (req, socket, head) => {
+    asked += 1;
+    if (asked < 3) return void socket.destroy();
+    const stream = byteStream(acceptWebSocket(req, socket, head));
+    stream.pipe(stream);
+  });
+  const client = createClient({ url, token: 'tok', fetch: nodeFetch });
+  await assert.rejects(openTunnel(client, 'agent', { service: 'ssh' }), { name: 'UnreachableError' });
+  const { stream } = await openTunnel(client, 'agent', { service: 'ssh', waitsForServer: true });
+  assert.equal(asked, 3);
+  stream.destroy();
+});
+
 test('a tunnel resumes over the next connection, and ends with a final answer', async (t) => {
   const { server, url } = await serve(t, (_req, res) => res.end());
   const sessions = new ResumableSessions();

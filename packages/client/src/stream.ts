@@ -73,6 +73,8 @@ export interface TunnelOptions {
   /** A port of the workspace's loopback. */
   port?: number;
   signal?: AbortSignal;
+  /** Whether to wait for a server that cannot be reached, as for an agent that moves. */
+  waitsForServer?: boolean;
   /** Called when the connection is lost, and when another one has resumed. */
   onLost?(): void;
   onResumed?(): void;
@@ -81,8 +83,16 @@ export interface TunnelOptions {
 /** Statuses that another attempt does not change: signed out, not allowed, not found, invalid. */
 const FINAL = new Set([400, 401, 403, 404, 410]);
 
-/** How long a tunnel is tried while the agent moves to another server, in ms. */
+/** How long a tunnel is tried while the agent moves to another server, or the server cannot be reached, in ms. */
 const MAX_MOVE_MS = 20_000;
+const UNREACHABLE_WAIT_MS = 500;
+
+/** The wait until another attempt may succeed, in ms. Undefined: it would not. */
+function waitAfter(err: unknown, { waitsForServer = false }: TunnelOptions): number | undefined {
+  if (err instanceof UnreachableError) return waitsForServer ? UNREACHABLE_WAIT_MS : undefined;
+  if (!(err instanceof ApiError) || err.status !== 503 || err.retryAfter === undefined) return undefined;
+  return err.retryAfter * 1_000;
+}
 
 /**
  * Opens a byte stream to a service of a connected agent. The stream outlives its connection: for 100 seconds after a
@@ -130,9 +140,8 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
       return { stream, hostKey };
     } catch (err) {
       if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
-      if (!(err instanceof ApiError) || err.status !== 503 || err.retryAfter === undefined) throw err;
-      const waitMs = err.retryAfter * 1_000;
-      if (performance.now() + waitMs > until) throw err;
+      const waitMs = waitAfter(err, options);
+      if (waitMs === undefined || performance.now() + waitMs > until) throw err;
       await delay(waitMs, undefined, signal ? { signal } : {});
     }
   }

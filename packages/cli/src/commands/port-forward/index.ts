@@ -1,5 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import { ApiError, apiErrorText, type Client, UnreachableError } from '@ropewalk/client';
+import { ApiError, apiErrorText, type Client } from '@ropewalk/client';
 import type { WorkspaceAgent } from '@ropewalk/contract';
 import { AppError, errorText } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
@@ -40,25 +39,13 @@ const examples = [
   },
 ];
 
-/** How long a new connection waits for a server, in ms. The programs that use the port would only try again. */
-const MAX_UNREACHABLE_MS = 20_000;
-const UNREACHABLE_WAIT_MS = 500;
-
 /** Opens tunnels to the agent. After a restart of the workspace, opens them to the agent of the new build. */
 function opener(client: Client, target: Target, first: string, signal: AbortSignal): Opener {
   let agentId = first;
   return async (service, port) => {
     const { openTunnel } = await import('@ropewalk/client/stream');
-    const until = performance.now() + MAX_UNREACHABLE_MS;
-    const open = async () => {
-      for (;;)
-        try {
-          return await openTunnel(client, agentId, { service, port, signal });
-        } catch (err) {
-          if (!(err instanceof UnreachableError) || performance.now() > until) throw err;
-          await delay(UNREACHABLE_WAIT_MS, undefined, { signal });
-        }
-    };
+    // the programs that use the port would only try again
+    const open = () => openTunnel(client, agentId, { service, port, signal, waitsForServer: true });
     try {
       return (await open()).stream;
     } catch (err) {
