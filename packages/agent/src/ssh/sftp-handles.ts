@@ -36,14 +36,14 @@ export class Handles {
     return handle;
   }
 
-  /** @throws SftpError if there is no such handle */
+  /** @throws SftpError for an unknown handle */
   find(handle: Buffer): Opened {
     const opened = this.#get(handle);
     if (!opened) throw new SftpError(STATUS.FAILURE, 'Unknown handle');
     return opened;
   }
 
-  /** @throws SftpError if there is no such handle, or it is a directory's */
+  /** @throws SftpError for an unknown handle, or a directory's */
   file(handle: Buffer): FileHandle {
     const { file } = this.find(handle);
     if (!file) throw new SftpError(STATUS.FAILURE, 'Is a directory');
@@ -58,7 +58,7 @@ export class Handles {
     void done.then(() => opened.pending.delete(done));
   }
 
-  /** Closes a handle after its requests. @throws SftpError if there is no such handle */
+  /** Closes a handle after its requests. @throws SftpError for an unknown handle */
   async close(handle: Buffer): Promise<void> {
     const opened = this.find(handle);
     this.#opened.delete(handle.readUInt32BE());

@@ -7,7 +7,7 @@ import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Services } from '../app/context/context.ts';
 import type { RevokedHolders } from '../app/context/revoked.ts';
-import { liveReplicas, placeOfAgent } from '../db/queries/replicas.ts';
+import { placeOfAgent } from '../db/queries/replicas.ts';
 import type { AgentIdentity } from '../db/rows.ts';
 import type { AgentConnections } from '../rpc/agents.ts';
 import { type Peers, peerSession } from './peers.ts';
@@ -29,8 +29,6 @@ export interface AgentReach {
 type PeerRequest =
   | { service: 'agent'; agent: string; request: TunnelRequest }
   | { service: 'forget'; agent: string; holders: RevokedHolders };
-
-const NOWHERE = { replica_id: null, is_recent: false };
 
 /** How a server says that an agent is not connected to it, for example because it has just moved. */
 const NOT_HERE = 'not here';
@@ -93,10 +91,10 @@ export class ClusterAgents implements AgentReach {
   /** The other live server that the agent is connected to, as far as the database says. */
   async #otherPlace(agentId: string): Promise<{ place?: string; isRecent: boolean }> {
     const { sql, replicaId } = this.#services;
-    const { replica_id: place, is_recent: isRecent } = (await placeOfAgent(sql, agentId)) ?? NOWHERE;
+    const { replica_id: place, is_recent: isRecent } = await placeOfAgent(sql, agentId);
     if (place === null || place === replicaId) return { isRecent };
     // a server that has just started
-    if (!this.#peers.has(place)) this.#peers.update(await liveReplicas(sql));
+    if (!this.#peers.has(place)) await this.#peers.refresh();
     return this.#peers.has(place) ? { place, isRecent } : { isRecent };
   }
 

@@ -32,7 +32,8 @@ export interface PublishedKeys {
   certificate: string;
 }
 
-interface Keys extends PublishedKeys {
+interface Keys {
+  publicKey: Buffer;
   privateKey: KeyObject;
   tls: Certified;
 }
@@ -50,8 +51,7 @@ export class ReplicaKey {
   }
 
   get published(): PublishedKeys {
-    const { publicKey, certificate } = this.#keys;
-    return { publicKey, certificate };
+    return publicHalves(this.#keys);
   }
 
   /** The certificate and its key, as PEM. */
@@ -66,7 +66,7 @@ export class ReplicaKey {
   /** Replaces the keys once `publish` has stored the new ones. If it rejects, the old keys stay. */
   async renew(publish: (keys: PublishedKeys) => Promise<void>): Promise<void> {
     const keys = makeKeys(this.#id);
-    await publish({ publicKey: keys.publicKey, certificate: keys.certificate });
+    await publish(publicHalves(keys));
     this.#keys = keys;
     for (const listener of this.#onRenewed) listener();
   }
@@ -82,10 +82,11 @@ function makeKeys(id: string): Keys {
   return {
     publicKey: publicKey.export({ type: 'spki', format: 'der' }),
     privateKey,
-    certificate: cert,
     tls: { cert, key },
   };
 }
+
+const publicHalves = ({ publicKey, tls }: Keys): PublishedKeys => ({ publicKey, certificate: tls.cert });
 
 interface Hello {
   from: string;

@@ -3,7 +3,7 @@ import { errorText } from '@ropewalk/kit';
 import { type Services, systemContext } from '../app/context/context.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { ping } from '../db/connect.ts';
-import { deleteGoneReplicas, endReplica, liveReplicas, upsertReplica } from '../db/queries/replicas.ts';
+import { deleteGoneReplicas, endReplica, upsertReplica } from '../db/queries/replicas.ts';
 import type { PublishedKeys, ReplicaKey } from './handshake.ts';
 import type { Peers } from './peers.ts';
 
@@ -89,7 +89,7 @@ export class Membership {
       await key.renew((keys) => this.#store(keys, latencyUs));
       this.#keysMade = begun;
     }
-    peers.update(await liveReplicas(sql));
+    await peers.refresh();
   }
 
   async #store({ publicKey, certificate }: PublishedKeys, latencyUs: number): Promise<void> {

@@ -80,6 +80,11 @@ export class Peers {
     for (const watcher of this.#watchers) watcher(this.#addresses());
   }
 
+  /** Takes over the rows as they are now. */
+  async refresh(): Promise<void> {
+    this.update(await this.#options.readRows());
+  }
+
   /** Calls back with the addresses of the other servers, now and after each update. */
   watch(watcher: (addresses: string[]) => void): void {
     this.#watchers.push(watcher);
@@ -172,8 +177,7 @@ export class Peers {
     } catch (err) {
       this.#closed.signal.throwIfAborted();
       // one of the two may have renewed its keys in this moment
-      const rows = await this.#options.readRows().catch(() => undefined);
-      if (rows) this.update(rows);
+      await this.refresh().catch(() => {});
       if (keys().every((key, at) => key.equals(used[at]!))) throw err;
       return this.#dialOnce(peer);
     }

@@ -3,11 +3,11 @@
  * flow's secrets in its own encrypted cookie, so that strangers can start any number of flows without filling the
  * database, and nobody can finish a flow in another browser.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { AppError, type Clock } from '@ropewalk/kit';
 import type { Events } from '../../db/events.ts';
 import type { AppTokens } from '../context/sealed-tokens.ts';
-import { sameBytes } from '../values/token.ts';
+import { sameBytes, sha256 } from '../values/token.ts';
 import type { FlowSecrets } from './provider.ts';
 
 /** The longest time that a person may take at the provider, in ms. */
@@ -42,6 +42,7 @@ export interface Flows {
   finish(state: string): void;
 }
 
+const digest = (state: string) => sha256(state).toString('base64url');
 const random = () => randomBytes(32).toString('base64url');
 const purpose = (provider: string) => `sign in with ${provider}`;
 
@@ -52,7 +53,6 @@ export function createFlows(
 ): Flows {
   /** The digests of states. */
   const used = new Set<string>();
-  const digest = (state: string) => createHash('sha256').update(state).digest('base64url');
   const use = ({ state }: { state: string }) => {
     if (used.size >= MAX_USED) used.delete(used.values().next().value!);
     used.add(state);

@@ -5,12 +5,12 @@
  * budgets of the account and of the address, which stop guesses spread over many addresses or accounts. All counts are
  * in the memory of each server, and each server sends the results of its attempts to the others.
  */
-import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { AppError, type Clock } from '@ropewalk/kit';
 import type { Events } from '../../db/events.ts';
 import { networkOf } from '../values/network.ts';
-import { sameBytes } from '../values/token.ts';
+import { sameBytes, sha256 } from '../values/token.ts';
 
 /**
  * The number of failures without a delay, for each kind of count. Each further failure doubles the delay, up to the
@@ -151,7 +151,7 @@ export function createSignInLimit(
 }
 
 /** The counts need neither account names nor addresses, so these are not sent. */
-const digest = (key: string) => createHash('sha256').update(key).digest('base64url').slice(0, 22);
+const digest = (key: string) => sha256(key).toString('base64url').slice(0, 22);
 
 /** Runs a few checks at a time, known devices first. */
 function createTurns(most: number, mostWaiting: number) {

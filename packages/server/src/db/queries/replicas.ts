@@ -70,17 +70,16 @@ const MOVING_SECONDS = 10;
 
 /** Where an agent's newest connection is or was. */
 export interface AgentPlace {
-  /** The server. Null before the first connection. */
+  /** The server. Null before the first connection, and for an unknown agent. */
   replica_id: string | null;
   /** Whether it has a connection, as far as the database knows, or had one until a moment ago. */
   is_recent: boolean;
 }
 
-/** Undefined if there is no such agent. */
-export async function placeOfAgent(db: Db, agentId: string): Promise<AgentPlace | undefined> {
+export async function placeOfAgent(db: Db, agentId: string): Promise<AgentPlace> {
   const [row] = await db<AgentPlace[]>`SELECT replica_id, last_connected_at IS NOT NULL AND (disconnected_at IS NULL
       OR disconnected_at < last_connected_at OR disconnected_at > now() - ${MOVING_SECONDS} * interval '1 second')
       AS is_recent
     FROM workspace_agents WHERE id = ${agentId}`;
-  return row;
+  return row ?? { replica_id: null, is_recent: false };
 }
