@@ -99,8 +99,11 @@ export async function serveForm(ctx: Ctx, socket: WebSocketConnection, form: Par
       await inTurn(`form ${ctx.actor.kind === 'user' ? ctx.actor.id : ''}`, answerNewest);
     }
   } catch (err) {
-    ctx.log.warn('a parameter form failed', { err: errorText(err) });
-    socket.close(1011, 'internal error');
+    if (ctx.work.evaluation.closed) socket.close(1012, 'the server is shutting down');
+    else {
+      ctx.log.warn('a parameter form failed', { err: errorText(err) });
+      socket.close(1011, 'internal error');
+    }
   } finally {
     stopWatching();
   }

@@ -125,8 +125,8 @@ class Form {
   }
 }
 
-async function open(versionId: string, token: string): Promise<Form> {
-  const { connection } = await dialWebSocket(`${server.url}/api/v2/templateversions/${versionId}/dynamic-parameters`, {
+async function open(versionId: string, token: string, on = server): Promise<Form> {
+  const { connection } = await dialWebSocket(`${on.url}/api/v2/templateversions/${versionId}/dynamic-parameters`, {
     headers: { 'Coder-Session-Token': token },
   });
   return new Form(connection);
@@ -169,6 +169,20 @@ describe('the form', () => {
     assert.deepEqual([hidden.parameters, hidden.diagnostics[0]?.extra.code], [[], 'owner_not_found']);
     const nobody = (await evaluate({ owner_id: crypto.randomUUID() })).body;
     assert.equal(nobody.diagnostics[0]?.extra.code, 'owner_not_found');
+  });
+
+  test('of a server that ends is closed instead of answered with that, so that another server can go on', async (t) => {
+    const ending = await startTestServer();
+    t.after(() => ending.stop());
+    const version = await importedVersion(ending, { file_id: await uploadSource(ending, SOURCE) });
+    await ending.services.sql`UPDATE template_version_terraform_values SET provisionerd_version = '1.8'
+      WHERE template_version_id = ${version.id}`;
+    const form = await open(version.id, ending.adminToken, ending);
+    await form.answer(-1);
+    await ending.services.work.close();
+    form.send({ id: 1, inputs: { size: 'huge' } });
+    const end = await Promise.race([form.closed.then(({ code }) => code), form.answer(1)]);
+    assert.equal(end, 1012);
   });
 
   test('keeps the owner of an earlier message', async () => {

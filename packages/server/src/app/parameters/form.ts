@@ -49,8 +49,9 @@ export async function openForm(ctx: Ctx, versionId: string): Promise<ParameterFo
       try {
         return toResponse(id, await previewOnThread(ctx, found, inputs, by));
       } catch (err) {
-        // of a template that takes too long, for example: the form shows it, and another value may help
-        if (!isAppError(err) || err.code === 'internal') throw err;
+        // of a template that takes too long, for example: the form shows it, and another value may help. Another server can
+        // answer for one that ends
+        if (!isAppError(err) || err.code === 'internal' || ctx.work.evaluation.closed) throw err;
         const failed: Notice = { severity: 'error', summary: err.message, detail: err.detail ?? '', code: '' };
         return { id, parameters: [], diagnostics: [toDiagnostic(failed)] };
       }

@@ -35,6 +35,8 @@ export interface Pool {
   run<K extends TaskName>(name: K, input: TaskInput<K> | (() => Promise<TaskInput<K>>), by: By): Promise<TaskOutput<K>>;
   /** The number of running threads. */
   readonly threads: number;
+  /** Whether the server ends, so that tasks fail. */
+  readonly closed: boolean;
   close(): Promise<void>;
 }
 
@@ -71,6 +73,10 @@ class ThreadPool implements Pool {
 
   get threads(): number {
     return this.#threads.size;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
   }
 
   async run<K extends TaskName>(
