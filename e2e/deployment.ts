@@ -1,0 +1,104 @@
+// Several servers behind a load balancer with health checks.
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Pipe, startPipe } from '@ropewalk/testkit/tcp-proxy';
+import { startBalancer } from './balancer.ts';
+import {
+  type Connection,
+  connectTo,
+  eventually,
+  firstUser,
+  freePort,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
+
+/** As ordinary balancers are configured: two failed checks take a backend out. */
+const HEALTH = { everyMs: 500, timeoutMs: 1_000, failures: 2 };
+
+export interface Member {
+  server: ServerProcess;
+  /** Between the other servers and this one. */
+  peers: Pipe;
+  /** Whether the balancer uses it. */
+  healthy: boolean;
+}
+
+export interface Deployment {
+  /** All that were added, in that order. */
+  members: Member[];
+  /** Of the balancer. */
+  url: string;
+  /** By the balancer, as all people, as its first user. */
+  site: Connection;
+  /** The environment of a person's commands. */
+  env(): NodeJS.ProcessEnv;
+  /** Adds a server that runs this program, and waits until the balancer uses it. */
+  add(program?: readonly string[]): Promise<Member>;
+  stop(): Promise<void>;
+}
+
+export async function startDeployment(): Promise<Deployment> {
+  const balancer = await startBalancer();
+  const ending = new AbortController();
+  const members: Member[] = [];
+  const site = connectTo(balancer.url);
+  void checkHealth(members, balancer.use, ending.signal);
+  return {
+    members,
+    url: balancer.url,
+    site,
+    env: () => ({ ...members[0]!.server.env, CODER_URL: balancer.url, CODER_SESSION_TOKEN: site.token }),
+    async add(program) {
+      const port = await freePort();
+      const peers = await startPipe({ port, host: '127.0.0.1' });
+      const [first] = members;
+      const server = await startCoderServer({
+        port,
+        ...(first ? { joins: first.server } : {}),
+        ...(program ? { program } : {}),
+        env: {
+          CODER_ACCESS_URL: balancer.url,
+          CODER_DERP_SERVER_RELAY_URL: `http://127.0.0.1:${peers.port}`,
+          CODER_PROVISIONER_DAEMONS: '2',
+          CODER_SHUTDOWN_DELAY: '2s',
+        },
+      });
+      const member = { server, peers, healthy: false };
+      members.push(member);
+      if (!first) {
+        await firstUser(server);
+        site.token = server.token;
+      }
+      await eventually('the balancer uses the server', () => member.healthy);
+      return member;
+    },
+    async stop() {
+      ending.abort();
+      for (const { server } of members.toReversed()) {
+        server.child.kill('SIGCONT');
+        await server.stop();
+      }
+      for (const { peers } of members) peers.close();
+      balancer.close();
+    },
+  };
+}
+
+/** The balancer's checks of the servers, until the end. */
+async function checkHealth(members: Member[], use: (...ports: number[]) => void, ending: AbortSignal): Promise<void> {
+  const failed = new Map<Member, number>();
+  while (!ending.aborted) {
+    await Promise.all(
+      members.map(async (member) => {
+        const isUp = await fetch(`${member.server.url}/readyz`, { signal: AbortSignal.timeout(HEALTH.timeoutMs) }).then(
+          ({ ok }) => ok,
+          () => false,
+        );
+        failed.set(member, isUp ? 0 : (failed.get(member) ?? 0) + 1);
+        member.healthy = failed.get(member)! < HEALTH.failures;
+      }),
+    );
+    use(...members.filter(({ healthy }) => healthy).map(({ server }) => Number(new URL(server.url).port)));
+    await delay(HEALTH.everyMs);
+  }
+}
