@@ -47,7 +47,7 @@ export function describeUnexpected(err: unknown, log: Logger, context: Record<st
   }
   if (isUnreachable(err)) {
     log.warn('the database is unreachable', { ...context, err });
-    return new AppError('unavailable', 'The database cannot be reached.', { cause: err });
+    return new AppError('unavailable', 'The server cannot reach its database. Try again later.', { cause: err });
   }
   if (isPgError(err, QUERY_CANCELED)) {
     log.warn('the database canceled a statement that ran too long', { ...context, err });

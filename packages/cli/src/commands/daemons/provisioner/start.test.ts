@@ -27,8 +27,8 @@ test('rejects invalid options in one sentence', async () => {
     [['--name', '-x'], /Invalid daemon name "-x": use 2 to 63 letters/],
     [['--name', 'a/b'], /Invalid daemon name "a\/b"/],
     [['--name', 'x'.repeat(63), '--concurrency', '2'], /Invalid daemon name "x+-0"/],
-    [['--concurrency', '0'], /--concurrency 0: choose 1 to 100/],
-    [['--concurrency', '2', '--once'], /--once runs one job and ends/],
+    [['--concurrency', '0'], /Invalid --concurrency 0: use a number from 1 to 100/],
+    [['--concurrency', '2', '--once'], /--once cannot be used with --concurrency/],
     [['--log-filter', '('], /--log-filter "\(": Invalid regular expression/],
     [[], /Missing server URL\. Set --url/],
     [
