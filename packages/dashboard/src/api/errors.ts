@@ -8,6 +8,7 @@ export interface ErrorText {
   detail: string;
 }
 
+/** Describes any thrown value to a person. */
 export function errorText(err: unknown): ErrorText {
   if (err instanceof ApiError) {
     const fields = err.validations.map(({ field, detail }) => `${field}: ${detail}`).join('\n');

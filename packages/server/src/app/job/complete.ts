@@ -41,6 +41,7 @@ export async function notOwned(db: Db, own: Ownership): Promise<NotOwned> {
 /**
  * Stores the results of a job and ends it, in one transaction. If the platform rejects a part of them, a bad agent name
  * for example, the job ends as failed with that reason. A build's state is kept in any case.
+ * @throws NotOwned if the job does not belong to the daemon
  */
 export async function completeJob(
   services: Services,

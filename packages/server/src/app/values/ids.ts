@@ -2,6 +2,8 @@
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** Whether the text is a UUID with hyphens, in upper or lower case. */
 export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
