@@ -21,7 +21,7 @@ test('rejects invalid options in one sentence', async () => {
   const wrong: [string[], RegExp][] = [
     [['--tag', 'zone'], /--tag "zone": write it as key=value/],
     [['--tag', '=eu'], /--tag "=eu": write it as key=value/],
-    [['--key', 'short'], /A provisioner key has 43 characters; .* has 5\./],
+    [['--key', 'short'], /Invalid --key .*: it has 5 characters, and provisioner keys have 43\./],
     [['--key', KEY, '--psk', 'secret'], /either --key or --psk, not both/],
     [['--key', KEY, '--tag', 'zone=eu'], /--tag .* cannot be used with --key/],
     [['--name', '-x'], /Invalid daemon name "-x": use 2 to 63 letters/],
