@@ -15,7 +15,7 @@ export function errorText(err: unknown): ErrorText {
     return { title: err.message, detail: err.detail || fields };
   }
   if (isUnreachable(err))
-    return { title: 'The server cannot be reached.', detail: 'The page continues by itself once it answers.' };
+    return { title: 'The server cannot be reached.', detail: 'The page updates when the server answers again.' };
   return { title: 'Something went wrong in this page.', detail: err instanceof Error ? err.message : String(err) };
 }
 
