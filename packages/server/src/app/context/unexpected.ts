@@ -14,10 +14,10 @@ import {
 
 /** The messages for values that no column can store, by PostgreSQL's error codes. */
 const REFUSED_VALUES: Readonly<Record<string, string>> = {
-  '22003': 'A number of the request is too large.',
-  '54001': 'A value of the request is nested too deeply.',
-  [NOT_IN_REPERTOIRE]: 'A text of the request contains a character that cannot be stored.',
-  [UNTRANSLATABLE_CHARACTER]: 'A text of the request contains a character that cannot be stored.',
+  '22003': 'A number in the request is too large.',
+  '54001': 'A value in the request is nested too deeply.',
+  [NOT_IN_REPERTOIRE]: 'A text in the request contains a character that cannot be stored.',
+  [UNTRANSLATABLE_CHARACTER]: 'A text in the request contains a character that cannot be stored.',
 };
 
 /**

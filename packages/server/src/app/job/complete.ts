@@ -27,8 +27,9 @@ export interface EndOfLog {
 export class NotOwned extends AppError {}
 
 /**
- * Explains why a daemon's write was rejected. Upstream's daemons compare the texts. In a transaction, `db` is the
- * transaction: with a second connection each, a few of them would take the whole pool and wait for one another.
+ * Explains why a daemon's write was rejected, in the words of upstream's server: daemons compare them (`NOT_OWNED` in
+ * daemon/job-link.ts). Inside a transaction, `db` must be that transaction: if each used a second connection, a few of
+ * them would take the whole pool and wait for one another.
  */
 export async function notOwned(db: Db, own: Ownership): Promise<NotOwned> {
   const job = await ownershipState(db, own);
