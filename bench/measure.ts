@@ -46,6 +46,7 @@ export async function paired(
   return { ours: median(a), floor: median(b), ratio: median(a.map((value, i) => value / b[i]!)) };
 }
 
+/** A row of the results: our value, its lower bound (`floor`), how they compare (`figure`), and the figure to reach. */
 export interface Row {
   what: string;
   ours: string;

@@ -110,5 +110,5 @@ test('daemons build without the registries that the import used', { timeout: 120
     /^Would remove 0 prepared versions, 0 providers, 0 sets of modules and 0 engines: 0 B\. [\d.]+ MiB/,
   );
   const unset = await prune();
-  assert.match(unset.stderr, /Missing what to remove\. Set --age/);
+  assert.match(unset.stderr, /Nothing to remove: set --age/);
 });

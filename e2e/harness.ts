@@ -27,6 +27,7 @@ const root = dirname(import.meta.dirname);
 const main = join(root, 'packages/cli/src/main.ts');
 /** The coder command of the checkout. */
 export const CHECKOUT: readonly string[] = [process.execPath, main];
+/** The account of `firstUser`. */
 export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
 
 export interface Finished {
@@ -164,6 +165,7 @@ export function connectTo(url: string): Connection {
   return connection;
 }
 
+/** A running `coder server`. Its API calls use the token that `firstUser` stores. */
 export interface ServerProcess extends Connection {
   url: string;
   configDir: string;
@@ -473,6 +475,7 @@ export async function importVersion(
   return importEnds(server, (await postVersion(server, files, extra)).id);
 }
 
+/** Imports a version with the built-in daemons, creates a template from it, and returns the id of the template. */
 export async function makeTemplate(
   server: Connection,
   name: string,
@@ -505,6 +508,7 @@ export interface Workspace {
   latest_build: Build;
 }
 
+/** Creates a workspace of the first user. Its build has not ended: see `buildEnds`. */
 export async function createWorkspace(
   server: Connection,
   templateId: string,
@@ -516,6 +520,7 @@ export async function createWorkspace(
   return made.body;
 }
 
+/** Waits until a build has ended, with any status, and returns it. */
 export async function buildEnds(server: Connection, buildId: string, timeoutMs = 60_000): Promise<Build> {
   return eventually(
     `build ${buildId} ends`,

@@ -145,7 +145,7 @@ test('a forgotten password is set with the link of the mail', needsBrowser, asyn
   await keepScreenshots(page, 'reset-password');
   await assertAccessible(page);
   await page.getByRole('button', { name: 'Send the link' }).click();
-  await page.getByText('Look into your mail').waitFor();
+  await page.getByText('Check your email').waitFor();
   const text = await eventually(
     'the mail',
     async () =>

@@ -68,12 +68,12 @@ test('shows a dormant workspace, when it is deleted, and activates it', needsBro
   await page.getByText('Deletion in 2 weeks').filter({ visible: true }).waitFor();
   await keepScreenshots(page, 'workspaces-dormant');
   await page.goto('/@admin/ledger');
-  await page.getByText('nobody can start or enter it').waitFor();
+  await page.getByText('nobody can start it or connect to it').waitFor();
   await page.getByText('It is deleted on').waitFor();
   await eventually('it is stopped', async () => (await current()).latest_build.status === 'stopped');
   await assertAccessible(page);
   await keepScreenshots(page, 'workspace-dormant');
   await page.getByRole('button', { name: 'Activate' }).first().click();
-  await page.getByText('nobody can start or enter it').waitFor({ state: 'detached' });
+  await page.getByText('nobody can start it or connect to it').waitFor({ state: 'detached' });
   assert.equal((await current()).dormant_at, null);
 });

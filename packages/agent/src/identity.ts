@@ -63,5 +63,8 @@ export async function tokenByIdentity(
   if (answer.ok && typeof body.session_token === 'string' && body.session_token !== '') return body.session_token;
   const code = answer.status === 401 ? 'unauthenticated' : 'unavailable';
   const words = typeof body.message === 'string' ? `: ${body.message.slice(0, 500)}` : '.';
-  throw new AppError(code, `The server answered ${answer.status} to the proof of this machine's identity${words}`);
+  throw new AppError(
+    code,
+    `Could not authenticate this machine: the server answered with status ${answer.status}${words}`,
+  );
 }

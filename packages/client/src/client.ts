@@ -35,6 +35,7 @@ export type CallInput<K extends RouteKey> = Part<'params', RouteParams<K>> &
 type Input<K extends RouteKey> =
   Record<never, never> extends CallInput<K> ? [input?: CallInput<K>] : [input: CallInput<K>];
 
+/** A client of one server with one token. Every call rejects with UnreachableError if the server does not answer. */
 export interface Client {
   readonly url: string;
   readonly token: string;

@@ -69,6 +69,7 @@ export class Dict {
   }
 }
 
+/** A value of Terraform's language. Never `undefined`: an unknown value is `UNKNOWN`. */
 export type Value = null | boolean | number | string | Unknown | Seq | Dict;
 
 /** A failed evaluation. The expression caused it, and the message is for its author. */
@@ -163,6 +164,7 @@ export function primitiveText(value: Value): string | undefined {
   return undefined;
 }
 
+/** Converts a primitive to a string. `what` names it in the error. @throws EvaluationError for any other value. */
 export function toText(value: Value, what = 'value'): string {
   const text = primitiveText(value);
   if (text === undefined) throw new EvaluationError(`A string is needed for the ${what}, not ${typeName(value)}.`);

@@ -27,7 +27,7 @@ export async function ensureDirectory(path: string, options: DirectoryOptions = 
   }
 }
 
-/** Does the same as {@link ensureDirectory}, in code that cannot wait. */
+/** Does the same as {@link ensureDirectory} synchronously. */
 export function ensureDirectorySync(path: string, options: DirectoryOptions = {}): void {
   const at = resolve(path);
   try {

@@ -48,6 +48,7 @@ export class AppError extends Error {
   }
 }
 
+/** Whether a thrown value is an AppError: with this code, if one is given. */
 export function isAppError(err: unknown, code?: ErrorCode): err is AppError {
   return err instanceof AppError && (code === undefined || err.code === code);
 }

@@ -61,6 +61,7 @@ export interface LoggerOptions {
   sinks?: LogSink[];
 }
 
+/** Creates a logger that adds `fields` to every line. Default: level info, human-readable, to stderr. */
 export function createLogger(options: LoggerOptions = {}, fields: LogFields = {}): Logger {
   const sinks = options.sinks ?? [stderrSink()];
   const least = RANK[options.level ?? 'info'];

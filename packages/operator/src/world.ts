@@ -9,13 +9,13 @@ import type { Proofs } from './provisioner/proofs.ts';
 import type { Servers } from './provisioner/server.ts';
 import type { UncollectedKeys } from './provisioner/uncollected.ts';
 
-/** What the reconcilers work with. */
+/** The dependencies of all reconcilers, created once at start. */
 export interface World {
   client: KubeClient;
   caches: Caches;
   lookup: Lookup;
   servers: Servers;
-  /** Raised when the demand for daemons may be another one. */
+  /** Notified when the demand for daemons may have changed. */
   demandChanges: Changes;
   uncollected: UncollectedKeys;
   movedKeys: MovedKeys;

@@ -27,6 +27,7 @@ export interface Call {
   headers?: Record<string, string>;
 }
 
+/** The server of a test, which runs in the process of the test. `stop` also removes its folders. */
 export interface TestServer extends RunningServer {
   configDir: string;
   databaseUrl: string;

@@ -45,7 +45,10 @@ export async function pendingVersion(
 /** A job and its ownership, as the daemon that took it holds them. */
 export type TakenJob = Ownership & { job: Owned<JobRow> };
 
-/** Takes the oldest waiting job, as a daemon of upstream does over its connection, or one of ours, which confirms. */
+/**
+ * Takes the oldest waiting job with these tags for a new daemon. `confirms`: the daemon must confirm that it received the
+ * job, as this project's daemons do. Fails if no job waits.
+ */
 export async function takeJob(
   { services: { sql } }: TestServer,
   tags?: Record<string, string>,
@@ -93,6 +96,10 @@ export async function importedVersion(
   return version;
 }
 
+/**
+ * Creates a template in the default organization. `found` is what its import finds, and `source` is the text of main.tf.
+ * No other job may wait.
+ */
 export async function createTestTemplate(
   server: TestServer,
   name: string,

@@ -8,10 +8,10 @@ const LONGEST_MS = 60_000;
 const MAX_OF_LOOK_MS = 150;
 
 /**
- * Polls until `look` returns something true: 0 and an empty text are nothing, too. The time between two looks grows with
- * the wait, because a look is often a request that keeps the server and its database busy. Fails with `what` after the
- * deadline. A machine can stop a process for seconds at any moment, so a short deadline counts a slow look like a quick
- * one, until a minute has passed.
+ * Calls `look` again and again until it returns a truthy value, and returns that value. The pauses grow, because `look` is
+ * often a request that keeps the server and its database busy. Throws an error with `what` after `timeoutMs`. A machine
+ * can stop a process for seconds at any moment. One call with its pause therefore counts for at most 150 ms, but after a
+ * minute (or `timeoutMs`, if that is longer) it gives up in any case.
  */
 export async function eventually<T>(
   what: string,

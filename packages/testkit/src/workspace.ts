@@ -15,6 +15,7 @@ import { eventually } from './wait.ts';
 type Resources = NonNullable<MessageInitShape<typeof CompletedJob_WorkspaceBuildSchema>['resources']>;
 type AgentInit = NonNullable<Resources[number]['agents']>[number];
 
+/** A running workspace with a connected agent. `stop` ends the agent, not the workspace. */
 export interface TestWorkspace {
   workspace: Workspace;
   agentId: string;

@@ -48,7 +48,7 @@ function checked(request: Readonly<Record<string, unknown>>): Request {
   if (typeof command !== 'string' || command.length > MAX_COMMAND || command.includes('\0')) {
     throw new AppError(
       'invalid',
-      'The terminal\'s "command" is invalid: it must be a shorter text without NUL characters.',
+      `The terminal's "command" must be a text of at most ${MAX_COMMAND} characters without NUL.`,
     );
   }
   const size = { width: Number(width), height: Number(height) };

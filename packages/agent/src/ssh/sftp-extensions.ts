@@ -137,8 +137,7 @@ export async function fileSystemNumbers(path: string): Promise<bigint[]> {
 /** Sets the attributes of a path without following links. Sets the mode only if the path is not a link. */
 export async function setOwnAttributes(path: string, { uid, gid, mode, atime, mtime }: GivenAttributes): Promise<void> {
   if (mode !== undefined) {
-    if ((await fs.lstat(path)).isSymbolicLink())
-      throw new Error('Cannot set the mode of a link: it has none of its own');
+    if ((await fs.lstat(path)).isSymbolicLink()) throw new Error('Cannot set the mode of a symbolic link');
     await fs.chmod(path, mode & 0o7777);
   }
   if (uid !== undefined && gid !== undefined) await fs.lchown(path, uid, gid);

@@ -22,6 +22,7 @@ export function write(output: Pick<Writable, 'write'>, text: string): void {
   output.write(terminalText(text));
 }
 
+/** Writes a line to stdout: a result of the command. */
 export function print(io: Io, text: string): void {
   write(io.stdout, `${text}\n`);
 }
@@ -31,6 +32,7 @@ export function printExact(io: Io, value: string): void {
   io.stdout.write(`${value}\n`);
 }
 
+/** Writes a line to stderr: progress, a hint or a warning, which is not part of the result. */
 export function note(io: Io, text: string): void {
   write(io.stderr, `${text}\n`);
 }

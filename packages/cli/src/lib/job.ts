@@ -65,7 +65,7 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
       }
       // a server that restarts closes the socket in the middle of a job
       lost = lastId > before ? 0 : lost + 1;
-      if (lost > 20) throw failure ?? new AppError('unavailable', 'The server does not send the log of this job.');
+      if (lost > 20) throw failure ?? new AppError('unavailable', 'The server did not send the log of this job.');
       await pause(Math.min(250 * lost, 2_000));
     }
   } finally {

@@ -3,7 +3,10 @@ import type { Organization } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit/errors';
 import { orNotFound } from './not-found.ts';
 
-/** Finds an organization by name or ID. Without a name, the only organization of the user. */
+/**
+ * Finds an organization by name or ID. An empty text means the only organization of the user.
+ * @throws AppError `not_found` without such an organization, `invalid` for an empty text if the user has several
+ */
 export async function findOrganization(client: Client, wanted: string): Promise<Organization> {
   const all = await client.call('GET /users/{user}/organizations', { params: { user: 'me' } });
   if (wanted !== '') {

@@ -31,8 +31,8 @@ export function columnOf(name: string): TableColumn {
 }
 
 /**
- * Prints rows as the flags demand: a table of the chosen columns, or as JSON the API's objects, in the form of `asJson` if
- * upstream's command has another one.
+ * Prints rows as `--output` and `--column` say: a table of the chosen columns, or JSON. JSON contains the objects of the API.
+ * If the JSON of upstream's command has another form, `asJson` creates that form.
  */
 export function printRows<Row>(
   ctx: Context,

@@ -29,6 +29,10 @@ export function splitTarget(text: string): Target {
   return dot < 0 ? { workspace: text, agent: '' } : { workspace: text.slice(0, dot), agent: text.slice(dot + 1) };
 }
 
+/**
+ * Finds a workspace by `name` or `owner/name`.
+ * @throws AppError `invalid` for another form, `not_found` if the user cannot see such a workspace
+ */
 export function findWorkspace(client: Client, text: string): Promise<Workspace> {
   const { owner, name } = splitWorkspaceName(text);
   const answer = client.call('GET /users/{user}/workspace/{workspacename}', {

@@ -81,6 +81,5 @@ export class HostKeyGate extends Transform {
   }
 }
 
-const notSsh = () => new AppError('unavailable', 'The other end in the workspace is not an SSH server.');
-const differs = () =>
-  new AppError('forbidden', 'The other end is not the agent of this workspace: its SSH host key differs.');
+const notSsh = () => new AppError('unavailable', 'The workspace did not answer as an SSH server.');
+const differs = () => new AppError('forbidden', 'SSH host key mismatch: this is not the agent of the workspace.');

@@ -41,7 +41,10 @@ export async function runSession(ctx: Context, options: SessionOptions): Promise
   const forwards = options.remoteForwards;
   if (options.hostKey === '') {
     options.stream.destroy();
-    throw new AppError('unavailable', "The server does not know the SSH host key of the workspace's agent.");
+    throw new AppError(
+      'unavailable',
+      "The server has no SSH host key for the workspace's agent. Restart the workspace to get this server's agent.",
+    );
   }
   const client = new Client();
   // ssh2 may report several errors, also after the handshake and after the session
@@ -117,9 +120,7 @@ function connectSsh(client: Client, options: SessionOptions): Promise<void> {
     });
     client.once('error', (err) => {
       if (keyDiffers)
-        failed(
-          new AppError('forbidden', 'The other end is not the agent of this workspace: its SSH host key differs.'),
-        );
+        failed(new AppError('forbidden', 'SSH host key mismatch: this is not the agent of the workspace.'));
       // the stream has waited for another connection in vain, or the server ended it
       else if (stream.errored) failed(lossOf(stream));
       else notConnected(err.message, err);

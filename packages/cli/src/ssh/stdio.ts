@@ -20,7 +20,10 @@ export async function forwardStdio(
 ): Promise<void> {
   if (hostKey === '') {
     stream.destroy();
-    throw new AppError('unavailable', "The server does not know the SSH host key of the workspace's agent.");
+    throw new AppError(
+      'unavailable',
+      "The server has no SSH host key for the workspace's agent. Restart the workspace to get this server's agent.",
+    );
   }
   // the SSH client closes stdin when it is done
   void pipeline(io.stdin, stream).catch(() => {});

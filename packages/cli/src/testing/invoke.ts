@@ -11,9 +11,9 @@ export interface Outcome {
 }
 
 /**
- * Runs a command line in this process, in a separate config directory, without a terminal. `onText` gets all that it
- * has printed so far, each time that it prints; `signal` is its SIGINT. `stdin` is its whole input, or an answer to each
- * question.
+ * Runs a command line in this process, in a separate config directory, without a terminal. `stdin` is the whole input, or
+ * a list with the answer to each question. `onText` receives the text so far of stdout or stderr each time that the command
+ * prints. Aborting `signal` acts like SIGINT.
  */
 export async function invoke(
   argv: string[],

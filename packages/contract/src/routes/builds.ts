@@ -16,7 +16,7 @@ export const buildsRoutes = {
   'GET /api/experimental/aitasks/prompts': route({
     tag: 'Tasks',
     auth: 'session',
-    summary: 'Shows the prompts of builds, of those that the caller may read.',
+    summary: 'Shows the prompts of the builds that the caller may read.',
     query: Type.Object({ build_ids: Type.String({ description: 'Up to 100 ids with commas between them.' }) }),
     responses: { 200: AITasksPromptsResponse },
   }),

@@ -41,6 +41,7 @@ export const routes = {
 } as const;
 
 export type Routes = typeof routes;
+/** The method and the path of a route, such as `GET /users/{user}`. */
 export type RouteKey = keyof Routes;
 
 type Field<R, K extends string> = R extends { [P in K]: infer S extends TSchema } ? Static<S> : undefined;

@@ -28,9 +28,10 @@ interface RouteBase {
 export type RouteDef = RouteBase &
   ({ body: TSchema; unknownKeys: UnknownKeys } | { body?: undefined; unknownKeys?: UnknownKeys });
 
-/** No body. */
+/** Stands for the schema of an answer without a body. */
 export const Nothing = Symbol('nothing');
 
+/** Declares a route: its literal type gives handlers and clients the types of parameters, body and answers. */
 export function route<const R extends RouteDef>(def: R): R {
   return def;
 }

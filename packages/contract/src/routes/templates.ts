@@ -313,7 +313,7 @@ export const templatesRoutes = {
     tag: 'Templates',
     auth: 'session',
     summary:
-      'Which provisioner daemons could run a build of this version, and why others cannot. An extension of the upstream API',
+      "Which provisioner daemons could run a build of this version, and why others cannot. An extension of upstream's API",
     params: Type.Object({ templateversion: Type.String() }),
     /** A JSON object of names and values. Other parameters have their defaults. */
     query: Type.Object({ parameters: Type.Optional(Type.String()) }),

@@ -70,7 +70,7 @@ export const workspacesRoutes = {
       offset: Type.Optional(Whole),
       include_resources: Type.Optional(
         Type.Boolean({
-          description: 'False leaves out resources, agents and apps. Default: true. Not part of the original API.',
+          description: "False leaves out resources, agents and apps. Default: true. Not part of upstream's API.",
         }),
       ),
     }),
@@ -152,7 +152,7 @@ export const workspacesRoutes = {
     auth: 'session',
     summary:
       'Stops a workspace, and starts it when the stop has succeeded. A stopped workspace starts immediately. The fields are ' +
-      'those of the start. Not part of the original API.',
+      "those of the start. Not part of upstream's API.",
     params: Type.Object({ workspace: Type.String() }),
     body: RestartWorkspaceRequest,
     unknownKeys: unknownKeys('work'),

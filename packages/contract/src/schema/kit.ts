@@ -6,6 +6,9 @@ import { type Static, type TSchema, Type } from 'typebox';
  */
 const schemaNames = new WeakMap<object, string>();
 
+/**
+ * Gives a schema its name in the OpenAPI document: the one of upstream's Go type in `codersdk`, if upstream has the type.
+ */
 export function named<T extends TSchema>(name: string, schema: T): T {
   schemaNames.set(schema, name);
   return schema;
@@ -57,6 +60,7 @@ export const Tags = Type.Record(Line, Line, { maxProperties: 100 });
  * A non-empty text of a request. Go programs send "" for an unset text. If the field is optional, "" counts as absent.
  */
 export const NotEmpty = Type.String({ minLength: 1, maxLength: 1_024 });
+/** A UUID with hyphens, in upper or lower case. */
 export const Uuid = Type.String({ format: 'uuid' });
 /**
  * A number of a query that counts or is a position in a list, limited to what both JavaScript and the database's

@@ -24,7 +24,7 @@ export const MatchedProvisioners = named(
 );
 export type MatchedProvisioners = Static<typeof MatchedProvisioners>;
 
-/** An extension of the upstream API: how a daemon's tags differ from a job's. */
+/** An extension of upstream's API: how a daemon's tags differ from a job's. */
 export const ProvisionerTagDifference = named(
   'ProvisionerTagDifference',
   Type.Object({
@@ -38,7 +38,7 @@ export const ProvisionerTagDifference = named(
 );
 export type ProvisionerTagDifference = Static<typeof ProvisionerTagDifference>;
 
-/** An extension of the upstream API: why a job is still pending. */
+/** An extension of upstream's API: why a job is still pending. */
 export const PendingReason = named(
   'PendingReason',
   Type.Object({
@@ -114,7 +114,7 @@ export const ProvisionerDaemon = named(
 export type ProvisionerDaemon = Static<typeof ProvisionerDaemon>;
 
 /**
- * An extension of the upstream API: which daemons could run the builds of a template version, and why others cannot.
+ * An extension of upstream's API: which daemons could run the builds of a template version, and why others cannot.
  */
 export const ProvisionerExplanation = named(
   'ProvisionerExplanation',

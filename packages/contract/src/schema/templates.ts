@@ -119,7 +119,7 @@ export const CreateTemplateVersionRequest = named(
     name: Type.Optional(Line),
     provisioner: stringEnum(['terraform', 'echo']),
     /**
-     * An extension of the upstream API: the id of a version whose import waits for a daemon. The new version has its
+     * An extension of upstream's API: the id of a version whose import waits for a daemon. The new version has its
      * archive, type and template, and its name, message and variable values unless this request has others. The old
      * version's import is canceled. If it belongs to a template, it is archived under the name "unused-…".
      */

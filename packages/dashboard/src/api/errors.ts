@@ -8,13 +8,14 @@ export interface ErrorText {
   detail: string;
 }
 
+/** Describes any thrown value to a person. */
 export function errorText(err: unknown): ErrorText {
   if (err instanceof ApiError) {
     const fields = err.validations.map(({ field, detail }) => `${field}: ${detail}`).join('\n');
     return { title: err.message, detail: err.detail || fields };
   }
   if (isUnreachable(err))
-    return { title: 'The server cannot be reached.', detail: 'The page continues by itself once it answers.' };
+    return { title: 'The server cannot be reached.', detail: 'The page updates when the server answers again.' };
   return { title: 'Something went wrong in this page.', detail: err instanceof Error ? err.message : String(err) };
 }
 

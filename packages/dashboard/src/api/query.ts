@@ -22,8 +22,8 @@ type InputOf<K extends RouteKey> =
   Record<never, never> extends CallInput<K> ? [input?: CallInput<K>] : [input: CallInput<K>];
 
 /**
- * The query of a GET route. `watches` names what makes its answer stale; without it, the answer is fetched again when a
- * page opens it later than its stale time.
+ * The query of a GET route. It is fetched again when one of the objects in `watches` changes. An empty `watches` means that
+ * a page fetches it again when it opens and the answer is older than `staleTime`.
  */
 export function apiQuery<K extends GetKey>(route: K, watches: readonly Watch[], ...input: InputOf<K>) {
   return queryOptions({
@@ -34,8 +34,8 @@ export function apiQuery<K extends GetKey>(route: K, watches: readonly Watch[], 
 }
 
 /**
- * Changes something with a call or several. Queries that watch it follow from the event stream; `refetch` names routes
- * whose queries are fetched again in addition. Errors appear as a toast, unless `ownError` says that the page shows them.
+ * A mutation that runs `change`. The event stream refreshes the queries that watch the changed objects. `refetch` names the
+ * routes of other queries to fetch again. Errors appear as a toast. With `ownError`, the page shows them instead.
  */
 export function useChange<Input = void, Answer = unknown>(
   change: (input: Input) => Promise<Answer>,
@@ -66,6 +66,7 @@ export function makeChange(change: () => Promise<unknown>): void {
     .catch(() => {});
 }
 
+/** The cache of all answers. */
 export const queryClient = new QueryClient({
   mutationCache: new MutationCache({
     onError(err, _input, _result, mutation) {

@@ -39,7 +39,7 @@ export function Banners() {
       {connection === 'away' && (
         <Banner tone="warn">
           <WifiOff size={15} aria-hidden="true" />
-          The server cannot be reached. This page updates again once it answers.
+          The server cannot be reached. This page updates when the server answers again.
         </Banner>
       )}
       {version !== firstVersion && (

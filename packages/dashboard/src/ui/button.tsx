@@ -38,6 +38,7 @@ export interface ButtonProps extends ComponentPropsWithRef<'button'> {
   pending?: boolean;
 }
 
+/** A button with a text. Inside a form, it submits only with `type="submit"`. */
 export function Button({
   look,
   size,
@@ -68,6 +69,7 @@ export interface IconButtonProps extends Omit<ButtonProps, 'children' | 'icon'> 
   label: string;
 }
 
+/** A button that shows only an icon. */
 export function IconButton({
   icon: Icon,
   label,
@@ -91,6 +93,7 @@ export function IconButton({
   );
 }
 
+/** A link to a page of the dashboard that looks like a button. */
 export function LinkButton({
   to,
   look,

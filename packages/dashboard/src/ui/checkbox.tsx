@@ -2,6 +2,7 @@ import { Check, Minus } from 'lucide-react';
 import { type ReactNode, useId } from 'react';
 import { cx } from './classes.ts';
 
+/** A checkbox with its label and help. It needs no `Field` around it. */
 export function Checkbox({
   checked,
   onChange,

@@ -76,6 +76,7 @@ const BOX = cx(
   'aria-invalid:border-bad disabled:cursor-not-allowed disabled:opacity-60',
 );
 
+/** A text input of one line. It belongs to the `Field` around it, if there is one. */
 export function Input({ className, ...rest }: ComponentPropsWithRef<'input'>) {
   return (
     <input

@@ -48,6 +48,7 @@ export function Menu({
 const ITEM =
   'flex cursor-default select-none items-center gap-2 rounded-sm px-2 py-1.5 outline-none data-[disabled]:opacity-50 data-[highlighted]:bg-active';
 
+/** An entry of a menu: a link with `to` or `href`, otherwise an action with `onSelect`. */
 export function MenuItem({
   icon: Icon,
   onSelect,

@@ -43,7 +43,7 @@ export interface NotFound {
   all: string;
 }
 
-/** An error in place of a view: what is not there, what is not permitted, and everything else. */
+/** Shows an error instead of a view, with a separate text for an absent object and for a missing permission. */
 export function ErrorView({
   error,
   retry,

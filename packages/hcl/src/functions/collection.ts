@@ -51,7 +51,7 @@ function range(args: Value[]): Value {
     throw new EvaluationError('The step of range leads away from its end.');
   const out: number[] = [];
   for (let at = from; step > 0 ? at < to : at > to; at += step) {
-    if (out.length >= 1024) throw new EvaluationError('range gives at most 1024 numbers.');
+    if (out.length >= 1024) throw new EvaluationError('The function range returns at most 1024 numbers.');
     out.push(at);
   }
   return list(out);
@@ -222,7 +222,7 @@ export const collection: Record<string, Fn> = {
     constant: true,
     run: (v) => {
       const { items } = seq(v);
-      if (items.length > 1) throw new EvaluationError('one needs a list with at most one element.');
+      if (items.length > 1) throw new EvaluationError('The function one needs a list with at most one element.');
       return items[0] ?? null;
     },
   },

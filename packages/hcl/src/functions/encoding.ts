@@ -73,7 +73,8 @@ function csv(meter: Meter, text: string): Value {
   if (!head) throw new EvaluationError('The CSV has no header.');
   return list(
     rows.map((row) => {
-      if (row.length !== head.length) throw new EvaluationError('A row of the CSV has another number of fields.');
+      if (row.length !== head.length)
+        throw new EvaluationError('A row of the CSV has more or fewer fields than the header.');
       return object(head.map((name, i) => [name, row[i]!] as const));
     }),
   );

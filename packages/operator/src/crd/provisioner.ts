@@ -206,6 +206,7 @@ const status = object('What the operator found and did.', {
 export type ProvisionerSpec = Static<typeof spec>;
 export type ProvisionerStatus = Static<typeof status>;
 
+/** An object of the custom resource CoderProvisioner. */
 export interface Provisioner extends KubeObject {
   spec: ProvisionerSpec;
   status?: ProvisionerStatus;

@@ -17,6 +17,7 @@ export class KubeError extends Error {
   }
 }
 
+/** Whether the API server answered that the object does not exist. */
 export const isNotFound = (err: unknown): boolean => err instanceof KubeError && err.status === 404;
 /** For `catch`: what is gone already needs no deletion. */
 export const ignoreNotFound = (err: unknown): void => {

@@ -9,7 +9,7 @@ export async function pruneDaemonCache(dir: string, policy: PrunePolicy): Promis
   if (!names.includes('tf'))
     throw new AppError(
       'not_found',
-      `${dir} is not the cache directory of a provisioner daemon. Set --cache-dir to the one with which the daemon runs.`,
+      `${dir} is not the cache directory of a provisioner daemon. Set --cache-dir to the cache directory of the daemon.`,
     );
   const sessions = names.filter((name) => name.startsWith('provisioner-')).map((name) => join(dir, name, 'work'));
   return pruneCache(join(dir, 'tf'), sessions, policy, Date.now());

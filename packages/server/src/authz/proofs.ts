@@ -1,5 +1,5 @@
 // Every write to the database takes a proof that the writer is permitted: `Allowed` (authorize.ts) if the policy
-// allowed a person to act, `Ownership` and `Owned` (db/queries/job-ownership.ts) if a daemon reports on its job, and
+// allowed a person to act, `Ownership` and `Owned` (db/owned.ts) if a daemon reports on its job, and
 // one of the kinds below otherwise. A proof contains the ids to write. It exists in types only: at run time it is the
 // original object. scripts/queries.test.ts lists the files that may call each function that creates a proof.
 
@@ -16,7 +16,7 @@ type Proof<Kind extends string, Subject> = Subject & { readonly [proven]: { read
  */
 export type SystemTask = Proof<'system task', { readonly task: string }>;
 
-/** @throws Error for a person or an actor without a session */
+/** Creates the proof from a system context. @throws Error for a context of any other kind. */
 export function systemTask({ actor }: { actor: Actor }): SystemTask {
   if (actor.kind !== 'system')
     throw new Error(`A system task needs a system context, not one of kind "${actor.kind}".`);
@@ -40,6 +40,7 @@ export function verifiedToken(actor: Pick<UserActor, 'kind' | 'id' | 'apiKeyId'>
 /** Proof that a daemon has a valid credential. Created when it connects. */
 export type VerifiedDaemon<Subject> = Proof<'daemon', Subject>;
 
+/** Creates the proof. The caller must have verified the credential of the daemon. */
 export function verifiedDaemon<Subject>(daemon: Subject): VerifiedDaemon<Subject> {
   return daemon as VerifiedDaemon<Subject>;
 }

@@ -105,7 +105,10 @@ interface Isolated {
 
 /** @throws NotIsolatedError if the daemons cannot have a separate user. */
 function isolated({ command, launcherCommand, programPaths = [], configDir, log }: BuiltinDaemonsOptions): Isolated {
-  if (!launcherCommand) throw new NotIsolatedError('This server has no program that starts builds under other uids.');
+  if (!launcherCommand)
+    throw new NotIsolatedError(
+      'This program cannot start builds under other uids. Run the server as a user other than root.',
+    );
   let uids: UidBlock;
   try {
     uids = installationUids(configDir);

@@ -201,12 +201,12 @@ export class Peers {
     });
     if (!hello.isAnswered(responseHeaders, row.public_key)) {
       connection.close();
-      throw new AppError('unauthenticated', 'what answers there is not that server');
+      throw new AppError('unauthenticated', 'another program answers at that address');
     }
     const session = peerSession(connection, { role: 'client' });
     if (this.#peers.get(row.id) !== peer) {
       void session.close();
-      throw new AppError('unavailable', 'it is gone');
+      throw new AppError('unavailable', 'it has left the deployment');
     }
     peer.session = session;
     void session.closed.then(() => {
@@ -216,7 +216,7 @@ export class Peers {
   }
 }
 
-/** What the other server said, in place of its status. */
+/** The other server's message instead of its status. */
 function asAnswered(err: unknown): unknown {
   if (!(err instanceof WebSocketDialError) || err.status === undefined) return err;
   try {

@@ -341,7 +341,7 @@ export const rows = {
     json: 'rate_limit.api',
     default: '512',
     description:
-      'The requests per minute that a person, or an address without a session, may send to a route of the API. 0 or less: no limit.',
+      'The maximum number of requests per minute that a person, or an address without a session, may send to a route of the API. 0 or less: no limit.',
     group: 'Networking / HTTP',
   },
   dangerousDisableRateLimits: {

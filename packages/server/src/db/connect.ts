@@ -2,9 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { parseDatabaseUrl } from './database-url.ts';
 
-/** A connection pool or a transaction in it. Every query takes one of them as its first argument. */
+/** A pool of connections to the database. */
 export type Sql = postgres.Sql<{ bigint: number }>;
+/** A transaction in a pool. */
 export type Tx = postgres.TransactionSql<{ bigint: number }>;
+/** The first argument of a query that may run inside or outside a transaction. */
 export type Db = Sql | Tx;
 
 export interface ConnectOptions {
@@ -166,10 +168,12 @@ export interface PgError {
   message: string;
 }
 
+/** Whether PostgreSQL answered with an error: with this SQLSTATE code, if one is given. */
 export function isPgError(err: unknown, code?: string): err is Error & PgError {
   return err instanceof postgres.PostgresError && (code === undefined || err.code === code);
 }
 
+// SQLSTATE codes (PostgreSQL documentation, appendix A)
 export const UNIQUE_VIOLATION = '23505';
 /** An earlier statement of the transaction failed. */
 export const IN_FAILED_TRANSACTION = '25P02';

@@ -4,6 +4,7 @@ import type { WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus, WorkspaceStatus 
 import type { LogPositions } from '@ropewalk/wire/log-sequence';
 import type { Role } from '../authz/policy.ts';
 
+/** A row of `users`. */
 export interface UserRow {
   id: string;
   username: string;
@@ -58,6 +59,7 @@ export type JobType = 'template_version_import' | 'workspace_build' | 'template_
 
 export type JobStatus = 'pending' | 'running' | 'succeeded' | 'canceling' | 'canceled' | 'failed';
 
+/** A row of `provisioner_jobs`. */
 export interface JobRow {
   id: string;
   organization_id: string;

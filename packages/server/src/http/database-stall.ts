@@ -38,7 +38,8 @@ const away = () =>
 
 const readOnly = () =>
   new AppError('unavailable', 'The database accepts no changes at the moment.', {
-    detail: 'It is a standby, or a primary that is being replaced. The server goes on when it accepts changes again.',
+    detail:
+      'The database is a standby, or a primary that is being replaced. The server continues when the database accepts changes again.',
   });
 
 /** @param sql a pool of one connection that nothing else uses */

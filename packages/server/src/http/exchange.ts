@@ -56,7 +56,7 @@ export function exchange(
     reply,
     isUpgrade: upgrade !== undefined,
     upgrade(more = {}) {
-      if (!upgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
+      if (!upgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
       const { socket, head, response } = upgrade;
       // a socket that has already ended emits no further event about its end
       if (socket.destroyed || socket.readableEnded) throw new AppError('canceled', 'The client closed the connection.');

@@ -87,7 +87,7 @@ async function connect(
   flows.finish(state);
   reply.header('set-cookie', `${name}=; Path=${COOKIE_PATH}; Max-Age=0; ${cookieAttributes(ctx)}`);
   if (flow.session !== actor.apiKeyId) {
-    throw new AppError('forbidden', 'Another session started to connect this account. Try again.');
+    throw new AppError('forbidden', 'You started to connect this account in another session. Connect it again.');
   }
   const error = query.get('error');
   if (error !== null) {

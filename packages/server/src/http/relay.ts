@@ -33,7 +33,7 @@ export async function relayToAgent(
     if (isAppError(err, 'forbidden')) recordTunnel(ctx, agent, wanted.request)?.deny('Rejected: not permitted.');
     throw err;
   });
-  if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
+  if (!http.isUpgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
   // watched before the tunnel is open, because the agent may take its time to answer
   const revoked = new AbortController();
   const stopWatching = whileAllowed(ctx, permission, () => {

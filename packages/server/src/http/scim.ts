@@ -30,7 +30,7 @@ export function scimRoutes(
     const bare = given.replace(/^Bearer /i, '');
     // the option may hold the whole header
     if (sameBytes(sha256(bare), expected) || sameBytes(sha256(given), expected)) return;
-    throw new AppError('unauthenticated', 'The Authorization header is not the one that this server expects.');
+    throw new AppError('unauthenticated', 'The Authorization header does not match --scim-auth-header.');
   }
 
   const route = (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, handle: Handle) =>

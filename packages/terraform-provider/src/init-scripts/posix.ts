@@ -59,7 +59,7 @@ version="$("./$BINARY_NAME" --version | head -n 1)" || version=""
 case "$version" in
 *Coder*) ;;
 *)
-	echo "coder: what $BINARY_URL gave does not run here or is not coder: $version"
+	echo "coder: the file from $BINARY_URL does not run here or is not coder: $version"
 	exit 2
 	;;
 esac

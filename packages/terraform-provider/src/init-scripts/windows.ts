@@ -22,7 +22,7 @@ try {
 
     $Version = & $Binary --version | Select-Object -First 1
     if (-not ("$Version" -match "Coder")) {
-        Write-Output "coder: what $BinaryUrl gave does not run here or is not coder: $Version"
+        Write-Output "coder: the file from $BinaryUrl does not run here or is not coder: $Version"
         exit 2
     }
 

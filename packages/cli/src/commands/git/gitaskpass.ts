@@ -11,7 +11,7 @@ export const GIT_PROMPT = /^(Username|Password) for '([^']+)'/;
 export default command({ args: { prompt: {} } }, async (ctx, { args }) => {
   const [, what, host] = GIT_PROMPT.exec(args.prompt) ?? [];
   if (!what || !host || !URL.canParse(host)) {
-    throw new AppError('invalid', `Cannot understand the question of Git: ${JSON.stringify(args.prompt)}.`);
+    throw new AppError('invalid', `Unexpected prompt from Git: ${JSON.stringify(args.prompt)}.`);
   }
   const url = new URL(host);
   url.username = '';

@@ -33,6 +33,6 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   });
   printRows(ctx, given, columns, groups, (Group) => ({ Group }));
   if (given.output === 'table' && groups.length <= 1) {
-    note(ctx.io, `Create a group of your own in ${organization.name}: coder groups create <name>`);
+    note(ctx.io, `Create a group in ${organization.name}: coder groups create <name>`);
   }
 });

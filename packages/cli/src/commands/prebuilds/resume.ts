@@ -4,5 +4,5 @@ import { printDone } from '../../framework/io.ts';
 export default command({}, async (ctx) => {
   const client = await ctx.client();
   await client.call('PUT /prebuilds/settings', { body: { reconciliation_paused: false } });
-  printDone(ctx, 'The server keeps the number of prebuilt workspaces again.');
+  printDone(ctx, 'Prebuilt workspaces are resumed. The server creates and deletes them again.');
 });

@@ -31,7 +31,8 @@ export default command(
     if (allowed.length > 0 && allowed.length < 7) {
       note(ctx.io, `The template allows automatic starts only on ${allowed.join(', ')}.`);
     }
-    if (manual && days !== undefined) throw new AppError('invalid', '`manual` stands alone.');
+    if (manual && days !== undefined)
+      throw new AppError('invalid', '"manual" removes the schedule and cannot be used with days or a time zone.');
     await client.call('PUT /workspaces/{workspace}/autostart', {
       params: { workspace: workspace.id },
       body: manual ? {} : { schedule: parseAutostart([time, days ?? '', location ?? '']) },

@@ -105,7 +105,8 @@ export default command(
     const logged = await ctx.client();
     const client = given['url-override'] ? await ctx.clientOf(given['url-override'], logged.token) : logged;
     const file = given['output-file'] || `coder-support-${Math.floor(Date.now() / 1_000)}.zip`;
-    if (existsSync(file)) throw new AppError('conflict', `The file ${file} already exists.`);
+    if (existsSync(file))
+      throw new AppError('conflict', `The file ${file} already exists. Choose another one with --output-file.`);
     note(
       ctx.io,
       'The bundle contains settings and health of the server, and state and logs of the workspace.\n' +

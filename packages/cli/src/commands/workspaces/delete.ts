@@ -27,7 +27,7 @@ export default command(
   async (ctx, { args, flags: given }) => {
     const client = await ctx.client({ keepOnInterrupt: true });
     const workspace = await findWorkspace(client, args.workspace);
-    if (given.orphan) note(ctx.io, 'The resources of the workspace stay, and the server forgets them.');
+    if (given.orphan) note(ctx.io, 'The resources of the workspace are kept, and the server no longer tracks them.');
     await confirm(ctx, `Delete the workspace ${workspace.name}?`, given.yes);
     await build(ctx, client, workspace, 'delete', given, given.orphan ? { orphan: true } : {});
     printDone(ctx, `\nThe workspace ${workspace.name} has been deleted.`);

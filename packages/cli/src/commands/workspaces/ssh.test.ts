@@ -33,7 +33,7 @@ test('rejects unsupported flags before it connects', async () => {
   // nothing listens there: a later check would fail with another error
   const away = { CODER_URL: 'http://127.0.0.1:1', CODER_SESSION_TOKEN: 'none' };
   const cases: [string[], NodeJS.ProcessEnv, RegExp][] = [
-    [['--container-user', 'root'], {}, /--container-user has no effect alone/],
+    [['--container-user', 'root'], {}, /--container-user requires --container/],
     [['--container', 'web', '--stdio'], {}, /--container cannot be used with --stdio/],
     [['-G'], {}, /--forward-gpg .*is not supported yet/],
     [['--forward-gpg', '--stdio'], {}, /--forward-gpg/],

@@ -112,7 +112,7 @@ interface Args {
 /** @throws AppError `invalid` for flags that the command does not support. */
 function checkFlags(given: Given): void {
   if (given['container-user'] && !given.container)
-    throw new AppError('invalid', '--container-user has no effect alone: give the container with --container.');
+    throw new AppError('invalid', '--container-user requires --container.');
   if (given.container && given.stdio)
     throw new AppError(
       'invalid',

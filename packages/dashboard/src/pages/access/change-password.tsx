@@ -27,7 +27,10 @@ export default function ChangePasswordPage() {
   );
   if (otp === '' || email === '') {
     return (
-      <AccessFrame title="This link is not complete" description="Open the link of the mail again, or get a new one.">
+      <AccessFrame
+        title="This link is incomplete"
+        description="Open the link in the email again, or request a new one."
+      >
         <LinkButton to={paths.resetPassword()} look="primary">
           Get a new link
         </LinkButton>

@@ -27,7 +27,7 @@ export default function ExternalAuthPage() {
   return (
     <AccessFrame
       title={connected ? `Connected to ${name}` : `Connect ${name}`}
-      description={connected ? undefined : `Workspaces and Git in them use your ${name} account in your name.`}
+      description={connected ? undefined : `Workspaces and Git in them use your ${name} account on your behalf.`}
     >
       <QueryView query={account} loading={<SkeletonLines lines={3} />}>
         {(data) =>
@@ -124,7 +124,7 @@ function Connected({ account }: { account: ExternalAuth }) {
           )}
         </div>
       )}
-      <p className="text-muted">You can close this window and go on where you were.</p>
+      <p className="text-muted">You can close this window and continue where you left off.</p>
       <LinkButton to={paths.settings('external-auth')}>Your accounts</LinkButton>
     </div>
   );

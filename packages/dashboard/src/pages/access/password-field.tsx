@@ -76,7 +76,7 @@ export function NewPasswordField({
     };
   }, [value]);
   const help = !verdict ? (
-    'At least 8 characters. A few words are easier to remember than signs.'
+    'At least 8 characters. A few words are easier to remember than random characters.'
   ) : verdict.valid ? (
     <span className="flex items-center gap-1.5 text-good">
       <CircleCheck size={14} aria-hidden="true" />

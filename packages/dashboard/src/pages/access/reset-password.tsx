@@ -22,7 +22,7 @@ export default function ResetPasswordPage() {
   );
   if (request.isSuccess) {
     return (
-      <AccessFrame title="Look into your mail">
+      <AccessFrame title="Check your email">
         <div className="flex flex-col items-center gap-3 text-center" role="status">
           <MailCheck size={28} aria-hidden="true" className="text-good" />
           <p>

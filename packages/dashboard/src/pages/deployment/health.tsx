@@ -256,7 +256,7 @@ function Servers({ report }: { report: HealthcheckReport }) {
 function Tasks({ report }: { report: HealthcheckReport }) {
   const now = useNow();
   return (
-    <Section flush title="Tasks of the server that answers">
+    <Section flush title="Tasks of the server that sent this report">
       <Table
         label="Background tasks"
         rows={report.background_tasks.items}

@@ -49,7 +49,7 @@ export function LoginTypeDialog({ user, onClose }: { user: User; onClose: () => 
       open
       onClose={onClose}
       title={`How ${user.username} signs in`}
-      description={`Today: ${signInName(user.login_type, methods)}. They are signed out everywhere.`}
+      description={`Current method: ${signInName(user.login_type, methods)}. The change signs them out everywhere.`}
     >
       <div className="pb-3">
         <Form

@@ -78,7 +78,7 @@ export default function DeploymentNotificationsPage() {
             <p className="text-muted text-sm">
               {paused
                 ? 'New notifications wait. They are sent when you resume.'
-                : 'For example while the mail server is away. Nothing is lost: they are sent when you resume.'}
+                : 'For example while the mail server is down. Nothing is lost: they are sent when you resume.'}
             </p>
           </div>
           <Switch

@@ -24,7 +24,7 @@ export default function ExternalAccountsPage() {
     <SidebarPage
       title="External accounts"
       area="Settings"
-      description="Your workspaces and Git in them use these accounts in your name."
+      description="Your workspaces and Git in them use these accounts on your behalf."
       narrow
     >
       <QueryView query={accounts} loading={<SkeletonLines lines={4} />}>
@@ -69,8 +69,8 @@ export default function ExternalAccountsPage() {
           await queryClient.invalidateQueries({ queryKey: accountsQuery.queryKey });
           if (problem !== undefined) {
             toast({
-              title: `${name} was disconnected, but did not end its token.`,
-              detail: `${problem} End the access in your settings there.`,
+              title: `${name} was disconnected, but did not revoke its token.`,
+              detail: `${problem} Revoke the access in your settings there.`,
             });
           }
         }}

@@ -49,7 +49,7 @@ export default function DeleteDialog({
           checked={orphan}
           onChange={setOrphan}
           label="Keep the resources"
-          help="Forgets the workspace without destroying its resources. Use it only when they are gone already or Terraform cannot destroy them."
+          help="Deletes the workspace without destroying its resources. Use it only if they are gone already or Terraform cannot destroy them."
         />
       )}
     </ConfirmDialog>
@@ -58,7 +58,7 @@ export default function DeleteDialog({
 
 function DestroyedResources({ resources, kept }: { resources: readonly WorkspaceResource[]; kept: boolean }) {
   if (kept) return <p>Terraform does not run. Delete these resources yourself if they still exist.</p>;
-  if (resources.length === 0) return <p className="text-muted">It has no resources that are known.</p>;
+  if (resources.length === 0) return <p className="text-muted">The workspace has no known resources.</p>;
   return (
     <div>
       <p className="mb-1.5">These resources are destroyed:</p>

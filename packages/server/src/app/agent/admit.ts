@@ -79,5 +79,8 @@ async function acceptHostKey(services: Services, agent: ConnectedAgent<AgentIden
     status: 403,
     fields: { reason: 'changed SSH host key' },
   });
-  throw new AppError('forbidden', 'The SSH host key of this agent has changed: the connection is refused.');
+  throw new AppError(
+    'forbidden',
+    'Rejected the connection: the SSH host key of this agent differs from its first one. Restart the workspace to get a new agent.',
+  );
 }

@@ -133,7 +133,10 @@ test('an app that the workspace itself added gets no token, not even an editor',
   assert.equal(agent.apps[0]!.url, 'vscode://coder.coder-remote/open?token=&again=');
   const { status, body } = await open(agent, 'code');
   assert.equal(status, 403);
-  assert.equal(body.detail, 'The workspace has added the app. Only apps of the template get a token.');
+  assert.equal(
+    body.detail,
+    'A program in the workspace added the app. Only apps that the template declares get a token.',
+  );
 });
 
 test('only links of editors are listed with a place for a token, and to their owner, as upstream’s programs fill it', async () => {

@@ -60,10 +60,11 @@ export async function openExternalApp(ctx: Ctx, agentId: string, { slug }: AppLi
   }
   if (!app.url.includes(TOKEN_PLACE)) return { url: app.url };
   const refuse = (why: string) =>
-    new AppError('forbidden', `The app ${JSON.stringify(app.slug)} asks for a session token, and does not get one.`, {
+    new AppError('forbidden', `The server does not give a session token to the app ${JSON.stringify(app.slug)}.`, {
       detail: why,
     });
-  if (app.of_sub_agent) throw refuse('The workspace has added the app. Only apps of the template get a token.');
+  if (app.of_sub_agent)
+    throw refuse('A program in the workspace added the app. Only apps that the template declares get a token.');
   if (!isEditorLink(app.url, ctx.accessUrl)) {
     throw refuse(
       `Only links that open an editor with this server, ${ctx.accessUrl}, get a token: ${EDITOR_LINKS.join(', ')}.`,

@@ -97,7 +97,8 @@ export async function agentExternalAuth(
       // its workspace may have been stopped meanwhile
       await self();
       if (ctx.clock.now().getTime() > until) {
-        throw new AppError('timeout', 'Nobody has connected the account yet. Ask again.');
+        const why = `${agent.owner_name} has not connected a ${provider.display_name} account yet.`;
+        throw new AppError('timeout', `${why} Connect it in the dashboard, then try again.`);
       }
     }
   } finally {

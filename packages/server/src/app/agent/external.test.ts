@@ -80,7 +80,7 @@ test('writes no command for an operating system or architecture that is not know
     const { id } = await built(name, 'coder_external_agent', { auth, ...machine });
     const { status, body } = await credentials(id, 'main');
     assert.equal(status, 412, JSON.stringify(body));
-    assert.match(body.message, /^The agent is for .*, and no executable exists for it\.$/);
+    assert.match(body.message, /^No agent executable exists for .*\.$/);
     assert.equal(body.command, undefined);
   }
 });

@@ -32,7 +32,7 @@ function executableFor({ operating_system, architecture }: Machine): (typeof EXE
   const found = EXECUTABLES.find(([os, arch]) => os === operating_system && arch === architecture);
   if (found) return found;
   const system = `${JSON.stringify(operating_system)} on ${JSON.stringify(architecture)}`;
-  throw new AppError('precondition', `The agent is for ${system}, and no executable exists for it.`, {
+  throw new AppError('precondition', `No agent executable exists for ${system}.`, {
     detail: `Set the agent's os and arch in the template to one of ${EXECUTABLES.map((one) => one.join(' and ')).join(', ')}.`,
   });
 }

@@ -398,7 +398,7 @@ test('lets an agent create sub-agents, which act for the workspace until they ar
     (await rpc.listSubAgents({})).agents.map(({ name }) => name),
     ['container'],
   );
-  await assert.rejects(rpc.deleteSubAgent({ id: Buffer.alloc(16, 1) }), /no such sub-agent/);
+  await assert.rejects(rpc.deleteSubAgent({ id: Buffer.alloc(16, 1) }), /no sub-agent with the ID/);
   await rpc.deleteSubAgent({ id: made.agent!.id });
   await below.session.closed;
   assert.deepEqual((await rpc.listSubAgents({})).agents, []);
@@ -452,9 +452,9 @@ test('creates the agent of a dev container that the template gives apps, scripts
     ['my-repo'],
   );
   const stranger = await connect((await started('stranger')).token);
-  await assert.rejects(stranger.rpc.createSubAgent({ id: subagentId!, name: 'x' }), /no such sub-agent/);
+  await assert.rejects(stranger.rpc.createSubAgent({ id: subagentId!, name: 'x' }), /no sub-agent with the ID/);
   const { agent: own } = await rpc.createSubAgent({ name: 'own' });
-  await assert.rejects(rpc.createSubAgent({ id: own!.id, name: 'own' }), /no such sub-agent/);
+  await assert.rejects(rpc.createSubAgent({ id: own!.id, name: 'own' }), /no sub-agent with the ID/);
   for (const one of [session, inside.session, stranger.session]) one.close();
 });
 

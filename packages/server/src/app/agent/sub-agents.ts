@@ -100,7 +100,10 @@ export async function createSubAgent(
     );
   }
   if (JSON.stringify(input).length > LONGEST_SUB_AGENT) {
-    throw new AppError('invalid', `A sub-agent with its apps can have at most ${LONGEST_SUB_AGENT} characters.`);
+    throw new AppError(
+      'invalid',
+      `The description of a sub-agent and its apps can have at most ${LONGEST_SUB_AGENT} characters.`,
+    );
   }
   const made = await sql.begin(async (tx) => {
     const others = await lockAgentsOfBuild(tx, parent);
@@ -150,7 +153,7 @@ async function takeOver(
   if (directory.length > LONGEST_SUB_AGENT)
     throw new AppError('invalid', `The directory of a sub-agent can have at most ${LONGEST_SUB_AGENT} characters.`);
   const agent = await sql.begin((tx) => takeSubAgent(tx, parent, id, { directory, display_apps: displayApps }));
-  if (!agent) throw new AppError('not_found', 'The agent has no such sub-agent.');
+  if (!agent) throw new AppError('not_found', `The agent has no sub-agent with the ID ${JSON.stringify(id)}.`);
   events.publishSoon('workspace_changed', { workspace_id: parent.workspace_id, owner_id: parent.owner_id });
   return agent;
 }
@@ -191,7 +194,8 @@ export async function deleteSubAgent(
   parent: ConnectedAgent<AgentIdentity>,
   id: string,
 ): Promise<void> {
-  if (!(await deleteSubAgentRow(sql, parent, id))) throw new AppError('not_found', 'The agent has no such sub-agent.');
+  if (!(await deleteSubAgentRow(sql, parent, id)))
+    throw new AppError('not_found', `The agent has no sub-agent with the ID ${JSON.stringify(id)}.`);
   events.publishSoon('workspace_changed', {
     workspace_id: parent.workspace_id,
     owner_id: parent.owner_id,

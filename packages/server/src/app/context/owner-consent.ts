@@ -55,7 +55,10 @@ export async function requireOwnerData(
   agent: Pick<AgentIdentity, 'id' | 'api_key_scope' | 'owner_name'>,
 ): Promise<void> {
   if (agent.api_key_scope === 'no_user_data')
-    throw new AppError('forbidden', 'This agent may not read data of its owner.');
+    throw new AppError(
+      'forbidden',
+      `This agent may not read data of its owner: the template sets api_key_scope to "no_user_data".`,
+    );
   const consent = await consentOfAgent(db, agent.id);
   if (!consent || consent.begun_by === 'owner' || consent.started_before) return;
   const owner = agent.owner_name;

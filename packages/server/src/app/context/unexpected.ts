@@ -14,10 +14,10 @@ import {
 
 /** The messages for values that no column can store, by PostgreSQL's error codes. */
 const REFUSED_VALUES: Readonly<Record<string, string>> = {
-  '22003': 'A number of the request is too large.',
-  '54001': 'A value of the request is nested too deeply.',
-  [NOT_IN_REPERTOIRE]: 'A text of the request contains a character that cannot be stored.',
-  [UNTRANSLATABLE_CHARACTER]: 'A text of the request contains a character that cannot be stored.',
+  '22003': 'A number in the request is too large.',
+  '54001': 'A value in the request is nested too deeply.',
+  [NOT_IN_REPERTOIRE]: 'A text in the request contains a character that cannot be stored.',
+  [UNTRANSLATABLE_CHARACTER]: 'A text in the request contains a character that cannot be stored.',
 };
 
 /**
@@ -47,7 +47,7 @@ export function describeUnexpected(err: unknown, log: Logger, context: Record<st
   }
   if (isUnreachable(err)) {
     log.warn('the database is unreachable', { ...context, err });
-    return new AppError('unavailable', 'The database cannot be reached.', { cause: err });
+    return new AppError('unavailable', 'The server cannot reach its database. Try again later.', { cause: err });
   }
   if (isPgError(err, QUERY_CANCELED)) {
     log.warn('the database canceled a statement that ran too long', { ...context, err });

@@ -71,7 +71,7 @@ test('stops unpacking a zip that contains more than it claims, and blocks nothin
   for (const claimed of [1_000, 99 * MIB]) {
     const { status, message, longestMs } = await send('zip', zipThatClaims(bomb, claimed));
     assert.equal(status, 400);
-    assert.match(message, /"main\.tf" has another size than the archive states/);
+    assert.match(message, /"main\.tf" has a different size than the archive states/);
     assert.ok(longestMs < MAX_MS, `${longestMs} ms`);
   }
 });

@@ -84,8 +84,8 @@ function entryAt(zip: Buffer, at: number, names: number): ZipEntry {
       const bytes = zip.subarray(start, start + packed);
       if (bytes.length !== packed) throw wrong('is cut off');
       const data = method === STORED ? bytes : inflate(bytes, size, wrong);
-      if (data.length !== size) throw wrong('has another size than the archive states');
-      if (crc32(data) !== checksum) throw wrong('has another checksum than the archive states');
+      if (data.length !== size) throw wrong('has a different size than the archive states');
+      if (crc32(data) !== checksum) throw wrong('has a different checksum than the archive states');
       return data;
     },
   };
@@ -97,7 +97,9 @@ function inflate(bytes: Buffer, size: number, wrong: (why: string) => Error): Bu
     return inflateRawSync(bytes, { maxOutputLength: Math.max(size, 1) });
   } catch (err) {
     const over = (err as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    throw wrong(over ? 'has another size than the archive states' : `cannot be unpacked: ${(err as Error).message}`);
+    throw wrong(
+      over ? 'has a different size than the archive states' : `cannot be unpacked: ${(err as Error).message}`,
+    );
   }
 }
 

@@ -149,7 +149,7 @@ test('completes a connection only in the session that started it, once, with its
   const forged = new URL(back);
   forged.searchParams.set('state', `${forged.searchParams.get('state')!.slice(0, -1)}x`);
   assert.match((await open(thief, forged.href))[1], /state does not match/);
-  assert.match((await open(thief, back))[1], /Another session/);
+  assert.match((await open(thief, back))[1], /in another session/);
   assert.equal((await account(sam.token)).authenticated, false);
   // the flow is over now, for its own session too
   assert.match((await open(browser, back))[1], /completed before/);
@@ -177,7 +177,7 @@ test('says why an account was not connected', async () => {
   assert.match((await connect(token)).error, /access_denied/);
   forge.declines = false;
   const cases: [(response: ServerResponse) => void, RegExp][] = [
-    [(response) => response.writeHead(500).end('{"error":"oops"}'), /does not answer as it should/],
+    [(response) => response.writeHead(500).end('{"error":"oops"}'), /did not answer as expected/],
     [(response) => response.writeHead(200).end('not JSON'), /It gave no token/],
     [(response) => response.writeHead(200).end(JSON.stringify({ access_token: 'x'.repeat(20_000) })), /too long/],
     [(response) => response.writeHead(200).end('x'.repeat(10 * 1024 * 1024)), /too large/],
@@ -219,7 +219,7 @@ test('refreshes an expired token once, however many ask, and ends the link when 
     response.writeHead(503).end();
     return true;
   };
-  assert.match((await account(token)).validate_error!, /does not answer as it should/);
+  assert.match((await account(token)).validate_error!, /did not answer as expected/);
   forge.intercept = undefined;
   assert.equal((await account(token)).authenticated, true);
 

@@ -94,7 +94,7 @@ export async function freshLink(
     if (await takeExternalAuthLink(sql, by, current, LEASE_SECONDS)) {
       await refresh(services, provider, current);
     } else if (clock.now().getTime() > patience) {
-      throw new AppError('unavailable', `${provider.display_name} does not answer in time. Try again later.`);
+      throw new AppError('unavailable', `${provider.display_name} did not answer in time. Try again later.`);
     } else await sleep(LOOK_AGAIN_MS);
     const after = await externalAuthLink(sql, link.user_id, provider.id);
     if (!after) return { link: current, problem: 'The account was disconnected.' };

@@ -41,7 +41,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 const object = (value: unknown): Answer => (typeof value === 'object' && value !== null ? (value as Answer) : {});
 
 const unavailable = (provider: ExternalAuthProvider, detail: string, cause?: unknown) =>
-  new AppError('unavailable', `${provider.display_name} does not answer as it should.`, {
+  new AppError('unavailable', `${provider.display_name} did not answer as expected.`, {
     detail: `${detail}. Try again later.`,
     cause,
   });
@@ -150,7 +150,7 @@ async function askForTokens(
     JSON.stringify(extra).length > MAX_EXTRA_CHARACTERS ||
     /[\0\r\n]/.test(token + refresh)
   ) {
-    throw unavailable(provider, 'Its token is too long or not a token');
+    throw unavailable(provider, 'Its token is too long or malformed');
   }
   return {
     access_token: token,

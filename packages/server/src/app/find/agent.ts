@@ -48,9 +48,11 @@ export async function findReadyAgent(
   const wanted = agents.filter((agent) => (name === '' ? agent.parent_id === null : agent.name === name));
   if (wanted.length !== 1) {
     const names = agents.map((agent) => agent.name).join(', ');
-    throw new AppError('not_found', `The workspace has these agents: ${names}. Name one of them.`);
+    const why = name === '' ? 'Choose an agent' : `Agent ${JSON.stringify(name)} not found`;
+    throw new AppError('not_found', `${why}. The workspace has: ${names}.`);
   }
   const agent = wanted[0]!;
-  if (agent.lifecycle_state !== 'ready') throw new AppError('conflict', `The agent is ${agent.lifecycle_state}.`);
+  if (agent.lifecycle_state !== 'ready')
+    throw new AppError('conflict', `The agent is not ready: its state is ${agent.lifecycle_state}.`);
   return agent;
 }

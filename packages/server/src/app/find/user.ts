@@ -21,7 +21,10 @@ export function requirePerson({ is_system: isSystem, username }: Pick<UserWithAc
     throw new AppError('forbidden', `The account "${username}" belongs to the server. Nobody can change or use it.`);
 }
 
-/** Finds a user for this action. The actor must be allowed to read the account and to perform the action on it. */
+/**
+ * Finds the user that a path segment names, for this action.
+ * @throws AppError `not_found` if the actor cannot read the account, `forbidden` if it may not perform the action on it
+ */
 export async function findUser<A extends Action>(
   ctx: Ctx,
   action: A,

@@ -7,7 +7,10 @@ import type { WorkspaceRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 
-/** A dormant workspace is a separate object: nobody may start or enter it. */
+/**
+ * The object that permissions on a workspace are checked on. A dormant workspace has a separate type, because nobody may
+ * start it or connect to it.
+ */
 export function workspaceObject(
   workspace: Pick<WorkspaceRow, 'owner_id' | 'organization_id' | 'dormant_at'>,
 ): AuthzObject {

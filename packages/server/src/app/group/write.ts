@@ -77,9 +77,13 @@ function checkEveryone(old: GroupRow, input: PatchGroupRequest): void {
   const moved = (input.add_users?.length ?? 0) + (input.remove_users?.length ?? 0) > 0;
   if (renamed) throw new AppError('invalid', `The group "${EVERYONE}" cannot be renamed.`);
   if (moved) {
-    throw new AppError('invalid', `The members of "${EVERYONE}" are those of the organization.`, {
-      detail: 'Add people to the organization, or remove them from it.',
-    });
+    throw new AppError(
+      'invalid',
+      `You cannot change the members of "${EVERYONE}": it contains all members of the organization.`,
+      {
+        detail: 'Add people to the organization, or remove them from it.',
+      },
+    );
   }
 }
 

@@ -27,8 +27,9 @@ export interface EndOfLog {
 export class NotOwned extends AppError {}
 
 /**
- * Explains why a daemon's write was rejected. Upstream's daemons compare the texts. In a transaction, `db` is the
- * transaction: with a second connection each, a few of them would take the whole pool and wait for one another.
+ * Explains why a daemon's write was rejected, in the words of upstream's server: daemons compare them (`NOT_OWNED` in
+ * daemon/job-link.ts). Inside a transaction, `db` must be that transaction: if each used a second connection, a few of
+ * them would take the whole pool and wait for one another.
  */
 export async function notOwned(db: Db, own: Ownership): Promise<NotOwned> {
   const job = await ownershipState(db, own);
@@ -41,6 +42,7 @@ export async function notOwned(db: Db, own: Ownership): Promise<NotOwned> {
 /**
  * Stores the results of a job and ends it, in one transaction. If the platform rejects a part of them, a bad agent name
  * for example, the job ends as failed with that reason. A build's state is kept in any case.
+ * @throws NotOwned if the job does not belong to the daemon
  */
 export async function completeJob(
   services: Services,

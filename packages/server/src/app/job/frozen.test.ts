@@ -79,7 +79,7 @@ test('keeps what an import has fixed, asks for a package once, and gives it to t
   assert.equal(dryRun.status, 201);
   const plan = await takeJob(server);
   assert.equal(await frozenIdOf(sql, plan.job), 'a'.repeat(64));
-  await assert.rejects(keepFrozen(services, plan, frozen(hash)), /Only an import freezes its version/);
+  await assert.rejects(keepFrozen(services, plan, frozen(hash)), /Only an import job can store providers/);
 
   await sql`UPDATE files SET created_at = now() - interval '1 year'`;
   const task = systemTask(systemContext(services, 'purge'));

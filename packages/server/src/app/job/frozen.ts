@@ -34,7 +34,8 @@ async function versionOf(services: Services, own: Ownership): Promise<JobVersion
  */
 export async function keepFrozen(services: Services, own: Ownership, sent: FrozenVersion): Promise<string[]> {
   const version = await versionOf(services, own);
-  if (version.type !== 'template_version_import') throw new AppError('invalid', 'Only an import freezes its version.');
+  if (version.type !== 'template_version_import')
+    throw new AppError('invalid', 'Only an import job can store providers and modules for its version.');
   check(sent);
   const { sql } = services;
   const known = await knownPackages(

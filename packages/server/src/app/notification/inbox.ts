@@ -52,7 +52,7 @@ function filterOf({ targets, templates, read_status: status = 'all' }: InboxQuer
 /** The person whose inbox a request is about: always the caller. */
 function reader(ctx: Ctx): UserActor {
   const { actor } = ctx;
-  if (actor.kind !== 'user') throw new AppError('forbidden', 'Only people have an inbox.');
+  if (actor.kind !== 'user') throw new AppError('forbidden', 'Only users have a notification inbox.');
   authorize(ctx, 'read', { type: 'api_key', ownerId: actor.id });
   return actor;
 }

@@ -53,7 +53,7 @@ test('sends a message with text, HTML, a stable id, and the configured sender an
     assert.match(mail.text, /^Subject: A test notification\r?$/m);
     assert.ok(mail.text.includes(`Message-ID: <${id}@coder.example.com>`));
     assert.match(mail.text, /Content-Type: text\/plain; charset=utf-8/);
-    assert.ok(mail.text.includes('Notifications work: ada gets this one'));
+    assert.ok(mail.text.includes('Notifications work. ada requested this test.'));
     assert.ok(mail.text.includes('<strong>ada</strong>'));
     assert.ok(mail.text.includes('View notification settings: https://coder.example.com/deployment/notifications'));
     assert.match(mail.text, /Auto-Submitted: auto-generated/);

@@ -240,7 +240,7 @@ export const TEMPLATES = {
     id: 'c425f63e-716a-4bf4-ae24-78348f706c3f',
     name: 'Test Notification',
     title: 'A test notification',
-    body: 'Notifications work: **{{.UserUsername}}** gets this one because somebody asked for a test.',
+    body: 'Notifications work. **{{.UserUsername}}** requested this test.',
     actions: [{ label: 'View notification settings', url: '{{base_url}}/deployment/notifications' }],
     required: true,
   },

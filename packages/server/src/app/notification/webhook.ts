@@ -56,6 +56,6 @@ export function webhookSender({ config, version }: Pick<Services, 'config' | 've
     const { value } = (await reader?.read()) ?? {};
     await reader?.cancel();
     const shown = value ? `: ${Buffer.from(value).subarray(0, SHOWN).toString('utf8')}` : '';
-    throw new AppError('unavailable', `The receiver of webhooks answered with status ${status}${shown}`);
+    throw new AppError('unavailable', `The webhook endpoint answered with status ${status}${shown}`);
   };
 }

@@ -73,7 +73,7 @@ export async function subscribe(ctx: Ctx, name: string, input: WebpushSubscripti
   const owner = authorize(ctx, 'create', { type: 'webpush_subscription', ownerId: user.id });
   const { endpoint, p256dh_key, auth_key } = input;
   const problem = (field: string, detail: string) =>
-    new AppError('invalid', 'This is not a subscription of a browser.', { validations: [{ field, detail }] });
+    new AppError('invalid', `Invalid push subscription: ${field} ${detail}.`, { validations: [{ field, detail }] });
   const target = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
   if (target?.protocol !== 'https:' || target.username !== '') throw problem('endpoint', 'must be an https:// address');
   if (namesPrivateAddress(target) && !ctx.config.dangerousAllowPrivatePushAddresses)

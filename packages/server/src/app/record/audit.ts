@@ -19,7 +19,7 @@ export interface AuditEntry {
   icon?: string;
   /**
    * The resource before and after the change: rows of the database. The entry contains the difference of the tracked
-   * fields (audit/tracked.ts). Without `before` the resource was created, without `after` it was deleted.
+   * fields (tracked.ts). Without `before` the resource was created, without `after` it was deleted.
    */
   before?: object | undefined;
   after?: object | undefined;

@@ -110,6 +110,6 @@ export const schemas = (ctx: Ctx) => SCHEMAS.map((one) => located(ctx, one, 'Sch
 /** @throws AppError `not_found` */
 export function byId<T extends { id: string }>(all: readonly T[], id: string): T {
   const found = all.find((one) => one.id === id);
-  if (!found) throw new AppError('not_found', `There is no "${id}".`);
+  if (!found) throw new AppError('not_found', `Unknown resource type or schema "${id}".`);
   return found;
 }

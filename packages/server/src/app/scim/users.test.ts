@@ -276,7 +276,7 @@ test('the address of an account that got roles is changed only after the first s
     assert.equal((await server.api('PUT', path(made.id), { body: { roles: [role] } })).status, 200);
     const refused = await scim('PATCH', `/Users/${made.id}`, move(name));
     assert.equal(refused.status, 403);
-    assert.match(refused.body.detail!, /has roles, and its person has not signed in yet/);
+    assert.match(refused.body.detail!, /has roles, and its user has not signed in yet/);
     assert.equal((await account(made.id)).email, `${name}@corp.example`);
     await sql`INSERT INTO user_links (user_id, login_type, linked_id, access_token, refresh_token, claims)
       VALUES (${made.id}, 'oidc', ${name}, '', '', '{}')`;
@@ -293,7 +293,7 @@ test('the address of an account that it did not make is changed only after the f
   // the person who has the address at the provider gets the account
   const early = await scim('PATCH', `/Users/${id}`, move);
   assert.equal(early.status, 403);
-  assert.match(early.body.detail!, /^The person of the account "rae" has not signed in yet/);
+  assert.match(early.body.detail!, /^The user of the account "rae" has not signed in yet/);
   assert.equal((await scim('PATCH', `/Users/${id}`, { name: { formatted: 'Rae R' } })).status, 200);
   // the same address in another case, as directories store it, does not move it
   const emails = [{ value: 'Rae@example.com', primary: true }];

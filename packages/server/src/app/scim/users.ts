@@ -118,13 +118,13 @@ async function checkManaged(tx: Tx, { id, username }: UserWithAccess, movesAddre
   if (created) {
     throw new AppError(
       'forbidden',
-      `The account "${username}" has roles, and its person has not signed in yet, so its email address cannot be changed here.`,
+      `The account "${username}" has roles, and its user has not signed in yet, so its email address cannot be changed here.`,
       { detail: 'Until the first sign-in, the address decides who gets the account and its roles.' },
     );
   }
   throw new AppError(
     'forbidden',
-    `The person of the account "${username}" has not signed in yet, so its email address cannot be changed here.`,
+    `The user of the account "${username}" has not signed in yet, so its email address cannot be changed here.`,
     { detail: 'No provisioning client created the account. Until the first sign-in, the address decides who gets it.' },
   );
 }

@@ -96,10 +96,10 @@ async function findAccount(
   const mine = linked && (await userById(tx, linked.user_id));
   const user = mine ?? (await userByEmail(tx, email));
   if (convert !== undefined && user?.id !== convert) {
-    throw new AppError('forbidden', `Your account at ${NAMES[provider]} does not belong to your account here.`, {
+    throw new AppError('forbidden', `Your account at ${NAMES[provider]} does not match your account here.`, {
       detail: mine
-        ? 'Another account is linked to it.'
-        : `Its email address "${email}" is not the one of your account. Change one of them, then try again.`,
+        ? 'It is already linked to another account here.'
+        : `Its email address "${email}" differs from the one of your account here. Change one of them, then try again.`,
     });
   }
   if (!user) return undefined;

@@ -62,7 +62,7 @@ export class GithubApi {
     const response = await this.get(source, path, token);
     if (response.status === 401) throw new AppError('unauthenticated', 'GitHub no longer accepts this sign-in.');
     if (!response.ok) {
-      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
+      throw new AppError('unavailable', 'GitHub did not answer as expected.', {
         detail: `${path.replace(/\?.*$/, '')}: status ${response.status}. Try again later.`,
       });
     }
@@ -73,7 +73,7 @@ export class GithubApi {
     try {
       return await boundedFetch(url, { ...options, signal: this.#closed, call: { name: 'github-login', source } });
     } catch (err) {
-      throw new AppError('unavailable', 'GitHub does not answer as it should.', {
+      throw new AppError('unavailable', 'GitHub did not answer as expected.', {
         detail: `${new URL(url).host}: ${errorText(err)}. Try again later.`,
         cause: err,
       });
@@ -86,7 +86,7 @@ export async function jsonOf<T>(response: Response): Promise<T> {
   try {
     return (await response.json()) as T;
   } catch (err) {
-    throw new AppError('unavailable', 'GitHub does not answer as it should.', {
+    throw new AppError('unavailable', 'GitHub did not answer as expected.', {
       detail: `It answered with status ${response.status} and without JSON. Try again later.`,
       cause: err,
     });

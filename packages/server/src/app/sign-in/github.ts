@@ -140,7 +140,7 @@ class Github implements GithubProvider {
       scope: SCOPES,
     });
     if (!answer.device_code) {
-      throw new AppError('unavailable', 'GitHub gave no code.', {
+      throw new AppError('unavailable', 'GitHub sent no code.', {
         detail: answer.error_description ?? answer.error ?? 'Try again later.',
       });
     }
@@ -161,7 +161,7 @@ class Github implements GithubProvider {
     if (typeof answer.access_token !== 'string') {
       // the page of the device flow asks again, depending on the error
       if (values['device_code'])
-        throw new AppError('invalid', 'The code was not used yet.', {
+        throw new AppError('invalid', 'The sign-in with this code is not complete yet.', {
           ...(answer.error ? { detail: answer.error } : {}),
         });
       throw new AppError('unauthenticated', 'GitHub rejected the sign-in.', {
@@ -215,7 +215,7 @@ class Github implements GithubProvider {
     const token = given.accessToken;
     const user = await this.#api.read<GithubUser>('GitAPIAuthUser', '/user', token);
     if (!Number.isSafeInteger(user.id) || typeof user.login !== 'string') {
-      throw new AppError('unavailable', 'GitHub does not answer as it should.', { detail: 'It sent no account.' });
+      throw new AppError('unavailable', 'GitHub did not answer as expected.', { detail: 'It sent no account.' });
     }
     await this.#checkMembership(user, token);
     const emails = await this.#api.read<{ email: string; primary: boolean; verified: boolean }[]>(

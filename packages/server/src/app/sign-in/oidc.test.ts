@@ -393,7 +393,7 @@ test('converts a password account by a sign-in at the provider, and back by an a
   const type = async () => (await server.api<User>('GET', `/users/${id}`)).body.login_type;
 
   person('petra-at-the-provider', { email: 'somebody.else@example.com' });
-  assert.match(shownError(await complete(cookie)).message!, /does not belong to your account/);
+  assert.match(shownError(await complete(cookie)).message!, /does not match your account here/);
   person('petra-at-the-provider', { email: 'petra@example.com' });
   assert.match(shownError(await complete('x=y')).detail!, /another browser/);
   assert.equal(await type(), 'password');

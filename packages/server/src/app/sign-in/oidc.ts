@@ -208,7 +208,7 @@ function signInError(err: unknown): AppError {
       cause: err,
     });
   }
-  return new AppError('unavailable', 'The identity provider does not answer as it should.', {
+  return new AppError('unavailable', 'The identity provider did not answer as expected.', {
     detail: `${describe(err)}. Try again later, or ask an administrator.`,
     cause: err,
   });

@@ -97,7 +97,7 @@ test('rejects answers of other programs than coding agents, and too large ones',
     say('GET /base/messages', answer, status);
     const read = await logs();
     assert.equal(read.status, 503, JSON.stringify(answer).slice(0, 100));
-    assert.equal(read.body.message, 'The app of this task did not answer as a coding agent does.');
+    assert.equal(read.body.message, 'The app of this task did not answer as expected.');
   }
 });
 

@@ -114,7 +114,7 @@ type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<unkn
 function appOf({ agent, app }: Chat, open: OpenPort, signal: AbortSignal): Ask {
   const url = app && addressOf(app);
   if (!agent || !url) {
-    throw new AppError('invalid', 'The app of this task has no conversation that the server could read.', {
+    throw new AppError('invalid', 'This task has no conversation that the server can read.', {
       detail: 'Its template must name an app with an http URL in coder_ai_task.',
     });
   }
@@ -130,7 +130,7 @@ function appOf({ agent, app }: Chat, open: OpenPort, signal: AbortSignal): Ask {
       );
     } catch (err) {
       signal.throwIfAborted();
-      throw new AppError('unavailable', 'The app of this task did not answer as a coding agent does.', {
+      throw new AppError('unavailable', 'The app of this task did not answer as expected.', {
         detail: limit.aborted ? `It took longer than ${TIMEOUT_MS / 1_000} s.` : errorText(err),
         cause: err,
       });
@@ -182,7 +182,7 @@ async function exchange(
 
 function entriesOf(messages: unknown): TaskLogEntry[] {
   if (!Array.isArray(messages) || !messages.every(isMessage)) {
-    throw new AppError('unavailable', 'The app of this task did not answer as a coding agent does.', {
+    throw new AppError('unavailable', 'The app of this task did not answer as expected.', {
       detail: 'Its answer has no list of messages.',
     });
   }

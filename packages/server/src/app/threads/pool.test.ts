@@ -171,7 +171,7 @@ test('a thread that cannot be started fails only the waiting tasks', async () =>
       return new Worker(THREAD, { eval: true });
     },
   });
-  await assert.rejects(run('a', { text: 'x' }), rejection('unavailable', /could not start a thread/));
+  await assert.rejects(run('a', { text: 'x' }), rejection('unavailable', /could not start to process the request/));
   broken = false;
   assert.equal(await run('a', { text: 'x' }), 'x');
 });

@@ -111,7 +111,7 @@ class ThreadPool implements Pool {
       this.#start();
     } catch (err) {
       this.#options.broke(err as Error);
-      this.#queue.failAll('The server could not start a thread for this. Try again later.');
+      this.#queue.failAll('The server could not start to process the request. Try again later.');
     }
   }
 
@@ -124,7 +124,7 @@ class ThreadPool implements Pool {
     const gone = (why: Verdict) => {
       if (!this.#threads.has(thread)) return;
       void this.#end(thread, why);
-      if (!thread.ready) this.#queue.failAll('The server could not start a thread for this. Try again later.');
+      if (!thread.ready) this.#queue.failAll('The server could not start to process the request. Try again later.');
     };
     limit(thread, START_MS, () => gone(failure('unavailable', 'The server is too busy. Try again later.')));
     worker.on('message', (message: 'ready' | Verdict) => {

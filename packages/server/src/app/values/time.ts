@@ -1,7 +1,7 @@
 /** The time that upstream's clients read as "never". */
 export const NEVER = '0001-01-01T00:00:00Z';
 
-/** A time as the JSON API shows it. */
+/** Formats a time for the JSON API: RFC 3339 in UTC, with milliseconds. */
 export function time(value: Date): string {
   return value.toISOString();
 }

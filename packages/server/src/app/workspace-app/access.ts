@@ -117,7 +117,7 @@ async function findPort(
   const port = parsePort(address.app);
   if (!port) return { error: missing(`The workspace has no app "${address.app}".`) };
   if (address.kind === 'path') {
-    return { error: missing('Ports have host names of their own (--wildcard-access-url), not paths.') };
+    return { error: missing('Ports have their own host names (--wildcard-access-url), not paths.') };
   }
   if (agents.length > 1) return { error: missing('This workspace has several agents. Name one in the address.') };
   const [agent] = agents as [AppAgent];

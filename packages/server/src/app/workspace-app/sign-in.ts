@@ -81,9 +81,9 @@ export async function redeemHandover(
   const failed = (detail: string) => new AppError('unauthenticated', 'The sign-in to this app failed.', { detail });
   const { sql, clock, config } = services;
   const handover = tokens.unseal<Handover>(purpose(host), text);
-  if (!handover) throw failed('The handover is for another address, or it was modified. Open the app again.');
+  if (!handover) throw failed('This sign-in link is for another address, or it was modified. Open the app again.');
   const now = clock.now().getTime();
-  if (handover.expires <= now) throw failed('The handover expired. Open the app again.');
+  if (handover.expires <= now) throw failed('This sign-in link has expired. Open the app again.');
   const [parent, user] = await Promise.all([apiKeyById(sql, handover.key), userById(sql, handover.user)]);
   if (!parent || !user || user.status === 'suspended' || parent.expires_at.getTime() <= now) {
     throw failed('The original session has ended. Open the app again.');
@@ -105,7 +105,7 @@ export async function redeemHandover(
       parent_id: parent.id,
     });
   } catch (err) {
-    if (isPgError(err, UNIQUE_VIOLATION)) throw failed('The handover was used before. Open the app again.');
+    if (isPgError(err, UNIQUE_VIOLATION)) throw failed('This sign-in link was already used. Open the app again.');
     throw err;
   }
   const lifetimeMs = expires - now;
@@ -131,10 +131,10 @@ export async function issueTerminalPass(
   const url = URL.canParse(input.url) ? new URL(input.url) : undefined;
   if (url?.pathname !== `/api/v2/workspaceagents/${agent.id}/pty` || !/^wss?:$|^https?:$/.test(url.protocol)) {
     throw new AppError('invalid', 'Invalid URL.', {
-      validations: [{ field: 'url', detail: "It must be the URL of this agent's pty." }],
+      validations: [{ field: 'url', detail: `must have the path /api/v2/workspaceagents/${agent.id}/pty` }],
     });
   }
-  if (ctx.actor.kind !== 'user') throw new AppError('unauthenticated', 'Sign in first.');
+  if (ctx.actor.kind !== 'user') throw new AppError('unauthenticated', 'Sign in to open a terminal.');
   const pass: TerminalPass = {
     key: ctx.actor.apiKeyId,
     user: ctx.actor.id,

@@ -9,7 +9,7 @@ export const limitOptions = {
     yaml: 'limits.formsPerUser',
     default: '30',
     description:
-      'The forms for dynamic parameters that a person may have open at a time, for each server. 0 or less: no limit.',
+      'The maximum number of dynamic parameter forms that a person may have open at the same time, for each server. 0 or less: no limit.',
     group: 'Limits',
   },
   maxStreamsPerUser: {
@@ -19,7 +19,7 @@ export const limitOptions = {
     yaml: 'limits.streamsPerUser',
     default: '500',
     description:
-      'The event streams, followed logs and exports that a person may have open at a time, for each server. 0 or less: no limit.',
+      'The maximum number of event streams, followed logs and exports that a person may have open at the same time, for each server. 0 or less: no limit.',
     group: 'Limits',
   },
   maxTunnelsPerUser: {
@@ -29,7 +29,7 @@ export const limitOptions = {
     yaml: 'limits.tunnelsPerUser',
     default: '1000',
     description:
-      'The connections to workspaces that a person may have open at a time, for each server: terminals, SSH, forwarded ports, and WebSockets of apps. 0 or less: no limit.',
+      'The maximum number of connections to workspaces that a person may have open at the same time, for each server: terminals, SSH, forwarded ports, and WebSockets of apps. 0 or less: no limit.',
     group: 'Limits',
   },
   maxWorkspacesPerUser: {
@@ -39,7 +39,7 @@ export const limitOptions = {
     yaml: 'limits.workspacesPerUser',
     default: '200',
     description:
-      'The workspaces that a person may own. Prebuilt workspaces count when they are claimed. 0 or less: no limit.',
+      'The maximum number of workspaces that a person may own. A prebuilt workspace counts once the person has claimed it. 0 or less: no limit.',
     group: 'Limits',
   },
   maxPendingJobsPerUser: {
@@ -49,7 +49,7 @@ export const limitOptions = {
     yaml: 'limits.pendingJobsPerUser',
     default: '200',
     description:
-      'The starts, imports and dry runs of a person that may wait for a provisioner daemon at a time. Stops, deletions and automatic builds are not limited. 0 or less: no limit.',
+      "The maximum number of a person's starts, imports and dry runs that may wait for a provisioner daemon at the same time. Stops, deletions and automatic builds are not limited. 0 or less: no limit.",
     group: 'Limits',
   },
   workspaceCreationRateLimit: {
@@ -59,7 +59,7 @@ export const limitOptions = {
     yaml: 'limits.workspaceCreationRate',
     default: '30',
     description:
-      'The workspaces that a person may create in a minute, for each server. 0 or less: --api-rate-limit applies.',
+      'The maximum number of workspaces that a person may create per minute, for each server. 0 or less: --api-rate-limit applies.',
     group: 'Limits',
   },
   maxTokensPerUser: {
@@ -69,7 +69,7 @@ export const limitOptions = {
     yaml: 'limits.tokensPerUser',
     default: '200',
     description:
-      'The tokens that a person may have, not counting expired ones. A person with five times as many keys and sessions gets no further keys for programs. 0 or less: no limit.',
+      'The maximum number of tokens that a person may have, without expired ones. A person who has five times as many API keys, including sessions, gets no further keys for programs. 0 or less: no limit.',
     group: 'Limits',
   },
   maxProvisionerKeysPerOrganization: {
@@ -78,7 +78,7 @@ export const limitOptions = {
     env: 'CODER_MAX_PROVISIONER_KEYS_PER_ORGANIZATION',
     yaml: 'limits.provisionerKeysPerOrganization',
     default: '200',
-    description: 'The provisioner keys that an organization may have. 0 or less: no limit.',
+    description: 'The maximum number of provisioner keys that an organization may have. 0 or less: no limit.',
     group: 'Limits',
   },
   maxGroupsPerOrganization: {
@@ -88,7 +88,7 @@ export const limitOptions = {
     yaml: 'limits.groupsPerOrganization',
     default: '2000',
     description:
-      'The groups that an organization may have. A sign-in that would create more leaves them out. 0 or less: no limit.',
+      'The maximum number of groups that an organization may have. A sign-in that would create more groups omits them. 0 or less: no limit.',
     group: 'Limits',
   },
   maxTemplatesPerOrganization: {
@@ -97,7 +97,7 @@ export const limitOptions = {
     env: 'CODER_MAX_TEMPLATES_PER_ORGANIZATION',
     yaml: 'limits.templatesPerOrganization',
     default: '1000',
-    description: 'The templates that an organization may have. 0 or less: no limit.',
+    description: 'The maximum number of templates that an organization may have. 0 or less: no limit.',
     group: 'Limits',
   },
   maxVersionsPerTemplate: {
@@ -106,7 +106,8 @@ export const limitOptions = {
     env: 'CODER_MAX_VERSIONS_PER_TEMPLATE',
     yaml: 'limits.versionsPerTemplate',
     default: '20000',
-    description: 'The versions that a template may have, archived ones included. 0 or less: no limit.',
+    description:
+      'The maximum number of versions that a template may have, including archived ones. 0 or less: no limit.',
     group: 'Limits',
   },
 } as const satisfies Record<string, OptionRow>;

@@ -20,6 +20,7 @@ const WITH_ACCESS = (db: Db) => db`
       WHERE m.user_id = u.id GROUP BY r.organization_id) c), '{}') AS custom_roles
   FROM users u`;
 
+/** Returns the user with this id, which must be a UUID, with roles and groups. Undefined for a deleted user. */
 export async function userById(db: Db, id: string): Promise<UserWithAccess | undefined> {
   const [row] = await db<UserWithAccess[]>`${WITH_ACCESS(db)} WHERE u.id = ${id} AND NOT u.deleted`;
   return row;

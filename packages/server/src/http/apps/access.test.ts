@@ -76,7 +76,7 @@ test('signs a browser in to a subdomain app, with a cookie that is valid only th
   assert.doesNotMatch(answer.body, /coder_/, 'the app sees none of it');
   const again = await ask(server.url, { host: HOST, path: used, headers: {} });
   assert.equal(again.status, 401);
-  assert.match(again.body, /used before/);
+  assert.match(again.body, /already used/);
   const appToken = cookie.split('=')[1]!;
   assert.notEqual(appToken, token);
   for (const [method, path] of [

@@ -35,7 +35,7 @@ const CRLF = Buffer.from('\r\n');
 const HEAD_END = Buffer.from('\r\n\r\n');
 const NOTHING: string[] = [];
 const FIRST = Buffer.from('HTTP/1.');
-const OTHER = 'its first line is not of HTTP/1.1';
+const OTHER = 'it does not begin with an HTTP/1.1 status line';
 
 type State = 'idle' | 'head' | 'length' | 'size' | 'chunk' | 'chunk end' | 'trailers' | 'close';
 
@@ -51,9 +51,9 @@ function parseLines(text: string, from: number): string[] {
     const colon = line.indexOf(':');
     const name = line.slice(0, colon);
     // a folded line begins with white space, and no name contains that
-    if (colon < 1 || !NAME.test(name)) throw new BadAnswer('a header line has no proper name');
+    if (colon < 1 || !NAME.test(name)) throw new BadAnswer('a header has an invalid name');
     const value = line.slice(colon + 1).trim();
-    if (BAD_VALUE.test(value)) throw new BadAnswer('a header has control characters in it');
+    if (BAD_VALUE.test(value)) throw new BadAnswer('a header contains control characters');
     out.push(name, value);
   }
   return out;
@@ -113,7 +113,7 @@ export class AnswerParser {
   #step(bytes: Buffer): Buffer | undefined {
     switch (this.#state) {
       case 'idle':
-        throw new BadAnswer('it sent more than was asked for');
+        throw new BadAnswer('it sent data without a request');
       case 'head':
         return this.#head(bytes);
       case 'length': {
@@ -130,7 +130,7 @@ export class AnswerParser {
         const end = bytes.indexOf(CRLF);
         if (end < 0 || end > 1_024) return tooLong(bytes, 1_024);
         const size = CHUNK.exec(bytes.toString('latin1', 0, end))?.[1];
-        if (size === undefined) throw new BadAnswer('a chunk has no proper size');
+        if (size === undefined) throw new BadAnswer('a chunk has an invalid size');
         this.#left = Number.parseInt(size, 16);
         this.#state = this.#left === 0 ? 'trailers' : 'chunk';
         return bytes.subarray(end + 2);
@@ -144,7 +144,7 @@ export class AnswerParser {
       }
       case 'chunk end':
         if (bytes.length < 2) return undefined;
-        if (bytes[0] !== 13 || bytes[1] !== 10) throw new BadAnswer('a chunk is longer than it says');
+        if (bytes[0] !== 13 || bytes[1] !== 10) throw new BadAnswer('a chunk is longer than its size');
         this.#state = 'size';
         return bytes.subarray(2);
       case 'trailers':
@@ -166,7 +166,7 @@ export class AnswerParser {
     const status = Number(first[2]);
     const headers = line < 0 ? [] : parseLines(text, line + 2);
     const rest = bytes.subarray(end + 4);
-    if (status === 101) throw new BadAnswer('it switched protocols without being asked');
+    if (status === 101) throw new BadAnswer('it switched protocols, but the request did not ask for that');
     // provisional: the final answer follows
     if (status < 200) return rest;
     this.#begin(status, first[3] ?? '', headers, first[1] === '0');
@@ -184,11 +184,13 @@ export class AnswerParser {
       const value = headers[i + 1]!;
       switch (name.toLowerCase()) {
         case 'content-length':
-          if (length !== undefined || !LENGTH.test(value)) throw new BadAnswer('it does not say one length');
+          if (length !== undefined || !LENGTH.test(value))
+            throw new BadAnswer('its Content-Length is invalid or repeated');
           length = Number(value);
           break;
         case 'transfer-encoding':
-          if (chunked || value.toLowerCase() !== 'chunked') throw new BadAnswer('its transfer coding is unknown');
+          if (chunked || value.toLowerCase() !== 'chunked')
+            throw new BadAnswer('its Transfer-Encoding is not supported');
           chunked = true;
           break;
         case 'connection':
@@ -197,7 +199,7 @@ export class AnswerParser {
           break;
       }
     }
-    if (chunked && (length !== undefined || old)) throw new BadAnswer('its body could end at two places');
+    if (chunked && (length !== undefined || old)) throw new BadAnswer('the end of its body is ambiguous');
     this.reusable = !close;
     const bodiless = this.#withoutBody || status === 204 || status === 304;
     this.#sink!.head({ status, message, headers, length: bodiless || !chunked ? length : undefined });

@@ -57,7 +57,10 @@ export class ForwardedUpgrade {
       path: plan.path,
       headers: [...towardsApp(request.rawHeaders, plan), 'Connection', 'Upgrade', 'Upgrade', request.headers.upgrade!],
     });
-    const timer = setTimeout(() => this.#fail(new AppError('timeout', 'The app has not answered.')), answerMs);
+    const timer = setTimeout(
+      () => this.#fail(new AppError('timeout', `The app did not answer within ${Math.ceil(answerMs / 1_000)} s.`)),
+      answerMs,
+    );
     outgoing.on('upgrade', (answer, _stream, rest) => {
       clearTimeout(timer);
       this.#splice(stream, answer, rest);

@@ -160,22 +160,22 @@ async function socketApp(serve: (socket: Socket) => void) {
 test('shows a clear page for malformed answers, and leaves nothing open', async () => {
   const ok = 'HTTP/1.1 200 OK\r\n';
   const cases: Record<string, { answer: string; says: RegExp }> = {
-    garbage: { answer: 'hello, this is not http\r\n\r\n', says: /not HTTP/ },
-    'another protocol': { answer: '\x16\x03\x01\x02\0', says: /not HTTP/ },
+    garbage: { answer: 'hello, this is not http\r\n\r\n', says: /not valid HTTP/ },
+    'another protocol': { answer: '\x16\x03\x01\x02\0', says: /not valid HTTP/ },
     '100,000 headers': { answer: ok + 'X-A: b\r\n'.repeat(100_000), says: /larger than 64 KiB/ },
     'one endless header': { answer: `${ok}X-A: ${'a'.repeat(1_000_000)}`, says: /larger than 64 KiB/ },
     nothing: { answer: '', says: /closed the connection before/ },
     'half a head': { answer: `${ok}Content-Le`, says: /closed the connection before/ },
     'both framings': {
       answer: `${ok}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
-      says: /not HTTP/,
+      says: /not valid HTTP/,
     },
-    'two lengths': { answer: `${ok}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`, says: /not HTTP/ },
+    'two lengths': { answer: `${ok}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`, says: /not valid HTTP/ },
     'a switch nobody asked for': {
       answer: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',
-      says: /without being asked/,
+      says: /did not ask for that/,
     },
-    'a folded line': { answer: `${ok}X-A: 1\r\n folded\r\nContent-Length: 0\r\n\r\n`, says: /not HTTP/ },
+    'a folded line': { answer: `${ok}X-A: 1\r\n folded\r\nContent-Length: 0\r\n\r\n`, says: /not valid HTTP/ },
   };
   for (const [what, { answer, says }] of Object.entries(cases)) {
     const bad = await socketApp((socket) => {

@@ -41,8 +41,8 @@ export function refusalOf(err: Error): Refusal {
   const { code } = err as NodeJS.ErrnoException;
   const bad = err instanceof BadAnswer || code?.startsWith('HPE_') || code?.startsWith('ERR_');
   if (bad) {
-    const detail = `What it sent is not HTTP as this server takes it: ${code === 'HPE_HEADER_OVERFLOW' ? 'its headers are too large' : err.message}.`;
-    return { status: 502, title: 'The app gave no proper answer.', detail };
+    const detail = `Its answer is not valid HTTP/1.1: ${code === 'HPE_HEADER_OVERFLOW' ? 'its headers are too large' : err.message}.`;
+    return { status: 502, title: 'The app sent an invalid answer.', detail };
   }
   const cause = err instanceof AppClosed ? '' : ` (${err.message})`;
   return {

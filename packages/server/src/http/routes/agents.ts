@@ -56,7 +56,7 @@ export function agentHandlers(agents: AgentReach, connections: Pick<AgentConnect
     },
     'GET /workspaceagents/{workspaceagent}/containers/watch': async (ctx, { params, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      if (!http.isUpgrade) throw new AppError('invalid', 'This route is a WebSocket: ask for an upgrade.');
+      if (!http.isUpgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
       const source = await containersSource(agent, service(agent));
       void followAsTexts(ctx, http.upgrade(), source);
     },

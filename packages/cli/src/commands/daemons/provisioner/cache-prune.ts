@@ -32,10 +32,7 @@ const examples = [
 
 export default command({ flags, help, examples }, async (ctx, { flags: given }) => {
   if (given.age === undefined && !given.size)
-    throw new AppError(
-      'invalid',
-      'Missing what to remove. Set --age, such as --age 168h, or --size, such as --size 20GiB.',
-    );
+    throw new AppError('invalid', 'Nothing to remove: set --age, such as --age 168h, or --size, such as --size 20GiB.');
   const { pruneDaemonCache } = await import('@ropewalk/provisioner/daemon/prune-cache');
   const pruned = await pruneDaemonCache(expandHome(given['cache-dir'], ctx.env), {
     unusedMs: given.age,

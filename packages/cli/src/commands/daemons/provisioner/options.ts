@@ -44,13 +44,14 @@ export function checkCredentials(given: { key: string; psk: string; tag: readonl
   if (given.key && given.key.length !== KEY_LENGTH)
     throw new AppError(
       'invalid',
-      `A provisioner key has ${KEY_LENGTH} characters; what --key (CODER_PROVISIONER_DAEMON_KEY) gives has ${given.key.length}.`,
+      `Invalid --key (CODER_PROVISIONER_DAEMON_KEY): it has ${given.key.length} characters, and provisioner keys have ${KEY_LENGTH}.`,
     );
 }
 
 /** @throws AppError `invalid`. */
 export function checkConcurrency(concurrency: number, once: boolean): void {
   if (concurrency < 1 || concurrency > 100)
-    throw new AppError('invalid', `--concurrency ${concurrency}: choose 1 to 100 builds at the same time.`);
-  if (once && concurrency > 1) throw new AppError('invalid', '--once runs one job and ends: leave --concurrency out.');
+    throw new AppError('invalid', `Invalid --concurrency ${concurrency}: use a number from 1 to 100.`);
+  if (once && concurrency > 1)
+    throw new AppError('invalid', '--once cannot be used with --concurrency: it runs one job and exits.');
 }

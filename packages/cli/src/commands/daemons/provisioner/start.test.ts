@@ -21,14 +21,14 @@ test('rejects invalid options in one sentence', async () => {
   const wrong: [string[], RegExp][] = [
     [['--tag', 'zone'], /--tag "zone": write it as key=value/],
     [['--tag', '=eu'], /--tag "=eu": write it as key=value/],
-    [['--key', 'short'], /A provisioner key has 43 characters; .* has 5\./],
+    [['--key', 'short'], /Invalid --key .*: it has 5 characters, and provisioner keys have 43\./],
     [['--key', KEY, '--psk', 'secret'], /either --key or --psk, not both/],
     [['--key', KEY, '--tag', 'zone=eu'], /--tag .* cannot be used with --key/],
     [['--name', '-x'], /Invalid daemon name "-x": use 2 to 63 letters/],
     [['--name', 'a/b'], /Invalid daemon name "a\/b"/],
     [['--name', 'x'.repeat(63), '--concurrency', '2'], /Invalid daemon name "x+-0"/],
-    [['--concurrency', '0'], /--concurrency 0: choose 1 to 100/],
-    [['--concurrency', '2', '--once'], /--once runs one job and ends/],
+    [['--concurrency', '0'], /Invalid --concurrency 0: use a number from 1 to 100/],
+    [['--concurrency', '2', '--once'], /--once cannot be used with --concurrency/],
     [['--log-filter', '('], /--log-filter "\(": Invalid regular expression/],
     [[], /Missing server URL\. Set --url/],
     [

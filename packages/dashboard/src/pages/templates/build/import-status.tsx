@@ -40,7 +40,7 @@ const tagText = (tags: Record<string, string>) =>
 function nextStep({ reason, estimated_wait_seconds: wait }: PendingReason): string {
   if (reason === 'no_matching_provisioners') return 'Start a provisioner daemon with these tags, or change the tags.';
   if (reason === 'provisioners_offline')
-    return 'Start the matching provisioner daemons, or look at why they are offline.';
+    return 'Start the matching provisioner daemons, or find out why they are offline.';
   if (reason === 'provisioners_busy' && wait) return `The wait is about ${formatDuration(wait * 1_000)}.`;
   return '';
 }

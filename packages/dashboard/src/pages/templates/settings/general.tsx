@@ -118,8 +118,8 @@ function Workspaces({ template }: { template: Template }) {
         <Checkbox
           checked={!classic}
           onChange={(checked) => setClassic(!checked)}
-          label="Parameters follow what people enter"
-          help="Otherwise forms show the parameters that the import of the version found, whatever people enter."
+          label="Dynamic parameters"
+          help="Options and rules of parameters change as people enter values. Otherwise they are as the import of the version found them."
         />
         <Field label="Apps and ports can be shared with at most">
           <NativeSelect value={share} onChange={(event) => setShare(event.target.value as typeof share)}>

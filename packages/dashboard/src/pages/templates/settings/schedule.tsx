@@ -203,7 +203,7 @@ function Schedule({ template, onDiscard }: { template: Template; onDiscard: () =
             checked={useFromNow}
             onChange={setUseFromNow}
             label="Count from now"
-            help="Without it, workspaces that were not used for so long become dormant immediately."
+            help="Without it, workspaces that have been unused for this long become dormant immediately."
           />
         )}
         <Time
@@ -220,7 +220,7 @@ function Schedule({ template, onDiscard }: { template: Template; onDiscard: () =
             checked={dormantFromNow}
             onChange={setDormantFromNow}
             label="Count from now for dormant workspaces"
-            help="Without it, workspaces that have been dormant for so long are deleted immediately."
+            help="Without it, workspaces that have been dormant for this long are deleted immediately."
           />
         )}
       </Section>

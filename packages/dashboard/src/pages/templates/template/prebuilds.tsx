@@ -78,7 +78,7 @@ export default function TemplatePrebuildsPage() {
         <Notice
           tone="warn"
           title="Prebuilt workspaces are paused"
-          detail="The server creates and deletes none, in all templates. People still get those that are ready."
+          detail="The server neither creates nor deletes any, for all templates. People can still claim the ones that are ready."
         />
       )}
       {pools?.map((pool) => (

@@ -11,7 +11,7 @@ const accountName = (account: TemplateVersionExternalAuth) => account.display_na
 export function ExternalAccounts({ accounts }: { accounts: readonly TemplateVersionExternalAuth[] }) {
   if (accounts.length === 0) return null;
   return (
-    <Section title="Accounts" description="The workspace uses these accounts in your name." flush>
+    <Section title="Accounts" description="The workspace uses these accounts on your behalf." flush>
       <ul className="divide-y divide-line">
         {accounts.map((account) => (
           <li key={account.id} className="flex flex-wrap items-center gap-3 px-4 py-3">

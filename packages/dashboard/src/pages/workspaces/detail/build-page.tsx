@@ -63,7 +63,7 @@ function Build({ workspace, build }: { workspace: Workspace; build: WorkspaceBui
         actions={
           isActive(build.status) && (
             <Button size="sm" icon={CircleX} pending={cancel.isPending} onClick={() => cancel.mutate()}>
-              {build.status === 'canceling' ? 'Force the end' : 'Cancel'}
+              {build.status === 'canceling' ? 'Force cancel' : 'Cancel'}
             </Button>
           )
         }

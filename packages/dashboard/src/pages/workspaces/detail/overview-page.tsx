@@ -35,7 +35,7 @@ export default function OverviewPage() {
         {workspace.dormant_at && !deleted && (
           <Notice
             tone="warn"
-            title={`Dormant since ${formatDate(workspace.dormant_at)}: nobody can start or enter it`}
+            title={`Dormant since ${formatDate(workspace.dormant_at)}: nobody can start it or connect to it`}
             detail={
               workspace.deleting_at
                 ? `It is deleted on ${formatDateTime(workspace.deleting_at)}. Activate it to keep it.`

@@ -82,7 +82,7 @@ function Ports({ workspace, agent }: { workspace: Workspace; agent: WorkspaceAge
         <IconButton
           icon={RefreshCw}
           size="sm"
-          label="Look again"
+          label="Refresh the list"
           pending={listening.isFetching}
           onClick={() => void listening.refetch()}
         />

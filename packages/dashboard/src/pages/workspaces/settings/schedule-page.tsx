@@ -127,7 +127,7 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
           <p className="text-muted">The template does not permit automatic starts.</p>
         )}
       </Section>
-      <Section title="Stop" description="The workspace stops this long after a start. Use of it can postpone that.">
+      <Section title="Stop" description="The workspace stops this long after a start. Activity can postpone the stop.">
         {mayStop ? (
           <Field
             label="Hours after a start"

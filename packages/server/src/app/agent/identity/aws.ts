@@ -19,7 +19,8 @@ export function awsInstanceId(
     throw identityError('the document is not JSON');
   }
   const { instanceId, region } = claims;
-  if (typeof instanceId !== 'string' || instanceId === '') throw identityError('the document names no instance');
+  if (typeof instanceId !== 'string' || instanceId === '')
+    throw identityError('the document does not name an instance');
   const keys = [...regionKey(region), ...more.map(({ publicKey }) => publicKey)];
   if (keys.length === 0) {
     const detail = 'Add its certificate with --aws-instance-identity-certificates.';

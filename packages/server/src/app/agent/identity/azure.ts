@@ -32,7 +32,7 @@ export async function azureInstanceId(
   }
   const { content, signer, certificates } = message;
   if (!namesOf(signer).some((name) => SIGNER.test(name)))
-    throw identityError("the signer's certificate has another name");
+    throw identityError("the signer's certificate has an unexpected name");
   const pool = [...certificates, ...trust.intermediates];
   if (!isTrusted(signer, pool, trust.roots, now)) {
     const issuer = await trust.fetchIssuer(signer);
@@ -40,7 +40,7 @@ export async function azureInstanceId(
       throw identityError("the signer's certificate was not issued by a trusted authority");
   }
   const { vmId, timeStamp } = documentOf(content);
-  if (typeof vmId !== 'string' || vmId === '') throw identityError('the document names no machine');
+  if (typeof vmId !== 'string' || vmId === '') throw identityError('the document does not name a machine');
   const until = timeStamp?.expiresOn;
   const end = typeof until === 'string' ? Date.parse(until) : Number.NaN;
   if (Number.isNaN(end)) throw identityError('the document has no valid expiry time');

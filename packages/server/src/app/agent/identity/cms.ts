@@ -81,7 +81,7 @@ function signedAttributes(attributes: Der, content: Buffer, digest: string, cont
   );
   const named = values.get(CONTENT_TYPE);
   const digests = values.get(MESSAGE_DIGEST);
-  if (named?.length !== 1 || oid(named[0]) !== contentType) throw bad('its attributes name another type');
+  if (named?.length !== 1 || oid(named[0]) !== contentType) throw bad('its attributes name an unexpected type');
   const found = digests?.length === 1 ? digests[0] : undefined;
   if (found?.tag !== TAG.octets || !found.content.equals(createHash(digest).update(content).digest()))
     throw bad('its content was changed');

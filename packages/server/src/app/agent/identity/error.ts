@@ -4,7 +4,7 @@ import { AppError } from '@ropewalk/kit';
 export function identityError(why: string, detail?: string): AppError {
   return new AppError(
     'unauthenticated',
-    `The identity of the instance is not proven: ${why}.`,
+    `Could not verify the identity of the instance: ${why}.`,
     detail ? { detail } : {},
   );
 }

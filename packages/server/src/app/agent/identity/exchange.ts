@@ -35,8 +35,8 @@ export async function exchangeIdentity(
     throw new AppError('invalid', 'The agent of this instance does not belong to the latest build of its workspace.');
   }
   if (other?.may_report) {
-    throw new AppError('conflict', `Two agents claim the machine ${JSON.stringify(id)}.`, {
-      detail: 'Only one agent may have the id of a machine. Rebuild or delete the workspace that does not own it.',
+    throw new AppError('conflict', `Two agents are registered for the instance ${JSON.stringify(id)}.`, {
+      detail: 'Only one agent can use an instance ID. Rebuild or delete the workspace that does not own the instance.',
     });
   }
   return { session_token: agent.auth_token };

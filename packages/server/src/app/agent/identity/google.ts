@@ -41,8 +41,8 @@ export async function googleInstanceId(
     throw identityError('the signature is invalid');
   const claims = parse(body) as Claims;
   const seconds = now.getTime() / 1_000;
-  if (!ISSUERS.includes(claims.iss)) throw identityError('the token has another issuer');
-  if (claims.aud !== AUDIENCE) throw identityError('the token has another audience');
+  if (!ISSUERS.includes(claims.iss)) throw identityError('the token has an unexpected issuer');
+  if (claims.aud !== AUDIENCE) throw identityError('the token has an unexpected audience');
   if (typeof claims.exp !== 'number' || claims.exp + LEEWAY_S < seconds) throw identityError('the token has expired');
   if (typeof claims.iat === 'number' && claims.iat - LEEWAY_S > seconds)
     throw identityError('the token was issued in the future');

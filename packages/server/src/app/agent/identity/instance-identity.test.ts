@@ -258,7 +258,7 @@ test('gives no token for a machine that two agents claim', async () => {
     .sql`UPDATE workspace_agents SET auth_instance_id = 'i-claimed' WHERE auth_instance_id = 'i-other'`;
   const { status, body } = await proof('i-claimed');
   assert.deepEqual([status, body.session_token], [409, undefined]);
-  assert.match(body.message, /^Two agents claim the machine "i-claimed"\./);
+  assert.match(body.message, /^Two agents are registered for the instance "i-claimed"\./);
   assert.equal((await server.api<WorkspaceAgent>('GET', `/workspaceagents/${agentId}`)).status, 200);
 });
 
