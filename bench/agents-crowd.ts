@@ -10,16 +10,21 @@ export interface CrowdOrder {
   tokens: string[];
   /** Time between two reports of metadata. Each report has every key. */
   metadataMs: number;
+  /** Whether agents whose connection ended connect again. */
+  again?: boolean;
 }
 
 export type CrowdReport =
   | { kind: 'ready'; ms: number; retries: number }
+  /** An agent has connected again. */
+  | { kind: 'again' }
   | { kind: 'lost'; reason: string }
   | { kind: 'broken'; reason: string };
 
 const RETRY_MS = 500;
 
-async function connect(url: string, token: string, metadataMs: number): Promise<void> {
+/** Resolves when the agent has reported its start, with the end of its connection. */
+async function connect({ url, metadataMs }: CrowdOrder, token: string): Promise<{ ended: Promise<unknown> }> {
   const { connection } = await dialWebSocket(`${url}/api/v2/workspaceagents/me/rpc?version=2.6`, {
     headers: { Cookie: `coder_session_token=${token}` },
     timeoutMs: 60_000,
@@ -52,7 +57,28 @@ async function connect(url: string, token: string, metadataMs: number): Promise<
       metadata: metadata.map(({ key }) => ({ key, result: { value: `${Math.random()} of 100`, error: '' } })),
     }),
   );
-  void session.closed.then(({ reason }) => lost(reason));
+  return { ended: session.closed.then(({ reason }) => lost(reason)) };
+}
+
+/** Connects an agent, with as many attempts as it takes. Returns their number. */
+async function insist(order: CrowdOrder, token: string): Promise<number> {
+  for (let tries = 0; ; tries++) {
+    try {
+      const { ended } = await connect(order, token);
+      if (order.again)
+        void ended
+          .then(() => new Promise((done) => setTimeout(done, Math.random() * RETRY_MS)))
+          .then(() => insist(order, token))
+          .then(() => send({ kind: 'again' }));
+      return tries;
+    } catch (err) {
+      if (tries > 20) {
+        send({ kind: 'broken', reason: String(err) });
+        return tries;
+      }
+      await new Promise((done) => setTimeout(done, RETRY_MS));
+    }
+  }
 }
 
 function send(message: CrowdReport): void {
@@ -61,22 +87,10 @@ function send(message: CrowdReport): void {
 
 if (process.argv[1] === import.meta.filename && process.send) {
   process.on('disconnect', () => process.exit(0));
-  process.on('message', async ({ url, tokens, metadataMs }: CrowdOrder) => {
+  process.on('message', async (order: CrowdOrder) => {
     const started = performance.now();
-    let retries = 0;
-    await Promise.all(
-      tokens.map(async (token) => {
-        for (let tries = 0; ; tries++) {
-          try {
-            return await connect(url, token, metadataMs);
-          } catch (err) {
-            retries++;
-            if (tries > 20) return send({ kind: 'broken', reason: String(err) });
-            await new Promise((done) => setTimeout(done, RETRY_MS));
-          }
-        }
-      }),
-    );
+    const tries = await Promise.all(order.tokens.map((token) => insist(order, token)));
+    const retries = tries.reduce((sum, each) => sum + each, 0);
     send({ kind: 'ready', ms: performance.now() - started, retries });
   });
 }

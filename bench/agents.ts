@@ -7,7 +7,7 @@ import type { CrowdOrder, CrowdReport } from './agents-crowd.ts';
 import { countStatements, type StatementCounter } from './count-statements.ts';
 import { percentile, pssMegabytes, type Row } from './measure.ts';
 
-const AGENTS = 2_000;
+export const AGENTS = 2_000;
 /** Three values every ten seconds, as upstream's templates commonly request. */
 const METADATA_MS = 10_000;
 const KEYS = 3;
@@ -49,7 +49,7 @@ async function startPlace(): Promise<Place> {
 }
 
 /** Started workspaces with an agent each, as builds leave them. */
-async function insertWorkspaces(sql: Sql, template: string): Promise<string[]> {
+export async function insertWorkspaces(sql: Sql, template: string): Promise<string[]> {
   await sql`CREATE TEMPORARY TABLE crowd AS SELECT n, gen_random_uuid() AS workspace, gen_random_uuid() AS job,
     gen_random_uuid() AS resource, gen_random_uuid() AS agent, gen_random_uuid() AS token FROM generate_series(1, ${AGENTS}) n`;
   await sql`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name)
@@ -73,17 +73,21 @@ async function insertWorkspaces(sql: Sql, template: string): Promise<string[]> {
 interface Crowd {
   ms: number;
   retries: number;
+  /** How often an agent has connected again. */
+  again(): number;
   /** Connections that ended, with the reason. */
   lost: string[];
   stop(): Promise<void>;
 }
 
-async function startCrowd(order: CrowdOrder): Promise<Crowd> {
+export async function startCrowd(order: CrowdOrder): Promise<Crowd> {
   const child: ChildProcess = fork(join(import.meta.dirname, 'agents-crowd.ts'));
   const lost: string[] = [];
+  let again = 0;
   const ready = Promise.withResolvers<{ ms: number; retries: number }>();
   child.on('message', (message: CrowdReport) => {
     if (message.kind === 'ready') ready.resolve(message);
+    else if (message.kind === 'again') again += 1;
     else if (message.kind === 'broken') ready.reject(new Error(message.reason));
     else lost.push(message.reason);
   });
@@ -93,6 +97,7 @@ async function startCrowd(order: CrowdOrder): Promise<Crowd> {
   return {
     ms,
     retries,
+    again: () => again,
     lost,
     async stop() {
       const gone = new Promise((resolve) => child.once('exit', resolve));

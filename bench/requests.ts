@@ -9,9 +9,9 @@ const CONNECTIONS = 16;
 const SECONDS = 2;
 const WORKSPACES = 100;
 
-/** Requests per second to a URL at 16 connections, counted in this process (a forked one: the server has its own core). */
-async function load(url: string, token: string): Promise<number> {
-  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+/** Requests per second to a URL, counted in this process (a forked one: the server has its own core). */
+export async function load(url: string, token: string, connections = CONNECTIONS): Promise<number> {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const until = performance.now() + SECONDS * 1000;
   let count = 0;
   const started = performance.now();
@@ -24,7 +24,7 @@ async function load(url: string, token: string): Promise<number> {
       }).once('error', reject);
     });
   await Promise.all(
-    Array.from({ length: CONNECTIONS }, async () => {
+    Array.from({ length: connections }, async () => {
       while (performance.now() < until) {
         await one();
         count++;

@@ -17,6 +17,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   parameters: async () => (await import('./parameters.ts')).benchParameters(),
   prebuilds: async () => (await import('./prebuilds.ts')).benchPrebuilds(),
   requests: async () => (await import('./requests.ts')).benchRequests(),
+  servers: async () => (await import('./servers.ts')).benchServers(),
   schedules: async () => (await import('./schedules.ts')).benchSchedules(),
   'sign-in': async () => (await import('./sign-in.ts')).benchSignIn(),
   ssh: async () => (await import('./ssh.ts')).benchSsh(),

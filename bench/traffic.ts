@@ -1,7 +1,8 @@
-// Processes that a bench puts between two programs: a source of bytes, a plain pipe, and a pipe that delays.
+// Processes that a bench puts between two programs: a source of bytes, an echo, a plain pipe, and a pipe that delays.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { median } from './measure.ts';
 
 const PART = Buffer.alloc(64 * 1024, 'x');
 
@@ -59,7 +60,13 @@ function servePipe(to: number, delayMs: number): void {
   });
 }
 
+/** Sends back what it receives. */
+function serveEcho(): void {
+  listen((socket) => void socket.pipe(socket));
+}
+
 if (process.argv[2] === 'source') serveSource();
+if (process.argv[2] === 'echo') serveEcho();
 if (process.argv[2] === 'pipe') servePipe(Number(process.argv[3]), Number(process.argv[4] ?? 0));
 
 export interface Part {
@@ -67,7 +74,7 @@ export interface Part {
   child: ChildProcess;
 }
 
-/** Starts a process of these: `source`, or `pipe PORT [DELAY_MS]`, which can be sent another port. */
+/** Starts a process of these: `source`, `echo`, or `pipe PORT [DELAY_MS]`, which can be sent another port. */
 export async function startPart(...args: (string | number)[]): Promise<Part> {
   const child = fork(import.meta.filename, args.map(String));
   const [port] = (await once(child, 'message')) as [number];
@@ -84,4 +91,19 @@ export async function fetchBytes(port: number, bytes: number): Promise<number> {
   for await (const part of socket as AsyncIterable<Buffer>) got += part.length;
   if (got !== bytes) throw new Error(`${got} bytes came, not ${bytes}`);
   return performance.now() - started;
+}
+
+/** The median milliseconds that a byte takes to an echo behind this port and back, on one connection. */
+export async function roundTrip(port: number, times: number): Promise<number> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  await once(socket, 'connect');
+  const took: number[] = [];
+  for (let i = 0; i < times; i++) {
+    const began = performance.now();
+    socket.write('x');
+    await once(socket, 'data');
+    took.push(performance.now() - began);
+  }
+  socket.destroy();
+  return median(took);
 }

@@ -21,7 +21,7 @@ const DELAY_MS = 50;
 const DELAYED_BULK = 200 * 1000 * 1000;
 
 /** `coder port-forward` as a process; its local port leads to the workspace's. */
-async function forward(
+export async function forward(
   server: ServerProcess,
   url: string,
   remote: number,
