@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef, useState } from 'react';
+import { type KeyboardEvent, type PointerEvent, type RefObject, useLayoutEffect, useRef, useState } from 'react';
 import { formatDate } from '../util/time.ts';
 import { labelled, runsOf, ticksUpTo } from './chart-scale.ts';
 import { cx, type Tone } from './classes.ts';
@@ -80,19 +80,11 @@ const HALF_LABEL = 22;
 const LABEL_GAP = 84;
 const AXIS = { fill: 'var(--text-2)', fontSize: 12 };
 
-/** The areas, and the values of the day under the pointer, or of the one that arrow keys chose. */
-function Plot({ label, series, days, stacked = false, format = String }: Chart) {
-  const box = useRef<HTMLDivElement>(null);
-  const [{ width, height }, setSize] = useState({ width: 0, height: 0 });
-  const [chosen, setChosen] = useState<number>();
-  useLayoutEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setSize(entry!.contentRect));
-    observer.observe(box.current!);
-    return () => observer.disconnect();
-  }, []);
-
-  const left = format === String ? 28 : 64;
+/** Where the values of a chart are in a picture of this size, in pixels. */
+function scaleOf({ series, days, stacked, format }: Chart, { width, height }: { width: number; height: number }) {
+  const left = format === undefined ? 28 : 64;
   const last = days.length - 1;
+  /** The upper end of each series, by day. */
   const tops = days.map(({ values }) => {
     let sum = 0;
     return series.map((_, at) => {
@@ -105,17 +97,41 @@ function Plot({ label, series, days, stacked = false, format = String }: Chart) 
   const ticks = ticksUpTo(Math.max(0, ...tops.flat().filter((top) => top !== undefined)));
   const inner = Math.max(0, width - left - RIGHT);
   const floor = Math.max(TOP, height - BOTTOM);
-  const x = (day: number) => left + (last > 0 ? (day / last) * inner : inner / 2);
-  const y = (value: number) => floor - (value / ticks.at(-1)!) * (floor - TOP);
-  const day = chosen === undefined ? undefined : days[Math.min(chosen, last)];
-  const at = Math.min(chosen ?? 0, last);
+  return {
+    width,
+    height,
+    left,
+    inner,
+    floor,
+    /** The index of the last day. */
+    last,
+    tops,
+    ticks,
+    x: (day: number) => left + (last > 0 ? (day / last) * inner : inner / 2),
+    y: (value: number) => floor - (value / ticks.at(-1)!) * (floor - TOP),
+    /** The day at a place between the left and the right edge. */
+    dayAt: (place: number) => Math.max(0, Math.min(last, Math.round(((place - left) / Math.max(1, inner)) * last))),
+  };
+}
 
-  function choose(event: PointerEvent): void {
-    const place = event.clientX - box.current!.getBoundingClientRect().left - left;
-    setChosen(Math.max(0, Math.min(last, Math.round((place / Math.max(1, inner)) * last))));
-  }
+type Scale = ReturnType<typeof scaleOf>;
 
-  function chooseByKey(event: KeyboardEvent): void {
+/** The size of a box, as it changes. */
+function useSize(box: RefObject<HTMLElement | null>) {
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setSize(entry!.contentRect));
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, [box]);
+  return size;
+}
+
+/** The day that the pointer or an arrow key has chosen, and the events of the box that choose it. */
+function useChosenDay(box: RefObject<HTMLElement | null>, { last, dayAt }: Scale) {
+  const [chosen, setChosen] = useState<number>();
+  const choose = (event: PointerEvent) => setChosen(dayAt(event.clientX - box.current!.getBoundingClientRect().left));
+  const chooseByKey = (event: KeyboardEvent) => {
     const from = chosen ?? last + 1;
     const to = {
       ArrowLeft: from - 1,
@@ -129,111 +145,156 @@ function Plot({ label, series, days, stacked = false, format = String }: Chart) 
     else if (event.key in to) setChosen(Math.max(0, Math.min(last, to[event.key as keyof typeof to])));
     else return;
     event.preventDefault();
-  }
+  };
+  const forget = () => setChosen(undefined);
+  return {
+    // there may be fewer days than when it was chosen
+    at: chosen === undefined || last < 0 ? undefined : Math.min(chosen, last),
+    events: {
+      onPointerMove: choose,
+      onPointerDown: choose,
+      onPointerLeave: forget,
+      onBlur: forget,
+      onKeyDown: chooseByKey,
+    },
+  };
+}
 
-  /** The area of one series between two gaps: its outline, then the outline of the series below it, backwards. */
-  function area(one: number, first: number, end: number): string {
-    const along = Array.from({ length: end - first + 1 }, (_, step) => first + step);
-    const below = (place: number) => (stacked && one > 0 ? (tops[place]![one - 1] ?? 0) : 0);
-    const edge = along.toReversed().map((place) => `L${x(place)},${y(below(place))}`);
-    return `${line(one, first, end)}${edge.join('')}Z`;
-  }
-
-  const line = (one: number, first: number, end: number) =>
-    Array.from({ length: end - first + 1 }, (_, step) => `${x(first + step)},${y(tops[first + step]![one]!)}`)
-      .join('L')
-      .replace(/^/, 'M');
-
+/** The areas, and the values of the day under the pointer, or of the one that arrow keys chose. */
+function Plot(chart: Chart) {
+  const box = useRef<HTMLDivElement>(null);
+  const scale = scaleOf(chart, useSize(box));
+  const { at, events } = useChosenDay(box, scale);
   return (
     <div
       ref={box}
       role="slider"
       tabIndex={0}
-      aria-label={`${label}: day`}
+      aria-label={`${chart.label}: day`}
       aria-valuemin={0}
-      aria-valuemax={Math.max(0, last)}
-      aria-valuenow={Math.max(0, chosen === undefined ? last : at)}
-      aria-valuetext={day ? `${longDay(day.date)}: ${textOf(day.values)}` : 'No day chosen'}
+      aria-valuemax={Math.max(0, scale.last)}
+      aria-valuenow={Math.max(0, at ?? scale.last)}
+      aria-valuetext={at === undefined ? 'No day chosen' : textOf(chart, at)}
       className="relative min-h-0 flex-1 touch-pan-y rounded-sm"
-      onPointerMove={choose}
-      onPointerDown={choose}
-      onPointerLeave={() => setChosen(undefined)}
-      onBlur={() => setChosen(undefined)}
-      onKeyDown={chooseByKey}
+      {...events}
     >
-      <svg width={width} height={height} aria-hidden="true" className="absolute inset-0">
-        {ticks.map((tick) => (
-          <g key={tick}>
-            <line x1={left} x2={left + inner} y1={y(tick)} y2={y(tick)} stroke="var(--line)" />
-            <text {...AXIS} x={left - 8} y={Math.max(y(tick) + 4, 12)} textAnchor="end">
-              {format(tick)}
-            </text>
-          </g>
+      <svg width={scale.width} height={scale.height} aria-hidden="true" className="absolute inset-0">
+        <Axes chart={chart} scale={scale} />
+        {chart.series.map(({ name, tone }, one) => (
+          <Areas key={name} one={one} tone={tone} scale={scale} stacked={chart.stacked ?? false} />
         ))}
-        {labelled(days.length, inner, LABEL_GAP).map((place) => (
-          <text
-            key={place}
-            {...AXIS}
-            x={Math.max(HALF_LABEL, Math.min(x(place), width - HALF_LABEL))}
-            y={floor + 18}
-            textAnchor="middle"
-          >
-            {shortDay(days[place]!.date)}
-          </text>
-        ))}
-        {series.map(({ name, tone }, one) => (
-          <g key={name} fill={COLORS[tone]} stroke={COLORS[tone]} strokeWidth={1.5}>
-            {runsOf(tops.map((top) => top[one])).map(([first, end]) =>
-              first === end ? (
-                <circle key={first} cx={x(first)} cy={y(tops[first]![one]!)} r={1.5} />
-              ) : (
-                <g key={first}>
-                  <path d={area(one, first, end)} fillOpacity={0.14} stroke="none" />
-                  <path d={line(one, first, end)} fill="none" />
-                </g>
-              ),
-            )}
-          </g>
-        ))}
-        {day && (
-          <g strokeWidth={2}>
-            <line x1={x(at)} x2={x(at)} y1={TOP} y2={floor} stroke="var(--text-3)" strokeWidth={1} />
-            {series.map(({ name, tone }, one) => {
-              const top = tops[at]![one];
-              return (
-                top !== undefined && (
-                  <circle key={name} cx={x(at)} cy={y(top)} r={4} fill={COLORS[tone]} stroke="var(--raised)" />
-                )
-              );
-            })}
-          </g>
-        )}
+        {at !== undefined && <Marks chart={chart} scale={scale} at={at} />}
       </svg>
-      {day && (
-        <div
-          aria-hidden="true"
-          className="pointer-events-none absolute top-1 z-10 flex flex-col gap-1 whitespace-nowrap rounded-md border border-line bg-raised px-2.5 py-2"
-          style={x(at) > width / 2 ? { right: width - x(at) + 10 } : { left: x(at) + 10 }}
-        >
-          <span>{longDay(day.date)}</span>
-          {series.map(({ name, tone }, one) => {
-            const value = day.values[one];
-            return (
-              value !== undefined && (
-                <span key={name} style={{ color: COLORS[tone] }}>
-                  {name}: {format(value)}
-                </span>
-              )
-            );
-          })}
-        </div>
-      )}
+      {at !== undefined && <Values chart={chart} scale={scale} at={at} />}
     </div>
   );
+}
 
-  function textOf(values: readonly (number | undefined)[]): string {
-    return series
-      .map(({ name }, one) => `${name} ${values[one] === undefined ? 'none' : format(values[one])}`)
-      .join(', ');
-  }
+/** The values of a day in words. */
+function textOf({ series, days, format = String }: Chart, at: number): string {
+  const { date, values } = days[at]!;
+  const texts = series.map(({ name }, one) => `${name} ${values[one] === undefined ? 'none' : format(values[one])}`);
+  return `${longDay(date)}: ${texts.join(', ')}`;
+}
+
+/** The lines of the values, and the names of some days. */
+function Axes({ chart: { days, format = String }, scale }: { chart: Chart; scale: Scale }) {
+  const { width, left, inner, floor, ticks, x, y } = scale;
+  return (
+    <>
+      {ticks.map((tick) => (
+        <g key={tick}>
+          <line x1={left} x2={left + inner} y1={y(tick)} y2={y(tick)} stroke="var(--line)" />
+          <text {...AXIS} x={left - 8} y={Math.max(y(tick) + 4, 12)} textAnchor="end">
+            {format(tick)}
+          </text>
+        </g>
+      ))}
+      {labelled(days.length, inner, LABEL_GAP).map((place) => (
+        <text
+          key={place}
+          {...AXIS}
+          x={Math.max(HALF_LABEL, Math.min(x(place), width - HALF_LABEL))}
+          y={floor + 18}
+          textAnchor="middle"
+        >
+          {shortDay(days[place]!.date)}
+        </text>
+      ))}
+    </>
+  );
+}
+
+/** The areas of one series: one between two gaps. */
+function Areas({ one, tone, scale, stacked }: { one: number; tone: Tone; scale: Scale; stacked: boolean }) {
+  const { tops, x, y } = scale;
+  const placesOf = (first: number, end: number) => Array.from({ length: end - first + 1 }, (_, step) => first + step);
+  const line = (first: number, end: number) =>
+    `M${placesOf(first, end)
+      .map((place) => `${x(place)},${y(tops[place]![one]!)}`)
+      .join('L')}`;
+  /** The outline of the area, then the outline of the series below it, backwards. */
+  const area = (first: number, end: number) => {
+    const below = (place: number) => (stacked && one > 0 ? (tops[place]![one - 1] ?? 0) : 0);
+    const edge = placesOf(first, end)
+      .reverse()
+      .map((place) => `L${x(place)},${y(below(place))}`);
+    return `${line(first, end)}${edge.join('')}Z`;
+  };
+  return (
+    <g fill={COLORS[tone]} stroke={COLORS[tone]} strokeWidth={1.5}>
+      {runsOf(tops.map((top) => top[one])).map(([first, end]) =>
+        first === end ? (
+          <circle key={first} cx={x(first)} cy={y(tops[first]![one]!)} r={1.5} />
+        ) : (
+          <g key={first}>
+            <path d={area(first, end)} fillOpacity={0.14} stroke="none" />
+            <path d={line(first, end)} fill="none" />
+          </g>
+        ),
+      )}
+    </g>
+  );
+}
+
+/** The line of a day, and a point on each series. */
+function Marks({ chart: { series }, scale: { tops, floor, x, y }, at }: { chart: Chart; scale: Scale; at: number }) {
+  return (
+    <g strokeWidth={2}>
+      <line x1={x(at)} x2={x(at)} y1={TOP} y2={floor} stroke="var(--text-3)" strokeWidth={1} />
+      {series.map(({ name, tone }, one) => {
+        const top = tops[at]![one];
+        return (
+          top !== undefined && (
+            <circle key={name} cx={x(at)} cy={y(top)} r={4} fill={COLORS[tone]} stroke="var(--raised)" />
+          )
+        );
+      })}
+    </g>
+  );
+}
+
+/** The values of a day, next to its line. */
+function Values({ chart, scale: { width, x }, at }: { chart: Chart; scale: Scale; at: number }) {
+  const { series, days, format = String } = chart;
+  const { date, values } = days[at]!;
+  return (
+    <div
+      aria-hidden="true"
+      className="pointer-events-none absolute top-1 z-10 flex flex-col gap-1 whitespace-nowrap rounded-md border border-line bg-raised px-2.5 py-2"
+      style={x(at) > width / 2 ? { right: width - x(at) + 10 } : { left: x(at) + 10 }}
+    >
+      <span>{longDay(date)}</span>
+      {series.map(({ name, tone }, one) => {
+        const value = values[one];
+        return (
+          value !== undefined && (
+            <span key={name} style={{ color: COLORS[tone] }}>
+              {name}: {format(value)}
+            </span>
+          )
+        );
+      })}
+    </div>
+  );
 }

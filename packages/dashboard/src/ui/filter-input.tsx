@@ -30,29 +30,13 @@ interface Choice {
 const APPLY_MS = 350;
 const MAX_CHOICES = 12;
 
-/** A search field for texts such as `owner:me status:running`, which completes keys and values. */
-export function FilterInput({
-  value,
-  onChange,
-  keys,
-  label,
-  placeholder,
-  error,
-}: {
-  value: string;
-  onChange: (value: string) => void;
-  keys: readonly FilterKey[];
-  label: string;
-  placeholder?: string;
-  /** What is wrong with the applied text. */
-  error?: string | undefined;
-}) {
-  const id = useId();
-  const input = useRef<HTMLInputElement>(null);
+/**
+ * The typed text and the place of the cursor in it. The text is applied when the person stops typing, and replaced when
+ * another text is applied elsewhere.
+ */
+function useTypedText(value: string, onChange: (value: string) => void, keys: readonly FilterKey[]) {
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState(0);
-  const [choices, setChoices] = useState<readonly Choice[]>([]);
-  const { open, setOpen, active, setActive, shown, fieldProps, onKey } = useOptionList(id, choices.length, -1);
   const applied = useRef(value);
   useEffect(() => {
     // the address changed: by a saved filter, or by the back button
@@ -82,6 +66,14 @@ export function FilterInput({
       clearTimeout(timer);
     };
   }, [text]);
+  return { text, setText, cursor, setCursor, apply };
+}
+
+/** The keys and values that complete the term at the cursor, in a list that opens and closes. */
+function useSuggestions(id: string, keys: readonly FilterKey[], text: string, cursor: number) {
+  const [choices, setChoices] = useState<readonly Choice[]>([]);
+  const list = useOptionList(id, choices.length, -1);
+  const { open, setActive } = list;
   useEffect(() => {
     if (!open) return;
     let current = true;
@@ -96,6 +88,30 @@ export function FilterInput({
       current = false;
     };
   }, [open, text, cursor, keys, setActive]);
+  return { choices, ...list };
+}
+
+/** A search field for texts such as `owner:me status:running`, which completes keys and values. */
+export function FilterInput({
+  value,
+  onChange,
+  keys,
+  label,
+  placeholder,
+  error,
+}: {
+  value: string;
+  onChange: (value: string) => void;
+  keys: readonly FilterKey[];
+  label: string;
+  placeholder?: string;
+  /** What is wrong with the applied text. */
+  error?: string | undefined;
+}) {
+  const id = useId();
+  const input = useRef<HTMLInputElement>(null);
+  const { text, setText, cursor, setCursor, apply } = useTypedText(value, onChange, keys);
+  const { choices, setOpen, active, shown, fieldProps, onKey } = useSuggestions(id, keys, text, cursor);
   const choose = ({ term }: Choice) => {
     const next = replaceToken(text, tokenAt(text, cursor), term);
     setText(next.text);
@@ -122,6 +138,10 @@ export function FilterInput({
     }
   };
   const follow = () => setCursor(input.current?.selectionStart ?? text.length);
+  const openHere = () => {
+    follow();
+    setOpen(true);
+  };
   return (
     <div className="relative min-w-0 flex-1">
       <Search
@@ -143,14 +163,8 @@ export function FilterInput({
           setOpen(true);
           setCursor(event.target.selectionStart ?? event.target.value.length);
         }}
-        onFocus={() => {
-          follow();
-          setOpen(true);
-        }}
-        onClick={() => {
-          follow();
-          setOpen(true);
-        }}
+        onFocus={openHere}
+        onClick={openHere}
         onKeyUp={follow}
         onBlur={() => setOpen(false)}
         onKeyDown={onKeyDown}

@@ -27,6 +27,95 @@ export interface LogTarget {
   index: number;
 }
 
+/** The section of the log that is shown, or all of them. */
+function useSection(lines: readonly LogLine[], count: number) {
+  const [section, setSection] = useState('');
+  const sections = useMemo(() => [...new Set(lines.slice(0, count).map((line) => line.section))], [lines, count]);
+  const shown = useMemo(() => {
+    const all = lines.slice(0, count);
+    return section === '' ? all : all.filter((line) => line.section === section);
+  }, [lines, count, section]);
+  return { section, setSection, sections, shown };
+}
+
+/** The box that scrolls: which lines are visible, and whether it follows new ones. */
+function useScroll(count: number) {
+  const box = useRef<HTMLDivElement>(null);
+  const [follow, setFollow] = useState(true);
+  const virtualizer = useVirtualizer({
+    count,
+    getScrollElement: () => box.current,
+    estimateSize: () => LINE_HEIGHT,
+    overscan: 20,
+  });
+  useEffect(() => {
+    if (follow && count > 0 && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [follow, count]);
+  return {
+    box,
+    virtualizer,
+    follow,
+    setFollow,
+    show(index: number) {
+      setFollow(false);
+      virtualizer.scrollToIndex(index, { align: 'center' });
+    },
+  };
+}
+
+/** The searched text, and the match that the person has come to. `show` scrolls to a line. */
+function useSearch(shown: readonly LogLine[], show: (index: number) => void) {
+  const [text, setText] = useState('');
+  const [match, setMatch] = useState(0);
+  const wanted = useDeferredValue(text.trim().toLowerCase());
+  const matches = useMemo(
+    () =>
+      wanted === ''
+        ? []
+        : shown.flatMap((line, at) => (plainText(line.text).toLowerCase().includes(wanted) ? [at] : [])),
+    [shown, wanted],
+  );
+  return {
+    text,
+    setText(next: string) {
+      setText(next);
+      setMatch(0);
+    },
+    /** What the lines are searched for. It follows the text as fast as the page can. */
+    wanted,
+    match,
+    count: matches.length,
+    /** The index of the line. */
+    current: matches[match],
+    /** Shows the next match, or the one before. */
+    step(by: 1 | -1) {
+      if (matches.length === 0) return;
+      const next = (match + by + matches.length) % matches.length;
+      setMatch(next);
+      show(matches[next]!);
+    },
+  };
+}
+
+/** Shows each new target once. */
+function useTarget(
+  target: LogTarget | undefined,
+  { section, setSection }: ReturnType<typeof useSection>,
+  { box, virtualizer, setFollow }: ReturnType<typeof useScroll>,
+): void {
+  const reached = useRef<LogTarget>(undefined);
+  useEffect(() => {
+    if (!target || reached.current === target) return;
+    // the index counts all lines
+    if (section !== '') return setSection('');
+    reached.current = target;
+    setFollow(false);
+    virtualizer.scrollToIndex(target.index, { align: 'center' });
+    box.current?.focus({ preventScroll: true });
+    box.current?.scrollIntoView({ block: 'nearest' });
+  }, [target, section, setSection, virtualizer, setFollow, box]);
+}
+
 /** A log with search, sections, download, and following of new lines. Only visible lines are rendered. */
 export function LogView({
   store,
@@ -46,53 +135,13 @@ export function LogView({
   target?: LogTarget | undefined;
 }) {
   const { lines, count, state } = useSyncExternalStore(store.subscribe, store.snapshot);
-  const [section, setSection] = useState('');
-  const [search, setSearch] = useState('');
-  const [follow, setFollow] = useState(true);
-  const [match, setMatch] = useState(0);
-  const sections = useMemo(() => [...new Set(lines.slice(0, count).map((line) => line.section))], [lines, count]);
-  const shown = useMemo(() => {
-    const all = lines.slice(0, count);
-    return section === '' ? all : all.filter((line) => line.section === section);
-  }, [lines, count, section]);
-  const wanted = useDeferredValue(search.trim().toLowerCase());
-  const matches = useMemo(
-    () =>
-      wanted === ''
-        ? []
-        : shown.flatMap((line, at) => (plainText(line.text).toLowerCase().includes(wanted) ? [at] : [])),
-    [shown, wanted],
-  );
-  const box = useRef<HTMLDivElement>(null);
-  const virtualizer = useVirtualizer({
-    count: shown.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => LINE_HEIGHT,
-    overscan: 20,
-  });
+  const sections = useSection(lines, count);
+  const { shown } = sections;
+  const scroll = useScroll(shown.length);
+  const { box, virtualizer, follow, setFollow } = scroll;
+  const search = useSearch(shown, scroll.show);
+  useTarget(target, sections, scroll);
   const items = virtualizer.getVirtualItems();
-  useEffect(() => {
-    if (follow && shown.length > 0 && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [follow, shown.length]);
-  const reached = useRef<LogTarget>(undefined);
-  useEffect(() => {
-    if (!target || reached.current === target) return;
-    // the index counts all lines
-    if (section !== '') return setSection('');
-    reached.current = target;
-    setFollow(false);
-    virtualizer.scrollToIndex(target.index, { align: 'center' });
-    box.current?.focus({ preventScroll: true });
-    box.current?.scrollIntoView({ block: 'nearest' });
-  }, [target, section, virtualizer]);
-  const go = (to: number) => {
-    if (matches.length === 0) return;
-    const next = (to + matches.length) % matches.length;
-    setMatch(next);
-    setFollow(false);
-    virtualizer.scrollToIndex(matches[next]!, { align: 'center' });
-  };
-  const current = matches[match];
   const notice = STATES[state] ?? (count === 0 && state === 'complete' ? empty : undefined);
   const quiet = useQuiet(state === 'open' && count === 0);
   if (count === 0 && (quiet || (state !== 'connecting' && state !== 'open')))
@@ -107,51 +156,14 @@ export function LogView({
     );
   return (
     <div className="flex max-h-full flex-col overflow-hidden rounded-lg border border-line bg-surface">
-      <div className="flex flex-wrap items-center gap-2 border-line border-b p-2">
-        {sections.length > 1 && (
-          <div className="w-48 max-w-full">
-            <NativeSelect aria-label="Section" value={section} onChange={(event) => setSection(event.target.value)}>
-              <option value="">All sections</option>
-              {sections.map((each) => (
-                <option key={each} value={each}>
-                  {each}
-                </option>
-              ))}
-            </NativeSelect>
-          </div>
-        )}
-        <div className="flex min-w-40 flex-1">
-          <SearchInput
-            label={`Search in ${label.toLowerCase()}`}
-            placeholder="Search"
-            value={search}
-            onChange={(next) => {
-              setSearch(next);
-              setMatch(0);
-            }}
-            onKeyDown={(event) => {
-              if (event.key === 'Enter') go(match + (event.shiftKey ? -1 : 1));
-            }}
-          />
-        </div>
-        {wanted !== '' && (
-          <div className="flex items-center gap-1 text-muted text-sm">
-            <span aria-live="polite" className="tabular-nums">
-              {matches.length === 0 ? 'No match' : `${match + 1} of ${matches.length.toLocaleString()}`}
-            </span>
-            <IconButton icon={ChevronUp} size="sm" label="Previous match" onClick={() => go(match - 1)} />
-            <IconButton icon={ChevronDown} size="sm" label="Next match" onClick={() => go(match + 1)} />
-          </div>
-        )}
-        <div className="flex items-center gap-1">
-          {!follow && (
-            <Button size="sm" look="ghost" icon={ArrowDownToLine} onClick={() => setFollow(true)}>
-              Follow
-            </Button>
-          )}
-          <IconButton icon={Download} size="sm" label="Download the log" onClick={() => download(lines, name)} />
-        </div>
-      </div>
+      <Tools
+        label={label}
+        sections={sections}
+        search={search}
+        follow={follow}
+        onFollow={() => setFollow(true)}
+        onDownload={() => download(lines, name)}
+      />
       <div
         ref={box}
         role="log"
@@ -180,13 +192,75 @@ export function LogView({
                   key={index}
                   line={line}
                   newSection={line.section !== shown[index - 1]?.section}
-                  search={wanted}
-                  current={index === current || line === lines[target?.index ?? -1]}
+                  search={search.wanted}
+                  current={index === search.current || line === lines[target?.index ?? -1]}
                 />
               );
             })}
           </div>
         </div>
+      </div>
+    </div>
+  );
+}
+
+/** Above the lines: the sections, the search, following and the download. */
+function Tools({
+  label,
+  sections: { section, setSection, sections },
+  search,
+  follow,
+  onFollow,
+  onDownload,
+}: {
+  label: string;
+  sections: ReturnType<typeof useSection>;
+  search: ReturnType<typeof useSearch>;
+  follow: boolean;
+  onFollow: () => void;
+  onDownload: () => void;
+}) {
+  return (
+    <div className="flex flex-wrap items-center gap-2 border-line border-b p-2">
+      {sections.length > 1 && (
+        <div className="w-48 max-w-full">
+          <NativeSelect aria-label="Section" value={section} onChange={(event) => setSection(event.target.value)}>
+            <option value="">All sections</option>
+            {sections.map((each) => (
+              <option key={each} value={each}>
+                {each}
+              </option>
+            ))}
+          </NativeSelect>
+        </div>
+      )}
+      <div className="flex min-w-40 flex-1">
+        <SearchInput
+          label={`Search in ${label.toLowerCase()}`}
+          placeholder="Search"
+          value={search.text}
+          onChange={search.setText}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter') search.step(event.shiftKey ? -1 : 1);
+          }}
+        />
+      </div>
+      {search.wanted !== '' && (
+        <div className="flex items-center gap-1 text-muted text-sm">
+          <span aria-live="polite" className="tabular-nums">
+            {search.count === 0 ? 'No match' : `${search.match + 1} of ${search.count.toLocaleString()}`}
+          </span>
+          <IconButton icon={ChevronUp} size="sm" label="Previous match" onClick={() => search.step(-1)} />
+          <IconButton icon={ChevronDown} size="sm" label="Next match" onClick={() => search.step(1)} />
+        </div>
+      )}
+      <div className="flex items-center gap-1">
+        {!follow && (
+          <Button size="sm" look="ghost" icon={ArrowDownToLine} onClick={onFollow}>
+            Follow
+          </Button>
+        )}
+        <IconButton icon={Download} size="sm" label="Download the log" onClick={onDownload} />
       </div>
     </div>
   );

@@ -16,13 +16,12 @@ import { useDeferredValue, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';
 import { useSitePermissions } from '../../api/permissions.ts';
-import { apiQuery, queryClient, useChange } from '../../api/query.ts';
+import { apiQuery, makeChange } from '../../api/query.ts';
 import { signInName } from '../../api/sign-in.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Status } from '../../ui/badge.tsx';
 import { Button, IconButton, LinkButton } from '../../ui/button.tsx';
 import type { Tone } from '../../ui/classes.ts';
-import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../ui/menu.tsx';
 import { Section } from '../../ui/page.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
@@ -34,9 +33,8 @@ import { paths } from '../../util/paths.ts';
 import { useSearchParams } from '../../util/route.ts';
 import { formatRelative, isZeroTime, useNow } from '../../util/time.ts';
 import { Person } from '../organizations/person.tsx';
-import { RoleBadges, RolesDialog } from '../organizations/roles.tsx';
-import { LoginTypeDialog } from './login-type.tsx';
-import { ResetPasswordDialog } from './reset-password.tsx';
+import { RoleBadges } from '../organizations/roles.tsx';
+import { type AskedUser, refetchUsers, UserDialogs } from './user-dialogs.tsx';
 
 const PAGE = 50;
 const ALL = 'all';
@@ -47,35 +45,100 @@ const STATUS: Record<User['status'], { tone: Tone; name: string }> = {
   suspended: { tone: 'bad', name: 'Suspended' },
 };
 
-type Asked = { what: 'delete' | 'suspend' | 'roles' | 'password' | 'login-type'; user: User };
-
 export default function UsersPage() {
   const may = useSitePermissions();
-  const me = useMe();
-  const now = useNow(60_000);
   const [{ filter = '', page = '1' }, setSearch] = useSearchParams();
-  const [asked, setAsked] = useState<Asked>();
+  const [asked, setAsked] = useState<AskedUser>();
   const number = Math.max(1, Number.parseInt(page, 10) || 1);
   const q = useDeferredValue(filter);
   const users = useQuery({
     ...apiQuery('GET /users', [{ kind: 'user' }], { query: { q, limit: PAGE, offset: (number - 1) * PAGE } }),
     placeholderData: keepPreviousData,
   });
-  const methods = useQuery(apiQuery('GET /users/authmethods', [])).data;
-  const roles = useQuery({ ...apiQuery('GET /users/roles', []), enabled: asked?.what === 'roles' });
-  const refetch = () => queryClient.invalidateQueries({ queryKey: ['GET /users'] });
-  const activate = useChange((user: User) => call('PUT /users/{user}/status/activate', { params: { user: user.id } }), {
-    async onSuccess(_answer, user) {
-      toast({ title: `${user.username} is active.` });
-      await refetch();
-    },
-  });
-  const status = /(?:^|\s)status:(\w+)/.exec(filter)?.[1] ?? ALL;
+  const columns = useColumns(setAsked);
+  return (
+    <SidebarPage
+      title="Users"
+      area="Deployment"
+      actions={
+        may.createUser && (
+          <LinkButton to={paths.newUser()} look="primary" icon={UserPlus}>
+            Create user
+          </LinkButton>
+        )
+      }
+    >
+      <div className="flex flex-wrap items-center gap-2">
+        <div className="flex min-w-60 flex-1">
+          <SearchInput
+            label="Find users"
+            placeholder="Name, email, or role:owner…"
+            value={filter}
+            onChange={(value) => setSearch({ filter: value, page: '' })}
+          />
+        </div>
+        <StatusFilter filter={filter} onFilter={(value) => setSearch({ filter: value, page: '' })} />
+      </div>
+      <Section flush>
+        <QueryView
+          query={users}
+          loading={<Table label="Users" columns={columns} rows={undefined} rowKey={(user) => user.id} />}
+        >
+          {(data) => (
+            <Table
+              label="Users"
+              columns={columns}
+              rows={data.users}
+              rowKey={(user) => user.id}
+              empty={
+                <EmptyState
+                  icon={Users}
+                  title="No user matches"
+                  action={<Button onClick={() => setSearch({ filter: '', page: '' })}>Show all users</Button>}
+                />
+              }
+            />
+          )}
+        </QueryView>
+      </Section>
+      {users.data && users.data.count > 0 && (
+        <Pager
+          number={number}
+          shown={users.data.users.length}
+          count={users.data.count}
+          onNumber={(next) => setSearch({ page: String(next) })}
+        />
+      )}
+      <UserDialogs asked={asked} onClose={() => setAsked(undefined)} />
+    </SidebarPage>
+  );
+}
+
+/** Chooses the status in the filter, which may have other terms. */
+function StatusFilter({ filter, onFilter }: { filter: string; onFilter: (filter: string) => void }) {
   const setStatus = (value: string) => {
     const rest = filter.replace(/(^|\s)status:\S*/, '').trim();
-    setSearch({ filter: [rest, value === ALL ? '' : `status:${value}`].filter(Boolean).join(' '), page: '' });
+    onFilter([rest, value === ALL ? '' : `status:${value}`].filter(Boolean).join(' '));
   };
-  const columns: Column<User>[] = [
+  return (
+    <Select
+      label="Status"
+      className="max-w-40"
+      value={/(?:^|\s)status:(\w+)/.exec(filter)?.[1] ?? ALL}
+      onChange={setStatus}
+      options={[
+        { value: ALL, label: 'All users' },
+        ...Object.entries(STATUS).map(([value, { name }]) => ({ value, label: name })),
+      ]}
+    />
+  );
+}
+
+/** The columns of the list. The last one has the menu, which asks with `onAsk`. */
+function useColumns(onAsk: (asked: AskedUser) => void): Column<User>[] {
+  const now = useNow(60_000);
+  const methods = useQuery(apiQuery('GET /users/authmethods', [])).data;
+  return [
     { name: 'Name', width: 'minmax(0,2fr)', cell: (user) => <Person person={user} /> },
     { name: 'Roles', wideOnly: true, cell: (user) => <RoleBadges roles={user.roles} /> },
     {
@@ -106,177 +169,88 @@ export default function UsersPage() {
       align: 'end',
       cell: (user) => (
         <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={`Actions for ${user.username}`} />}>
-          <MenuItem icon={SquareStack} to={paths.workspaces(`owner:${user.username}`)}>
-            Workspaces
-          </MenuItem>
-          {may.updateUsers && (
-            <>
-              <MenuItem
-                icon={ShieldCheck}
-                disabled={user.id === me.id}
-                onSelect={() => setAsked({ what: 'roles', user })}
-              >
-                Change roles
-              </MenuItem>
-              {user.login_type === 'password' && (
-                <MenuItem icon={KeyRound} onSelect={() => setAsked({ what: 'password', user })}>
-                  Reset password
-                </MenuItem>
-              )}
-              <MenuItem
-                icon={LogIn}
-                disabled={user.id === me.id}
-                onSelect={() => setAsked({ what: 'login-type', user })}
-              >
-                Change sign-in method
-              </MenuItem>
-              <MenuSeparator />
-              {user.status === 'suspended' ? (
-                <MenuItem icon={UserCheck} onSelect={() => activate.mutate(user)}>
-                  Activate
-                </MenuItem>
-              ) : (
-                <MenuItem
-                  icon={UserX}
-                  disabled={user.id === me.id}
-                  onSelect={() => setAsked({ what: 'suspend', user })}
-                >
-                  Suspend
-                </MenuItem>
-              )}
-              <MenuItem
-                icon={Trash2}
-                danger
-                disabled={user.id === me.id}
-                onSelect={() => setAsked({ what: 'delete', user })}
-              >
-                Delete
-              </MenuItem>
-            </>
-          )}
+          <UserActions user={user} onAsk={onAsk} />
         </Menu>
       ),
     },
   ];
-  const close = () => setAsked(undefined);
-  const params = { user: asked?.user.id ?? '' };
+}
+
+/** The entries of a user's menu. */
+function UserActions({ user, onAsk }: { user: User; onAsk: (asked: AskedUser) => void }) {
+  const may = useSitePermissions();
+  const me = useMe();
+  const activate = async () => {
+    await call('PUT /users/{user}/status/activate', { params: { user: user.id } });
+    toast({ title: `${user.username} is active.` });
+    await refetchUsers();
+  };
   return (
-    <SidebarPage
-      title="Users"
-      area="Deployment"
-      actions={
-        may.createUser && (
-          <LinkButton to={paths.newUser()} look="primary" icon={UserPlus}>
-            Create user
-          </LinkButton>
-        )
-      }
-    >
-      <div className="flex flex-wrap items-center gap-2">
-        <div className="flex min-w-60 flex-1">
-          <SearchInput
-            label="Find users"
-            placeholder="Name, email, or role:owner…"
-            value={filter}
-            onChange={(value) => setSearch({ filter: value, page: '' })}
-          />
-        </div>
-        <Select
-          label="Status"
-          className="max-w-40"
-          value={status}
-          onChange={setStatus}
-          options={[
-            { value: ALL, label: 'All users' },
-            ...Object.entries(STATUS).map(([value, { name }]) => ({ value, label: name })),
-          ]}
-        />
-      </div>
-      <Section flush>
-        <QueryView
-          query={users}
-          loading={<Table label="Users" columns={columns} rows={undefined} rowKey={(user) => user.id} />}
-        >
-          {(data) => (
-            <Table
-              label="Users"
-              columns={columns}
-              rows={data.users}
-              rowKey={(user) => user.id}
-              empty={
-                <EmptyState
-                  icon={Users}
-                  title="No user matches"
-                  action={<Button onClick={() => setSearch({ filter: '', page: '' })}>Show all users</Button>}
-                />
-              }
-            />
+    <>
+      <MenuItem icon={SquareStack} to={paths.workspaces(`owner:${user.username}`)}>
+        Workspaces
+      </MenuItem>
+      {may.updateUsers && (
+        <>
+          <MenuItem icon={ShieldCheck} disabled={user.id === me.id} onSelect={() => onAsk({ what: 'roles', user })}>
+            Change roles
+          </MenuItem>
+          {user.login_type === 'password' && (
+            <MenuItem icon={KeyRound} onSelect={() => onAsk({ what: 'password', user })}>
+              Reset password
+            </MenuItem>
           )}
-        </QueryView>
-      </Section>
-      {users.data && users.data.count > 0 && (
-        <div className="flex items-center gap-3 text-muted text-sm">
-          <span className="flex-1" role="status">
-            {(number - 1) * PAGE + 1} to {(number - 1) * PAGE + users.data.users.length} of {users.data.count}
-          </span>
-          {users.data.count > PAGE && (
-            <>
-              <Button size="sm" disabled={number === 1} onClick={() => setSearch({ page: String(number - 1) })}>
-                Previous
-              </Button>
-              <Button
-                size="sm"
-                disabled={number * PAGE >= users.data.count}
-                onClick={() => setSearch({ page: String(number + 1) })}
-              >
-                Next
-              </Button>
-            </>
+          <MenuItem icon={LogIn} disabled={user.id === me.id} onSelect={() => onAsk({ what: 'login-type', user })}>
+            Change sign-in method
+          </MenuItem>
+          <MenuSeparator />
+          {user.status === 'suspended' ? (
+            <MenuItem icon={UserCheck} onSelect={() => makeChange(activate)}>
+              Activate
+            </MenuItem>
+          ) : (
+            <MenuItem icon={UserX} disabled={user.id === me.id} onSelect={() => onAsk({ what: 'suspend', user })}>
+              Suspend
+            </MenuItem>
           )}
-        </div>
+          <MenuItem icon={Trash2} danger disabled={user.id === me.id} onSelect={() => onAsk({ what: 'delete', user })}>
+            Delete
+          </MenuItem>
+        </>
       )}
-      <ConfirmDialog
-        open={asked?.what === 'suspend'}
-        onClose={close}
-        title={`Suspend ${asked?.user.username ?? ''}?`}
-        action="Suspend"
-        danger
-        onConfirm={async () => {
-          await call('PUT /users/{user}/status/suspend', { params });
-          await refetch();
-        }}
-      >
-        They are signed out immediately and cannot sign in. Their workspaces stay as they are.
-      </ConfirmDialog>
-      <ConfirmDialog
-        open={asked?.what === 'delete'}
-        onClose={close}
-        title={`Delete ${asked?.user.username ?? ''}?`}
-        action="Delete user"
-        danger
-        typeToConfirm={asked?.user.username ?? ''}
-        onConfirm={async () => {
-          await call('DELETE /users/{user}', { params });
-          toast({ title: `${asked!.user.username} was deleted.` });
-          await refetch();
-        }}
-      >
-        This cannot be undone. Delete their workspaces first.
-      </ConfirmDialog>
-      {asked?.what === 'roles' && (
-        <RolesDialog
-          person={asked.user.username}
-          current={asked.user.roles}
-          roles={roles}
-          onClose={close}
-          onSave={async (names) => {
-            await call('PUT /users/{user}/roles', { params, body: { roles: names } });
-            await refetch();
-          }}
-        />
+    </>
+  );
+}
+
+/** Which of all users the page shows, and the way to the others. */
+function Pager({
+  number,
+  shown,
+  count,
+  onNumber,
+}: {
+  /** The number of the page, from 1. */
+  number: number;
+  /** How many users the page shows. */
+  shown: number;
+  count: number;
+  onNumber: (number: number) => void;
+}) {
+  return (
+    <div className="flex items-center gap-3 text-muted text-sm">
+      <span className="flex-1" role="status">
+        {(number - 1) * PAGE + 1} to {(number - 1) * PAGE + shown} of {count}
+      </span>
+      {count > PAGE && (
+        <>
+          <Button size="sm" disabled={number === 1} onClick={() => onNumber(number - 1)}>
+            Previous
+          </Button>
+          <Button size="sm" disabled={number * PAGE >= count} onClick={() => onNumber(number + 1)}>
+            Next
+          </Button>
+        </>
       )}
-      {asked?.what === 'password' && <ResetPasswordDialog user={asked.user} onClose={close} />}
-      {asked?.what === 'login-type' && <LoginTypeDialog user={asked.user} onClose={close} />}
-    </SidebarPage>
+    </div>
   );
 }

@@ -4,7 +4,7 @@ import { Ellipsis, ShieldCheck, UserMinus, UserPlus, Users } from 'lucide-react'
 import { useDeferredValue, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useMe } from '../../api/me.ts';
-import { useOrganizationPermissions } from '../../api/permissions.ts';
+import { type OrganizationPermissions, useOrganizationPermissions } from '../../api/permissions.ts';
 import { apiQuery, queryClient, useChange } from '../../api/query.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
@@ -27,56 +27,19 @@ type Member = OrganizationMemberWithUserData;
 
 export default function MembersPage() {
   const organization = useOrganization();
-  const params = { organization: organization.id };
   const may = useOrganizationPermissions(organization.id);
-  const me = useMe();
   const query = membersQuery(organization.id);
   const members = useQuery(query);
   const [search, setSearch] = useState('');
   const [adding, setAdding] = useState(false);
   const [removed, setRemoved] = useState<Member>();
   const [changed, setChanged] = useState<Member>();
-  const roles = useQuery({
-    ...rolesQuery(organization.id),
-    enabled: changed !== undefined,
-  });
   const refetch = () => queryClient.invalidateQueries({ queryKey: query.queryKey });
   const wanted = useDeferredValue(search.trim().toLowerCase());
   const shown = members.data?.filter(({ username, name, email }) =>
     [username, name, email].some((text) => text?.toLowerCase().includes(wanted)),
   );
-  const columns: Column<Member>[] = [
-    { name: 'Name', width: 'minmax(0,2fr)', cell: (member) => <Person person={member} /> },
-    { name: 'Roles', cell: (member) => <RoleBadges roles={member.roles} /> },
-    {
-      name: 'Member since',
-      width: '9rem',
-      wideOnly: true,
-      cell: (member) => <span className="text-muted">{formatDate(member.created_at)}</span>,
-    },
-  ];
-  if (may.assignRoles || may.removeMembers) {
-    columns.push({
-      name: '',
-      label: 'Actions',
-      width: '2rem',
-      align: 'end',
-      cell: (member) => (
-        <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={`Actions for ${member.username}`} />}>
-          {may.assignRoles && (
-            <MenuItem icon={ShieldCheck} disabled={member.user_id === me.id} onSelect={() => setChanged(member)}>
-              Change roles
-            </MenuItem>
-          )}
-          {may.removeMembers && (
-            <MenuItem icon={UserMinus} danger onSelect={() => setRemoved(member)}>
-              Remove from the organization
-            </MenuItem>
-          )}
-        </Menu>
-      ),
-    });
-  }
+  const columns = columnsFor(may, { onChangeRoles: setChanged, onRemove: setRemoved });
   return (
     <SidebarPage
       title="Members"
@@ -130,7 +93,7 @@ export default function MembersPage() {
         danger
         onConfirm={async () => {
           await call('DELETE /organizations/{organization}/members/{user}', {
-            params: { ...params, user: removed!.user_id },
+            params: { organization: organization.id, user: removed!.user_id },
           });
           toast({ title: `${removed!.username} was removed.` });
           await refetch();
@@ -139,18 +102,11 @@ export default function MembersPage() {
         They lose access to the templates and workspaces of this organization. Their workspaces are kept.
       </ConfirmDialog>
       {changed && (
-        <RolesDialog
-          person={changed.username}
-          current={changed.roles}
-          roles={roles}
+        <MemberRolesDialog
+          organization={organization.id}
+          member={changed}
+          onSaved={refetch}
           onClose={() => setChanged(undefined)}
-          onSave={async (names) => {
-            await call('PUT /organizations/{organization}/members/{user}/roles', {
-              params: { ...params, user: changed.user_id },
-              body: { roles: names },
-            });
-            await refetch();
-          }}
         />
       )}
       {adding && (
@@ -162,6 +118,91 @@ export default function MembersPage() {
         />
       )}
     </SidebarPage>
+  );
+}
+
+interface MemberActions {
+  onChangeRoles: (member: Member) => void;
+  onRemove: (member: Member) => void;
+}
+
+/** The columns of the list. The last one has the menu, for a person who may use one of its entries. */
+function columnsFor(may: Partial<OrganizationPermissions>, actions: MemberActions): Column<Member>[] {
+  const columns: Column<Member>[] = [
+    { name: 'Name', width: 'minmax(0,2fr)', cell: (member) => <Person person={member} /> },
+    { name: 'Roles', cell: (member) => <RoleBadges roles={member.roles} /> },
+    {
+      name: 'Member since',
+      width: '9rem',
+      wideOnly: true,
+      cell: (member) => <span className="text-muted">{formatDate(member.created_at)}</span>,
+    },
+  ];
+  if (may.assignRoles || may.removeMembers) {
+    columns.push({
+      name: '',
+      label: 'Actions',
+      width: '2rem',
+      align: 'end',
+      cell: (member) => (
+        <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={`Actions for ${member.username}`} />}>
+          <MenuEntries member={member} may={may} {...actions} />
+        </Menu>
+      ),
+    });
+  }
+  return columns;
+}
+
+/** The entries of a member's menu. */
+function MenuEntries({
+  member,
+  may,
+  onChangeRoles,
+  onRemove,
+}: MemberActions & { member: Member; may: Partial<OrganizationPermissions> }) {
+  const me = useMe();
+  return (
+    <>
+      {may.assignRoles && (
+        <MenuItem icon={ShieldCheck} disabled={member.user_id === me.id} onSelect={() => onChangeRoles(member)}>
+          Change roles
+        </MenuItem>
+      )}
+      {may.removeMembers && (
+        <MenuItem icon={UserMinus} danger onSelect={() => onRemove(member)}>
+          Remove from the organization
+        </MenuItem>
+      )}
+    </>
+  );
+}
+
+function MemberRolesDialog({
+  organization,
+  member,
+  onSaved,
+  onClose,
+}: {
+  organization: string;
+  member: Member;
+  onSaved: () => Promise<unknown>;
+  onClose: () => void;
+}) {
+  return (
+    <RolesDialog
+      person={member.username}
+      current={member.roles}
+      roles={useQuery(rolesQuery(organization))}
+      onClose={onClose}
+      onSave={async (names) => {
+        await call('PUT /organizations/{organization}/members/{user}/roles', {
+          params: { organization, user: member.user_id },
+          body: { roles: names },
+        });
+        await onSaved();
+      }}
+    />
   );
 }
 

@@ -56,21 +56,35 @@ const CHANGED = [
 ] as const;
 const FIELDS = ['name', 'display_name'] as const;
 
-function RoleEditor({ role }: { role?: AssignableRoles }) {
-  const organization = useOrganization();
-  const params = { organization: organization.id };
-  const may = useOrganizationPermissions(organization.id);
-  const grantable = useQuery(grantablePermissions(organization.id)).data;
+/** What the person has entered of a role, and whether that differs from the saved role. */
+function useRoleDraft(role: AssignableRoles | undefined) {
   const saved = { name: role?.name ?? '', display_name: role?.display_name ?? '' };
   const before = grantsOf(role?.organization_permissions ?? []);
   const [values, setValues] = useState(saved);
   const [grants, setGrants] = useState(before);
   // a row stays where it is when its last permission is taken away
   const [rows] = useState(() => rowsOf(before));
-  const [deleting, setDeleting] = useState(false);
+  return {
+    values,
+    setValues,
+    grants,
+    setGrants,
+    rows,
+    changed: !(values.display_name === saved.display_name && grants.size === before.size && grants.isSubsetOf(before)),
+    discard: () => {
+      setValues(saved);
+      setGrants(before);
+    },
+  };
+}
+
+/** Creates or changes the role, and then opens the list of roles. */
+function useSaveRole(role: AssignableRoles | undefined, { values, grants }: ReturnType<typeof useRoleDraft>) {
+  const organization = useOrganization();
   const go = useGo();
-  const save = useChange(
+  return useChange(
     () => {
+      const params = { organization: organization.id };
       const body = { ...values, organization_permissions: permissionsOf(grants) };
       return role
         ? call('PUT /organizations/{organization}/members/roles', { params, body })
@@ -85,13 +99,20 @@ function RoleEditor({ role }: { role?: AssignableRoles }) {
       },
     },
   );
+}
+
+function RoleEditor({ role }: { role?: AssignableRoles }) {
+  const organization = useOrganization();
+  const may = useOrganizationPermissions(organization.id);
+  const grantable = useQuery(grantablePermissions(organization.id)).data;
+  const draft = useRoleDraft(role);
+  const { values, grants, rows } = draft;
+  const save = useSaveRole(role, draft);
   const editable = role ? !role.built_in && may.updateRoles === true : may.createRoles === true;
-  const same = values.display_name === saved.display_name && grants.size === before.size && grants.isSubsetOf(before);
-  const title = role ? role.display_name || role.name : 'Create a role';
   const denies = role?.organization_permissions.some(({ negate }) => negate);
   return (
     <SidebarPage
-      title={title}
+      title={role ? nameOf(role) : 'Create a role'}
       area={organization.display_name || organization.name}
       description={
         <>
@@ -100,15 +121,7 @@ function RoleEditor({ role }: { role?: AssignableRoles }) {
           {denies && ' It takes permissions away, which other roles cannot give back.'}
         </>
       }
-      actions={
-        role &&
-        !role.built_in &&
-        may.deleteRoles && (
-          <Button icon={Trash2} onClick={() => setDeleting(true)}>
-            Delete
-          </Button>
-        )
-      }
+      actions={role && !role.built_in && may.deleteRoles && <DeleteRole role={role} />}
     >
       <Form
         onSubmit={() => editable && values.name && save.mutate()}
@@ -117,14 +130,7 @@ function RoleEditor({ role }: { role?: AssignableRoles }) {
         actions={
           editable &&
           (role ? (
-            <SaveButtons
-              changed={!same}
-              pending={save.isPending}
-              onDiscard={() => {
-                setValues(saved);
-                setGrants(before);
-              }}
-            />
+            <SaveButtons changed={draft.changed} pending={save.isPending} onDiscard={draft.discard} />
           ) : (
             <>
               <Button type="submit" look="primary" pending={save.isPending} disabled={!values.name}>
@@ -136,29 +142,7 @@ function RoleEditor({ role }: { role?: AssignableRoles }) {
         }
       >
         {editable && (
-          <Section>
-            <div className="grid gap-4 sm:grid-cols-2">
-              <Field
-                label="Name"
-                help={role ? 'The name of a role cannot be changed.' : 'Letters, digits and hyphens.'}
-                error={fieldError(save.error, 'name')}
-              >
-                <Input
-                  value={values.name}
-                  maxLength={32}
-                  disabled={role !== undefined}
-                  onChange={(event) => setValues({ ...values, name: event.target.value })}
-                />
-              </Field>
-              <Field label="Display name" help="What people see." error={fieldError(save.error, 'display_name')}>
-                <Input
-                  value={values.display_name}
-                  maxLength={64}
-                  onChange={(event) => setValues({ ...values, display_name: event.target.value })}
-                />
-              </Field>
-            </div>
-          </Section>
+          <NameFields values={values} onChange={draft.setValues} isNew={role === undefined} error={save.error} />
         )}
         <Section
           title="Permissions"
@@ -174,33 +158,86 @@ function RoleEditor({ role }: { role?: AssignableRoles }) {
             rows={rows}
             grants={grants}
             mayGrant={(grant) => grantable?.has(grant) ?? false}
-            {...(editable ? { onChange: setGrants } : {})}
+            {...(editable ? { onChange: draft.setGrants } : {})}
           />
         </Section>
       </Form>
-      {role && (
-        <ConfirmDialog
-          open={deleting}
-          onClose={() => setDeleting(false)}
-          title={`Delete the role ${title}?`}
-          action="Delete role"
-          danger
-          typeToConfirm={role.name}
-          onConfirm={async () => {
-            await call('DELETE /organizations/{organization}/members/roles/{roleName}', {
-              params: { ...params, roleName: role.name },
-            });
-            toast({ title: 'The role was deleted.' });
-            go(paths.roles(organization.name), { replace: true });
-            await Promise.all(CHANGED.map((route) => queryClient.invalidateQueries({ queryKey: [route] })));
-          }}
-        >
-          Members who have it lose its permissions.
-        </ConfirmDialog>
-      )}
     </SidebarPage>
   );
 }
+
+function NameFields({
+  values,
+  onChange,
+  isNew,
+  error,
+}: {
+  values: { name: string; display_name: string };
+  onChange: (values: { name: string; display_name: string }) => void;
+  isNew: boolean;
+  /** Of the last attempt to save. */
+  error: unknown;
+}) {
+  return (
+    <Section>
+      <div className="grid gap-4 sm:grid-cols-2">
+        <Field
+          label="Name"
+          help={isNew ? 'Letters, digits and hyphens.' : 'The name of a role cannot be changed.'}
+          error={fieldError(error, 'name')}
+        >
+          <Input
+            value={values.name}
+            maxLength={32}
+            disabled={!isNew}
+            onChange={(event) => onChange({ ...values, name: event.target.value })}
+          />
+        </Field>
+        <Field label="Display name" help="What people see." error={fieldError(error, 'display_name')}>
+          <Input
+            value={values.display_name}
+            maxLength={64}
+            onChange={(event) => onChange({ ...values, display_name: event.target.value })}
+          />
+        </Field>
+      </div>
+    </Section>
+  );
+}
+
+/** A button, with the dialog that asks first. */
+function DeleteRole({ role }: { role: AssignableRoles }) {
+  const organization = useOrganization();
+  const go = useGo();
+  const [asking, setAsking] = useState(false);
+  return (
+    <>
+      <Button icon={Trash2} onClick={() => setAsking(true)}>
+        Delete
+      </Button>
+      <ConfirmDialog
+        open={asking}
+        onClose={() => setAsking(false)}
+        title={`Delete the role ${nameOf(role)}?`}
+        action="Delete role"
+        danger
+        typeToConfirm={role.name}
+        onConfirm={async () => {
+          await call('DELETE /organizations/{organization}/members/roles/{roleName}', {
+            params: { organization: organization.id, roleName: role.name },
+          });
+          toast({ title: 'The role was deleted.' });
+          go(paths.roles(organization.name), { replace: true });
+          await Promise.all(CHANGED.map((route) => queryClient.invalidateQueries({ queryKey: [route] })));
+        }}
+      >
+        Members who have it lose its permissions.
+      </ConfirmDialog>
+    </>
+  );
+}
+
+const nameOf = (role: AssignableRoles): string => role.display_name || role.name;
 
 const countShown = (rows: readonly string[], grants: ReadonlySet<string>): number =>
   [...grants].filter((grant) => rows.includes(grant.split(':')[0]!)).length;

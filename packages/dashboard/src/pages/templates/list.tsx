@@ -20,7 +20,8 @@ import { nameOf, useTemplateOrganizations } from './data.ts';
 
 const SEARCH_AFTER_MS = 200;
 
-export default function TemplateList() {
+/** The filter of the address, and the text in its field, which the address gets after a moment without typing. */
+function useFilter() {
   const [{ filter = '' }, setSearch] = useSearchParams();
   const [typed, setTyped] = useState(filter);
   useEffect(() => {
@@ -28,6 +29,11 @@ export default function TemplateList() {
     const timer = setTimeout(() => setSearch({ filter: typed || undefined }), SEARCH_AFTER_MS);
     return () => clearTimeout(timer);
   });
+  return { filter, typed, setTyped };
+}
+
+export default function TemplateList() {
+  const { filter, typed, setTyped } = useFilter();
   const templates = useQuery({
     ...apiQuery('GET /templates', [{ kind: 'template' }, { kind: 'organization' }], {
       query: { q: filter || undefined },
@@ -37,10 +43,98 @@ export default function TemplateList() {
   const organizations = useQuery(organizationsQuery).data ?? [];
   const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
   const go = useGo();
-  const now = useNow(60_000);
-  const columns: Column<Template>[] = [
+  const columns = columnsAt(useNow(60_000), organizations.length > 1);
+  // the result of the search before would hide the field while the person clears it
+  const none = templates.data?.length === 0 && filter === '' && !templates.isPlaceholderData;
+  return (
+    <Page
+      title="Templates"
+      description="A template describes the resources and tools of a workspace, with Terraform."
+      actions={mayCreate && !none && <NewTemplateMenu />}
+    >
+      {!none && (
+        <div className="flex max-w-xl">
+          <SearchInput
+            label="Search templates"
+            placeholder='Search by name, or "organization:default", "deprecated:true"'
+            value={typed}
+            onChange={setTyped}
+          />
+        </div>
+      )}
+      {templates.isError ? (
+        <Section>
+          <ErrorView error={templates.error} retry={() => void templates.refetch()} />
+        </Section>
+      ) : none ? (
+        <Section>
+          <NoTemplates mayCreate={mayCreate} />
+        </Section>
+      ) : (
+        <Section flush>
+          <Table
+            label="Templates"
+            columns={columns}
+            rows={templates.data}
+            rowKey={({ id }) => id}
+            onRowClick={(template) => go(paths.template(template))}
+            empty={
+              <EmptyState
+                icon={SearchX}
+                title="No template matches"
+                action={<Button onClick={() => setTyped('')}>Show all templates</Button>}
+              >
+                Nothing matches <b className="wrap-anywhere">{filter}</b>.
+              </EmptyState>
+            }
+          />
+        </Section>
+      )}
+    </Page>
+  );
+}
+
+function NewTemplateMenu() {
+  return (
+    <Menu
+      trigger={
+        <Button look="primary" icon={Plus}>
+          New template
+        </Button>
+      }
+    >
+      <MenuItem to={paths.starterTemplates()}>From a starter template</MenuItem>
+      <MenuItem to={paths.newTemplate({ exampleId: 'scratch' })}>From scratch</MenuItem>
+      <MenuItem to={paths.newTemplate()}>Upload files</MenuItem>
+    </Menu>
+  );
+}
+
+function NoTemplates({ mayCreate }: { mayCreate: boolean }) {
+  return (
+    <EmptyState
+      icon={LayoutTemplate}
+      title="There are no templates yet"
+      action={
+        mayCreate && (
+          <LinkButton to={paths.starterTemplates()} look="primary">
+            Choose a starter template
+          </LinkButton>
+        )
+      }
+    >
+      {mayCreate
+        ? 'Add one, and people can make their workspaces from it.'
+        : 'A template administrator has to create one before you can make a workspace.'}
+    </EmptyState>
+  );
+}
+
+/** The columns of the list. `now` is the time that its ages count to. */
+function columnsAt(now: number, showOrganization: boolean): Column<Template>[] {
+  return [
     { name: 'Name', width: 'minmax(0,3fr)', cell: (template) => <NameCell template={template} /> },
-    ...(organizations.length > 1
+    ...(showOrganization
       ? [
           {
             name: 'Organization',
@@ -104,83 +198,6 @@ export default function TemplateList() {
         ),
     },
   ];
-  // the result of the search before would hide the field while the person clears it
-  const none = templates.data?.length === 0 && filter === '' && !templates.isPlaceholderData;
-  return (
-    <Page
-      title="Templates"
-      description="A template describes the resources and tools of a workspace, with Terraform."
-      actions={
-        mayCreate &&
-        !none && (
-          <Menu
-            trigger={
-              <Button look="primary" icon={Plus}>
-                New template
-              </Button>
-            }
-          >
-            <MenuItem to={paths.starterTemplates()}>From a starter template</MenuItem>
-            <MenuItem to={paths.newTemplate({ exampleId: 'scratch' })}>From scratch</MenuItem>
-            <MenuItem to={paths.newTemplate()}>Upload files</MenuItem>
-          </Menu>
-        )
-      }
-    >
-      {!none && (
-        <div className="flex max-w-xl">
-          <SearchInput
-            label="Search templates"
-            placeholder='Search by name, or "organization:default", "deprecated:true"'
-            value={typed}
-            onChange={setTyped}
-          />
-        </div>
-      )}
-      {templates.isError ? (
-        <Section>
-          <ErrorView error={templates.error} retry={() => void templates.refetch()} />
-        </Section>
-      ) : none ? (
-        <Section>
-          <EmptyState
-            icon={LayoutTemplate}
-            title="There are no templates yet"
-            action={
-              mayCreate && (
-                <LinkButton to={paths.starterTemplates()} look="primary">
-                  Choose a starter template
-                </LinkButton>
-              )
-            }
-          >
-            {mayCreate
-              ? 'Add one, and people can make their workspaces from it.'
-              : 'A template administrator has to create one before you can make a workspace.'}
-          </EmptyState>
-        </Section>
-      ) : (
-        <Section flush>
-          <Table
-            label="Templates"
-            columns={columns}
-            rows={templates.data}
-            rowKey={({ id }) => id}
-            onRowClick={(template) => go(paths.template(template))}
-            empty={
-              <EmptyState
-                icon={SearchX}
-                title="No template matches"
-                action={<Button onClick={() => setTyped('')}>Show all templates</Button>}
-              >
-                Nothing matches <b className="wrap-anywhere">{filter}</b>.
-              </EmptyState>
-            }
-          />
-        </Section>
-      )}
-    </Page>
-  );
 }
 
 function NameCell({ template }: { template: Template }) {

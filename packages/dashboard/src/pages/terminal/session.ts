@@ -68,11 +68,68 @@ class NotYet extends Error {
 /** An error that trying again does not mend. */
 class Hopeless extends Error {}
 
+/** The address of the program in the terminal. */
+function programAddress({ tab, noWait, container, terminal }: SessionOptions, agentId: string, command: string): URL {
+  const { cols, rows } = terminal.size();
+  const address = new URL(`/api/v2/workspaceagents/${agentId}/pty`, location.href);
+  address.protocol = address.protocol.replace('http', 'ws');
+  address.search = new URLSearchParams({
+    reconnect: tab.id,
+    width: String(cols),
+    height: String(rows),
+    ...(command ? { command } : {}),
+    ...(noWait ? { no_wait: 'true' } : {}),
+    ...(container ? { container } : {}),
+  }).toString();
+  return address;
+}
+
+/** What to show after a failed attempt, and whether another attempt makes sense. */
+function failureOf(err: unknown): { notice: SessionNotice; isFinal: boolean } {
+  if (statusOf(err) === 401) {
+    const link = { to: paths.login(location.pathname + location.search), text: 'Sign in', leaves: true };
+    return { notice: { kind: 'error', text: 'You are signed out.', link }, isFinal: true };
+  }
+  if (err instanceof Hopeless) return { notice: { kind: 'error', text: err.message }, isFinal: true };
+  const { title, detail } = errorText(err);
+  if ((statusOf(err) ?? 500) < 500) return { notice: { kind: 'error', text: detail || title }, isFinal: true };
+  if (err instanceof NotYet) {
+    const link = err.link ? { link: err.link } : {};
+    return { notice: { kind: 'info', text: err.message, ...link }, isFinal: false };
+  }
+  const text = isUnreachable(err) ? 'The server does not answer. Trying again…' : title;
+  return { notice: { kind: 'info', text }, isFinal: false };
+}
+
+/**
+ * Calls `onAwake` when the page is online or visible again, and `onSlept` after a sleep of the computer. Returns a function
+ * that stops it.
+ */
+function watchComputer(onAwake: () => void, onSlept: () => void): () => void {
+  const wake = () => {
+    if (document.visibilityState === 'visible') onAwake();
+  };
+  let last = Date.now();
+  const watch = setInterval(() => {
+    const now = Date.now();
+    if (now - last > WATCH_MS + SLEPT_MS) onSlept();
+    last = now;
+  }, WATCH_MS);
+  addEventListener('online', wake);
+  document.addEventListener('visibilitychange', wake);
+  return () => {
+    clearInterval(watch);
+    removeEventListener('online', wake);
+    document.removeEventListener('visibilitychange', wake);
+  };
+}
+
 export function startSession(options: SessionOptions): Session {
-  const { tab, terminal, onNotice } = options;
+  const { terminal, onNotice } = options;
   const encoder = new TextEncoder();
   let socket: WebSocket | undefined;
   let ended = false;
+  let command: string | undefined;
   /** Ends the wait before the next attempt. */
   let hurry = () => {};
 
@@ -80,19 +137,8 @@ export function startSession(options: SessionOptions): Session {
     if (socket?.readyState === WebSocket.OPEN) socket.send(encoder.encode(JSON.stringify(message)));
   };
 
-  const connect = (agent: WorkspaceAgent, command: string): Promise<{ opened: boolean; over: boolean }> => {
-    const { cols, rows } = terminal.size();
-    const address = new URL(`/api/v2/workspaceagents/${agent.id}/pty`, location.href);
-    address.protocol = address.protocol.replace('http', 'ws');
-    address.search = new URLSearchParams({
-      reconnect: tab.id,
-      width: String(cols),
-      height: String(rows),
-      ...(command ? { command } : {}),
-      ...(options.noWait ? { no_wait: 'true' } : {}),
-      ...(options.container ? { container: options.container } : {}),
-    }).toString();
-    return new Promise((resolve) => {
+  const connect = (address: URL): Promise<{ opened: boolean; over: boolean }> =>
+    new Promise((resolve) => {
       let opened = false;
       const current = new WebSocket(address);
       socket = current;
@@ -111,6 +157,15 @@ export function startSession(options: SessionOptions): Session {
         resolve({ opened, over: opened && code === NORMAL });
       };
     });
+
+  /** One connection, from the search for the agent to its end. Undefined if the session ends before the connection. */
+  const attempt = async () => {
+    const agent = await findAgent(options);
+    if (ended) return;
+    options.onAgent(agent);
+    command ??= await commandToRun(options, agent);
+    if (ended) return;
+    return connect(programAddress(options, agent.id, command));
   };
 
   const pause = (ms: number) =>
@@ -124,18 +179,12 @@ export function startSession(options: SessionOptions): Session {
 
   const run = async () => {
     let wait = FIRST_WAIT_MS;
-    let command: string | undefined;
     while (!ended) {
       try {
-        const agent = await findAgent(options);
+        const connection = await attempt();
         if (ended) return;
-        options.onAgent(agent);
-        command ??= await commandToRun(options, agent);
-        if (ended) return;
-        const { opened, over } = await connect(agent, command);
-        if (ended) return;
-        if (opened) wait = FIRST_WAIT_MS;
-        if (over) {
+        if (connection?.opened) wait = FIRST_WAIT_MS;
+        if (connection?.over) {
           onNotice({ kind: 'info', text: 'The program has ended. Press Enter for a new one.' });
           await terminal.enter();
           continue;
@@ -143,43 +192,20 @@ export function startSession(options: SessionOptions): Session {
         onNotice({ kind: 'info', text: 'The connection was lost. Trying again…' });
       } catch (err) {
         if (ended) return;
-        if (statusOf(err) === 401) {
-          const here = location.pathname + location.search;
-          return onNotice({
-            kind: 'error',
-            text: 'You are signed out.',
-            link: { to: paths.login(here), text: 'Sign in', leaves: true },
-          });
-        }
-        if (err instanceof Hopeless || (statusOf(err) ?? 500) < 500) {
-          const { title, detail } = errorText(err);
-          return onNotice({ kind: 'error', text: err instanceof Hopeless ? err.message : detail || title });
-        }
-        if (err instanceof NotYet)
-          onNotice({ kind: 'info', text: err.message, ...(err.link ? { link: err.link } : {}) });
-        else
-          onNotice({
-            kind: 'info',
-            text: isUnreachable(err) ? 'The server does not answer. Trying again…' : errorText(err).title,
-          });
+        const { notice, isFinal } = failureOf(err);
+        onNotice(notice);
+        if (isFinal) return;
       }
       await pause(wait * (0.5 + Math.random() / 2));
       wait = Math.min(wait * 1.6, LONGEST_WAIT_MS);
     }
   };
 
-  const wake = () => {
-    if (document.visibilityState === 'visible') hurry();
-  };
-  let last = Date.now();
-  const watch = setInterval(() => {
-    const now = Date.now();
-    // after sleep, the browser can take minutes to notice that the connection is gone
-    if (now - last > WATCH_MS + SLEPT_MS) socket?.close();
-    last = now;
-  }, WATCH_MS);
-  addEventListener('online', wake);
-  document.addEventListener('visibilitychange', wake);
+  const stopWatching = watchComputer(
+    () => hurry(),
+    // the browser can take minutes to notice that the connection is gone
+    () => socket?.close(),
+  );
   void run();
 
   return {
@@ -187,9 +213,7 @@ export function startSession(options: SessionOptions): Session {
     resize: (width, height) => send({ width, height }),
     end() {
       ended = true;
-      clearInterval(watch);
-      removeEventListener('online', wake);
-      document.removeEventListener('visibilitychange', wake);
+      stopWatching();
       hurry();
       socket?.close();
     },

@@ -1,23 +1,15 @@
-import type {
-  Preset,
-  Template,
-  TemplateVersion,
-  TemplateVersionExternalAuth,
-  TemplateVersionParameter,
-} from '@ropewalk/contract';
+import type { Preset, Template, TemplateVersion } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { Dices } from 'lucide-react';
-import { useRef, useState } from 'react';
+import { type RefObject, useRef, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { errorText } from '../../../api/errors.ts';
-import { useMe } from '../../../api/me.ts';
 import { useOrganizationPermissions } from '../../../api/permissions.ts';
-import { apiQuery, useChange } from '../../../api/query.ts';
+import { useChange } from '../../../api/query.ts';
 import { LiveProblems } from '../../../forms/parameters/live-problems.tsx';
 import { ParameterForm } from '../../../forms/parameters/parameter-form.tsx';
 import type { NameValue } from '../../../forms/parameters/state.ts';
-import { useLiveParameters } from '../../../forms/parameters/use-live-parameters.ts';
-import { rejectedParameters, showFirstProblem, useParameters } from '../../../forms/parameters/use-parameters.ts';
+import { rejectedParameters, showFirstProblem } from '../../../forms/parameters/use-parameters.ts';
 import { useSubmitWhenReady } from '../../../forms/parameters/use-submit-when-ready.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Button, IconButton, LinkButton } from '../../../ui/button.tsx';
@@ -33,14 +25,12 @@ import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
 import { poolsQuery } from '../../templates/data.ts';
 import { Budget } from '../budget.tsx';
-import { ExternalAccounts, missingAccounts } from './accounts.tsx';
+import { ExternalAccounts } from './accounts.tsx';
 import { MatchingDaemons } from './daemons.tsx';
 import { OwnerField } from './owner-field.tsx';
-import { nameProblem, suggestName } from './suggest-name.ts';
+import { type Draft, type DraftSource, useDraft } from './use-draft.ts';
 
-export interface CreateFormProps {
-  template: Template;
-  version: TemplateVersion | undefined;
+export interface CreateFormProps extends DraftSource {
   /** The versions that can be used, newest first. */
   versions: readonly TemplateVersion[];
   onVersion: (id: string) => void;
@@ -49,87 +39,27 @@ export interface CreateFormProps {
   /** The organizations with a template of this name. */
   organizations: readonly string[];
   onOrganization: (name: string) => void;
-  definitions: readonly TemplateVersionParameter[];
-  presets: readonly Preset[];
-  accounts: readonly TemplateVersionExternalAuth[];
-  autofill: readonly NameValue[];
-  usedNames: readonly string[];
-  link: readonly NameValue[];
-  linkName: string | undefined;
-  linkPreset: string | undefined;
-  mode: 'manual' | 'auto' | 'duplicate';
 }
 
 /** The form of a new workspace. In the mode `auto` it asks for consent and creates the workspace immediately. */
 export function CreateForm(props: CreateFormProps) {
-  const { template, version, presets, accounts, usedNames, mode } = props;
-  const me = useMe();
-  const go = useGo();
-  const [search, setSearch] = useSearchParams();
-  const may = useOrganizationPermissions(template.organization_id);
-  const firstPreset =
-    presets.find(({ Name, ID }) => Name === props.linkPreset || ID === props.linkPreset) ??
-    (mode === 'duplicate' || props.link.length > 0 ? undefined : presets.find(({ Default }) => Default));
-  const sources = { autofill: props.autofill, preset: firstPreset, link: props.link };
-  const classic = useParameters(props.definitions, sources);
-  const [name, setName] = useState(() => props.linkName ?? suggestName(new Set(usedNames)));
-  const [owner, setOwner] = useState(search.owner ?? me.username);
-  const other = useQuery({
-    ...apiQuery('GET /users/{user}', [{ kind: 'user' }], { params: { user: owner } }),
-    enabled: owner !== me.username,
-  });
-  const ownerId = owner === me.username ? me.id : other.data?.id;
-  const live = useLiveParameters(
-    version && !template.use_classic_parameter_flow ? { versionId: version.id, ownerId, sources } : undefined,
-  );
-  const parameters = live ?? classic;
-  // the import evaluates a template for its author, who may see fewer parameters
-  const hasMore = parameters.states.length > 0 || (live?.problems.length ?? 0) > 0;
+  const { template, version } = props;
+  const draft = useDraft(props);
+  const { missing, nameProblem, parameters } = draft;
+  const create = useCreate(props, draft);
+  const rejected = rejectedParameters(create.error);
   const nameField = useRef<HTMLInputElement>(null);
   const [tried, setTried] = useState(false);
-  const [consent, setConsent] = useState(mode === 'auto');
-  const taken = owner === me.username && usedNames.includes(name.toLowerCase());
-  const ownProblem =
-    nameProblem(name) ?? (taken ? 'You have a workspace of this name. Choose another name.' : undefined);
-  const missing = owner === me.username ? missingAccounts(accounts) : [];
-  const pools = useQuery({ ...poolsQuery(template.id), enabled: presets.length > 0 }).data?.pools ?? [];
-  const prebuilt = new Set(pools.filter((pool) => pool.ready > 0).map((pool) => pool.preset_id));
-  const create = useChange(
-    () =>
-      call('POST /organizations/{organization}/members/{user}/workspaces', {
-        params: { organization: template.organization_id, user: owner },
-        body: {
-          name,
-          ...(version ? { template_version_id: version.id } : { template_id: template.id }),
-          ...(parameters.preset ? { template_version_preset_id: parameters.preset.ID } : {}),
-          rich_parameter_values: parameters.values,
-        },
-      }),
-    { ownError: true, onSuccess: (workspace) => go(paths.workspace(workspace)) },
-  );
-  const rejected = rejectedParameters(create.error);
-  const ready = ownProblem === undefined && parameters.valid && missing.length === 0;
-  const { submit, waits } = useSubmitWhenReady(live, () => {
+  const [consent, setConsent] = useState(props.mode === 'auto');
+  const { submit, waits } = useSubmitWhenReady(draft.live, () => {
     setTried(true);
-    if (ready) create.mutate();
-    else if (ownProblem) nameField.current?.focus();
+    if (draft.ready) create.mutate();
+    else if (nameProblem) nameField.current?.focus();
     else showFirstProblem(parameters.states);
   });
-  const chosePreset = (id: string) => parameters.setPreset(presets.find(({ ID }) => ID === id));
   return (
     <>
-      {template.deprecated && (
-        <Notice
-          tone="warn"
-          title="This template is deprecated"
-          detail={template.deprecation_message || 'Ask an administrator which template replaces it.'}
-        />
-      )}
-      {props.missingVersion && (
-        <Notice tone="warn" title={`The template has no usable version ${props.missingVersion}`}>
-          <p className="text-text">The form shows its active version.</p>
-        </Notice>
-      )}
+      <TemplateNotices template={template} missingVersion={props.missingVersion} />
       <form
         className="flex flex-col gap-5"
         onSubmit={(event) => {
@@ -138,78 +68,16 @@ export function CreateForm(props: CreateFormProps) {
         }}
       >
         <Section>
-          <div className="flex items-start gap-3">
-            <Avatar name={template.name} src={template.icon} size={32} square />
-            <div className="min-w-0">
-              <div className="font-medium">{template.display_name || template.name}</div>
-              {template.description && (
-                <div className="text-muted">
-                  <Markdown text={template.description} inline />
-                </div>
-              )}
-            </div>
-          </div>
-          <Field
-            label="Workspace name"
-            error={tried || name !== props.linkName ? (ownProblem ?? rejected.name) : rejected.name}
-          >
-            <div className="flex gap-2">
-              <Input ref={nameField} value={name} required onChange={(event) => setName(event.target.value.trim())} />
-              <IconButton
-                icon={Dices}
-                label="Suggest another name"
-                look="default"
-                onClick={() => setName(suggestName(new Set([...usedNames, name])))}
-              />
-            </div>
-          </Field>
-          {props.organizations.length > 1 && (
-            <Field label="Organization">
-              <Select
-                value={template.organization_name}
-                onChange={props.onOrganization}
-                options={props.organizations.map((each) => ({ value: each, label: each }))}
-              />
-            </Field>
-          )}
-          {may.createWorkspace && <OwnerField value={owner} onChange={setOwner} />}
-          {version && props.versions.length > 1 && (!template.require_active_version || may.updateTemplates) && (
-            <Field label="Version">
-              <Select
-                value={version.id}
-                onChange={(id) => {
-                  // the name and the owner survive the change
-                  setSearch({ name, owner });
-                  props.onVersion(id);
-                }}
-                options={props.versions.map((each) => ({
-                  value: each.id,
-                  label: each.id === template.active_version_id ? `${each.name} (active)` : each.name,
-                  help: each.message.split('\n')[0] || undefined,
-                }))}
-              />
-            </Field>
-          )}
+          <TemplateName template={template} />
+          <NameField
+            draft={draft}
+            input={nameField}
+            error={tried || draft.name !== props.linkName ? (nameProblem ?? rejected.name) : rejected.name}
+          />
+          <PlaceFields form={props} draft={draft} />
         </Section>
-        <ExternalAccounts accounts={accounts} />
-        {(props.definitions.length > 0 || presets.length > 0 || hasMore) && (
-          <Section title="Parameters">
-            <LiveProblems live={live} />
-            {presets.length > 0 && (
-              <Presets presets={presets} ready={prebuilt} value={parameters.preset?.ID ?? ''} onChange={chosePreset} />
-            )}
-            {live?.ready === false ? (
-              <SkeletonLines lines={props.definitions.length * 2} />
-            ) : (
-              <ParameterForm
-                parameters={parameters.states}
-                onChange={parameters.change}
-                rejected={rejected}
-                showProblems={tried}
-              />
-            )}
-          </Section>
-        )}
+        <ExternalAccounts accounts={props.accounts} />
+        <Parameters source={props} draft={draft} rejected={rejected} tried={tried} />
         {version && <MatchingDaemons versionId={version.id} states={parameters.states} />}
         {missing.length > 0 && (
           <Notice
@@ -224,16 +92,14 @@ export function CreateForm(props: CreateFormProps) {
             Create workspace
           </Button>
           <LinkButton to={paths.templates()}>Cancel</LinkButton>
-          <Budget organization={template.organization_id} user={owner} />
+          <Budget organization={template.organization_id} user={draft.owner} />
         </div>
       </form>
       {consent && (
         <ConsentDialog
           template={template}
-          name={name}
-          owner={owner}
+          draft={draft}
           parameters={props.link}
-          ready={ready}
           pending={create.isPending}
           onCreate={() => {
             setConsent(false);
@@ -243,6 +109,160 @@ export function CreateForm(props: CreateFormProps) {
         />
       )}
     </>
+  );
+}
+
+/** Creates the workspace, and then opens its page. */
+function useCreate({ template, version }: DraftSource, { name, owner, parameters }: Draft) {
+  const go = useGo();
+  return useChange(
+    () =>
+      call('POST /organizations/{organization}/members/{user}/workspaces', {
+        params: { organization: template.organization_id, user: owner },
+        body: {
+          name,
+          ...(version ? { template_version_id: version.id } : { template_id: template.id }),
+          ...(parameters.preset ? { template_version_preset_id: parameters.preset.ID } : {}),
+          rich_parameter_values: parameters.values,
+        },
+      }),
+    { ownError: true, onSuccess: (workspace) => go(paths.workspace(workspace)) },
+  );
+}
+
+function TemplateNotices({ template, missingVersion }: { template: Template; missingVersion: string | undefined }) {
+  return (
+    <>
+      {template.deprecated && (
+        <Notice
+          tone="warn"
+          title="This template is deprecated"
+          detail={template.deprecation_message || 'Ask an administrator which template replaces it.'}
+        />
+      )}
+      {missingVersion && (
+        <Notice tone="warn" title={`The template has no usable version ${missingVersion}`}>
+          <p className="text-text">The form shows its active version.</p>
+        </Notice>
+      )}
+    </>
+  );
+}
+
+function TemplateName({ template }: { template: Template }) {
+  return (
+    <div className="flex items-start gap-3">
+      <Avatar name={template.name} src={template.icon} size={32} square />
+      <div className="min-w-0">
+        <div className="font-medium">{template.display_name || template.name}</div>
+        {template.description && (
+          <div className="text-muted">
+            <Markdown text={template.description} inline />
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function NameField({
+  draft,
+  input,
+  error,
+}: {
+  draft: Draft;
+  input: RefObject<HTMLInputElement | null>;
+  error: string | undefined;
+}) {
+  return (
+    <Field label="Workspace name" error={error}>
+      <div className="flex gap-2">
+        <Input ref={input} value={draft.name} required onChange={(event) => draft.setName(event.target.value.trim())} />
+        <IconButton icon={Dices} label="Suggest another name" look="default" onClick={draft.suggestName} />
+      </div>
+    </Field>
+  );
+}
+
+/** The organization, the owner and the version, for a person who has a choice. */
+function PlaceFields({ form, draft }: { form: CreateFormProps; draft: Draft }) {
+  const { template, version, versions, organizations } = form;
+  const { name, owner } = draft;
+  const [, setSearch] = useSearchParams();
+  const may = useOrganizationPermissions(template.organization_id);
+  return (
+    <>
+      {organizations.length > 1 && (
+        <Field label="Organization">
+          <Select
+            value={template.organization_name}
+            onChange={form.onOrganization}
+            options={organizations.map((each) => ({ value: each, label: each }))}
+          />
+        </Field>
+      )}
+      {may.createWorkspace && <OwnerField value={owner} onChange={draft.setOwner} />}
+      {version && versions.length > 1 && (!template.require_active_version || may.updateTemplates) && (
+        <Field label="Version">
+          <Select
+            value={version.id}
+            onChange={(id) => {
+              // the name and the owner survive the change
+              setSearch({ name, owner });
+              form.onVersion(id);
+            }}
+            options={versions.map((each) => ({
+              value: each.id,
+              label: each.id === template.active_version_id ? `${each.name} (active)` : each.name,
+              help: each.message.split('\n')[0] || undefined,
+            }))}
+          />
+        </Field>
+      )}
+    </>
+  );
+}
+
+function Parameters({
+  source: { template, definitions, presets },
+  draft: { live, parameters },
+  rejected,
+  tried,
+}: {
+  source: DraftSource;
+  draft: Draft;
+  /** The server's complaints by parameter name. */
+  rejected: Record<string, string>;
+  /** Whether the person has submitted the form, so that problems are shown. */
+  tried: boolean;
+}) {
+  const pools = useQuery({ ...poolsQuery(template.id), enabled: presets.length > 0 }).data?.pools ?? [];
+  const prebuilt = new Set(pools.filter((pool) => pool.ready > 0).map((pool) => pool.preset_id));
+  // the import evaluates a template for its author, who may see fewer parameters
+  const hasMore = parameters.states.length > 0 || (live?.problems.length ?? 0) > 0;
+  if (definitions.length === 0 && presets.length === 0 && !hasMore) return null;
+  return (
+    <Section title="Parameters">
+      <LiveProblems live={live} />
+      {presets.length > 0 && (
+        <Presets
+          presets={presets}
+          ready={prebuilt}
+          value={parameters.preset?.ID ?? ''}
+          onChange={(id) => parameters.setPreset(presets.find(({ ID }) => ID === id))}
+        />
+      )}
+      {live?.ready === false ? (
+        <SkeletonLines lines={definitions.length * 2} />
+      ) : (
+        <ParameterForm
+          parameters={parameters.states}
+          onChange={parameters.change}
+          rejected={rejected}
+          showProblems={tried}
+        />
+      )}
+    </Section>
   );
 }
 
@@ -307,19 +327,16 @@ function Presets({
 /** A link must not create a workspace without the person's consent. */
 function ConsentDialog({
   template,
-  name,
-  owner,
+  draft: { name, owner, ready },
   parameters,
-  ready,
   pending,
   onCreate,
   onEdit,
 }: {
   template: Template;
-  name: string;
-  owner: string;
+  draft: Draft;
+  /** Those of the link. */
   parameters: readonly NameValue[];
-  ready: boolean;
   pending: boolean;
   onCreate: () => void;
   onEdit: () => void;

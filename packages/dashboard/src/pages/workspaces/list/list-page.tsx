@@ -1,128 +1,54 @@
 import type { Workspace } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
-import { Bookmark, Layers, Plus, SearchX, SquareDashed } from 'lucide-react';
-import { useCallback, useMemo, useRef, useState } from 'react';
+import { Plus, SearchX, SquareDashed } from 'lucide-react';
+import { useCallback, useRef } from 'react';
 import { errorLine } from '../../../api/errors.ts';
-import { organizationValues, usersLike } from '../../../api/filter-values.ts';
 import { buildInfoQuery, organizationsQuery, useMe } from '../../../api/me.ts';
-import { useSitePermissions, useWorkspacesPermissions } from '../../../api/permissions.ts';
-import { queryClient } from '../../../api/query.ts';
+import { useWorkspacesPermissions } from '../../../api/permissions.ts';
 import { Button, LinkButton } from '../../../ui/button.tsx';
 import { Checkbox } from '../../../ui/checkbox.tsx';
 import { cx } from '../../../ui/classes.ts';
-import { FilterInput } from '../../../ui/filter-input.tsx';
-import { FilterMenu } from '../../../ui/filter-menu.tsx';
-import { filterTerm, filterValue } from '../../../ui/filter-tokens.ts';
-import { Link } from '../../../ui/link.tsx';
-import { Menu, MenuItem } from '../../../ui/menu.tsx';
+import { filterValue } from '../../../ui/filter-tokens.ts';
 import { Page } from '../../../ui/page.tsx';
-import { ScrollRow } from '../../../ui/scroll-row.tsx';
 import { EmptyState, ErrorView } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
-import { useGo, useSearchParams } from '../../../util/route.ts';
 import { useTemplateOrganizations } from '../../templates/data.ts';
 import { useWorkspaceActions } from '../actions.tsx';
 import { OwnBudgets } from '../budget.tsx';
 import { templatesQuery, workspacesQuery } from '../queries.ts';
 import type { ActionName } from '../status.ts';
 import { BulkBar } from './bulk.tsx';
-import { DEFAULT_FILTER, FILTER_MENUS, filterKeys, SAVED_FILTERS } from './filters.ts';
+import { FilterBar } from './filter-bar.tsx';
+import { DEFAULT_FILTER } from './filters.ts';
+import { Groups } from './groups.tsx';
 import { COLUMNS, WorkspaceRow } from './row.tsx';
 import { RowList, SkeletonRow } from './rows.tsx';
-import { useRows } from './use-rows.ts';
-
-type Grouping = '' | 'organization' | 'template';
-const GROUPINGS: { value: Grouping; name: string }[] = [
-  { value: '', name: 'No groups' },
-  { value: 'template', name: 'By template' },
-  { value: 'organization', name: 'By organization' },
-];
-/** The maximum number of workspaces that one request returns when all are selected. */
-const SELECT_PAGE = 1_000;
-
-/** The filter that a search term and a group have in common. */
-const both = (filter: string, term: string) => `${filter} ${term}`.trim();
+import type { MayOf } from './selection.ts';
+import { type Address, useAddress } from './use-address.ts';
+import { type Rows, useRows } from './use-rows.ts';
+import { type Selection, useSelection } from './use-selection.ts';
 
 export default function WorkspaceListPage() {
-  const [search, setSearch] = useSearchParams();
-  const go = useGo();
-  const filter = (search.filter ?? DEFAULT_FILTER).trim();
-  const grouping = (GROUPINGS.find(({ value }) => value === search.group)?.value ?? '') as Grouping;
-  const setFilter = (next: string) => {
-    if (next !== '') setSearch({ filter: next });
-    // an empty filter stays in the address, since no filter means one's own workspaces
-    else go(paths.workspaces(''), { replace: true });
-  };
+  const address = useAddress();
+  const { filter } = address;
   const rows = useRows(filter);
-  const me = useMe();
-  const templates = useQuery(templatesQuery).data;
-  const organizations = useQuery(organizationsQuery).data;
-  const mayReadUsers = useSitePermissions().readUsers;
-  const keys = useMemo(
-    () =>
-      filterKeys({
-        users: mayReadUsers ? usersLike : undefined,
-        templates: async () => {
-          const found = await queryClient.ensureQueryData(templatesQuery);
-          return found.map(({ name, display_name }) => ({ value: name, help: display_name }));
-        },
-        organizations: organizationValues,
-      }),
-    [mayReadUsers],
-  );
-  const [selected, setSelected] = useState<ReadonlyMap<string, Workspace>>(new Map());
-  const select = useCallback(
-    (workspace: Workspace, on: boolean) =>
-      setSelected((old) => {
-        const next = new Map(old);
-        if (on) next.set(workspace.id, workspace);
-        else next.delete(workspace.id);
-        return next;
-      }),
-    [],
-  );
-  // the loaded rows have the present state of the selected workspaces
-  const current = new Map(rows.loaded.map((workspace) => [workspace.id, workspace]));
-  const chosen = [...selected.values()].map((workspace) => current.get(workspace.id) ?? workspace);
+  const selection = useSelection(filter, rows);
+  const mayOf = useWorkspacesPermissions([...rows.loaded, ...selection.workspaces], useMe().id);
   const actions = useWorkspaceActions();
   const latest = useRef(actions.run);
   latest.current = actions.run;
   const onAction = useCallback((workspace: Workspace, action: ActionName) => latest.current(workspace, action), []);
-  const selectAll = async () => {
-    const all = new Map<string, Workspace>();
-    for (let page = 0; page * SELECT_PAGE < (rows.count ?? 0); page++) {
-      const { workspaces } = await queryClient.fetchQuery(workspacesQuery(filter, page, SELECT_PAGE));
-      for (const workspace of workspaces) all.set(workspace.id, workspace);
-    }
-    setSelected(all);
-  };
-  const mine = filterValue(filter, 'owner') === 'me';
-  const mayOf = useWorkspacesPermissions([...rows.loaded, ...chosen], me.id);
-  const serverVersion = useQuery(buildInfoQuery).data?.version;
-  const row = (workspace: Workspace) => (
-    <WorkspaceRow
-      workspace={workspace}
-      selected={selected.has(workspace.id)}
-      onSelect={select}
-      onAction={onAction}
-      mine={mine || workspace.owner_id === me.id}
-      may={mayOf(workspace)}
-      showOrganization={(organizations?.length ?? 0) > 1}
-      serverVersion={serverVersion}
-    />
-  );
-  const all = useQuery({ ...workspacesQuery('', 0, 1), enabled: rows.count === 0 && filter === DEFAULT_FILTER }).data;
+  const noOwn = rows.count === 0 && filter === DEFAULT_FILTER;
+  const all = useQuery({ ...workspacesQuery('', 0, 1), enabled: noOwn }).data;
   // nothing to filter, to group or to select: the page has one action, also until the other workspaces are counted
-  const none = rows.count === 0 && (all ? all.count === 0 : filter === DEFAULT_FILTER);
-  const allSelected = rows.loaded.length > 0 && rows.loaded.every(({ id }) => selected.has(id));
-  const invalid = errorIsOfFilter(rows.error) ? errorLine(rows.error) : undefined;
+  const none = rows.count === 0 && (all ? all.count === 0 : noOwn);
   return (
     <Page
       title="Workspaces"
       actions={
         <>
           <OwnBudgets />
-          {!(rows.count === 0 && filter === DEFAULT_FILTER) && (
+          {!noOwn && (
             <LinkButton to={paths.templates()} look="primary" icon={Plus}>
               New workspace
             </LinkButton>
@@ -130,113 +56,56 @@ export default function WorkspaceListPage() {
         </>
       }
     >
-      <div className={none ? 'hidden' : 'flex flex-wrap items-start gap-2'}>
-        <Menu
-          align="start"
-          trigger={
-            <Button icon={Bookmark}>
-              <span className="sr-only">Saved filters: </span>
-              <span className="sr-only sm:not-sr-only">
-                {SAVED_FILTERS.find((saved) => saved.filter === filter)?.name ?? 'Filters'}
-              </span>
-            </Button>
-          }
-        >
-          {SAVED_FILTERS.map((saved) => (
-            <MenuItem key={saved.name} onSelect={() => setFilter(saved.filter)}>
-              <span className="flex-1">{saved.name}</span>
-              <code className="pl-4 font-mono text-muted text-xs">{saved.filter}</code>
-            </MenuItem>
-          ))}
-        </Menu>
-        <FilterInput
-          value={filter}
-          onChange={setFilter}
-          keys={keys}
-          label="Search workspaces"
-          placeholder="Search, or type a key such as owner: or status:"
-          error={invalid}
-        />
-        <ScrollRow active={filter} className="-m-1 order-last w-[calc(100%+0.5rem)] gap-2 p-1 lg:order-none lg:w-auto">
-          {FILTER_MENUS.map(([key, name]) => {
-            const of = keys.find((one) => one.key === key);
-            if (!of || (key === 'organization' && (organizations?.length ?? 0) < 2)) return null;
-            return <FilterMenu key={key} name={name} of={of} filter={filter} onChange={setFilter} />;
-          })}
-        </ScrollRow>
-        <Menu
-          trigger={
-            <Button icon={Layers}>
-              <span className="sr-only">Groups: </span>
-              <span className="sr-only sm:not-sr-only">{GROUPINGS.find(({ value }) => value === grouping)?.name}</span>
-            </Button>
-          }
-        >
-          {GROUPINGS.map(({ value, name }) => (
-            <MenuItem key={value} onSelect={() => setSearch({ group: value })}>
-              {name}
-            </MenuItem>
-          ))}
-        </Menu>
-      </div>
+      <FilterBar address={address} error={filterProblem(rows)} hidden={none} />
       {/* no overflow: the bar of the selection sticks to the window */}
       <section aria-label="Workspaces" className="rounded-lg border border-line bg-surface">
-        {selected.size > 0 ? (
+        {selection.workspaces.length > 0 ? (
           <BulkBar
-            selected={chosen}
+            selected={selection.workspaces}
             mayOf={mayOf}
             total={rows.count ?? 0}
-            onSelectAll={selectAll}
-            onClear={() => setSelected(new Map())}
+            onSelectAll={selection.selectAll}
+            onClear={selection.clear}
           />
         ) : rows.count === 0 ? null : (
-          <div className={cx(COLUMNS, 'h-10 border-line border-b text-muted text-sm')}>
-            <Checkbox
-              checked={allSelected}
-              disabled={rows.loaded.length === 0}
-              onChange={() => setSelected(new Map(rows.loaded.map((workspace) => [workspace.id, workspace])))}
-              label="Select all loaded workspaces"
-              hideLabel
-            />
-            <div aria-live="polite">{rows.count !== undefined && countText(rows.count)}</div>
-            <div className="hidden md:block">Status</div>
-            <div className="hidden lg:block">Last used</div>
-            <div />
-          </div>
+          <Heading rows={rows} selection={selection} />
         )}
-        {rows.error !== undefined && !invalid ? (
-          <ErrorView error={rows.error} retry={rows.retry} />
-        ) : invalid ? (
-          <EmptyState icon={SearchX} title="The search is not valid">
-            Correct it above, or choose a saved filter.
-          </EmptyState>
-        ) : rows.count === undefined ? (
-          <div role="status" aria-label="Loading">
-            {Array.from({ length: 6 }, (_, at) => (
-              <SkeletonRow key={at} />
-            ))}
-          </div>
-        ) : rows.count === 0 ? (
-          <NoWorkspaces
-            filter={filter}
-            templates={templates?.length}
-            others={(all?.count ?? 0) > 0}
-            onShowAll={() => setFilter('')}
-          />
-        ) : (
-          <div role="list" className={cx(rows.stale && 'opacity-60', '[&>*:last-child>*]:border-b-0')}>
-            {grouping === '' ? (
-              <RowList rows={rows}>{row}</RowList>
-            ) : (
-              <Groups grouping={grouping} filter={filter}>
-                {row}
-              </Groups>
-            )}
-          </div>
-        )}
+        <Content
+          address={address}
+          rows={rows}
+          selection={selection}
+          mayOf={mayOf}
+          onAction={onAction}
+          others={(all?.count ?? 0) > 0}
+        />
       </section>
       {actions.dialogs}
     </Page>
+  );
+}
+
+/** What is wrong with the search. */
+function filterProblem({ error }: Rows): string | undefined {
+  const isOfFilter = error instanceof Error && 'status' in error && error.status === 400 && 'validations' in error;
+  return isOfFilter ? errorLine(error) : undefined;
+}
+
+/** The names of the columns, in which the first one selects all rows. */
+function Heading({ rows, selection }: { rows: Rows; selection: Selection }) {
+  return (
+    <div className={cx(COLUMNS, 'h-10 border-line border-b text-muted text-sm')}>
+      <Checkbox
+        checked={selection.hasAllLoaded}
+        disabled={rows.loaded.length === 0}
+        onChange={selection.selectLoaded}
+        label="Select all loaded workspaces"
+        hideLabel
+      />
+      <div aria-live="polite">{rows.count !== undefined && countText(rows.count)}</div>
+      <div className="hidden md:block">Status</div>
+      <div className="hidden lg:block">Last used</div>
+      <div />
+    </div>
   );
 }
 
@@ -244,8 +113,71 @@ export default function WorkspaceListPage() {
 const countText = (count: number) =>
   `${count < 1_000 ? count : count.toLocaleString()} ${count === 1 ? 'workspace' : 'workspaces'}`;
 
-const errorIsOfFilter = (err: unknown): boolean =>
-  err instanceof Error && 'status' in err && err.status === 400 && 'validations' in err;
+/** The workspaces of the search, or why there are none. */
+function Content({
+  address: { filter, setFilter, grouping },
+  rows,
+  selection,
+  mayOf,
+  onAction,
+  others,
+}: {
+  address: Address;
+  rows: Rows;
+  selection: Selection;
+  mayOf: MayOf;
+  onAction: (workspace: Workspace, action: ActionName) => void;
+  /** Whether the person sees workspaces of others. */
+  others: boolean;
+}) {
+  const me = useMe();
+  const templates = useQuery(templatesQuery).data;
+  const organizations = useQuery(organizationsQuery).data;
+  const serverVersion = useQuery(buildInfoQuery).data?.version;
+  const mine = filterValue(filter, 'owner') === 'me';
+  const row = (workspace: Workspace) => (
+    <WorkspaceRow
+      workspace={workspace}
+      selected={selection.has(workspace)}
+      onSelect={selection.select}
+      onAction={onAction}
+      mine={mine || workspace.owner_id === me.id}
+      may={mayOf(workspace)}
+      showOrganization={(organizations?.length ?? 0) > 1}
+      serverVersion={serverVersion}
+    />
+  );
+  if (filterProblem(rows) !== undefined)
+    return (
+      <EmptyState icon={SearchX} title="The search is not valid">
+        Correct it above, or choose a saved filter.
+      </EmptyState>
+    );
+  if (rows.error !== undefined) return <ErrorView error={rows.error} retry={rows.retry} />;
+  if (rows.count === undefined)
+    return (
+      <div role="status" aria-label="Loading">
+        {Array.from({ length: 6 }, (_, at) => (
+          <SkeletonRow key={at} />
+        ))}
+      </div>
+    );
+  if (rows.count === 0)
+    return (
+      <NoWorkspaces filter={filter} templates={templates?.length} others={others} onShowAll={() => setFilter('')} />
+    );
+  return (
+    <div role="list" className={cx(rows.stale && 'opacity-60', '[&>*:last-child>*]:border-b-0')}>
+      {grouping === '' ? (
+        <RowList rows={rows}>{row}</RowList>
+      ) : (
+        <Groups grouping={grouping} filter={filter}>
+          {row}
+        </Groups>
+      )}
+    </div>
+  );
+}
 
 function NoWorkspaces({
   filter,
@@ -297,88 +229,5 @@ function NoWorkspaces({
           ? 'A workspace is made from a template, and there is no template yet.'
           : 'A template administrator has to create a template before you can make a workspace.'}
     </EmptyState>
-  );
-}
-
-/** The maximum number of rows of a group. More are one click away. */
-const GROUP_ROWS = 50;
-
-function Groups({
-  grouping,
-  filter,
-  children,
-}: {
-  grouping: 'organization' | 'template';
-  filter: string;
-  children: (workspace: Workspace) => React.ReactNode;
-}) {
-  const templates = useQuery(templatesQuery);
-  const organizations = useQuery(organizationsQuery);
-  const { data, isError, error, refetch } = grouping === 'template' ? templates : organizations;
-  if (!data && isError)
-    return (
-      <div role="listitem">
-        <ErrorView error={error} retry={() => void refetch()} />
-      </div>
-    );
-  const groups =
-    grouping === 'template'
-      ? (templates.data ?? []).map((template) => ({
-          id: template.id,
-          name: template.display_name || template.name,
-          term: `${filterTerm('template', template.name)} ${filterTerm('organization', template.organization_name)}`,
-        }))
-      : (organizations.data ?? []).map((organization) => ({
-          id: organization.id,
-          name: organization.display_name || organization.name,
-          term: filterTerm('organization', organization.name),
-        }));
-  return groups.map((group) => (
-    <Group key={group.id} name={group.name} filter={both(filter, group.term)}>
-      {children}
-    </Group>
-  ));
-}
-
-function Group({
-  name,
-  filter,
-  children,
-}: {
-  name: string;
-  filter: string;
-  children: (workspace: Workspace) => React.ReactNode;
-}) {
-  const { data, isError, error, refetch } = useQuery(workspacesQuery(filter, 0, GROUP_ROWS));
-  if (!data && isError)
-    return (
-      <div role="listitem" className="flex items-center gap-2 border-line border-b bg-sunken px-4 py-2">
-        <h2 className="font-medium text-sm">{name}</h2>
-        <span role="alert" className="min-w-0 flex-1 text-muted text-sm">
-          {errorLine(error)}
-        </span>
-        <Button size="sm" onClick={() => void refetch()}>
-          Try again
-        </Button>
-      </div>
-    );
-  if (!data || data.count === 0) return null;
-  return (
-    <>
-      <div role="listitem" className="flex items-center gap-2 border-line border-b bg-sunken px-4 py-2">
-        <h2 className="font-medium text-sm">{name}</h2>
-        <span className="text-muted text-sm">{data.count.toLocaleString()}</span>
-        {data.count > data.workspaces.length && (
-          <Link to={paths.workspaces(filter)} className="ml-auto text-sm">
-            Show all {data.count.toLocaleString()}
-          </Link>
-        )}
-      </div>
-      {data.workspaces.map((workspace) => (
-        <div key={workspace.id} role="listitem">
-          {children(workspace)}
-        </div>
-      ))}
-    </>
   );
 }

@@ -48,15 +48,8 @@ export default function SchedulePage() {
   );
 }
 
-function ScheduleForm({ workspace, template }: { workspace: Workspace; template: Template }) {
-  const { allow_user_autostart: mayStart, allow_user_autostop: mayStop, autostop_requirement: required } = template;
-  const allowedDays = dayNumbers(template.autostart_requirement.days_of_week);
-  const may = useQuery(workspacePermissions(workspace)).data;
-  const mismatch = useQuery(
-    apiQuery('GET /workspaces/{workspace}/resolve-autostart', [{ kind: 'workspace', id: workspace.id }], {
-      params: { workspace: workspace.id },
-    }),
-  ).data?.parameter_mismatch;
+/** What a person has entered of a workspace's schedule, what is wrong with it, and what it changes. */
+function useDraft(workspace: Workspace, allowedDays: readonly number[]) {
   const saved = parseSchedule(workspace.autostart_schedule);
   const [schedule, setSchedule] = useState(saved);
   const savedHours = workspace.ttl_ms ? String(workspace.ttl_ms / HOUR_MS) : '';
@@ -74,9 +67,31 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
       : `Choose a day that the template allows: ${dayNames(allowedDays)}.`
     : undefined;
   const text = schedule ? formatSchedule(schedule) : '';
-  const startChanged = text !== (saved ? formatSchedule(saved) : '');
-  const stopChanged = ttlMs !== (workspace.ttl_ms || undefined);
-  const save = useChange(
+  return {
+    schedule,
+    setSchedule,
+    daysProblem,
+    /** As the API writes the schedule. */
+    text,
+    startChanged: text !== (saved ? formatSchedule(saved) : ''),
+    hours,
+    setHours,
+    hoursProblem,
+    ttlMs,
+    stopChanged: ttlMs !== (workspace.ttl_ms || undefined),
+    /** Whether the form can show the saved schedule. */
+    isKnown: !workspace.autostart_schedule || saved !== undefined,
+    discard() {
+      setSchedule(saved);
+      setHours(savedHours);
+    },
+  };
+}
+
+type Draft = ReturnType<typeof useDraft>;
+
+function useSave(workspace: Workspace, { text, startChanged, ttlMs, stopChanged }: Draft) {
+  return useChange(
     async () => {
       const params = { workspace: workspace.id };
       if (startChanged) await call('PUT /workspaces/{workspace}/autostart', { params, body: { schedule: text } });
@@ -86,9 +101,22 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
     },
     { ownError: true },
   );
-  const foreign = workspace.autostart_schedule && !saved;
+}
+
+function ScheduleForm({ workspace, template }: { workspace: Workspace; template: Template }) {
+  const { allow_user_autostart: mayStart, allow_user_autostop: mayStop } = template;
+  const allowedDays = dayNumbers(template.autostart_requirement.days_of_week);
+  const may = useQuery(workspacePermissions(workspace)).data;
+  const mismatch = useQuery(
+    apiQuery('GET /workspaces/{workspace}/resolve-autostart', [{ kind: 'workspace', id: workspace.id }], {
+      params: { workspace: workspace.id },
+    }),
+  ).data?.parameter_mismatch;
+  const draft = useDraft(workspace, allowedDays);
+  const { schedule, hoursProblem } = draft;
+  const save = useSave(workspace, draft);
   const readOnly = !may?.update;
-  const changed = !readOnly && (startChanged || stopChanged || hoursProblem !== undefined);
+  const changed = !readOnly && (draft.startChanged || draft.stopChanged || hoursProblem !== undefined);
   return (
     <form
       className="flex flex-col gap-5"
@@ -111,65 +139,71 @@ function ScheduleForm({ workspace, template }: { workspace: Workspace; template:
             ? { ...schedule, days: schedule.days.filter((day) => allowedDays.includes(day)) }
             : undefined
         }
-        ttlMs={mayStop ? ttlMs : template.default_ttl_ms || undefined}
+        ttlMs={mayStop ? draft.ttlMs : template.default_ttl_ms || undefined}
       />
       <Section title="Start" description="The workspace starts at this time on each chosen day.">
-        {foreign && <Notice tone="warn" title={`This form cannot show the schedule ${workspace.autostart_schedule}`} />}
+        {!draft.isKnown && (
+          <Notice tone="warn" title={`This form cannot show the schedule ${workspace.autostart_schedule}`} />
+        )}
         {mayStart ? (
           <StartFields
             schedule={schedule}
-            onChange={setSchedule}
+            onChange={draft.setSchedule}
             disabled={readOnly}
             allowedDays={allowedDays}
-            problem={daysProblem}
+            problem={draft.daysProblem}
           />
         ) : (
           <p className="text-muted">The template does not permit automatic starts.</p>
         )}
       </Section>
-      <Section title="Stop" description="The workspace stops this long after a start. Activity can postpone the stop.">
-        {mayStop ? (
-          <Field
-            label="Hours after a start"
-            help="Leave it empty to keep the workspace running until you stop it."
-            error={hoursProblem}
-          >
-            <Input
-              inputMode="decimal"
-              className="max-w-32"
-              value={hours}
-              disabled={readOnly}
-              onChange={(event) => setHours(event.target.value.trim())}
-            />
-          </Field>
-        ) : (
-          <p className="text-muted">
-            {template.default_ttl_ms > 0
-              ? `The template stops its workspaces ${hoursText(template.default_ttl_ms)} after a start.`
-              : 'The template does not stop its workspaces after a time.'}
-          </p>
-        )}
-        {required.days_of_week.length > 0 && (
-          <p className="text-muted">
-            The template requires a stop in your quiet hours on {dayNames(dayNumbers(required.days_of_week))}
-            {required.weeks > 1 ? `, every ${required.weeks} weeks` : ''}. You can{' '}
-            <Link to={paths.settings('schedule')}>change your quiet hours</Link>.
-          </p>
-        )}
-      </Section>
+      <Stop template={template} draft={draft} disabled={readOnly} />
       {save.error != null && <Notice tone="bad" {...errorText(save.error)} />}
       <div className="flex flex-wrap gap-2 empty:hidden">
         <SaveButtons
           changed={changed}
-          problem={hoursProblem ?? daysProblem}
+          problem={hoursProblem ?? draft.daysProblem}
           pending={save.isPending}
-          onDiscard={() => {
-            setSchedule(saved);
-            setHours(savedHours);
-          }}
+          onDiscard={draft.discard}
         />
       </div>
     </form>
+  );
+}
+
+function Stop({ template, draft, disabled }: { template: Template; draft: Draft; disabled: boolean }) {
+  const { allow_user_autostop: mayStop, default_ttl_ms: defaultMs, autostop_requirement: required } = template;
+  return (
+    <Section title="Stop" description="The workspace stops this long after a start. Activity can postpone the stop.">
+      {mayStop ? (
+        <Field
+          label="Hours after a start"
+          help="Leave it empty to keep the workspace running until you stop it."
+          error={draft.hoursProblem}
+        >
+          <Input
+            inputMode="decimal"
+            className="max-w-32"
+            value={draft.hours}
+            disabled={disabled}
+            onChange={(event) => draft.setHours(event.target.value.trim())}
+          />
+        </Field>
+      ) : (
+        <p className="text-muted">
+          {defaultMs > 0
+            ? `The template stops its workspaces ${hoursText(defaultMs)} after a start.`
+            : 'The template does not stop its workspaces after a time.'}
+        </p>
+      )}
+      {required.days_of_week.length > 0 && (
+        <p className="text-muted">
+          The template requires a stop in your quiet hours on {dayNames(dayNumbers(required.days_of_week))}
+          {required.weeks > 1 ? `, every ${required.weeks} weeks` : ''}. You can{' '}
+          <Link to={paths.settings('schedule')}>change your quiet hours</Link>.
+        </p>
+      )}
+    </Section>
   );
 }
 
