@@ -9,9 +9,9 @@ const CONNECTIONS = 16;
 const SECONDS = 2;
 const WORKSPACES = 100;
 
-/** Requests per second to a URL, counted in this process (a forked one: the server has its own core). */
-export async function load(url: string, token: string, connections = CONNECTIONS): Promise<number> {
-  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+/** Requests per second to a URL at 16 connections, counted in this process (a forked one: the server has its own core). */
+export async function load(url: string, token: string): Promise<number> {
+  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
   const until = performance.now() + SECONDS * 1000;
   let count = 0;
   const started = performance.now();
@@ -24,7 +24,7 @@ export async function load(url: string, token: string, connections = CONNECTIONS
       }).once('error', reject);
     });
   await Promise.all(
-    Array.from({ length: connections }, async () => {
+    Array.from({ length: CONNECTIONS }, async () => {
       while (performance.now() < until) {
         await one();
         count++;

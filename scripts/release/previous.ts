@@ -1,6 +1,6 @@
 // The release before this one, from git: what a rolling upgrade starts with. `node scripts/release/previous.ts` runs its
 // server's tests on a database with this checkout's schema, as its servers meet it in an upgrade. Without a newer schema it
-// does nothing.
+// does nothing. `npm run test:upgrade PART` runs the tests whose path contains PART.
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
@@ -81,7 +81,7 @@ export function previousExecutable(commit: string): string {
 }
 
 /** Runs the release's tests with this checkout's migrations. Returns the exit status. */
-function testOnNewerSchema(commit: string): number {
+function testOnNewerSchema(commit: string, parts: string[]): number {
   const folder = checkOut(commit);
   const own = globSync('*.sql', { cwd: join(root, MIGRATIONS) });
   const known = new Set(globSync('*.sql', { cwd: join(folder, MIGRATIONS) }));
@@ -92,7 +92,7 @@ function testOnNewerSchema(commit: string): number {
   }
   for (const file of newer) copyFileSync(join(root, MIGRATIONS, file), join(folder, MIGRATIONS, file));
   try {
-    const { status } = spawnSync(process.execPath, ['scripts/test.ts', ...TESTED], { cwd: folder, stdio: 'inherit' });
+    const { status } = spawnSync(process.execPath, ['scripts/test.ts', ...parts], { cwd: folder, stdio: 'inherit' });
     return status ?? 1;
   } finally {
     for (const file of newer) rmSync(join(folder, MIGRATIONS, file));
@@ -101,7 +101,7 @@ function testOnNewerSchema(commit: string): number {
 
 if (import.meta.main) {
   const commit = previousCommit();
-  if (commit) process.exit(testOnNewerSchema(commit));
+  if (commit) process.exit(testOnNewerSchema(commit, process.argv.length > 2 ? process.argv.slice(2) : TESTED));
   console.error('This clone has no history. Run `git fetch --unshallow --tags`.');
   process.exit(1);
 }
