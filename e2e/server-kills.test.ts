@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Pipe, startPipe } from '@ropewalk/testkit/tcp-proxy';
 import { dialWebSocket } from '@ropewalk/wire/websocket';
-import { type Balancer, startBalancer } from './balancer.ts';
+import { type Backend, type Balancer, checkHealth, startBalancer } from './balancer.ts';
 import { needsBrowser, openAs, startBrowser } from './dashboard/browser.ts';
 import {
   buildEnds,
@@ -38,19 +38,16 @@ const FAULT_EVERY_MS = 10_000;
 /** A stopped server stays so for longer than the others wait for its sign of life. */
 const STOPPED_MS = 20_000;
 const CUT_MS = 8_000;
-/** As ordinary balancers are configured: two failed checks take a backend out. */
-const HEALTH = { everyMs: 500, timeoutMs: 1_000, failures: 2 };
 /** The lines of the long build's log, four per second. */
 const LINES = SECONDS * 4;
 /** The pause before a load tries again, where no server answers. */
 const AGAIN_MS = 200;
 const TRANSFER_BYTES = 100 * 1024 * 1024;
 
-interface Member {
+interface Member extends Backend {
   server: ServerProcess;
   /** Between the other servers and this one. */
   peers: Pipe;
-  healthy: boolean;
 }
 
 let balancer: Balancer;
@@ -63,7 +60,6 @@ let made: { quick: string; long: string; form: string };
 /** A server in the workspace that sends back what it receives. */
 let echo: Server;
 const ending = new AbortController();
-const portOf = ({ url }: { url: string }) => Number(new URL(url).port);
 const first = () => members[0]!.server;
 const env = () => ({ ...first().env, CODER_URL: balancer.url, CODER_SESSION_TOKEN: first().token });
 
@@ -86,7 +82,7 @@ before(async () => {
     members.push({ server, peers, healthy: false });
     if (n === 0) await firstUser(server);
   }
-  void checkHealth();
+  void checkHealth(balancer, members, ending.signal);
   await eventually('the balancer uses all', () => members.every(({ healthy }) => healthy));
   site = connectTo(balancer.url);
   site.token = first().token;
@@ -118,25 +114,6 @@ after(async () => {
   balancer?.close();
   echo?.close();
 });
-
-/** The balancer's checks of the servers, until the end of the test. */
-async function checkHealth(): Promise<void> {
-  const failed = new Map<Member, number>();
-  while (!ending.signal.aborted) {
-    await Promise.all(
-      members.map(async (member) => {
-        const isUp = await fetch(`${member.server.url}/readyz`, { signal: AbortSignal.timeout(HEALTH.timeoutMs) }).then(
-          ({ ok }) => ok,
-          () => false,
-        );
-        failed.set(member, isUp ? 0 : (failed.get(member) ?? 0) + 1);
-        member.healthy = failed.get(member)! < HEALTH.failures;
-      }),
-    );
-    balancer.use(...members.filter(({ healthy }) => healthy).map(({ server }) => portOf(server)));
-    await delay(HEALTH.everyMs);
-  }
-}
 
 const startCoder = (...args: string[]) => startProgram(CHECKOUT, args, { env: env() });
 
