@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { acceptTunnel } from '@ropewalk/wire/tunnel';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
@@ -26,6 +26,18 @@ async function end(server: TestServer): Promise<void> {
   await server.drain();
   await server.stop();
 }
+
+/** Another server, until the test ends or `end`. */
+async function another(t: TestContext): Promise<{ server: TestServer; end(): Promise<void> }> {
+  const server = await startTestServer({ joins: one, env });
+  let ended: Promise<void> | undefined;
+  const endOnce = () => (ended ??= end(server));
+  t.after(endOnce);
+  return { server, end: endOnce };
+}
+
+/** How long each step may take. */
+const SOON_MS = 10_000;
 
 interface Connected {
   session: YamuxSession;
@@ -70,9 +82,8 @@ async function tunnel(server: TestServer, { id }: MadeAgent) {
 
 const LEAVING = 'The server is shutting down. Connect again to reach another server.';
 
-test('a server that drains moves its agents and daemons, and open tunnels stay', async () => {
-  const two = await startTestServer({ joins: one, env });
-  const three = await startTestServer({ joins: one, env });
+test('a server that drains moves its agents and daemons, and open tunnels stay', async (t) => {
+  const [{ server: two }, { server: three }] = [await another(t), await another(t)];
   const [agent, earlier] = agents as [MadeAgent, MadeAgent];
   const there = await connectAgent(two, agent);
   const old = await connectAgent(two, earlier, { moves: false });
@@ -80,7 +91,7 @@ test('a server that drains moves its agents and daemons, and open tunnels stay',
   const { session: daemon } = await joinDaemon(two, 'mover', { psk: PSK });
   void two.drain();
 
-  await eventually('the agent is asked to move', () => there.asked() === 1);
+  await eventually('the agent is asked to move', () => there.asked() === 1, SOON_MS);
   await Promise.all([daemon.closed, old.session.closed]);
   assert.deepEqual(await refusal(dialAgent(two, agent.token)), { status: 503, message: LEAVING });
   const rejected = await refusal(joinDaemon(two, 'mover', { psk: PSK }));
@@ -108,15 +119,14 @@ test('a server that drains moves its agents and daemons, and open tunnels stay',
 
   // the others drain, too: the last one keeps what it has
   void three.drain();
-  await eventually('the agent is asked to move', () => here.asked() === 1);
+  await eventually('the agent is asked to move', () => here.asked() === 1, SOON_MS);
   const last = await connectAgent(one, agent);
   await here.session.closed;
-  await Promise.all([end(two), end(three)]);
   last.session.close();
 });
 
-test('without another server that is ready, agents stay, until there is one', async () => {
-  const two = await startTestServer({ joins: one, env });
+test('without another server that is ready, agents stay, until there is one', async (t) => {
+  const { server: two } = await another(t);
   const agent = agents[2]!;
   const there = await connectAgent(two, agent);
   const kept = await tunnel(two, agent);
@@ -133,10 +143,10 @@ test('without another server that is ready, agents stay, until there is one', as
   await there.session.closed;
   assert.equal(there.asked(), 0);
   kept.stream.destroy();
-  const three = await startTestServer({ joins: one, env });
+  const three = await another(t);
   await eventually('it is asked to move', () => again.asked() === 1, 20_000);
   assert.deepEqual(await refusal(dialAgent(two, agent.token)), { status: 503, message: LEAVING });
-  await end(three);
+  await three.end();
   await eventually(
     'agents are accepted again',
     async () => {
@@ -146,5 +156,4 @@ test('without another server that is ready, agents stay, until there is one', as
     },
     30_000,
   );
-  await end(two);
 });
