@@ -5,9 +5,12 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
+import { parseDuration } from '@ropewalk/kit';
 import { disruptionBudget } from '@ropewalk/operator/control-plane/objects';
 import { deployment } from '@ropewalk/operator/control-plane/pods';
 import type { ControlPlane } from '@ropewalk/operator/crd/control-plane';
+import { DRAIN_CANCEL_MS } from '@ropewalk/server/background/drain';
+import { options } from '@ropewalk/server/config/options';
 import { parse, parseAllDocuments } from 'yaml';
 
 // biome-ignore lint/suspicious/noExplicitAny: parsed YAML and JSON
@@ -132,7 +135,7 @@ const SEVERAL = {
   relayUrl: 'http://$(KUBE_POD_IP):8080',
   readinessPath: { path: '/readyz', port: 'http' },
   lifecycle: { preStop: { exec: { command: ['/bin/sh', '-c', 'sleep 5'] } } },
-  terminationGracePeriodSeconds: 660,
+  terminationGracePeriodSeconds: 840,
   spread: ['topology.kubernetes.io/zone', 'kubernetes.io/hostname'].map((topologyKey) => ({
     topologyKey,
     maxSkew: 1,
@@ -152,6 +155,15 @@ test('the chart and the operator run several servers in the same way', needsHelm
   const bundled = { ...one, strategy: { type: 'Recreate' } };
   assert.deepEqual(await ofChart({ env: [] }), bundled);
   assert.deepEqual(ofOperator({ extraEnv: [] }), bundled);
+});
+
+test('a pod has the time that its server needs to end', () => {
+  // after the last step of the drain: for the verdicts of killed builds, and for the last answers
+  const REST_MS = 20_000;
+  const PRE_STOP_MS = 5_000;
+  const drainMs = parseDuration(options.provisionerDrainTimeout.default);
+  const graceMs = SEVERAL.terminationGracePeriodSeconds * 1_000;
+  assert.ok(graceMs >= PRE_STOP_MS + drainMs + DRAIN_CANCEL_MS + REST_MS);
 });
 
 test('given values replace what the chart and the operator set for several servers', needsHelm, async () => {

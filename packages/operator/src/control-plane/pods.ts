@@ -21,8 +21,8 @@ const HTTPS_PORT = 8443;
 const TLS_FOLDER = '/etc/ssl/certs/coder';
 /** The settings and the bundled database are below it. */
 const HOME = '/home/coder';
-/** The server waits 10 minutes for running builds. */
-const GRACE_SECONDS = 660;
+/** The server waits 10 minutes for running builds, and 4 minutes are for the preStop hook and builds that it then cancels. */
+const GRACE_SECONDS = 840;
 /**
  * How long a new server is ready before the next one is replaced: meanwhile the agents, daemons and clients of the stopped
  * one connect to others. Kubernetes does not wait until the stopped one has ended.

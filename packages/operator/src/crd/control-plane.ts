@@ -220,7 +220,7 @@ const spec = object(
       }),
     ),
     terminationGracePeriodSeconds: optional(
-      whole('How long a stopping server may finish builds, in seconds. Default: 660.', { minimum: 0 }),
+      whole('How long a stopping server may finish builds, in seconds. Default: 840.', { minimum: 0 }),
     ),
   },
   {
