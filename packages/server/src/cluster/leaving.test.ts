@@ -138,7 +138,7 @@ test('without another server that is ready, agents stay, until there is one', as
   });
   assert.deepEqual(await refusal(dialAgent(one, agent.token)), { status: 503, message: LEAVING });
   void two.drain();
-  // it has asked the other one, which drains: both have been told by the time that a third one is there
+  // the other server drains, too, so agents stay until a third one is ready
   const again = await connectAgent(two, agent);
   await there.session.closed;
   assert.equal(there.asked(), 0);
