@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /** A TCP load balancer without stickiness, as it stands in front of several servers. */
 export interface Balancer {
@@ -52,4 +53,38 @@ export async function startBalancer(): Promise<Balancer> {
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+/** As ordinary balancers are configured: two failed checks take a backend out. */
+const HEALTH = { everyMs: 500, timeoutMs: 1_000, failures: 2 };
+
+export interface Backend {
+  server: { url: string };
+  /** Whether the balancer uses it. */
+  healthy: boolean;
+}
+
+/** Directs connections to the backends that are ready, until the signal aborts. */
+export async function checkHealth(
+  balancer: Balancer,
+  backends: readonly Backend[],
+  ending: AbortSignal,
+): Promise<void> {
+  const failed = new Map<Backend, number>();
+  while (!ending.aborted) {
+    await Promise.all(
+      backends.map(async (backend) => {
+        const signal = AbortSignal.timeout(HEALTH.timeoutMs);
+        const isUp = await fetch(`${backend.server.url}/readyz`, { signal }).then(
+          ({ ok }) => ok,
+          () => false,
+        );
+        failed.set(backend, isUp ? 0 : (failed.get(backend) ?? 0) + 1);
+        backend.healthy = failed.get(backend)! < HEALTH.failures;
+      }),
+    );
+    const inUse = backends.filter(({ healthy }) => healthy);
+    balancer.use(...inUse.map(({ server }) => Number(new URL(server.url).port)));
+    await delay(HEALTH.everyMs);
+  }
 }

@@ -1,7 +1,6 @@
 // Several servers behind a load balancer with health checks.
-import { setTimeout as delay } from 'node:timers/promises';
 import { type Pipe, startPipe } from '@ropewalk/testkit/tcp-proxy';
-import { startBalancer } from './balancer.ts';
+import { type Backend, checkHealth, startBalancer } from './balancer.ts';
 import {
   type Connection,
   connectTo,
@@ -12,15 +11,10 @@ import {
   startCoderServer,
 } from './harness.ts';
 
-/** As ordinary balancers are configured: two failed checks take a backend out. */
-const HEALTH = { everyMs: 500, timeoutMs: 1_000, failures: 2 };
-
-export interface Member {
+export interface Member extends Backend {
   server: ServerProcess;
   /** Between the other servers and this one. */
   peers: Pipe;
-  /** Whether the balancer uses it. */
-  healthy: boolean;
 }
 
 export interface Deployment {
@@ -42,7 +36,7 @@ export async function startDeployment(): Promise<Deployment> {
   const ending = new AbortController();
   const members: Member[] = [];
   const site = connectTo(balancer.url);
-  void checkHealth(members, balancer.use, ending.signal);
+  void checkHealth(balancer, members, ending.signal);
   return {
     members,
     url: balancer.url,
@@ -82,23 +76,4 @@ export async function startDeployment(): Promise<Deployment> {
       balancer.close();
     },
   };
-}
-
-/** The balancer's checks of the servers, until the end. */
-async function checkHealth(members: Member[], use: (...ports: number[]) => void, ending: AbortSignal): Promise<void> {
-  const failed = new Map<Member, number>();
-  while (!ending.aborted) {
-    await Promise.all(
-      members.map(async (member) => {
-        const isUp = await fetch(`${member.server.url}/readyz`, { signal: AbortSignal.timeout(HEALTH.timeoutMs) }).then(
-          ({ ok }) => ok,
-          () => false,
-        );
-        failed.set(member, isUp ? 0 : (failed.get(member) ?? 0) + 1);
-        member.healthy = failed.get(member)! < HEALTH.failures;
-      }),
-    );
-    use(...members.filter(({ healthy }) => healthy).map(({ server }) => Number(new URL(server.url).port)));
-    await delay(HEALTH.everyMs);
-  }
 }

@@ -5,6 +5,12 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
+import { parseDuration } from '@ropewalk/kit';
+import { disruptionBudget } from '@ropewalk/operator/control-plane/objects';
+import { deployment } from '@ropewalk/operator/control-plane/pods';
+import type { ControlPlane } from '@ropewalk/operator/crd/control-plane';
+import { DRAIN_CANCEL_MS } from '@ropewalk/server/background/drain';
+import { options } from '@ropewalk/server/config/options';
 import { parse, parseAllDocuments } from 'yaml';
 
 // biome-ignore lint/suspicious/noExplicitAny: parsed YAML and JSON
@@ -82,6 +88,115 @@ for (const [chart, name] of CASES) {
 test('every case has its golden output', () => {
   const names = globSync('*.yaml', { cwd: join(charts, 'testdata') }).map((file) => basename(file, '.yaml'));
   assert.deepEqual(names.sort(), CASES.map(([, name]) => name).sort());
+});
+
+const DATABASE = { name: 'CODER_PG_CONNECTION_URL', valueFrom: { secretKeyRef: { name: 'db', key: 'url' } } };
+
+/** What a Deployment of servers says about running several of them. Selectors have the labels of their owner. */
+function replication({ spec }: Any, budget: Any): object {
+  const { containers, terminationGracePeriodSeconds, topologySpreadConstraints = [] } = spec.template.spec;
+  const [{ env: variables, lifecycle, readinessProbe }] = containers;
+  const variable = (name: string) => {
+    const { value, valueFrom } = variables.find((one: Any) => one.name === name) ?? {};
+    return value ?? valueFrom?.fieldRef?.fieldPath;
+  };
+  const selects = ({ matchLabels }: Any) => assert.deepEqual(matchLabels, spec.selector.matchLabels);
+  for (const { labelSelector } of topologySpreadConstraints) selects(labelSelector);
+  if (budget) selects(budget.spec.selector);
+  return {
+    strategy: spec.strategy,
+    minReadySeconds: spec.minReadySeconds,
+    podIp: variable('KUBE_POD_IP'),
+    relayUrl: variable('CODER_DERP_SERVER_RELAY_URL'),
+    readinessPath: readinessProbe.httpGet,
+    lifecycle,
+    terminationGracePeriodSeconds,
+    spread: topologySpreadConstraints.map(({ labelSelector: _, ...rest }: Any) => rest),
+    budget: budget && { ...budget.spec, selector: undefined },
+  };
+}
+
+const ofChart = async (values: object) => {
+  const all = await objects('coder', { coder: { env: [DATABASE], ...values } });
+  return replication(all.get('Deployment coder'), all.get('PodDisruptionBudget coder'));
+};
+
+function ofOperator(spec: Partial<ControlPlane['spec']>): object {
+  const plane: ControlPlane = { metadata: { name: 'coder', uid: 'x' }, spec: { extraEnv: [DATABASE], ...spec } };
+  const runtime = { image: 'one', tokenChecksum: undefined };
+  const wanted = (spec.replicas ?? 1) > 1 && spec.podDisruptionBudget?.enabled !== false;
+  return replication(deployment(plane, runtime), wanted ? disruptionBudget(plane) : undefined);
+}
+
+const SEVERAL = {
+  strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+  minReadySeconds: 15,
+  podIp: 'status.podIP',
+  relayUrl: 'http://$(KUBE_POD_IP):8080',
+  readinessPath: { path: '/readyz', port: 'http' },
+  lifecycle: { preStop: { exec: { command: ['/bin/sh', '-c', 'sleep 5'] } } },
+  terminationGracePeriodSeconds: 840,
+  spread: ['topology.kubernetes.io/zone', 'kubernetes.io/hostname'].map((topologyKey) => ({
+    topologyKey,
+    maxSkew: 1,
+    whenUnsatisfiable: 'ScheduleAnyway',
+    matchLabelKeys: ['pod-template-hash'],
+  })),
+  budget: { maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow', selector: undefined },
+};
+
+test('the chart and the operator run several servers in the same way', needsHelm, async () => {
+  assert.deepEqual(await ofChart({ replicaCount: 3 }), SEVERAL);
+  assert.deepEqual(ofOperator({ replicas: 3 }), SEVERAL);
+  const one = { ...SEVERAL, minReadySeconds: undefined, spread: [], budget: undefined };
+  assert.deepEqual(await ofChart({ replicaCount: 1 }), one);
+  assert.deepEqual(ofOperator({ replicas: 1 }), one);
+  // two servers never share a bundled database
+  const bundled = { ...one, strategy: { type: 'Recreate' } };
+  assert.deepEqual(await ofChart({ env: [] }), bundled);
+  assert.deepEqual(ofOperator({ extraEnv: [] }), bundled);
+});
+
+test('a pod has the time that its server needs to end', () => {
+  // after the last step of the drain: for the verdicts of killed builds, and for the last answers
+  const REST_MS = 20_000;
+  const PRE_STOP_MS = 5_000;
+  const drainMs = parseDuration(options.provisionerDrainTimeout.default);
+  const graceMs = SEVERAL.terminationGracePeriodSeconds * 1_000;
+  assert.ok(graceMs >= PRE_STOP_MS + drainMs + DRAIN_CANCEL_MS + REST_MS);
+});
+
+test('given values replace what the chart and the operator set for several servers', needsHelm, async () => {
+  const strategy = { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1, maxSurge: 0 } };
+  const constraint = { topologyKey: 'rack', maxSkew: 2, whenUnsatisfiable: 'DoNotSchedule' };
+  const relay = { name: 'CODER_DERP_SERVER_RELAY_URL', value: 'http://server-1:8080' };
+  const given = (selector: Record<string, string>) => ({
+    strategy,
+    topologySpreadConstraints: [{ ...constraint, labelSelector: { matchLabels: selector } }],
+    podDisruptionBudget: { maxUnavailable: 2 },
+    terminationGracePeriodSeconds: 900,
+  });
+  const expected = {
+    ...SEVERAL,
+    strategy,
+    relayUrl: relay.value,
+    terminationGracePeriodSeconds: 900,
+    spread: [constraint],
+    budget: { ...SEVERAL.budget, maxUnavailable: 2 },
+  };
+  const release = { 'app.kubernetes.io/name': 'coder', 'app.kubernetes.io/instance': 'coder' };
+  const env = [DATABASE, relay];
+  const lifecycle = { preStop: { sleep: { seconds: 10 } } };
+  const chart = await ofChart({ replicaCount: 3, env, ...given(release), lifecycle });
+  assert.deepEqual(chart, { ...expected, lifecycle });
+  const { selector } = deployment(
+    { metadata: { name: 'coder' }, spec: {} },
+    { image: '', tokenChecksum: undefined },
+  ).spec;
+  const operator = ofOperator({ replicas: 3, extraEnv: env, ...given(selector.matchLabels!) });
+  assert.deepEqual(operator, expected);
+  const without = { podDisruptionBudget: { enabled: false } };
+  assert.deepEqual(await ofChart({ replicaCount: 3, ...without }), { ...SEVERAL, budget: undefined });
 });
 
 test("the documented daemons' values render what their text says", needsHelm, async () => {

@@ -3,6 +3,8 @@
 - start
 {{- end -}}
 
+{{- define "chart.deployment" -}}{{- end -}}
+
 {{- define "chart.pod" -}}
 terminationGracePeriodSeconds: {{ .Values.provisionerDaemon.terminationGracePeriodSeconds }}
 {{- end -}}

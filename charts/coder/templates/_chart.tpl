@@ -2,8 +2,48 @@
 - server
 {{- end -}}
 
+{{/* "true" if all servers have one database, as far as the values show. */}}
+{{- define "chart.hasDatabase" -}}
+{{- if or (include "common.hasEnv" (list . "CODER_PG_CONNECTION_URL")) .Values.coder.envFrom -}}true{{- end -}}
+{{- end -}}
+
+{{/*
+One server after the other. While a server waits for builds, Kubernetes replaces the next one already: a new server must be
+ready for a while first, in which the agents, daemons and clients of the stopped one connect to others.
+*/}}
+{{- define "chart.deployment" -}}
+{{- if .Values.coder.strategy -}}
+strategy:
+  {{- toYaml .Values.coder.strategy | nindent 2 }}
+{{- else if include "chart.hasDatabase" . -}}
+strategy:
+  type: RollingUpdate
+  rollingUpdate:
+    maxSurge: 1
+    maxUnavailable: 0
+{{- else -}}
+strategy:
+  type: Recreate
+{{- end }}
+{{- if gt (int .Values.coder.replicaCount) 1 }}
+minReadySeconds: 15
+{{- end }}
+{{- end -}}
+
 {{- define "chart.pod" -}}
 terminationGracePeriodSeconds: {{ .Values.coder.terminationGracePeriodSeconds }}
+{{- if and (gt (int .Values.coder.replicaCount) 1) (not .Values.coder.topologySpreadConstraints) }}
+topologySpreadConstraints:
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - topologyKey: {{ . }}
+    maxSkew: 1
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "common.selector" $ | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+  {{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "chart.env" -}}
@@ -33,6 +73,10 @@ terminationGracePeriodSeconds: {{ .Values.coder.terminationGracePeriodSeconds }}
   valueFrom:
     fieldRef:
       fieldPath: status.podIP
+{{- if not (include "common.hasEnv" (list . "CODER_DERP_SERVER_RELAY_URL")) }}
+- name: CODER_DERP_SERVER_RELAY_URL
+  value: http://$(KUBE_POD_IP):8080
+{{- end }}
 {{- with $coder.tls.secretNames }}
 - name: CODER_TLS_ENABLE
   value: "true"
@@ -100,7 +144,7 @@ lifecycle:
 {{- if .tls.secretName }}{{ fail "coder.tls.secretName is not a value of this chart: list the secrets in coder.tls.secretNames." }}{{ end -}}
 {{- if .workspaceProxy }}{{ fail "coder.workspaceProxy: workspace proxies are not available in this version." }}{{ end -}}
 {{- if and .ingress.enable (not .ingress.host) }}{{ fail "coder.ingress.enable needs coder.ingress.host." }}{{ end -}}
-{{- if and (gt (int .replicaCount) 1) (not (include "common.hasEnv" (list $ "CODER_PG_CONNECTION_URL"))) (not .envFrom) }}
+{{- if and (gt (int .replicaCount) 1) (not (include "chart.hasDatabase" $)) }}
 {{- fail "coder.replicaCount above 1 needs one database for all servers: set CODER_PG_CONNECTION_URL in coder.env." }}
 {{- end -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 {{/*
-A Deployment. The chart defines "chart.args", "chart.env", "chart.container" and "chart.pod": what its container and its pods
-have in addition to the common parts.
+A Deployment. The chart defines "chart.args", "chart.env", "chart.container", "chart.pod" and "chart.deployment": what its
+container, its pods and the Deployment have in addition to the common parts.
 */}}
 {{- define "common.deployment" -}}
 {{- $coder := .Values.coder -}}
@@ -20,6 +20,9 @@ metadata:
   {{- end }}
 spec:
   replicas: {{ $coder.replicaCount }}
+  {{- with include "chart.deployment" . }}
+  {{- . | nindent 2 }}
+  {{- end }}
   selector:
     matchLabels:
       {{- include "common.selector" . | nindent 6 }}

@@ -224,6 +224,28 @@ describe('the agent', () => {
     await running.stop();
   });
 
+  test('connects to another server when it is asked to, and meanwhile serves the tunnels that it has', async () => {
+    server.manifest = { scripts: [{ id: id('1'), logSourceId: id('2'), runOnStart: true, script: 'true' }] };
+    start({ reconnectCapMs: 30_000 });
+    await server.until('ready', () => lifecycles().includes('READY'));
+    const old = await sshClient(await server.tunnel());
+    const rejected = server.dials.length + 12;
+    const from = performance.now();
+    server.refuse = 503;
+    (await server.tunnel('move')).destroy();
+    await server.until('tries in quick succession', () => server.dials.length >= rejected);
+    assert.ok(performance.now() - from < 5_000);
+    assert.equal((await run(old, 'echo still here')).stdout, 'still here\n');
+    server.refuse = undefined;
+    await server.until('another connection', () => server.received.startups.length === 2);
+    const moved = await sshClient(await server.tunnel());
+    for (const client of [moved, old]) {
+      assert.equal((await run(client, 'echo both')).stdout, 'both\n');
+      client.end();
+    }
+    assert.deepEqual(lifecycles(), ['STARTING', 'READY']);
+  });
+
   test('a failing call costs only the connection', async () => {
     let failures = 2;
     const updateLifecycle = server.handlers.updateLifecycle!;

@@ -7,7 +7,7 @@ import { createDrpcClient } from '@ropewalk/wire/drpc';
 import { Agent, Lifecycle_State, Log_Level, Timing_Stage } from '@ropewalk/wire/proto/agent';
 import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
-import { type YamuxClose, YamuxSession } from '@ropewalk/wire/yamux';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { type Activity, createActivity } from './activity.ts';
 import { reportAppHealth } from './app-health.ts';
 import { createDevcontainers, type Devcontainers } from './containers/devcontainers.ts';
@@ -22,12 +22,13 @@ import { createLogSender, type LogSender } from './logs.ts';
 import { createMetadataReporter, type MetadataReporter } from './metadata.ts';
 import { createAgentMetrics } from './metrics.ts';
 import type { AgentOptions } from './options.ts';
-import { reconnect } from './reconnect.ts';
+import { type Disconnected, reconnect } from './reconnect.ts';
 import { awaitReinit, reinitService } from './reinit.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome, type Scripts } from './scripts.ts';
 import { connectionOf } from './services/connection.ts';
 import { forgetService } from './services/forget.ts';
+import { moveService } from './services/move.ts';
 import { pingService } from './services/ping.ts';
 import { portsService } from './services/ports.ts';
 import { type PtyService, ptyService } from './services/pty.ts';
@@ -135,13 +136,14 @@ export class AgentLife {
     ]);
   }
 
-  /** Connects and works over the connection until it ends. Rejects if it cannot connect. */
-  async #connect(): Promise<YamuxClose> {
+  /** Connects and works over the connection until it ends or another one replaces it. Rejects if it cannot connect. */
+  async #connect(): Promise<Disconnected> {
     this.#token = await readToken(this.#options);
     const { connection, tunnels } = await this.#dial();
     this.#metadata.setQuiet(tunnels);
     this.#logs.setNumbered(tunnels);
-    const session = this.#openSession(byteStream(connection), tunnels);
+    const moved = Promise.withResolvers<'moved'>();
+    const session = this.#openSession(byteStream(connection), tunnels, () => moved.resolve('moved'));
     const end = () => void session.close();
     this.#ended.signal.addEventListener('abort', end, { once: true });
     if (this.#ended.signal.aborted) end();
@@ -149,6 +151,11 @@ export class AgentLife {
     const connected = new AbortController();
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
     this.#local?.setServer(client);
+    void session.closed.then(({ reason }) => {
+      this.#local?.unsetServer(client);
+      this.#ended.signal.removeEventListener('abort', end);
+      this.#log.info('disconnected from the server', { reason });
+    });
     // This server announces a new owner over a tunnel.
     if (!tunnels) await this.#listenForReinit(connected.signal);
     const work = together(connected.signal, client, [this.#steady, reportResources, banners]).catch((err) => {
@@ -156,12 +163,10 @@ export class AgentLife {
       this.#log.warn('a call to the server failed, reconnecting', { err: errorText(err) });
       void session.close();
     });
-    const close = await session.closed;
-    const { reason } = close;
-    this.#local?.setServer(undefined);
-    connected.abort(new Error(`the connection ended: ${reason}`));
-    this.#ended.signal.removeEventListener('abort', end);
-    this.#log.info('disconnected from the server', { reason });
+    const close = await Promise.race([session.closed, moved.promise]);
+    if (close === 'moved') this.#log.info('moving to another server');
+    const reason = close === 'moved' ? 'the agent moves to another server' : `the connection ended: ${close.reason}`;
+    connected.abort(new Error(reason));
     await work;
     return close;
   }
@@ -185,8 +190,9 @@ export class AgentLife {
     return { connection, tunnels };
   }
 
-  #openSession(stream: Duplex, tunnels: boolean): YamuxSession {
-    const context = { services: this.#services, sessions: this.#sessions, activity: this.#activity, log: this.#log };
+  #openSession(stream: Duplex, tunnels: boolean, onMove: () => void): YamuxSession {
+    const services: Services = new Map([...this.#services, ['move', moveService(onMove)]]);
+    const context = { services, sessions: this.#sessions, activity: this.#activity, log: this.#log };
     return new YamuxSession(stream, {
       role: 'client',
       ...(tunnels

@@ -2,6 +2,7 @@ import { createCloser, systemClock } from '@ropewalk/kit';
 import type { Services } from './app/context/context.ts';
 import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
+import { Leaving } from './cluster/leaving.ts';
 import { startBackgroundTasks, startBuiltin } from './start/background.ts';
 import { joinCluster } from './start/cluster.ts';
 import { startConnections } from './start/connections.ts';
@@ -66,7 +67,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   if (tracing) traceJobs(start, tracing, services);
   const metrics = await startMetrics(start, services);
   const { profiler, url: profilesUrl } = await startProfiles(start);
-  const connections = startConnections(start, services, metrics);
+  const connections = startConnections(start, services, { metrics, isReady: () => late.phase === 'ready' });
   const parts = { services, database, installation, connections, tracing, metrics, profiler, late };
   const http = await startHttp(start, parts);
   const tlsUrl = await startHttps(start, parts, http);
@@ -79,6 +80,10 @@ async function startParts(start: Starting): Promise<RunningServer> {
   closer.add('provisioner daemons', () => connections.daemons.close());
   late.builtin = await startBuiltin(start, services, http, connections);
   stop?.throwIfAborted();
+
+  const { cluster, departure } = connections;
+  const leaving = new Leaving({ peers: cluster.peers, departure, log: start.log });
+  closer.add('departure', async () => leaving.end());
 
   late.phase = 'ready';
   return {
@@ -95,6 +100,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
       onBegin: () => {
         late.phase = 'stopping';
         http.unanswered.leave();
+        leaving.begin();
       },
       log: start.log,
     }),

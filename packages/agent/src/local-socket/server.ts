@@ -18,7 +18,9 @@ export interface LocalSocket {
   /** The path at which the agent listens. Undefined if it cannot listen: the log has the reason. Never rejects. */
   readonly path: Promise<string | undefined>;
   /** The connection to the server, for calls that the agent passes on. */
-  setServer(client: AgentClient | undefined): void;
+  setServer(client: AgentClient): void;
+  /** This connection has ended. Has no effect if there is a newer one. */
+  unsetServer(client: AgentClient): void;
   close(): Promise<void>;
 }
 
@@ -79,6 +81,9 @@ export function startLocalSocket({ wanted, log }: { wanted: string; log: Logger 
     path: started,
     setServer(next) {
       client = next;
+    },
+    unsetServer(ended) {
+      if (client === ended) client = undefined;
     },
     async close() {
       await started;

@@ -47,6 +47,17 @@ export function ingress(plane: ControlPlane): Ingress {
   };
 }
 
+/** Limits how many servers a node drain stops at the same time. */
+export function disruptionBudget(plane: ControlPlane): KubeObject {
+  const spec = {
+    maxUnavailable: plane.spec.podDisruptionBudget?.maxUnavailable ?? 1,
+    // a server that is not ready serves nobody
+    unhealthyPodEvictionPolicy: 'AlwaysAllow',
+    selector: { matchLabels: owned.selectorOf(plane) },
+  };
+  return { metadata: owned.metaOf(plane, plane.metadata.name), spec } as KubeObject;
+}
+
 export interface HttpRoute extends KubeObject {
   spec: { hostnames: string[]; parentRefs: object[]; rules: object[] };
   status?: { parents?: { conditions?: { type: string; status: string; message?: string }[] }[] };

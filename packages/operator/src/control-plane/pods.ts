@@ -5,6 +5,7 @@ import type {
   V1PodSpec,
   V1PodTemplateSpec,
   V1Probe,
+  V1TopologySpreadConstraint,
   V1Volume,
   V1VolumeMount,
 } from '@kubernetes/client-node';
@@ -20,8 +21,13 @@ const HTTPS_PORT = 8443;
 const TLS_FOLDER = '/etc/ssl/certs/coder';
 /** The settings and the bundled database are below it. */
 const HOME = '/home/coder';
-/** The server waits 10 minutes for running builds. */
-const GRACE_SECONDS = 660;
+/** The server waits 10 minutes for running builds, and 4 minutes are for the preStop hook and builds that it then cancels. */
+const GRACE_SECONDS = 840;
+/**
+ * How long a new server is ready before the next one is replaced: meanwhile the agents, daemons and clients of the stopped
+ * one connect to others. Kubernetes does not wait until the stopped one has ended.
+ */
+const MIN_READY_SECONDS = 15;
 /** How long an ended Job stays for its logs. */
 const JOB_KEPT_SECONDS = 3_600;
 const DATABASE = 'CODER_PG_CONNECTION_URL';
@@ -72,6 +78,8 @@ function environment(plane: ControlPlane): V1EnvVar[] {
     { name: 'CODER_PROMETHEUS_ADDRESS', value: '0.0.0.0:2112' },
     { name: 'CODER_PPROF_ADDRESS', value: '0.0.0.0:6060' },
     { name: 'KUBE_POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } },
+    // where the other servers reach this one
+    { name: 'CODER_DERP_SERVER_RELAY_URL', value: `http://$(KUBE_POD_IP):${HTTP_PORT}` },
     ...(secret
       ? [{ name: DATABASE, valueFrom: { secretKeyRef: { name: secret.name, key: secret.key || 'url' } } }]
       : []),
@@ -168,6 +176,22 @@ function podSpec(plane: ControlPlane, container: Partial<V1Container>, { image }
   };
 }
 
+/** Whether several servers run at the same time, also apart from updates. */
+export const isShared = ({ spec }: ControlPlane): boolean => (spec.replicas ?? 1) > 1;
+
+/** Several servers run in different zones and on different nodes, where that is possible. */
+function spread(plane: ControlPlane): V1TopologySpreadConstraint[] | undefined {
+  if (!isShared(plane)) return undefined;
+  return ['topology.kubernetes.io/zone', 'kubernetes.io/hostname'].map((topologyKey) => ({
+    topologyKey,
+    maxSkew: 1,
+    whenUnsatisfiable: 'ScheduleAnyway',
+    labelSelector: { matchLabels: owned.selectorOf(plane) },
+    // during an update, the servers that it replaces do not count
+    matchLabelKeys: ['pod-template-hash'],
+  }));
+}
+
 function podTemplate(plane: ControlPlane, runtime: Runtime): V1PodTemplateSpec {
   const { spec } = plane;
   const { labels, annotations } = spec.podTemplate ?? {};
@@ -192,6 +216,7 @@ function podTemplate(plane: ControlPlane, runtime: Runtime): V1PodTemplateSpec {
     },
     spec: {
       ...podSpec(plane, server, runtime),
+      topologySpreadConstraints: spec.topologySpreadConstraints ?? spread(plane),
       terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? GRACE_SECONDS,
     },
   };
@@ -204,9 +229,12 @@ export function deployment(plane: ControlPlane, runtime: Runtime): Deployment {
     spec: {
       replicas: plane.spec.replicas ?? 1,
       selector: { matchLabels: owned.selectorOf(plane) },
-      strategy: hasDatabase(plane)
-        ? { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }
-        : { type: 'Recreate' },
+      strategy:
+        plane.spec.strategy ??
+        (hasDatabase(plane)
+          ? { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }
+          : { type: 'Recreate' }),
+      ...(isShared(plane) ? { minReadySeconds: MIN_READY_SECONDS } : {}),
       template: podTemplate(plane, runtime),
     },
   };

@@ -19,6 +19,7 @@ import {
   INGRESSES,
   JOBS,
   type KubeObject,
+  POD_DISRUPTION_BUDGETS,
   REFERENCE_GRANTS,
   type Resource,
   ROLE_BINDINGS,
@@ -194,6 +195,47 @@ test('starts servers after the migration, and updates them after the next one', 
     'the servers are updated',
     async () => (await find<Deployment>(DEPLOYMENTS, namespace))!.spec.template.spec!.containers[0]!.image === 'three',
   );
+});
+
+interface Budget extends KubeObject {
+  spec: { maxUnavailable: number; selector: { matchLabels: Record<string, string> } };
+}
+
+test('limits the disruptions of several servers, unless someone else does', needsKubernetes, async () => {
+  const namespace = await create({ ...EXTERNAL, replicas: 2 });
+  const budget = () => find<Budget>(POD_DISRUPTION_BUDGETS, namespace);
+  const is = (what: string, expected: number | undefined) =>
+    eventually(what, async () => (await budget())?.spec.maxUnavailable === expected);
+  await is('a budget', 1);
+  await endJob(namespace, 'Complete');
+  const { spec } = await startServers(namespace);
+  assert.deepEqual((await budget())!.spec.selector.matchLabels, spec.selector.matchLabels);
+  assert.equal(spec.template.spec!.topologySpreadConstraints?.length, 2);
+  assert.equal(spec.minReadySeconds, 15);
+  await change(namespace, { podDisruptionBudget: { maxUnavailable: 2 } });
+  await is('another budget', 2);
+  await change(namespace, { podDisruptionBudget: { enabled: false } });
+  await is('no budget', undefined);
+  await change(namespace, { podDisruptionBudget: null });
+  await is('a budget again', 1);
+  // with one server, a budget would keep its node from being drained
+  await change(namespace, { replicas: 1 });
+  await is('no budget for one server', undefined);
+  const live = await eventually('a Deployment for one server', async () => {
+    const found = await find<Deployment>(DEPLOYMENTS, namespace);
+    return found?.spec.replicas === 1 && found;
+  });
+  assert.equal(live.spec.template.spec!.topologySpreadConstraints, undefined);
+  assert.equal(live.spec.minReadySeconds, undefined);
+
+  const own = { maxUnavailable: 5, selector: { matchLabels: { mine: 'yes' } } };
+  await cluster.client.create(POD_DISRUPTION_BUDGETS, { metadata: { namespace, name: 'coder' }, spec: own } as Budget);
+  await change(namespace, { replicas: 3 });
+  await eventually(
+    'a Deployment for three servers',
+    async () => (await find<Deployment>(DEPLOYMENTS, namespace))?.spec.replicas === 3,
+  );
+  assert.deepEqual((await budget())!.spec, own);
 });
 
 test('a failed migration is tried again', needsKubernetes, async () => {

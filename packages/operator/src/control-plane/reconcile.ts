@@ -4,8 +4,15 @@ import { randomBytes } from 'node:crypto';
 import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
 import { ignoreNotFound, isNotFound } from '../kube/client.ts';
 import { isRolledOut, type Secret } from '../kube/objects.ts';
-import { DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, SERVICES, VOLUME_CLAIMS } from '../kube/types.ts';
-import { applyChanges, requireOwn, sha256 } from '../machinery/apply.ts';
+import {
+  DEPLOYMENTS,
+  POD_DISRUPTION_BUDGETS,
+  SECRETS,
+  SERVICE_ACCOUNTS,
+  SERVICES,
+  VOLUME_CLAIMS,
+} from '../kube/types.ts';
+import { applyChanges, NameTaken, requireOwn, sha256 } from '../machinery/apply.ts';
 import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
@@ -15,8 +22,8 @@ import { accessCondition } from './access.ts';
 import { applyExposure } from './expose.ts';
 import { migrate } from './migrate.ts';
 import { accountName, clusterUrl, dataClaimName, owned, tokenSecretOf } from './names.ts';
-import { dataClaim, service, serviceAccount, tokenSecret } from './objects.ts';
-import { deployment, hasDatabase, type Runtime } from './pods.ts';
+import { dataClaim, disruptionBudget, service, serviceAccount, tokenSecret } from './objects.ts';
+import { deployment, hasDatabase, isShared, type Runtime } from './pods.ts';
 
 /** For permissions in other namespaces, which Kubernetes does not delete with their owner. */
 const FINALIZER = 'coder.com/workspace-rbac-cleanup';
@@ -95,6 +102,7 @@ async function bringUp(world: World, plane: ControlPlane): Promise<number | unde
   const live = caches.services.get(namespace, name);
   caches.services.store(await applyChanges(client, SERVICES, service(plane), live));
 
+  await applyBudget(world, plane);
   const migration = await migrate(world, plane, runtime);
   const before = caches.deployments.get(namespace, name);
   if (migration.done)
@@ -194,6 +202,20 @@ async function applyAccess(world: World, plane: ControlPlane): Promise<void> {
     enableDeployments,
     extraRules,
   });
+}
+
+/** A budget for several servers. With one, a node could never be drained. One of a person with the same name stays as it is. */
+async function applyBudget({ client, caches }: World, plane: ControlPlane): Promise<void> {
+  const { namespace = '', name } = plane.metadata;
+  const live = caches.budgets.get(namespace, name);
+  if (isShared(plane) && plane.spec.podDisruptionBudget?.enabled !== false) {
+    await applyChanges(client, POD_DISRUPTION_BUDGETS, disruptionBudget(plane), live).then(
+      (applied) => caches.budgets.store(applied),
+      (err) => {
+        if (!(err instanceof NameTaken)) throw err;
+      },
+    );
+  } else if (live) await client.delete(POD_DISRUPTION_BUDGETS, namespace, name).catch(ignoreNotFound);
 }
 
 /** Creates the volume of the bundled database once. Most fields of a claim cannot change. */

@@ -1,6 +1,7 @@
 import type {
   V1Affinity,
   V1Container,
+  V1DeploymentStrategy,
   V1EnvFromSource,
   V1PodSecurityContext,
   V1PolicyRule,
@@ -188,7 +189,28 @@ const spec = object(
     nodeSelector: optional(texts('Labels that a node must have.')),
     tolerations: optional(podFields<V1Toleration>('Taints that the pods tolerate.')),
     affinity: optional(podField<V1Affinity>('Rules for choosing nodes.')),
-    topologySpreadConstraints: optional(podFields<V1TopologySpreadConstraint>('How the pods spread over nodes.')),
+    topologySpreadConstraints: optional(
+      podFields<V1TopologySpreadConstraint>(
+        'How the pods spread over nodes. Default with more than one server: over zones and nodes where that is possible.',
+      ),
+    ),
+    strategy: optional(
+      podField<V1DeploymentStrategy>(
+        'How an update replaces the pods. Default: one after the other, and never fewer than `replicas`. With the bundled database: `Recreate`.',
+      ),
+    ),
+    podDisruptionBudget: optional(
+      object('Limits how many servers a node drain stops at the same time. Used with more than one server.', {
+        enabled: optional(
+          flag(
+            'Whether to create it. Default: true. Kubernetes evicts no pod that has two, so disable it if you have your own.',
+          ),
+        ),
+        maxUnavailable: optional(
+          whole('How many servers may be stopped at the same time. Default: 1.', { minimum: 0 }),
+        ),
+      }),
+    ),
     podTemplate: optional(
       object('More settings of the pods.', {
         labels: optional(texts('More labels.')),
@@ -198,7 +220,7 @@ const spec = object(
       }),
     ),
     terminationGracePeriodSeconds: optional(
-      whole('How long a stopping server may finish builds, in seconds. Default: 660.', { minimum: 0 }),
+      whole('How long a stopping server may finish builds, in seconds. Default: 840.', { minimum: 0 }),
     ),
   },
   {

@@ -28,7 +28,9 @@ export interface AgentReach {
 /** What servers ask each other for. */
 type PeerRequest =
   | { service: 'agent'; agent: string; request: TunnelRequest }
-  | { service: 'forget'; agent: string; holders: RevokedHolders };
+  | { service: 'forget'; agent: string; holders: RevokedHolders }
+  /** Accepted by a server to which agents and daemons may move. */
+  | { service: 'ready' };
 
 /** How a server says that an agent is not connected to it, for example because it has just moved. */
 const NOT_HERE = 'not here';
@@ -37,13 +39,16 @@ export class ClusterAgents implements AgentReach {
   readonly #services: Services;
   readonly #local: AgentConnections;
   readonly #peers: Peers;
+  readonly #isReady: () => boolean;
   /** The sessions that other servers have opened. */
   readonly #accepted = new Set<YamuxSession>();
 
-  constructor(services: Services, local: AgentConnections, peers: Peers) {
+  /** `isReady`: whether this server has started and does not end soon. */
+  constructor(services: Services, local: AgentConnections, peers: Peers, isReady: () => boolean) {
     this.#services = services;
     this.#local = local;
     this.#peers = peers;
+    this.#isReady = isReady;
   }
 
   async open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex> {
@@ -127,6 +132,9 @@ export class ClusterAgents implements AgentReach {
       else if (wanted.service === 'forget') {
         this.#local.forget(wanted.holders, wanted.agent);
         tunnel.accept().end();
+      } else if (wanted.service === 'ready') {
+        if (this.#isReady()) tunnel.accept().end();
+        else tunnel.refuse('This server is not ready.');
       } else tunnel.refuse('This server does not have this service.');
     } catch (err) {
       this.#services.log.debug('a stream of another server ended', { err: errorText(err) });

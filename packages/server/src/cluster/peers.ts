@@ -155,6 +155,18 @@ export class Peers {
     }
   }
 
+  /** Whether another server is ready and does not end soon. Resolves with the first one that is. Never rejects. */
+  async isAnyReady(): Promise<boolean> {
+    const asked = [...this.#peers.keys()].map(async (id) => {
+      const stream = await this.request(id, { service: 'ready' }, this.#closed.signal);
+      stream.on('error', () => {}).destroy();
+    });
+    return Promise.any(asked).then(
+      () => true,
+      () => false,
+    );
+  }
+
   close(): void {
     this.#closed.abort(new AppError('canceled', 'The server is shutting down.'));
     for (const { session } of this.#peers.values()) void session?.close();

@@ -35,6 +35,14 @@ experiments: [a, b]
   load('# nothing');
 });
 
+test('accepts the address of a pod in a URL as Kubernetes writes it there', () => {
+  const relayUrl = (url: string) => loadConfig({ env: { CODER_DERP_SERVER_RELAY_URL: url } }).config.derpServerRelayUrl;
+  assert.equal(relayUrl('http://10.0.0.5:8080'), 'http://10.0.0.5:8080');
+  assert.equal(relayUrl('http://fd00:10:244::5:8080'), 'http://[fd00:10:244::5]:8080');
+  assert.equal(relayUrl('http://[fd00:10:244::5]:8080'), 'http://[fd00:10:244::5]:8080');
+  assert.throws(() => relayUrl('http://fd00:10:8080'), /is not a URL/);
+});
+
 test('accepts every option in the file, and the keys that upstream programs write there', () => {
   const tree: Record<string, unknown> = {};
   const put = (path: string) => {

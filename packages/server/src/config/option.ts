@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { AppError, parseDuration } from '@ropewalk/kit';
 import { type CronForm, cronError } from '@ropewalk/kit/cron';
 
@@ -44,6 +45,12 @@ export interface OptionRow<T extends OptionType = OptionType> {
   cron?: CronForm;
 }
 
+/** Kubernetes puts the address of a pod into a URL as it is: an IPv6 address without brackets. */
+function withBrackets(url: string): string {
+  const [, scheme, host = '', rest] = /^(https?:\/\/)([\da-f:]+)(:\d+\/?)$/i.exec(url) ?? [];
+  return isIPv6(host) ? `${scheme}[${host}]${rest}` : url;
+}
+
 export function parseOption<T extends OptionType>(row: OptionRow<T>, text: string, from: string): OptionTypes[T] {
   const wrong = (why: string) => new AppError('invalid', `Invalid value for ${from}: ${why}`);
   const value = ((): OptionTypes[OptionType] => {
@@ -62,8 +69,8 @@ export function parseOption<T extends OptionType>(row: OptionRow<T>, text: strin
           throw wrong((err as Error).message);
         }
       case 'url':
-        if (text !== '' && !URL.canParse(text)) throw wrong(`${JSON.stringify(text)} is not a URL`);
-        return text;
+        if (text !== '' && !URL.canParse(withBrackets(text))) throw wrong(`${JSON.stringify(text)} is not a URL`);
+        return withBrackets(text);
       case 'host:port':
         if (text !== '' && !/^(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5}$/.test(text)) {
           throw wrong(`${JSON.stringify(text)} must be HOST:PORT`);

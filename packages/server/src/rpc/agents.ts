@@ -28,6 +28,7 @@ import { tailnetApi } from './agent/tailnet.ts';
 import { startWatching } from './agent/watching.ts';
 import { AGENT_BOUNDS } from './bounds.ts';
 import { describeCallError } from './call-errors.ts';
+import { Departure } from './departure.ts';
 import { patient } from './patience.ts';
 
 /** Bytes of messages that one agent's calls may hold together: four of the longest. An agent sends one at a time. */
@@ -54,6 +55,12 @@ export interface AgentConnections {
   close(): Promise<void>;
 }
 
+export interface AgentConnectionsOptions {
+  aliveEveryMs?: number | undefined;
+  metrics?: Metrics | undefined;
+  departure?: Departure;
+}
+
 type AgentCalls = DrpcHandlers<typeof Agent>;
 /** A connection that is a log writer's, or is not yet known to be the agent's. */
 type NotYetAgent = Exclude<Admitted, { is: 'agent' }>;
@@ -65,14 +72,15 @@ export function agentUpgradeHeaders(offered: string | string[] | undefined): Rec
 /** The agents that are connected to this server. Serves their calls, stores their liveness, and opens tunnels to them. */
 export function createAgentConnections(
   services: Services,
-  { aliveEveryMs, metrics = noMetrics }: { aliveEveryMs?: number; metrics?: Metrics | undefined } = {},
+  { aliveEveryMs, metrics = noMetrics, departure = new Departure() }: AgentConnectionsOptions = {},
 ): AgentConnections {
-  return new ConnectedAgents(services, metrics, aliveEveryMs);
+  return new ConnectedAgents(services, { aliveEveryMs, metrics, departure });
 }
 
 class ConnectedAgents implements AgentConnections {
   readonly #services: Services;
   readonly #metrics: Metrics;
+  readonly #departure: Departure;
   readonly #logWriters: LogWriters;
   readonly #liveness: AgentLiveness;
   readonly #reports: AgentReports;
@@ -84,10 +92,17 @@ class ConnectedAgents implements AgentConnections {
   /** The newest connection of each agent, by the agent's id. */
   readonly #live = new Map<string, AgentConnection>();
 
-  constructor(services: Services, metrics: Metrics, aliveEveryMs: number | undefined) {
+  constructor(
+    services: Services,
+    { metrics = noMetrics, departure = new Departure(), aliveEveryMs }: AgentConnectionsOptions,
+  ) {
     const { events } = services;
     this.#services = services;
     this.#metrics = metrics;
+    this.#departure = departure;
+    departure.onBegin(() => {
+      for (const connection of this.#all) this.#move(connection);
+    });
     this.#logWriters = createLogWriters(services);
     this.#liveness = startAgentLiveness(services, aliveEveryMs);
     this.#reports = createAgentReports(services);
@@ -138,9 +153,10 @@ class ConnectedAgents implements AgentConnections {
     const before = this.#live.get(agent.id);
     if (before && before.number > number) entering.supersede();
     else {
-      before?.supersede();
+      if (before) this.#replace(before);
       this.#live.set(agent.id, entering);
     }
+    if (this.#departure.isOn) this.#move(entering);
     void this.#liveness.arrived(entering);
     if (number === 1) this.#metrics.agentFirstConnected(agent);
     this.#services.log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
@@ -173,6 +189,28 @@ class ConnectedAgents implements AgentConnections {
       describeError: describeCallError(log),
       onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
     });
+  }
+
+  /** Ends a connection whose agent has a newer one. */
+  #replace(older: AgentConnection): void {
+    // while tunnels keep it open, it is not what the row of the agent is about
+    if (older.isMoving) void this.#liveness.gone(older, false);
+    older.supersede();
+  }
+
+  /** Makes an agent connect to another server. Its tunnels stay open until they or this server end. */
+  #move(moving: AgentConnection): void {
+    const { number, offers, session } = moving;
+    if (number === 0 || !offers.has('tunnel/1')) {
+      moving.close();
+      return;
+    }
+    moving.isMoving = true;
+    requestTunnel(session, { service: 'move' }, { timeoutMs: TUNNEL_TIMEOUT_MS }).then(
+      (stream) => stream.on('error', () => {}).destroy(),
+      // an earlier version, which connects again when its connection ends
+      () => moving.close(),
+    );
   }
 
   async #left(left: AgentConnection): Promise<void> {
@@ -239,7 +277,10 @@ class ConnectedAgents implements AgentConnections {
   /** The newest connection wins, on whichever server it is. */
   #supersedeOlder({ agent_id, number }: EventMap['agent_connected']): void {
     const here = this.#live.get(agent_id);
-    if (here && here.number < number) here.supersede();
+    if (!here || here.number >= number) return;
+    // what comes now goes to the agent's new server
+    if (here.isMoving) this.#live.delete(agent_id);
+    this.#replace(here);
   }
 
   #forgetRevoked(event: EventMap['revoked']): void {

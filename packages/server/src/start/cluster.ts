@@ -19,7 +19,7 @@ export interface Cluster {
   agents: ClusterAgents;
 }
 
-export function createCluster(services: Services, local: AgentConnections): Cluster {
+export function createCluster(services: Services, local: AgentConnections, isReady: () => boolean): Cluster {
   const { replicaId: id, log, clock, sql } = services;
   const key = new ReplicaKey(id);
   const peers = new Peers({
@@ -29,7 +29,7 @@ export function createCluster(services: Services, local: AgentConnections): Clus
     now: () => clock.now(),
     readRows: () => liveReplicas(sql),
   });
-  return { key, peers, agents: new ClusterAgents(services, local, peers) };
+  return { key, peers, agents: new ClusterAgents(services, local, peers, isReady) };
 }
 
 /** The server of the API, and the address on which it listens. */

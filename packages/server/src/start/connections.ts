@@ -5,6 +5,7 @@ import { createJobQueue } from '../app/job/queue.ts';
 import { randomText } from '../app/values/token.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { type AgentConnections, createAgentConnections } from '../rpc/agents.ts';
+import { Departure } from '../rpc/departure.ts';
 import { createDaemonConnections, type DaemonConnections } from '../rpc/provisioner/connections.ts';
 import { type Cluster, createCluster } from './cluster.ts';
 import type { Starting } from './starting.ts';
@@ -16,21 +17,28 @@ export interface Connections {
   /** Those of this server only. */
   agents: AgentConnections;
   cluster: Cluster;
+  /** Moves agents and daemons to other servers while this one drains. */
+  departure: Departure;
   feed: ChangeFeed;
   /** The credential of the built-in daemons. Regenerated at every start and never stored. */
   installationSecret: string;
 }
 
 /** The caller closes the connections of agents and daemons, which must end before the HTTP server does. */
-export function startConnections({ closer }: Starting, services: Services, metrics: Metrics | undefined): Connections {
+export function startConnections(
+  { closer }: Starting,
+  services: Services,
+  { metrics, isReady }: { metrics: Metrics | undefined; isReady(): boolean },
+): Connections {
   const sessions = createSessions(services);
   const queue = createJobQueue(services);
   closer.add('job queue', () => queue.close());
-  const daemons = createDaemonConnections(services, queue, metrics);
-  const agents = createAgentConnections(services, { metrics });
+  const departure = new Departure();
+  const daemons = createDaemonConnections(services, queue, metrics, departure);
+  const agents = createAgentConnections(services, { metrics, departure });
   closer.add('sessions', () => sessions.close());
   const feed = createChangeFeed(services);
   closer.add('changes', async () => feed.close());
-  const cluster = createCluster(services, agents);
-  return { sessions, daemons, agents, cluster, feed, installationSecret: randomText(43) };
+  const cluster = createCluster(services, agents, isReady);
+  return { sessions, daemons, agents, cluster, departure, feed, installationSecret: randomText(43) };
 }

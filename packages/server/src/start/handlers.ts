@@ -52,7 +52,7 @@ export async function createHandlers(
   services: Services,
   { connections, signIn, tokens, cspReports, profiler, late }: HandlerParts,
 ): Promise<Handlers<RouteKey>> {
-  const { sessions, daemons, agents, cluster, feed, installationSecret } = connections;
+  const { sessions, daemons, agents, cluster, departure, feed, installationSecret } = connections;
   const { providers, flows, limit, passcodeLimit, devices } = signIn;
   return {
     ...generalHandlers({
@@ -83,12 +83,13 @@ export async function createHandlers(
     ...workspaceHandlers,
     ...buildHandlers,
     ...applicationHandlers({ sessions, tokens }),
-    ...agentHandlers(cluster.agents, agents),
+    ...agentHandlers(cluster.agents, agents, departure),
     ...instanceIdentityHandlers(createIdentityTrust(services)),
     ...terminalHandlers(cluster.agents),
     ...daemonHandlers({
       sessions,
       connections: daemons,
+      departure,
       installationSecret,
       isOwnSocket: (socket) => late.builtin?.socket?.owns(socket) ?? false,
     }),

@@ -51,6 +51,8 @@ export interface YamuxClose {
 export interface YamuxEvents {
   stream: [stream: YamuxStream];
   goAway: [];
+  /** The last open stream has ended. */
+  idle: [];
   close: [close: YamuxClose];
 }
 
@@ -266,6 +268,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     if (this.#isIncoming(stream.id)) this.#incoming--;
     // The peer need not acknowledge a stream that it will find reset.
     else this.#acknowledged(stream.id);
+    if (this.#streams.size === 0) this.emit('idle');
   }
 
   #isIncoming(id: number): boolean {

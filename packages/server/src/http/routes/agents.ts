@@ -19,6 +19,7 @@ import { agentGitSshKey } from '../../app/user/gitsshkey.ts';
 import type { AgentReach } from '../../cluster/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
+import type { Departure } from '../../rpc/departure.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';
 import { followAsEvents, followAsMessages, followAsTexts } from '../follow.ts';
@@ -29,7 +30,11 @@ type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;
 const AGENT_HEADER = 'platform-agent-id';
 
 /** The routes for people about agents, those that agents call themselves, and the tunnels to agents. */
-export function agentHandlers(agents: AgentReach, connections: Pick<AgentConnections, 'serve'>) {
+export function agentHandlers(
+  agents: AgentReach,
+  connections: Pick<AgentConnections, 'serve'>,
+  departure: Pick<Departure, 'check'>,
+) {
   const self = (ctx: Ctx, request: FastifyRequest) => findAgentForToken(ctx, requestToken(request)?.token);
   const tunnel = (ctx: Ctx, http: Exchange, agent: AgentIdentity, query: TunnelQuery) =>
     relayToAgent(ctx, http, agents, {
@@ -96,6 +101,7 @@ export function agentHandlers(agents: AgentReach, connections: Pick<AgentConnect
     'GET /users/{user}/workspace/{workspacename}/tunnel': async (ctx, { params, query, http }) =>
       tunnel(ctx, http, await findReadyAgent(ctx, params.user, params.workspacename, query.agent ?? ''), query),
     'GET /workspaceagents/me/rpc': async (ctx, { http }) => {
+      departure.check();
       const { headers } = http.request;
       const agent = await self(ctx, http.request);
       const offered = headers['platform-capabilities'];

@@ -29,6 +29,8 @@ export class AgentConnection implements LiveAgent {
   readonly session: YamuxSession;
   /** A later connection of the same agent has a higher number. 0: not the agent's connection. */
   number = 0;
+  /** Whether the agent was asked to connect to another server. */
+  isMoving = false;
   #superseded = false;
 
   constructor(connection: WebSocketConnection, { agent, offers, keepAlive }: AgentConnectionOptions) {
@@ -54,8 +56,12 @@ export class AgentConnection implements LiveAgent {
     return this.session.ping();
   }
 
-  /** Ends the connection because the agent has a newer one. */
+  /** Ends the connection because the agent has a newer one. If the agent has moved, open tunnels end first. */
   supersede(): void {
+    if (this.isMoving && this.session.streamCount > 0) {
+      this.session.once('idle', () => this.supersede());
+      return;
+    }
     this.#superseded = true;
     this.close();
   }

@@ -9,10 +9,11 @@ import type { JobQueue } from '../../app/job/queue.ts';
 import { forgetDaemonGroups } from '../../app/job/waiting.ts';
 import { type JoinedDaemon, withoutCredential } from '../../app/provisioner/credential.ts';
 import type { EventMap } from '../../db/events.ts';
-import { type DaemonRow, daemonConnected, daemonDisconnected } from '../../db/queries/daemons.ts';
+import { BUILT_IN_KEY_ID, type DaemonRow, daemonConnected, daemonDisconnected } from '../../db/queries/daemons.ts';
 import { noMetrics } from '../../metrics/metrics.ts';
 import { DAEMON_BOUNDS } from '../bounds.ts';
 import { describeCallError } from '../call-errors.ts';
+import { Departure } from '../departure.ts';
 import { createDaemonBudgets, type DaemonBudget } from './budgets.ts';
 import { createDaemonConnection } from './connection.ts';
 import { type ConnectedDaemon, daemonUpkeepTasks } from './upkeep.ts';
@@ -51,9 +52,17 @@ function changeOf(daemon: DaemonRow): EventMap['object_changed'] {
   return { kind: 'provisioner', id, organization_id, ...(owner ? { owner_id: owner } : {}) };
 }
 
+/** Whether a daemon is one of this server's own, which end with it. */
+const isBuiltIn = ({ key_id: key, finishes }: JoinedDaemon) => key === BUILT_IN_KEY_ID && !finishes;
+
 /** The server's end of the provisioner stream: WebSocket → yamux → DRPC, for upstream's daemons and for our own. */
-export function createDaemonConnections(services: Services, queue: JobQueue, metrics = noMetrics): DaemonConnections {
-  const sessions = new Set<YamuxSession>();
+export function createDaemonConnections(
+  services: Services,
+  queue: JobQueue,
+  metrics = noMetrics,
+  departure = new Departure(),
+): DaemonConnections {
+  const sessions = new Map<YamuxSession, JoinedDaemon>();
   const daemons = new Set<ConnectedDaemon>();
   const budgets = createDaemonBudgets();
 
@@ -64,6 +73,14 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
     // the other one ended before the row named it
     if (other && !daemons.has(other)) await storeEnd(other);
   }
+
+  /** Makes a daemon connect to another server. It repeats there the calls that this one has not answered. */
+  function move(session: YamuxSession, daemon: JoinedDaemon): void {
+    if (!isBuiltIn(daemon)) void session.close('the server is shutting down');
+  }
+  departure.onBegin(() => {
+    for (const [session, daemon] of sessions) move(session, daemon);
+  });
 
   return {
     tasks: daemonUpkeepTasks(services, daemons),
@@ -76,7 +93,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         role: 'server',
         maxIncomingStreams: MAX_CALLS,
       });
-      sessions.add(session);
+      sessions.set(session, daemon);
       const connection = createDaemonConnection({
         services,
         queue,
@@ -104,6 +121,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
         describeError: describeCallError(log, { coded: isOurs(offered) }),
         onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
       });
+      if (departure.isOn) move(session, daemon);
       try {
         await session.closed;
       } finally {
@@ -119,7 +137,7 @@ export function createDaemonConnections(services: Services, queue: JobQueue, met
       }
     },
     close() {
-      for (const session of sessions) session.close();
+      for (const session of sessions.keys()) session.close();
     },
   };
 }
