@@ -21,6 +21,8 @@ import {
   type Instance,
   int,
   type PlanFile,
+  readPlan,
+  readState,
   type Snapshot,
   str,
   type Values,
@@ -50,10 +52,20 @@ export interface Described {
 }
 
 /**
- * Converts a plan or state and the version's dependency graph to messages for the server.
+ * Converts a plan and the version's dependency graph to messages for the server.
  * `warn` receives warnings for the build's log, for example about an agent without a resource.
  * @throws AppError `invalid` if the template repeats names, slugs, metadata or parameters.
  */
+export function describePlan(plan: PlanFile, graph: Graph, warn: (message: string) => void): Described {
+  return describe(readPlan(plan), graph, warn);
+}
+
+/** The same for the bytes of a state file. */
+export function describeState(state: Uint8Array, graph: Graph, warn: (message: string) => void): Described {
+  return describe(readState(state), graph, warn);
+}
+
+/** The same for the instances of either. */
 export function describe(snapshot: Snapshot, graph: Graph, warn: (message: string) => void): Described {
   const { instances } = snapshot;
   checkNumbers(instances);
