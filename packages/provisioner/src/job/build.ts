@@ -82,7 +82,10 @@ export async function runBuild(
   if (transition === WorkspaceTransition.DESTROY && (request.state.length === 0 || given?.managed === 0)) {
     shipper.stage('Planning infrastructure');
     shipper.say(LogLevel.INFO, 'The state is empty: there is nothing to destroy.');
-    return completed(job.jobId, { state: request.state });
+    return create(CompletedJobSchema, {
+      jobId: job.jobId,
+      type: { case: 'workspaceBuild', value: { state: request.state } },
+    });
   }
   terraform.provideAhead(env);
   await session.unpack(job.templateSourceArchive);
@@ -186,26 +189,23 @@ async function finish(
     });
     if (described.aiTasks.length > 1)
       throw new AppError('invalid', `a workspace can have one coder_ai_task, this one has ${described.aiTasks.length}`);
-    return completed(job.jobId, {
-      state,
-      resources: described.resources,
-      timings: progress.timings,
-      modules: await readModules(prepared.entry),
-      resourceReplacements: replaced,
-      aiTasks: described.aiTasks,
+    return create(CompletedJobSchema, {
+      jobId: job.jobId,
+      type: {
+        case: 'workspaceBuild',
+        value: {
+          state,
+          resources: described.resources,
+          timings: progress.timings,
+          modules: await readModules(prepared.entry),
+          resourceReplacements: replaced,
+          aiTasks: described.aiTasks,
+        },
+      },
     });
   } catch (err) {
     throw new BuildFailure(errorText(err), state, progress.timings);
   }
-}
-
-type BuildResult = Extract<Parameters<typeof create<typeof CompletedJobSchema>>[1], { type?: unknown }>;
-
-function completed(
-  jobId: string,
-  value: Extract<NonNullable<BuildResult['type']>, { case: 'workspaceBuild' }>['value'],
-) {
-  return create(CompletedJobSchema, { jobId, type: { case: 'workspaceBuild', value } });
 }
 
 async function commitQuota(
