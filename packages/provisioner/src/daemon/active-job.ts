@@ -1,5 +1,8 @@
-import { setImmediate as immediate } from 'node:timers/promises';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
 import { type Clock, errorText, type Logger } from '@ropewalk/kit';
+import { isAlive } from '@ropewalk/kit/process-ref';
 import { DrpcError } from '@ropewalk/wire';
 import { JOB_ERRORS } from '@ropewalk/wire/job-errors';
 import type { AcquiredJob, FailedJob } from '@ropewalk/wire/proto/provisionerd';
@@ -8,10 +11,10 @@ import type { Ending, Verdict } from '../job/job-port.ts';
 import { failure, runJob } from '../job/run-job.ts';
 import type { Session } from '../job/session.ts';
 import { engineFor } from '../terraform/engine.ts';
-import { sender } from '../terraform/signal.ts';
+import { readStarted } from '../terraform/run.ts';
+import { type Send, sender } from '../terraform/signal.ts';
 import { wholeState } from '../terraform/state-file.ts';
 import { JobLink, LostJobError } from './job-link.ts';
-import { killRuns } from './kill.ts';
 import type { Connection, ServerLink } from './link.ts';
 import type { DaemonMetrics, JobKind } from './metrics.ts';
 
@@ -35,6 +38,8 @@ const SYNC_AFTER_MS = 1_000;
 const DAMAGED = 'The files of this job on the machine of the provisioner daemon are damaged, as after a loss of power.';
 /** The maximum number of deaths of daemons before a job changes anything. After that the job fails, because it may be the cause. */
 const MAX_DEATHS = 3;
+/** How long to wait for killed processes to end. */
+const GONE_MS = 5_000;
 
 const KINDS = {
   templateImport: 'template_import',
@@ -223,3 +228,15 @@ export class ActiveJob {
 
 /** An end without more lines of the log. */
 const endWith = (job: FailedJob): Ending => ({ verdict: { kind: 'fail', job }, rest: { logs: [], numbers: [] } });
+
+/** Sends SIGKILL to the process groups of a session's running runs. Resolves when they are gone. */
+async function killRuns(session: Session, send: Send): Promise<void> {
+  const limit = performance.now() + GONE_MS;
+  for (const name of await readdir(session.dir).catch(() => [])) {
+    if (!name.endsWith('.started')) continue;
+    const terraform = await readStarted(join(session.dir, name));
+    if (!terraform || !isAlive(terraform)) continue;
+    await send(terraform, 'SIGKILL').catch(() => {});
+    while (isAlive(terraform) && performance.now() < limit) await delay(10);
+  }
+}
