@@ -25,7 +25,7 @@ import type { Prepared } from '../terraform/prepare.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
 import type { JobContext } from './context.ts';
-import { type JobTerraform, planFile, variableArgs } from './terraform.ts';
+import { type JobTerraform, planFile, variableArgs } from './job-terraform.ts';
 
 const APPLY_STAGES: Record<WorkspaceTransition, string> = {
   [WorkspaceTransition.START]: 'Starting workspace',
@@ -138,7 +138,8 @@ export async function runBuild(
   return done;
 }
 
-interface Applied {
+/** What is known before an apply. */
+interface BeforeApply {
   prepared: Prepared;
   replaced: ResourceReplacement[];
   /** The state that the build began with. */
@@ -150,7 +151,7 @@ interface Applied {
 async function finish(
   { session, port, job, shipper }: JobContext,
   terraform: JobTerraform,
-  { prepared, replaced, given, transition }: Applied,
+  { prepared, replaced, given, transition }: BeforeApply,
   apply: () => Promise<void>,
 ): Promise<CompletedJob> {
   const { progress } = terraform;

@@ -9,7 +9,7 @@ import { describePlan } from '../resources/resources.ts';
 import { readModules } from '../terraform/modules.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import type { JobContext } from './context.ts';
-import { type JobTerraform, planFile, variableArgs } from './terraform.ts';
+import { type JobTerraform, planFile, variableArgs } from './job-terraform.ts';
 
 /** Plans a start with given parameters and returns the resources that it would create. Changes nothing. */
 export async function runDryRun(

@@ -24,7 +24,6 @@ import { providerEnv } from '../terraform/provider-env.ts';
 import { retryWithNewer } from './change-engine.ts';
 import type { JobContext } from './context.ts';
 import { freezeVersion } from './freeze.ts';
-import { presetWarnings } from './judge-presets.ts';
 import {
   type Beside,
   type CommandOptions,
@@ -33,7 +32,8 @@ import {
   type ShownPlan,
   usesPlugins,
   variableArgs,
-} from './terraform.ts';
+} from './job-terraform.ts';
+import { presetWarnings } from './preset-warnings.ts';
 
 /** The maximum number of bytes of a message. A larger one closes the stream. */
 const MAX_MESSAGE = 4 << 20;

@@ -16,8 +16,8 @@ import type { JobContext } from './context.ts';
 import { runDryRun } from './dry-run.ts';
 import { runImport } from './import.ts';
 import type { Ending, Verdict } from './job-port.ts';
+import { JobTerraform } from './job-terraform.ts';
 import { LogShipper } from './log-shipper.ts';
-import { JobTerraform } from './terraform.ts';
 
 /**
  * Runs a job from the beginning, or continues it if the journal says that terraform already works. It always returns a
