@@ -29,6 +29,8 @@ import { SYSTEMS } from './executable/systems.ts';
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
 const parts = join(dist, `parts-${process.pid}`);
+/** How long a build can take. */
+const MAX_BUILD_MS = 3600_000;
 
 const OWN = `${process.platform}-${process.arch}`;
 
@@ -128,9 +130,12 @@ function release(names: string[]): void {
 const asked = process.argv.slice(2);
 const systems = asked.includes('all') ? Object.keys(SYSTEMS) : asked.length > 0 ? asked : [OWN];
 ensureDirectorySync(join(parts, 'made'));
-// of builds that were killed
-for (const left of globSync('parts-*', { cwd: dist }))
-  if (!isAlive(Number(left.slice('parts-'.length)))) rmSync(join(dist, left), { recursive: true, force: true });
+// of builds that were killed. The process of a recent one may run in a namespace where this one does not see it
+for (const left of globSync('parts-*', { cwd: dist })) {
+  const made = statSync(join(dist, left), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  if (!isAlive(Number(left.slice('parts-'.length))) && Date.now() - made > MAX_BUILD_MS)
+    rmSync(join(dist, left), { recursive: true, force: true });
+}
 try {
   const unknown = systems.filter((system) => !SYSTEMS[system]);
   if (unknown.length > 0)

@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { ensureDirectorySync } from '@ropewalk/kit';
 
 const root = dirname(dirname(import.meta.dirname));
 /** Stands for a release as long as the history has no tag. */
@@ -56,7 +57,7 @@ function once(folder: string, name: string, make: () => void): void {
 /** Extracts the release with its dependencies, and returns its folder in dist/. */
 function checkOut(commit: string): string {
   const folder = join(root, 'dist/previous-release', commit);
-  mkdirSync(folder, { recursive: true });
+  ensureDirectorySync(folder);
   once(folder, 'extracted', () => {
     run(root, 'sh', ['-c', `git archive ${commit} | tar -x -C "$1"`, 'sh', folder]);
     const modules = join(folder, 'node_modules');

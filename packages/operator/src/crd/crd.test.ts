@@ -7,8 +7,7 @@ import { KubeError } from '../kube/client.ts';
 import type { KubeObject, Resource } from '../kube/types.ts';
 import { type Cluster, installOperator, needsKubernetes, startCluster } from '../testing/cluster.ts';
 import { CONTROL_PLANES } from './control-plane.ts';
-import { generatedFiles } from './files.ts';
-import { CUSTOM_RESOURCES } from './index.ts';
+import { CUSTOM_RESOURCES, generatedFiles } from './files.ts';
 import { PROVISIONERS, type Provisioner } from './provisioner.ts';
 import { WORKSPACE_PROXIES } from './workspace-proxy.ts';
 

@@ -1,7 +1,12 @@
 import { stringify } from 'yaml';
-import { CUSTOM_RESOURCES } from './index.ts';
-import { manifestOf } from './manifest.ts';
+import { CONTROL_PLANES } from './control-plane.ts';
+import { type CustomResource, manifestOf } from './manifest.ts';
+import { PROVISIONERS } from './provisioner.ts';
 import { referencePage } from './reference.ts';
+import { WORKSPACE_PROXIES } from './workspace-proxy.ts';
+
+/** Every resource of the operator. */
+export const CUSTOM_RESOURCES: readonly CustomResource[] = [CONTROL_PLANES, PROVISIONERS, WORKSPACE_PROXIES];
 
 /** The committed files that are made from the definitions, by their path in the repository. */
 export function generatedFiles(): [path: string, text: string][] {

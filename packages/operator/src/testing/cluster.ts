@@ -9,7 +9,7 @@ import { type Authority, type Certified, createCertificate } from '@ropewalk/kit
 import { freePorts } from '@ropewalk/testkit/ports';
 import { eventually } from '@ropewalk/testkit/wait';
 import { parse } from 'yaml';
-import { CUSTOM_RESOURCES } from '../crd/index.ts';
+import { CUSTOM_RESOURCES } from '../crd/files.ts';
 import { manifestOf } from '../crd/manifest.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { type Connection, kubeconfigConnection } from '../kube/connection.ts';

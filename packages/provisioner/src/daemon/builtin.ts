@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { AppError, type Clock, type Logger, systemClock } from '@ropewalk/kit';
+import { AppError, type Clock, daemonUid, type Logger, systemClock, type UidBlock } from '@ropewalk/kit';
 import type { ProvisionerDaemon } from './daemon.ts';
 import { type DaemonGroup, type GroupOptions, runDaemonGroup } from './group.ts';
 import type { Successors } from './link.ts';
@@ -28,6 +28,20 @@ export interface BuiltinDaemons {
   /** Resolves when all have ended. */
   done: Promise<void>;
   stop: DaemonGroup['stop'];
+}
+
+/**
+ * Changes this process, which root started, to the daemon's user. The process joins the groups of all builds, because
+ * it reads their files. It changes its uid without executing another program, so the kernel makes it non-dumpable: no
+ * other process of its uid can read its memory or environment.
+ */
+export function becomeDaemon(block: UidBlock): void {
+  const uid = daemonUid(block);
+  // builds must be able to enter the daemon's folders
+  process.umask(0o022);
+  process.setgroups!(Array.from({ length: block.count }, (_, index) => block.first + index));
+  process.setgid!(uid);
+  process.setuid!(uid);
 }
 
 /**

@@ -13,18 +13,17 @@ import {
 import { initScripts } from '@ropewalk/terraform-provider';
 import { type JobNotice, JobNotice_Kind } from '@ropewalk/wire/proto/platform_provisioner';
 import type { AcquiredJob } from '@ropewalk/wire/proto/provisionerd';
-import type { Tools } from '../job/context.ts';
-import { fullDisk } from '../job/disk.ts';
+import type { DaemonContext, MachineContext, ProcessContext } from '../job/context.ts';
 import { failure, SHUTTING_DOWN } from '../job/run-job.ts';
 import { Session } from '../job/session.ts';
 import { Runner } from '../runner/client.ts';
 import { VersionCache } from '../terraform/prepare.ts';
-import { DiskPause } from './disk-pause.ts';
+import { ActiveJob } from './active-job.ts';
+import { DiskPause } from './full-disk.ts';
 import { epochMetadata } from './job-link.ts';
 import { type Connection, ServerLink, type Successors } from './link.ts';
 import { findMachine, folderMode } from './machine.ts';
-import type { DaemonOptions, Machine, Shared } from './options.ts';
-import { ActiveJob } from './work.ts';
+import type { DaemonOptions } from './options.ts';
 
 const ADOPT_EVERY_MS = 15_000;
 /** The number of times that this daemon tries a job that it could not finish. After that, a later daemon adopts it. */
@@ -65,8 +64,11 @@ export function runProvisionerDaemon(options: DaemonOptions): ProvisionerDaemon 
   return new Daemon(options);
 }
 
-/** Creates the parts that the daemons of this process share. */
-export function createShared(options: Omit<DaemonOptions, 'name' | 'workDir'>, machine: Machine): Shared {
+/** Creates what the daemons of this process share. */
+export function createProcessContext(
+  options: Omit<DaemonOptions, 'name' | 'workDir'>,
+  machine: MachineContext,
+): ProcessContext {
   const { cacheDir, log, clock } = options;
   return {
     ...machine,
@@ -156,41 +158,36 @@ class Daemon implements ProvisionerDaemon {
   }
 
   async #run(): Promise<void> {
-    const { options, shared } = { options: this.#options, shared: this.#options.shared };
-    let own: Shared | undefined;
+    const options = this.#options;
+    let own: ProcessContext | undefined;
     let upkeep: Promise<unknown> | undefined;
     try {
-      own = shared ? undefined : createShared(options, await findMachine(options, this.#draining.signal));
-      const { engines, versions, runner, launcher, env, diskPause } = shared ?? own!;
-      await ensureDirectory(options.workDir, { mode: folderMode(launcher) });
-      const tools: Tools = {
-        engines,
-        versions,
-        runner,
-        launcher,
-        env,
+      if (!options.shared) own = createProcessContext(options, await findMachine(options, this.#draining.signal));
+      const ctx: DaemonContext = {
+        ...(options.shared ?? own!),
         initScripts: initScripts(),
         attachProvider: options.attachProvider ?? true,
         exitTimeoutMs: options.exitTimeoutMs,
         cacheDir: options.cacheDir,
-        diskPause,
         metrics: options.metrics,
         log: this.#log,
       };
+      const { engines, versions, runner, launcher } = ctx;
+      await ensureDirectory(options.workDir, { mode: folderMode(launcher) });
       const warm = runner.warm();
       warm.catch(() => {}); // the runner logs it, and the first job tries again
       this.#link.start(engines.list);
       engines.onWithdrawn((rest) => this.#link.changeEngines(rest));
       const draining = this.#draining.signal;
-      const adopted = await this.#adopt(tools); // before it acquires a new job
+      const adopted = await this.#adopt(ctx); // before it acquires a new job
       if (options.once && adopted > 0) this.drain();
       upkeep = Promise.all([
-        this.#every(options.adoptEveryMs ?? ADOPT_EVERY_MS, async () => void (await this.#adopt(tools))),
+        this.#every(options.adoptEveryMs ?? ADOPT_EVERY_MS, async () => void (await this.#adopt(ctx))),
         this.#every(SWEEP_EVERY_MS, () => versions.sweep()),
       ]);
       while (!draining.aborted) {
         await this.#settled(); // with `once`, an adopted job is the only job
-        if (await this.#takeOne(tools)) if (options.once) break;
+        if (await this.#takeOne(ctx)) if (options.once) break;
       }
       this.drain();
       await Promise.race([this.#settled(), aborted(this.#abandoned.signal)]);
@@ -205,7 +202,7 @@ class Daemon implements ProvisionerDaemon {
   }
 
   /** Waits for a job and runs it. False if the daemon drains before a job arrives. */
-  async #takeOne(tools: Tools): Promise<boolean> {
+  async #takeOne(ctx: DaemonContext): Promise<boolean> {
     const { draining } = { draining: this.#draining.signal };
     const waits = backoff({ baseMs: 10, capMs: 1_000, factor: 1.62 });
     while (!draining.aborted) {
@@ -216,15 +213,15 @@ class Daemon implements ProvisionerDaemon {
         return false;
       }
       try {
-        await tools.diskPause.over(this.#log, draining);
+        await ctx.diskPause.over(this.#log, draining);
         await this.#probe();
-        const { job, ...taken } = await this.#acquire(connection, tools.diskPause);
+        const { job, ...taken } = await this.#acquire(connection, ctx.diskPause);
         if (job && job.jobId !== '') {
           this.#log.info('acquired a job', { job: job.jobId, type: job.type.case });
-          const session = await this.#session(tools, connection, job, taken);
+          const session = await this.#session(ctx, connection, job, taken);
           if (session === 'put back') continue;
           if (!session) return true;
-          await Promise.race([this.#begin(tools, session, connection), aborted(this.#abandoned.signal)]);
+          await Promise.race([this.#begin(ctx, session, connection), aborted(this.#abandoned.signal)]);
           return true;
         }
       } catch (err) {
@@ -260,7 +257,7 @@ class Daemon implements ProvisionerDaemon {
    * back, and this process pauses. After any other failure, the job fails with the reason.
    */
   async #session(
-    tools: Tools,
+    ctx: DaemonContext,
     connection: Connection,
     job: AcquiredJob,
     { epoch, ...known }: Omit<Taken, 'job'>,
@@ -273,8 +270,7 @@ class Daemon implements ProvisionerDaemon {
     } catch (err) {
       this.#lookForRoomAt = Number.NEGATIVE_INFINITY;
       const reason = errorText(err);
-      const full = await fullDisk(err, [this.#options.workDir]);
-      if (full !== undefined) tools.diskPause.begin(full);
+      const full = await ctx.diskPause.beginIfFull(err, [this.#options.workDir]);
       const times = this.#putBack.get(jobId) ?? 0;
       if (full !== undefined && connection.control && times < MAX_PUT_BACK) {
         this.#log.error('returning a job to the queue: the disk is full', { job: jobId, dir: full, reason });
@@ -318,10 +314,10 @@ class Daemon implements ProvisionerDaemon {
     }
   }
 
-  async #begin(tools: Tools, session: Session, acquiredOn?: Connection): Promise<void> {
+  async #begin(ctx: DaemonContext, session: Session, acquiredOn?: Connection): Promise<void> {
     const { metrics } = this.#options;
     const job = new ActiveJob({
-      tools,
+      ctx,
       link: this.#link,
       session,
       acquiredOn,
@@ -341,7 +337,7 @@ class Daemon implements ProvisionerDaemon {
     }
   }
 
-  async #adopt(tools: Tools): Promise<number> {
+  async #adopt(ctx: DaemonContext): Promise<number> {
     const problem = (dir: string, why: string) => {
       if (this.#problems.get(dir) === why) return;
       this.#problems.set(dir, why);
@@ -359,7 +355,7 @@ class Daemon implements ProvisionerDaemon {
         job: jobId,
         phase,
       });
-      void this.#begin(tools, session);
+      void this.#begin(ctx, session);
     }
     return sessions.length;
   }

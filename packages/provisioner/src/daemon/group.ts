@@ -49,8 +49,8 @@ export async function runDaemonGroup({
     const tried = new AbortController();
     await Promise.race([Promise.all(links.map((link) => link.tried)), clock.sleep(CONNECT_MS, tried.signal)]);
     tried.abort();
-    const { createShared, runProvisionerDaemon } = await import('./daemon.ts');
-    const shared = createShared(options, machine);
+    const { createProcessContext, runProvisionerDaemon } = await import('./daemon.ts');
+    const shared = createProcessContext(options, machine);
     const daemons = members.map((member, at) =>
       runProvisionerDaemon({ ...options, ...member, shared, link: links[at] }),
     );

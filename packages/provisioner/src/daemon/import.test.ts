@@ -14,7 +14,7 @@ import { findTerraform } from '../terraform/binary.ts';
 import { inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import type { TerraformBinary } from '../terraform/version.ts';
 import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
-import { createShared } from './daemon.ts';
+import { createProcessContext } from './daemon.ts';
 import { Engines } from './engines.ts';
 
 let h: Harness;
@@ -543,7 +543,7 @@ test('a daemon downloads the engine that a template requires, and offers it no l
   const { options } = other;
   const sharedParts = () => {
     const env = withReadableConfig(inheritedEnv(options.env!, []), options.log);
-    const shared = createShared(options, { engines: new Engines([first, later]), launcher: undefined, env });
+    const shared = createProcessContext(options, { engines: new Engines([first, later]), launcher: undefined, env });
     t.after(() => shared.runner.release());
     return shared;
   };

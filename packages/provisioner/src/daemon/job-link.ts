@@ -25,7 +25,7 @@ import {
   type UploadFileRequest,
   UploadFileRequestSchema,
 } from '@ropewalk/wire/proto/provisionerd';
-import type { Ending, FrozenPort, JobPort, UpdateFields, Upload } from '../job/port.ts';
+import type { Ending, FrozenPort, JobPort, UpdateFields, Upload } from '../job/job-port.ts';
 import { stateHeader } from '../resources/model.ts';
 import type { Checkpoint } from '../terraform/checkpoint.ts';
 import type { Connection, ServerLink } from './link.ts';

@@ -1,9 +1,10 @@
 import { ensureDirectory } from '@ropewalk/kit';
 import type { Launcher } from '../isolation/client.ts';
+import type { MachineContext } from '../job/context.ts';
 import { inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import { findEngines } from '../terraform/find-engines.ts';
 import { Engines } from './engines.ts';
-import type { DaemonOptions, Machine } from './options.ts';
+import type { DaemonOptions } from './options.ts';
 
 /** The mode of the daemon's folders. Builds with other uids must be able to enter them, but not list them. */
 export const folderMode = (launcher: Launcher | undefined): number => (launcher ? 0o711 : 0o700);
@@ -12,7 +13,7 @@ export const folderMode = (launcher: Launcher | undefined): number => (launcher 
 export async function findMachine(
   options: Omit<DaemonOptions, 'name' | 'workDir'>,
   signal?: AbortSignal,
-): Promise<Machine> {
+): Promise<MachineContext> {
   const { cacheDir, launcherPath, socketsDir, log, clock } = options;
   const env = withReadableConfig(inheritedEnv(options.env ?? process.env, options.secretValues), log);
   const launcher = launcherPath

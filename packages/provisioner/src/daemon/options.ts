@@ -1,28 +1,8 @@
 import type { Clock, Logger } from '@ropewalk/kit';
-import type { Launcher } from '../isolation/client.ts';
-import type { Runner } from '../runner/client.ts';
-import type { Env } from '../terraform/env.ts';
+import type { ProcessContext } from '../job/context.ts';
 import type { NamedEngine } from '../terraform/named-engine.ts';
-import type { VersionCache } from '../terraform/prepare.ts';
-import type { DiskPause } from './disk-pause.ts';
-import type { Engines } from './engines.ts';
 import type { DaemonAuth, ServerLink } from './link.ts';
 import type { DaemonMetrics } from './metrics.ts';
-
-/** What daemons find on the machine that they run on. */
-export interface Machine {
-  engines: Engines;
-  launcher: Launcher | undefined;
-  /** The variables that terraform inherits. */
-  env: Env;
-}
-
-/** The parts that several daemons of one process share. */
-export interface Shared extends Machine {
-  versions: VersionCache;
-  runner: Runner;
-  diskPause: DiskPause;
-}
 
 export interface DaemonOptions {
   /** The base URL of the server, `https://…`. */
@@ -66,7 +46,8 @@ export interface DaemonOptions {
   metrics?: DaemonMetrics | undefined;
   log: Logger;
   clock?: Clock | undefined;
-  shared?: Shared | undefined;
+  /** Absent: the daemon makes its own. */
+  shared?: ProcessContext | undefined;
   /** The daemon's connection, if it has begun to connect. */
   link?: ServerLink | undefined;
   /** The socket of the launcher, which starts builds under their own uids; see isolation/protocol.ts. */

@@ -8,6 +8,7 @@ import {
   PrebuiltWorkspaceBuildStage,
   type ResourceReplacement,
   ResourceReplacementSchema,
+  type Timing,
   WorkspaceTransition,
 } from '@ropewalk/wire/proto/provisioner';
 import {
@@ -15,8 +16,7 @@ import {
   type CompletedJob,
   CompletedJobSchema,
 } from '@ropewalk/wire/proto/provisionerd';
-import { readPlan, readState } from '../resources/model.ts';
-import { dailyCost, describe, replacements } from '../resources/resources.ts';
+import { dailyCost, describePlan, describeState, replacements } from '../resources/resources.ts';
 import type { ProcessRef } from '../runner/protocol.ts';
 import { Checkpoints } from '../terraform/checkpoint.ts';
 import type { Env } from '../terraform/env.ts';
@@ -24,8 +24,8 @@ import { readModules } from '../terraform/modules.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
-import { BuildFailure, type Stages } from './stages.ts';
-import { planFile, variableArgs } from './terraform.ts';
+import type { JobContext } from './context.ts';
+import { type JobTerraform, planFile, variableArgs } from './job-terraform.ts';
 
 const APPLY_STAGES: Record<WorkspaceTransition, string> = {
   [WorkspaceTransition.START]: 'Starting workspace',
@@ -34,14 +34,29 @@ const APPLY_STAGES: Record<WorkspaceTransition, string> = {
 };
 const BASE_ARGS = ['-no-color', '-input=false', '-json'];
 
+/** A failed build whose state the server must keep. */
+export class BuildFailure extends Error {
+  readonly state: Uint8Array;
+  readonly timings: Timing[];
+  constructor(message: string, state: Uint8Array, timings: Timing[]) {
+    super(message);
+    this.name = 'BuildFailure';
+    this.state = state;
+    this.timings = timings;
+  }
+}
+
 /**
  * Starts, stops or deletes a workspace. It runs only `apply`, except if the build has a cost to commit or claims a
  * prebuilt workspace: then it runs `plan` first.
  * @throws BuildFailure with the state, if terraform may have changed something.
  */
-export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBuild): Promise<CompletedJob> {
-  const { ctx, shipper, terraform } = stages;
-  const { session, job } = ctx;
+export async function runBuild(
+  ctx: JobContext,
+  terraform: JobTerraform,
+  request: AcquiredJob_WorkspaceBuild,
+): Promise<CompletedJob> {
+  const { session, job, shipper } = ctx;
   const metadata = request.metadata ?? create(MetadataSchema);
   const env = providerEnv({
     metadata,
@@ -58,7 +73,7 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     const replaced = adopted.replacements.map(([resource, paths]) =>
       create(ResourceReplacementSchema, { resource, paths }),
     );
-    return finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
+    return finish(ctx, terraform, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
       terraform.adopt('apply', adopted.id, adopted.runner, 'apply'),
     );
   }
@@ -67,7 +82,10 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   if (transition === WorkspaceTransition.DESTROY && (request.state.length === 0 || given?.managed === 0)) {
     shipper.stage('Planning infrastructure');
     shipper.say(LogLevel.INFO, 'The state is empty: there is nothing to destroy.');
-    return completed(job.jobId, { state: request.state });
+    return create(CompletedJobSchema, {
+      jobId: job.jobId,
+      type: { case: 'workspaceBuild', value: { state: request.state } },
+    });
   }
   terraform.provideAhead(env);
   await session.unpack(job.templateSourceArchive);
@@ -89,8 +107,8 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
       env: variables.env,
     });
     const { plan } = await terraform.showPlan(planPath, env);
-    const { resources } = describe(readPlan(plan), prepared.graph, () => {});
-    await commitQuota(stages, dailyCost(resources), transition);
+    const { resources } = describePlan(plan, prepared.graph, () => {});
+    await commitQuota(ctx, dailyCost(resources), transition);
     if (claimed) {
       replaced = replacements(plan);
       for (const { resource, paths } of replaced)
@@ -108,8 +126,11 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
     const { own: lines, unsent } = shipper;
     session.write({ phase: 'apply', run: { id, runner, stage, replacements: pairs, lines, unsent } });
   };
-  const done = await finish(stages, { prepared, replaced, given, transition: metadata.workspaceTransition }, () =>
-    terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
+  const done = await finish(
+    ctx,
+    terraform,
+    { prepared, replaced, given, transition: metadata.workspaceTransition },
+    () => terraform.run('apply', applyArgs, { stage: 'apply', providerEnv: env, env: applyEnv, onStarted: note }),
   );
   // a workspace that was built for a pool leaves its uid to others. One that stays costs a uid, not the deletion
   if (destroy.length > 0)
@@ -117,7 +138,8 @@ export async function runBuild(stages: Stages, request: AcquiredJob_WorkspaceBui
   return done;
 }
 
-interface ApplyContext {
+/** What is known before an apply. */
+interface BeforeApply {
   prepared: Prepared;
   replaced: ResourceReplacement[];
   /** The state that the build began with. */
@@ -127,11 +149,11 @@ interface ApplyContext {
 
 /** Waits for the apply, delivers checkpoints meanwhile, and reads the final state. */
 async function finish(
-  { ctx, shipper, terraform }: Stages,
-  { prepared, replaced, given, transition }: ApplyContext,
+  { session, port, job, shipper }: JobContext,
+  terraform: JobTerraform,
+  { prepared, replaced, given, transition }: BeforeApply,
   apply: () => Promise<void>,
 ): Promise<CompletedJob> {
-  const { session, port, job } = ctx;
   const { progress } = terraform;
   // Also with an upstream server, which has no checkpoints: the last complete read replaces a half-written file.
   const checkpoints = new Checkpoints({
@@ -162,38 +184,39 @@ async function finish(
     throw failure(`terraform apply ended, but its state file is ${left}. The server keeps the last complete state.`);
   const state = left.bytes;
   try {
-    const described = describe(readState(state), prepared.graph, (text) => {
+    const described = describeState(state, prepared.graph, (text) => {
       // without the resources that a stop has removed, no agent can run
       if (transition === WorkspaceTransition.START) shipper.say(LogLevel.WARN, text);
     });
     if (described.aiTasks.length > 1)
       throw new AppError('invalid', `a workspace can have one coder_ai_task, this one has ${described.aiTasks.length}`);
-    return completed(job.jobId, {
-      state,
-      resources: described.resources,
-      timings: progress.timings,
-      modules: await readModules(prepared.entry),
-      resourceReplacements: replaced,
-      aiTasks: described.aiTasks,
+    return create(CompletedJobSchema, {
+      jobId: job.jobId,
+      type: {
+        case: 'workspaceBuild',
+        value: {
+          state,
+          resources: described.resources,
+          timings: progress.timings,
+          modules: await readModules(prepared.entry),
+          resourceReplacements: replaced,
+          aiTasks: described.aiTasks,
+        },
+      },
     });
   } catch (err) {
     throw new BuildFailure(errorText(err), state, progress.timings);
   }
 }
 
-type BuildResult = Extract<Parameters<typeof create<typeof CompletedJobSchema>>[1], { type?: unknown }>;
-
-function completed(
-  jobId: string,
-  value: Extract<NonNullable<BuildResult['type']>, { case: 'workspaceBuild' }>['value'],
-) {
-  return create(CompletedJobSchema, { jobId, type: { case: 'workspaceBuild', value } });
-}
-
-async function commitQuota({ ctx, shipper }: Stages, cost: number, transition: WorkspaceTransition): Promise<void> {
+async function commitQuota(
+  { port, shipper }: JobContext,
+  cost: number,
+  transition: WorkspaceTransition,
+): Promise<void> {
   if (cost === 0 || transition === WorkspaceTransition.DESTROY) return;
   shipper.stage('Commit quota');
-  const { ok, creditsConsumed, budget } = await ctx.port.commitQuota(cost);
+  const { ok, creditsConsumed, budget } = await port.commitQuota(cost);
   if (budget < 0) {
     shipper.say(LogLevel.INFO, `This build costs ${cost} credits a day. There is no limit.`);
     return;

@@ -10,7 +10,6 @@ import { LogLevel } from '@ropewalk/wire/proto/provisioner';
 import { fetchedRequirements, firstAllowed, unmetBy } from '../terraform/requirements.ts';
 import { engineName, type TerraformBinary } from '../terraform/version.ts';
 import type { JobContext } from './context.ts';
-import type { LogShipper } from './log-shipper.ts';
 
 /**
  * What Terraform reports where the language of a later version begins. Since 1.12, `||` and `&&` do not evaluate what
@@ -24,13 +23,13 @@ const LANGUAGE =
  * @throws AppError `unavailable` if it cannot be downloaded. An import or a dry run goes to another daemon first, if one
  * has a version that fits.
  */
-export async function readyEngine(ctx: JobContext, shipper: LogShipper): Promise<void> {
-  const { terraform, engines, session, job } = ctx;
+export async function readyEngine(ctx: JobContext): Promise<void> {
+  const { terraform, engines, session, job, shipper } = ctx;
   const [first] = engines.list;
   if (terraform !== first && first && job.type.case !== 'workspaceBuild')
     shipper.say(LogLevel.INFO, `The template excludes ${engineName(first)}. The job uses ${engineName(terraform)}.`);
   try {
-    await installed(ctx, shipper, terraform);
+    await installed(ctx, terraform);
   } catch (err) {
     ctx.signal.throwIfAborted();
     const { requiredVersion } = session.entry;
@@ -40,8 +39,8 @@ export async function readyEngine(ctx: JobContext, shipper: LogShipper): Promise
 }
 
 /** Downloads an engine if it is not on this machine. One that cannot be downloaded is not offered any longer. */
-async function installed(ctx: JobContext, shipper: LogShipper, engine: TerraformBinary): Promise<void> {
-  const { engines, signal, log } = ctx;
+async function installed(ctx: JobContext, engine: TerraformBinary): Promise<void> {
+  const { engines, signal, log, shipper } = ctx;
   if (!engine.install) return;
   try {
     await engine.install(signal);
@@ -63,8 +62,8 @@ async function installed(ctx: JobContext, shipper: LogShipper, engine: Terraform
  * @throws the failure of the init if no constraint is the reason, and an AppError `invalid` that names the modules if no
  * engine of this daemon fits.
  */
-export async function changeEngine(ctx: JobContext, shipper: LogShipper, failure: unknown): Promise<void> {
-  const { engines, terraform, session, signal } = ctx;
+export async function changeEngine(ctx: JobContext, failure: unknown): Promise<void> {
+  const { engines, terraform, session, signal, shipper } = ctx;
   signal.throwIfAborted();
   if (!(failure instanceof AppError)) throw failure;
   const requirements = await fetchedRequirements(session.templateDir, session.entry.user?.uid);
@@ -76,7 +75,7 @@ export async function changeEngine(ctx: JobContext, shipper: LogShipper, failure
     const other = firstAllowed(engines.list, constraints);
     if (!other) break;
     try {
-      await installed(ctx, shipper, other);
+      await installed(ctx, other);
     } catch (err) {
       signal.throwIfAborted();
       why = ` ${errorText(err)}`;
@@ -103,18 +102,18 @@ export async function changeEngine(ctx: JobContext, shipper: LogShipper, failure
  * The requirement of that version stays with the template version, so its builds have it, too.
  * @throws always: the failure, which ends the job only if the server does not put it back.
  */
-export async function retryWithNewer(ctx: JobContext, shipper: LogShipper, failure: unknown): Promise<never> {
-  const { engines, terraform, session, signal } = ctx;
-  signal.throwIfAborted();
+export async function retryWithNewer(ctx: JobContext, failure: unknown): Promise<never> {
+  const { engines, terraform, session, shipper } = ctx;
+  throwIfAborted(ctx);
   if (!isAppError(failure) || !LANGUAGE.test(`${failure.message}\n${failure.detail ?? ''}`)) throw failure;
   const constraints = constraintsOf(await fetchedRequirements(session.templateDir, session.entry.user?.uid));
   const newer = newest(engines.list.filter((one) => one.engine === terraform.engine));
   if (!newer || isAtLeast(terraform.version, newer.version) || !firstAllowed([newer], constraints)) throw failure;
   const may = `${engineName(terraform)} rejects the template. A later version may support it.`;
   try {
-    await installed(ctx, shipper, newer);
+    await installed(ctx, newer);
   } catch (err) {
-    signal.throwIfAborted();
+    throwIfAborted(ctx);
     shipper.say(LogLevel.WARN, `${may} ${errorText(err)}`);
     throw failure;
   }
@@ -122,6 +121,13 @@ export async function retryWithNewer(ctx: JobContext, shipper: LogShipper, failu
   await shipper.flush();
   await putBack(ctx, [...constraints, `>= ${newer.version}`]);
   throw failure;
+}
+
+/** The reason of a cancel between two steps has no step's name. */
+function throwIfAborted(ctx: JobContext): void {
+  if (!ctx.signal.aborted) return;
+  ctx.step = '';
+  throw ctx.signal.reason;
 }
 
 /** Asks the server to give the job to a daemon with a version that these constraints allow. */

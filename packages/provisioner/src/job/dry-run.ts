@@ -5,20 +5,19 @@ import {
   type CompletedJob,
   CompletedJobSchema,
 } from '@ropewalk/wire/proto/provisionerd';
-import { readPlan } from '../resources/model.ts';
-import { describe } from '../resources/resources.ts';
+import { describePlan } from '../resources/resources.ts';
 import { readModules } from '../terraform/modules.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
-import { prefixed } from './prefixed.ts';
-import type { Stages } from './stages.ts';
-import { planFile, variableArgs } from './terraform.ts';
+import type { JobContext } from './context.ts';
+import { type JobTerraform, planFile, variableArgs } from './job-terraform.ts';
 
 /** Plans a start with given parameters and returns the resources that it would create. Changes nothing. */
 export async function runDryRun(
-  { ctx, shipper, terraform }: Stages,
+  ctx: JobContext,
+  terraform: JobTerraform,
   request: AcquiredJob_TemplateDryRun,
 ): Promise<CompletedJob> {
-  const { session, job } = ctx;
+  const { session, job, shipper } = ctx;
   await session.unpack(job.templateSourceArchive);
   const given = request.metadata ?? create(MetadataSchema);
   const metadata = create(MetadataSchema, {
@@ -33,23 +32,19 @@ export async function runDryRun(
   const env = providerEnv({ metadata, parameters: request.richParameterValues, initScripts: ctx.initScripts });
   shipper.stage('Detecting persistent resources');
   const variables = variableArgs(request.variableValues);
-  const described = await prefixed('run dry-run provision job', async () => {
-    const { graph, entry } = await terraform.prepare(env);
-    const planPath = planFile('dry-run');
-    await terraform.run(
-      'plan',
-      ['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planPath}`, ...variables.args],
-      { stage: 'plan', providerEnv: env, env: variables.env },
-    );
-    const { plan } = await terraform.showPlan(planPath, env);
-    const { resources } = describe(readPlan(plan), graph, (text) => shipper.say(LogLevel.WARN, text));
-    return { resources, modules: await readModules(entry) };
-  });
+  ctx.step = 'run dry-run provision job';
+  const { graph, entry } = await terraform.prepare(env);
+  const planPath = planFile('dry-run');
+  await terraform.run(
+    'plan',
+    ['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planPath}`, ...variables.args],
+    { stage: 'plan', providerEnv: env, env: variables.env },
+  );
+  const { plan } = await terraform.showPlan(planPath, env);
+  const { resources } = describePlan(plan, graph, (text) => shipper.say(LogLevel.WARN, text));
+  const modules = await readModules(entry);
   return create(CompletedJobSchema, {
     jobId: job.jobId,
-    type: {
-      case: 'templateDryRun',
-      value: { resources: described.resources, modules: described.modules },
-    },
+    type: { case: 'templateDryRun', value: { resources, modules } },
   });
 }

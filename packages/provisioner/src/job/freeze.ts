@@ -3,11 +3,11 @@ import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, errorText } from '@ropewalk/kit';
 import { DataUploadType, LogLevel, type Module } from '@ropewalk/wire/proto/provisioner';
-import { type FrozenPackage, freeze, installedPackages } from '../terraform/frozen.ts';
-import type { ModuleFiles } from '../terraform/modules.ts';
+import { type FrozenPackage, freeze } from '../terraform/frozen.ts';
+import { archiveModules, type ModuleFiles } from '../terraform/modules.ts';
 import { packPackage } from '../terraform/packages.ts';
 import type { Prepared } from '../terraform/prepare.ts';
-import type { Stages } from './stages.ts';
+import type { JobContext } from './context.ts';
 
 /** The largest file that a server stores. An older server takes archives of one file only. */
 const MAX_FILE = 100 << 20;
@@ -18,29 +18,45 @@ const PART = 8 << 20;
 const isFetched = ({ source }: Module): boolean => !/^\.\.?[\\/]/.test(source);
 
 /**
- * Stores on the server what the import has fixed, so that every daemon builds the version with the same providers and
- * modules, also without a registry. The version works without that, so a failure is only a warning.
+ * Archives the fetched modules, and stores on the server what the import has fixed. So every daemon builds the version
+ * with the same providers and modules, also without a registry. The version works without that, so a failure is only a
+ * warning. Returns the archive of the modules.
  */
 export async function freezeVersion(
-  stages: Stages,
+  ctx: JobContext,
   prepared: Prepared,
-  { modules, files }: { modules: readonly Module[]; files: ModuleFiles | undefined },
-): Promise<void> {
-  const { ctx, shipper } = stages;
-  const { frozen } = ctx.port;
+  modules: readonly Module[],
+): Promise<ModuleFiles | undefined> {
+  const files = await moduleFiles(ctx, prepared.entry);
   // without their files, the modules are not fixed
-  if (!frozen || (!files && modules.some(isFetched))) return;
+  if (files || !modules.some(isFetched)) await storeFrozen(ctx, prepared, files);
+  return files;
+}
+
+async function moduleFiles({ session, shipper }: JobContext, dir: string): Promise<ModuleFiles | undefined> {
   try {
-    const version = await freeze(prepared.entry, {
+    return await archiveModules(dir, { uid: session.entry.user?.uid, templateDir: session.templateDir });
+  } catch (err) {
+    shipper.say(LogLevel.WARN, `Cannot archive the fetched modules: ${errorText(err)}`);
+    return undefined;
+  }
+}
+
+async function storeFrozen(ctx: JobContext, prepared: Prepared, files: ModuleFiles | undefined): Promise<void> {
+  const { frozen } = ctx.port;
+  if (!frozen) return;
+  try {
+    const fixed = await freeze(prepared.entry, {
       attached: ctx.attachProvider,
       engine: ctx.terraform.engine,
       modulesHash: files?.hash ?? new Uint8Array(),
     });
-    if (!version) return;
+    if (!fixed) return;
+    const { version, folders } = fixed;
     const { missing, mostBytes } = await frozen.keep(version);
     const limits = mostBytes > 0 ? { most: mostBytes, part: PART } : { most: MAX_FILE, part: MAX_FILE };
     for (const one of version.packages.filter(({ checksum }) => missing.includes(checksum))) {
-      const [first = new Uint8Array(), ...more] = await uploadPackage(stages, prepared.entry, one, limits);
+      const [first = new Uint8Array(), ...more] = await uploadPackage(ctx, one, folders.get(one.checksum)!, limits);
       one.fileHash = first;
       one.moreHashes = more;
     }
@@ -49,22 +65,20 @@ export async function freezeVersion(
   } catch (err) {
     ctx.signal.throwIfAborted();
     const text = `Cannot store the providers and modules of this version: ${errorText(err)}`;
-    shipper.say(LogLevel.WARN, `${text} Daemons that have not prepared it fetch them from their registries.`);
+    ctx.shipper.say(LogLevel.WARN, `${text} Daemons that have not prepared it fetch them from their registries.`);
   }
 }
 
 /** Uploads a package in parts and returns the SHA-256 of each. Empty if its archive is larger than `most`. */
 async function uploadPackage(
-  { ctx, shipper }: Stages,
-  entry: string,
+  { session, port, shipper, signal }: JobContext,
   { address, version }: FrozenPackage,
+  folder: string,
   { most, part }: { most: number; part: number },
 ): Promise<Uint8Array[]> {
-  const found = installedPackages(entry).find((other) => other.address === address && other.version === version);
-  if (!found) throw new AppError('internal', `The provider ${address} is gone from the cache.`);
-  const archive = join(ctx.session.dir, `package-${crypto.randomUUID()}`);
+  const archive = join(session.dir, `package-${crypto.randomUUID()}`);
   try {
-    const size = await packPackage(found.path, archive, most);
+    const size = await packPackage(folder, archive, most);
     if (size === undefined) {
       const limit = `more than ${most >> 20} MiB compressed`;
       const text = `The provider ${address} ${version} has ${limit}, so the server does not store it.`;
@@ -73,10 +87,10 @@ async function uploadPackage(
     }
     const hashes: Uint8Array[] = [];
     for (let at = 0; at < size; at += part) {
-      ctx.signal.throwIfAborted();
+      signal.throwIfAborted();
       const data = await readPart(archive, at, Math.min(part, size - at));
       const hash = createHash('sha256').update(data).digest();
-      await ctx.port.upload({ type: DataUploadType.UPLOAD_TYPE_MODULE_FILES, data, hash });
+      await port.upload({ type: DataUploadType.UPLOAD_TYPE_MODULE_FILES, data, hash });
       hashes.push(hash);
     }
     return hashes;

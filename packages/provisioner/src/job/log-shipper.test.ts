@@ -5,8 +5,8 @@ import { create } from '@bufbuild/protobuf';
 import { eventually } from '@ropewalk/testkit/wait';
 import { LogLevel } from '@ropewalk/wire/proto/provisioner';
 import { type Log, UpdateJobResponseSchema } from '@ropewalk/wire/proto/provisionerd';
+import type { JobPort } from './job-port.ts';
 import { LogShipper } from './log-shipper.ts';
-import type { JobPort } from './port.ts';
 
 test('sends the lines of a slow answer’s time without further ones', async () => {
   const sent: string[][] = [];

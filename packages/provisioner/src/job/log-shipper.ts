@@ -3,7 +3,7 @@ import type { LogNumber } from '@ropewalk/wire/log-sequence';
 import { LogLevel } from '@ropewalk/wire/proto/provisioner';
 import { type Log, LogSchema, LogSource } from '@ropewalk/wire/proto/provisionerd';
 import type { LogLine } from '../terraform/logs.ts';
-import type { JobPort, LogBatch } from './port.ts';
+import type { JobPort, LogBatch } from './job-port.ts';
 
 const BATCH_MS = 100;
 const BATCH_LINES = 1_000;

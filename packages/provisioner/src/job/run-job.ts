@@ -10,31 +10,29 @@ import {
   FailedJob_WorkspaceBuildSchema,
   FailedJobSchema,
 } from '@ropewalk/wire/proto/provisionerd';
-import { runBuild } from './build.ts';
+import { BuildFailure, runBuild } from './build.ts';
 import { readyEngine } from './change-engine.ts';
 import type { JobContext } from './context.ts';
-import { fullDisk } from './disk.ts';
 import { runDryRun } from './dry-run.ts';
 import { runImport } from './import.ts';
+import type { Ending, Verdict } from './job-port.ts';
+import { JobTerraform } from './job-terraform.ts';
 import { LogShipper } from './log-shipper.ts';
-import type { Ending, Verdict } from './port.ts';
-import { BuildFailure, type Stages } from './stages.ts';
-import { JobTerraform } from './terraform.ts';
 
 /**
  * Runs a job from the beginning, or continues it if the journal says that terraform already works. It always returns a
  * verdict, with the end of the log. It rejects only if this daemon no longer owns the job.
  */
-export async function runJob(ctx: JobContext): Promise<Ending> {
+export async function runJob(given: Omit<JobContext, 'shipper' | 'step'>): Promise<Ending> {
   let stage: { name: string; since: number } | undefined;
   const timed = (name?: string) => {
     const now = performance.now();
-    if (stage) ctx.metrics?.stageEnded(stage.name, (now - stage.since) / 1_000);
+    if (stage) given.metrics?.stageEnded(stage.name, (now - stage.since) / 1_000);
     stage = name === undefined ? undefined : { name, since: now };
   };
-  const { deaths, phase, run } = ctx.session.entry;
+  const { deaths, phase, run } = given.session.entry;
   const shipper: LogShipper = new LogShipper(
-    ctx.port,
+    given.port,
     { delivered: (mark) => terraform.noteDelivered(mark), stage: timed },
     { attempt: deaths, ...(phase === 'apply' ? { own: run?.lines, unsent: run?.unsent } : {}) },
   );
@@ -44,8 +42,8 @@ export async function runJob(ctx: JobContext): Promise<Ending> {
   // the session's folder is filled.
   const confirmed = fresh ? shipper.flush() : Promise.resolve();
   confirmed.catch(() => {});
-  const terraform = new JobTerraform(ctx, shipper, confirmed);
-  const stages: Stages = { ctx, shipper, terraform };
+  const ctx: JobContext = { ...given, shipper, step: '' };
+  const terraform = new JobTerraform(ctx, confirmed);
   let verdict: Verdict;
   try {
     // an import reads the template in this process
@@ -54,12 +52,11 @@ export async function runJob(ctx: JobContext): Promise<Ending> {
       await confirmed;
     }
     if (fresh && ctx.terraform.install) await confirmed;
-    if (fresh) await readyEngine(ctx, shipper);
-    verdict = await dispatch(stages).finally(() => terraform.close());
+    if (fresh) await readyEngine(ctx);
+    verdict = await dispatch(ctx, terraform).finally(() => terraform.close());
   } catch (err) {
-    ctx.log.info('job failed', { job: ctx.job.jobId, reason: errorText(err).split('\n')[0] });
-    const full = await fullDisk(err, [ctx.session.dir, ctx.cacheDir, tmpdir()]);
-    if (full !== undefined) ctx.diskPause.begin(full);
+    ctx.log.info('job failed', { job: ctx.job.jobId, reason: reasonOf(ctx, err).split('\n')[0] });
+    const full = await ctx.diskPause.beginIfFull(err, [ctx.session.dir, ctx.cacheDir, tmpdir()]);
     verdict = { kind: 'fail', job: failedJob(ctx, err, full) };
   }
   shipper.stage('Cleaning Up');
@@ -69,19 +66,17 @@ export async function runJob(ctx: JobContext): Promise<Ending> {
   return { verdict, rest };
 }
 
-async function dispatch(stages: Stages): Promise<Verdict> {
-  const { type } = stages.ctx.job;
-  if (stages.ctx.job.provisioner !== 'terraform' && stages.ctx.job.provisioner !== '')
-    throw new Error(
-      `failed to connect to provisioner: missing provisioner type ${JSON.stringify(stages.ctx.job.provisioner)}`,
-    );
+async function dispatch(ctx: JobContext, terraform: JobTerraform): Promise<Verdict> {
+  const { type, provisioner } = ctx.job;
+  if (provisioner !== 'terraform' && provisioner !== '')
+    throw new Error(`failed to connect to provisioner: missing provisioner type ${JSON.stringify(provisioner)}`);
   switch (type.case) {
     case 'templateImport':
-      return { kind: 'complete', job: await runImport(stages, type.value) };
+      return { kind: 'complete', job: await runImport(ctx, terraform, type.value) };
     case 'templateDryRun':
-      return { kind: 'complete', job: await runDryRun(stages, type.value) };
+      return { kind: 'complete', job: await runDryRun(ctx, terraform, type.value) };
     case 'workspaceBuild':
-      return { kind: 'complete', job: await runBuild(stages, type.value) };
+      return { kind: 'complete', job: await runBuild(ctx, terraform, type.value) };
     case undefined:
       throw new Error('this daemon does not support the type of the job: update the daemon');
   }
@@ -99,8 +94,13 @@ export function errorCode(text: string): string {
  */
 export const SHUTTING_DOWN = 'The provisioner daemon is shutting down.';
 
+/** The text of an error, after the name of the step that failed. */
+const reasonOf = ({ step }: JobContext, err: unknown): string =>
+  step === '' ? errorText(err) : `${step}: ${errorText(err)}`;
+
 function failedJob(ctx: JobContext, err: unknown, full: string | undefined): FailedJob {
-  let text = ctx.signal.aborted && !(err instanceof BuildFailure) ? `canceled: ${errorText(err)}` : errorText(err);
+  const reason = reasonOf(ctx, err);
+  let text = ctx.signal.aborted && !(err instanceof BuildFailure) ? `canceled: ${reason}` : reason;
   if (ctx.signal.aborted && errorText(ctx.signal.reason) === SHUTTING_DOWN && !text.includes(SHUTTING_DOWN))
     text = `${text}\n${SHUTTING_DOWN} It canceled this job.`;
   if (full !== undefined)

@@ -19,8 +19,8 @@ import type { ProcessRef } from '../runner/protocol.ts';
 import { unpackArchive } from '../terraform/archive.ts';
 import { removeSockets } from '../terraform/run.ts';
 import { newestState, STATE_FILE, STATE_FILES, type WholeState } from '../terraform/state-file.ts';
+import type { Ending, LogBatch, Verdict } from './job-port.ts';
 import type { OwnLine } from './log-shipper.ts';
-import type { Ending, LogBatch, Verdict } from './port.ts';
 
 const PREFIX = 'Session';
 /** Data for a probe of the disk, about the size of a small job. */

@@ -16,6 +16,7 @@ import {
   type Script,
   ScriptSchema,
 } from '@ropewalk/wire/proto/provisioner';
+import type { Graph } from './graph.ts';
 import { blocks, bool, type Instance, int, str, strings, type Values } from './model.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
@@ -134,7 +135,7 @@ function addOldScripts(agent: Agent, v: Values): void {
 }
 
 /** An agent to which apps, scripts and variables can belong: one of the template, or the one in a dev container. */
-export interface Home {
+interface Home {
   label: string;
   /** Empty in a plan. */
   id: string;
@@ -143,8 +144,15 @@ export interface Home {
   envs: Env[];
 }
 
-/** Returns the home that a child (app, script, variable, dev container) belongs to. */
-export type HomeOf = (child: Instance, homes: readonly Home[]) => Home | undefined;
+/** The home that a child (app, script, variable, dev container) belongs to. */
+function homeOf(child: Instance, homes: readonly Home[], graph: Graph): Home | undefined {
+  const id = str(child.values['agent_id']);
+  if (id !== '') return homes.find((home) => home.id === id);
+  // A plan has no ids yet, so the agent comes from the graph.
+  const unknown = homes.filter((home) => home.id === '');
+  const label = graph.nearest(child.label, 'down', (name) => unknown.some((home) => home.label === name));
+  return unknown.find((home) => home.label === label);
+}
 
 /**
  * Adds apps, scripts, variables, dev containers and instance ids to agents. `warn` receives what belongs to no agent.
@@ -153,7 +161,7 @@ export type HomeOf = (child: Instance, homes: readonly Home[]) => Home | undefin
 export function attachChildren(
   instances: readonly Instance[],
   agents: readonly FoundAgent[],
-  homeOf: HomeOf,
+  graph: Graph,
   warn: (message: string) => void,
 ): void {
   const children = (type: string) => instances.filter((one) => one.mode === 'managed' && one.type === type);
@@ -165,7 +173,7 @@ export function attachChildren(
   );
   const homes = [...outside.keys()];
   const homeFor = (child: Instance, among: readonly Home[]): Home | undefined => {
-    const home = homeOf(child, among);
+    const home = homeOf(child, among, graph);
     if (!home) warn(`${child.address} is left out: its agent_id is not the id of an agent in this build.`);
     return home;
   };

@@ -12,7 +12,7 @@ import {
   ResourceSchema,
   type RichParameter,
 } from '@ropewalk/wire/proto/provisioner';
-import { adoptInstanceId, attachChildren, type FoundAgent, findAgents, type Home } from './agents.ts';
+import { adoptInstanceId, attachChildren, type FoundAgent, findAgents } from './agents.ts';
 import type { Graph } from './graph.ts';
 import {
   blocks,
@@ -21,6 +21,8 @@ import {
   type Instance,
   int,
   type PlanFile,
+  readPlan,
+  readState,
   type Snapshot,
   str,
   type Values,
@@ -50,10 +52,20 @@ export interface Described {
 }
 
 /**
- * Converts a plan or state and the version's dependency graph to messages for the server.
+ * Converts a plan and the version's dependency graph to messages for the server.
  * `warn` receives warnings for the build's log, for example about an agent without a resource.
  * @throws AppError `invalid` if the template repeats names, slugs, metadata or parameters.
  */
+export function describePlan(plan: PlanFile, graph: Graph, warn: (message: string) => void): Described {
+  return describe(readPlan(plan), graph, warn);
+}
+
+/** The same for the bytes of a state file. */
+export function describeState(state: Uint8Array, graph: Graph, warn: (message: string) => void): Described {
+  return describe(readState(state), graph, warn);
+}
+
+/** The same for the instances of either. */
 export function describe(snapshot: Snapshot, graph: Graph, warn: (message: string) => void): Described {
   const { instances } = snapshot;
   checkNumbers(instances);
@@ -66,7 +78,7 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
   // An agent runs once, so several instances of a module cannot share it.
   const mayRun = (label: string) => new Set(targets.get(label)?.map(({ module }) => module)).size === 1;
   const agents = findAgents(instances);
-  attachChildren(instances, agents, (child, homes) => homeOf(child, homes, graph), warn);
+  attachChildren(instances, agents, graph, warn);
 
   const agentsByLabel = new Map<string, FoundAgent[]>();
   for (const found of agents) {
@@ -113,15 +125,6 @@ export function describe(snapshot: Snapshot, graph: Graph, warn: (message: strin
     aiTasks: managed.filter(({ type }) => type === 'coder_ai_task').map(toAiTask),
     hasAiTasks,
   };
-}
-
-function homeOf(child: Instance, homes: readonly Home[], graph: Graph): Home | undefined {
-  const id = str(child.values['agent_id']);
-  if (id !== '') return homes.find((home) => home.id === id);
-  // A plan has no ids yet, so the agent comes from the graph.
-  const unknown = homes.filter((home) => home.id === '');
-  const label = graph.nearest(child.label, 'down', (name) => unknown.some((home) => home.label === name));
-  return unknown.find((home) => home.label === label);
 }
 
 function metadataByLabel(

@@ -71,20 +71,28 @@ function entriesOf(dir: string): string[] {
   }
 }
 
-/** What init has fixed in a directory that the daemon owns. Undefined if it has fetched nothing. */
+/**
+ * What init has fixed in a directory that the daemon owns, and the folder of each package by its checksum. Undefined if
+ * init has fetched nothing.
+ */
 export async function freeze(
   dir: string,
   how: { attached: boolean; engine: string; modulesHash: Uint8Array },
-): Promise<FrozenVersion | undefined> {
+): Promise<{ version: FrozenVersion; folders: Map<string, string> } | undefined> {
   const lockFile = await readFile(join(dir, LOCK_FILE)).catch(() => new Uint8Array());
   const packages: FrozenPackage[] = [];
-  for (const { address, version, path } of installedPackages(dir))
-    packages.push({ address, version, checksum: await checksumOf(path), fileHash: new Uint8Array(), moreHashes: [] });
+  const folders = new Map<string, string>();
+  for (const { address, version, path } of installedPackages(dir)) {
+    const checksum = await checksumOf(path);
+    packages.push({ address, version, checksum, fileHash: new Uint8Array(), moreHashes: [] });
+    folders.set(checksum, path);
+  }
   if (packages.length === 0 && how.modulesHash.length === 0) return undefined;
   const { attached, engine, modulesHash: moduleFilesHash } = how;
   const sum = createHash('sha256').update(JSON.stringify([attached, engine, platformKey()]));
   const id = sum.update(lockFile).update(moduleFilesHash).digest('hex');
-  return { id, platform: platformKey(), engine, attached, lockFile, moduleFilesHash, packages };
+  const version = { id, platform: platformKey(), engine, attached, lockFile, moduleFilesHash, packages };
+  return { version, folders };
 }
 
 export interface Restored {

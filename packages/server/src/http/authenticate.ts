@@ -7,7 +7,7 @@ import { operatorAccess } from '../app/provisioner/operator-access.ts';
 import type { Actor } from '../authz/actor.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
 
-export interface AuthenticateOptions {
+export interface AuthenticateParts {
   services: Services;
   sessions: Sessions;
   /** Authenticates requests that use another credential instead of a session token. */
@@ -17,7 +17,7 @@ export interface AuthenticateOptions {
 /** Finds the actor of a request. Throws `unauthenticated` if the route needs one and there is none. */
 export type Authenticate = (key: RouteKey, def: RouteDef, request: FastifyRequest) => Promise<Actor>;
 
-export function createAuthenticate({ services, sessions, pass }: AuthenticateOptions): Authenticate {
+export function createAuthenticate({ services, sessions, pass }: AuthenticateParts): Authenticate {
   const operatorFor = operatorAccess(services);
   return async (key, def, request) => {
     const ownHosts = [new URL(services.accessUrl).host];

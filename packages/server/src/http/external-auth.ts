@@ -22,15 +22,15 @@ const COOKIE_PATH = '/external-auth';
 const ERROR_COOKIE = 'coder_external_auth_error';
 const MAX_ERROR_CHARACTERS = 1_000;
 
-export interface ExternalAuthRouteOptions {
+export interface ExternalAuthParts {
   services: Services;
   sessions: Sessions;
   flows: Flows;
   clientAddress: ClientAddress;
 }
 
-export function externalAuthRoutes(app: FastifyInstance, options: ExternalAuthRouteOptions): void {
-  const { services, sessions, flows, clientAddress } = options;
+export function externalAuthRoutes(app: FastifyInstance, parts: ExternalAuthParts): void {
+  const { services, sessions, flows, clientAddress } = parts;
   app.get<{ Params: { id: string } }>('/external-auth/:id/callback', async (request, reply) => {
     const { id } = request.params;
     reply.headers({ 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' });

@@ -22,7 +22,7 @@ import { createRateLimit } from './rate-limit.ts';
 import type { StreamLimits } from './stream-limits.ts';
 import { compilersFactory } from './validate.ts';
 
-export interface HttpOptions {
+export interface HttpServerParts {
   services: Services;
   clientAddress: ClientAddress;
   sessions: Sessions;
@@ -39,30 +39,30 @@ export interface HttpOptions {
 }
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
-export async function createHttp(options: HttpOptions): Promise<FastifyInstance> {
-  const { services, clientAddress, handlers, streams, stall, apps } = options;
+export async function createHttp(parts: HttpServerParts): Promise<FastifyInstance> {
+  const { services, clientAddress, handlers, streams, stall, apps } = parts;
   warnOfExperiments(services);
-  const authenticate = createAuthenticate(options);
+  const authenticate = createAuthenticate(parts);
   const headers = { 'X-Coder-Build-Version': services.version };
-  const app = createApp(options, headers);
+  const app = createApp(parts, headers);
   const rateLimit = createRateLimit(services.config, services.clock);
   readBodies(app, clientAddress);
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers(headers);
   });
-  logAnswers(app, options);
+  logAnswers(app, parts);
   app.decorateRequest('actor', null);
   app.decorateRequest('holder', null);
   installErrors(app, services.log);
-  const parts = { services, clientAddress, handlers, authenticate, rateLimit, streams, stall, headers };
-  for (const key of Object.keys(routes) as RouteKey[]) bindRoute(app, key, parts);
-  options.plain(app);
+  const routeParts = { services, clientAddress, handlers, authenticate, rateLimit, streams, stall, headers };
+  for (const key of Object.keys(routes) as RouteKey[]) bindRoute(app, key, routeParts);
+  parts.plain(app);
   await app.ready();
   routeUpgrades(app, apps);
   return app;
 }
 
-function createApp(options: HttpOptions, headers: Record<string, string>): FastifyInstance {
+function createApp(parts: HttpServerParts, headers: Record<string, string>): FastifyInstance {
   return fastify({
     logger: false,
     bodyLimit: BODY_LIMIT.anonymous,
@@ -71,9 +71,9 @@ function createApp(options: HttpOptions, headers: Record<string, string>): Fasti
     schemaController: { compilersFactory },
     // rejected before a route was found: no hook has run
     frameworkErrors: (err, _request, reply) => {
-      answerError(toAppError(err, options.services.log), reply.headers(headers) as FastifyReply);
+      answerError(toAppError(err, parts.services.log), reply.headers(headers) as FastifyReply);
     },
-    serverFactory: (handler) => createListener(options, handler),
+    serverFactory: (handler) => createListener(parts, handler),
   });
 }
 
@@ -82,7 +82,7 @@ const AFTER_ANSWER_MS = 5_000;
 
 /** The server itself. It redirects clients of other addresses, and gives apps their requests, before the routes run. */
 function createListener(
-  { services, apps }: HttpOptions,
+  { services, apps }: HttpServerParts,
   handler: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
   const { config } = services;
@@ -138,7 +138,7 @@ function readBodies(app: FastifyInstance, clientAddress: ClientAddress): void {
   app.addContentTypeParser('*', readBody);
 }
 
-function logAnswers(app: FastifyInstance, { services: { log }, clientAddress }: HttpOptions): void {
+function logAnswers(app: FastifyInstance, { services: { log }, clientAddress }: HttpServerParts): void {
   app.addHook('onResponse', async (request, reply) => {
     log.debug('answered a request', {
       request_id: request.id,

@@ -9,7 +9,7 @@ import { listedUrl } from './external-apps.ts';
 import { agentHealth, type Evidence } from './health.ts';
 import { agentSight } from './status.ts';
 
-export interface AgentParts {
+export interface AgentDetails {
   evidence: Evidence | undefined;
   /** The troubleshooting URL of agents whose template sets none. */
   fallbackTroubleshootingUrl: string;
@@ -22,7 +22,7 @@ export interface AgentParts {
   logSources: LogSourceRow[];
 }
 
-export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): WorkspaceAgent {
+export function toAgent(agent: AgentRow, details: AgentDetails, clock: Clock): WorkspaceAgent {
   const sight = agentSight(agent, clock.now());
   const { status, disconnectedAt } = sight;
   return {
@@ -49,16 +49,16 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
     expanded_directory: agent.expanded_directory,
     version: agent.version,
     api_version: agent.api_version,
-    apps: parts.apps
+    apps: details.apps
       .sort((a, b) => a.display_order - b.display_order || (a.slug < b.slug ? -1 : 1))
-      .map((app) => toApp(app, agent, parts)),
+      .map((app) => toApp(app, agent, details)),
     connection_timeout_seconds: agent.connection_timeout_seconds,
-    troubleshooting_url: agent.troubleshooting_url || parts.fallbackTroubleshootingUrl,
+    troubleshooting_url: agent.troubleshooting_url || details.fallbackTroubleshootingUrl,
     subsystems: agent.subsystems as WorkspaceAgent['subsystems'],
-    health: agentHealth(agent, sight, parts.evidence),
+    health: agentHealth(agent, sight, details.evidence),
     display_apps: agent.display_apps as WorkspaceAgent['display_apps'],
-    log_sources: parts.logSources.map((source) => ({ ...source, created_at: time(source.created_at) })),
-    scripts: parts.scripts.map((script) => ({
+    log_sources: details.logSources.map((source) => ({ ...source, created_at: time(source.created_at) })),
+    scripts: details.scripts.map((script) => ({
       id: script.id,
       log_source_id: script.log_source_id,
       log_path: script.log_path,
@@ -71,11 +71,11 @@ export function toAgent(agent: AgentRow, parts: AgentParts, clock: Clock): Works
       timeout: script.timeout_seconds * 1e9,
       display_name: script.display_name,
     })),
-    startup_script_behavior: parts.scripts.some((script) => script.start_blocks_login) ? 'blocking' : 'non-blocking',
+    startup_script_behavior: details.scripts.some((script) => script.start_blocks_login) ? 'blocking' : 'non-blocking',
   };
 }
 
-function toApp(app: AppRow, agent: AgentRow, { workspace, viewer }: AgentParts): WorkspaceApp {
+function toApp(app: AppRow, agent: AgentRow, { workspace, viewer }: AgentDetails): WorkspaceApp {
   return {
     id: app.id,
     url: listedUrl(app, workspace, viewer),

@@ -6,7 +6,7 @@ import { pairs, towardsApp, towardsBrowser } from './headers.ts';
 import { explained, type Plan } from './plan.ts';
 import { type Dial, dialApp } from './pool.ts';
 
-export interface UpgradeParts {
+export interface IncomingUpgrade {
   request: IncomingMessage;
   /** The browser's connection, and what it sent after the request. */
   socket: Duplex;
@@ -19,20 +19,20 @@ export interface UpgradeParts {
 
 /** One upgrade on its way to an app. After the app's 101, bytes pass unchanged. The end comes once. */
 export class ForwardedUpgrade {
-  readonly #parts: UpgradeParts;
+  readonly #incoming: IncomingUpgrade;
   readonly #dialing = new AbortController();
   /** The connection to the app. */
   #inside: Duplex | undefined;
   #over = false;
 
-  constructor(parts: UpgradeParts) {
-    this.#parts = parts;
+  constructor(incoming: IncomingUpgrade) {
+    this.#incoming = incoming;
   }
 
   async begin(dial: Dial, answerMs: number): Promise<void> {
-    this.#parts.socket.once('close', () => this.cut());
+    this.#incoming.socket.once('close', () => this.cut());
     try {
-      const stream = await dialApp(dial, this.#parts.plan.target, this.#dialing.signal);
+      const stream = await dialApp(dial, this.#incoming.plan.target, this.#dialing.signal);
       this.#inside = stream;
       if (this.#over) stream.destroy();
       else this.#ask(stream, answerMs);
@@ -46,11 +46,11 @@ export class ForwardedUpgrade {
     this.#finish();
     this.#dialing.abort(new AppError('canceled', 'The connection was closed.'));
     this.#inside?.destroy();
-    this.#parts.socket.destroy();
+    this.#incoming.socket.destroy();
   }
 
   #ask(stream: Duplex, answerMs: number): void {
-    const { request, response, plan } = this.#parts;
+    const { request, response, plan } = this.#incoming;
     const outgoing: ClientRequest = requestOf({
       createConnection: () => stream as never,
       method: request.method!,
@@ -77,7 +77,7 @@ export class ForwardedUpgrade {
   }
 
   #splice(stream: Duplex, answer: IncomingMessage, rest: Buffer): void {
-    const { socket, head, response, plan } = this.#parts;
+    const { socket, head, response, plan } = this.#incoming;
     response.detachSocket(socket as never);
     socket.write(switching(answer, plan));
     if (rest.length > 0) socket.write(rest);
@@ -91,13 +91,13 @@ export class ForwardedUpgrade {
     if (this.#over) return;
     this.#finish();
     this.#inside?.destroy();
-    explained(this.#parts.request, this.#parts.response, this.#parts.plan, err);
+    explained(this.#incoming.request, this.#incoming.response, this.#incoming.plan, err);
   }
 
   #finish(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#parts.done();
+    this.#incoming.done();
   }
 }
 

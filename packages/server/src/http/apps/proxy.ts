@@ -30,7 +30,7 @@ import { type Plan, refusalOf } from './plan.ts';
 import type { Dial } from './pool.ts';
 import { AppVisitors, withoutHandover } from './visitors.ts';
 
-export interface AppProxyOptions {
+export interface AppProxyParts {
   services: Services;
   clientAddress: ClientAddress;
   sessions: Sessions;
@@ -57,8 +57,8 @@ export interface AppProxy {
 type Carry = (plan: Plan, done: () => void, viewer: string) => () => void;
 
 /** @throws AppError `invalid` if --wildcard-access-url is not a pattern */
-export function createAppProxy(options: AppProxyOptions): AppProxy {
-  const { wildcardAccessUrl } = options.services.config;
+export function createAppProxy(parts: AppProxyParts): AppProxy {
+  const { wildcardAccessUrl } = parts.services.config;
   const wildcard = wildcardAccessUrl === '' ? undefined : parseWildcard(wildcardAccessUrl);
   if (wildcardAccessUrl !== '' && !wildcard) {
     throw new AppError(
@@ -66,7 +66,7 @@ export function createAppProxy(options: AppProxyOptions): AppProxy {
       `--wildcard-access-url must be a pattern like *.apps.example.com, not ${JSON.stringify(wildcardAccessUrl)}.`,
     );
   }
-  return new WorkspaceAppProxy(options, wildcard);
+  return new WorkspaceAppProxy(parts, wildcard);
 }
 
 class WorkspaceAppProxy implements AppProxy {
@@ -80,11 +80,11 @@ class WorkspaceAppProxy implements AppProxy {
   readonly #forwarder: Forwarder;
   readonly #recordConnection: ReturnType<typeof createWebConnectionLog>;
 
-  constructor(options: AppProxyOptions, wildcard: Wildcard | undefined) {
-    const { services, sessions, grants, tokens, dial, answerMs } = options;
+  constructor(parts: AppProxyParts, wildcard: Wildcard | undefined) {
+    const { services, sessions, grants, tokens, dial, answerMs } = parts;
     this.#services = services;
-    this.#clientAddress = options.clientAddress;
-    this.#streams = options.streams;
+    this.#clientAddress = parts.clientAddress;
+    this.#streams = parts.streams;
     this.#grants = grants;
     this.#wildcard = wildcard;
     this.#locator = new AppLocator(services, wildcard);

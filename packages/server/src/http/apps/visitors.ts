@@ -12,7 +12,7 @@ import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
 import { cookieValue } from '../cookies.ts';
 import { APP_SESSION_COOKIE, GRANT_COOKIE } from './headers.ts';
 
-export interface VisitorOptions {
+export interface VisitorParts {
   services: Services;
   sessions: Sessions;
   grants: AppGrants;
@@ -22,21 +22,21 @@ export interface VisitorOptions {
 
 /** The visitors of apps: their sessions and grants, the cookies that hold these, and where they sign in. */
 export class AppVisitors {
-  readonly #options: VisitorOptions;
+  readonly #parts: VisitorParts;
 
-  constructor(options: VisitorOptions) {
-    this.#options = options;
+  constructor(parts: VisitorParts) {
+    this.#parts = parts;
   }
 
   /** Whether browsers reach this server and its apps over TLS. */
   isSecure(): boolean {
-    const { services, wildcard } = this.#options;
+    const { services, wildcard } = this.#parts;
     return services.config.secureAuthCookie || services.accessUrl.startsWith('https:') || wildcard?.scheme === 'https';
   }
 
   heldGrant(request: IncomingMessage, address: AppAddress): AppGrant | undefined {
     const token = cookieValue(request.headers.cookie, GRANT_COOKIE);
-    return token === undefined ? undefined : this.#options.grants.held(token, address);
+    return token === undefined ? undefined : this.#parts.grants.held(token, address);
   }
 
   /** The actor, by a session of this host or a header. Nobody if the session has ended. */
@@ -47,13 +47,13 @@ export class AppVisitors {
     const found = [
       kind === 'path'
         ? cookieValue(cookie, SESSION_COOKIE)
-        : openSession(this.#options.tokens, base, cookieValue(cookie, APP_SESSION_COOKIE)),
+        : openSession(this.#parts.tokens, base, cookieValue(cookie, APP_SESSION_COOKIE)),
       typeof header === 'string' ? header : undefined,
       bearer,
     ].find((text) => text !== undefined && splitToken(text));
     if (!found) return { kind: 'none' };
     try {
-      return (await this.#options.sessions.verify(found)).actor;
+      return (await this.#parts.sessions.verify(found)).actor;
     } catch (err) {
       if (isAppError(err, 'unauthenticated')) return { kind: 'none' };
       throw err;
@@ -62,13 +62,13 @@ export class AppVisitors {
 
   /** Starts the session at an app's host for a browser that comes back from signing in. Returns its cookie. */
   async redeem(handover: string, { base }: AppAddress, ip: string): Promise<string> {
-    const { services, tokens } = this.#options;
+    const { services, tokens } = this.#parts;
     const made = await redeemHandover(services, tokens, { host: base, text: handover, ip });
     return this.#cookie(APP_SESSION_COOKIE, made.sealed, '/', made.lifetimeMs);
   }
 
   grantCookie({ base, kind }: AppAddress, grant: AppGrant, token: string): string {
-    const left = grant.expires - this.#options.services.clock.now().getTime();
+    const left = grant.expires - this.#parts.services.clock.now().getTime();
     return this.#cookie(GRANT_COOKIE, token, kind === 'path' ? `${base}/` : '/', left);
   }
 
@@ -80,8 +80,8 @@ export class AppVisitors {
   /** The address where a browser signs in and from which it comes back. */
   signInAddress(request: IncomingMessage, { kind, base }: AppAddress): string {
     if (kind === 'path') return `/login?redirect=${encodeURIComponent(request.url!)}`;
-    const { services } = this.#options;
-    const wildcard = this.#options.wildcard!;
+    const { services } = this.#parts;
+    const wildcard = this.#parts.wildcard!;
     const label = wildcardLabel(wildcard, base)!;
     const back = `${subdomainOrigin(wildcard, services.accessUrl, label)}${withoutHandover(request.url!).rest}`;
     return `${services.accessUrl}/api/v2/applications/auth-redirect?redirect_uri=${encodeURIComponent(back)}`;

@@ -14,7 +14,7 @@ import type { JobRow } from '../../db/rows.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
 import { MAX_OWN_MESSAGE_BYTES } from './budgets.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 import type { Revocation } from './revocation.ts';
 
@@ -33,8 +33,8 @@ interface Acquired {
 }
 
 /** The calls with which a daemon acquires jobs: two of upstream's, and `acquire` of our own daemons. */
-export function acquireCalls(context: DaemonContext, queue: JobQueue, jobs: OwnedJobs, revocation: Revocation) {
-  const { services, metrics, daemon, worker, ours, log, ended } = context;
+export function acquireCalls(parts: DaemonParts, queue: JobQueue, jobs: OwnedJobs, revocation: Revocation) {
+  const { services, metrics, daemon, worker, ours, log, ended } = parts;
   const turns = createAcquireTurns();
   for (const signal of [revocation.signal, ended]) {
     signal.addEventListener('abort', () => turns.close(signal.reason), { once: true });

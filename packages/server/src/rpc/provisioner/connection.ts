@@ -1,14 +1,11 @@
-import { AppError, type Logger } from '@ropewalk/kit';
+import { AppError } from '@ropewalk/kit';
 import { implement, type MessageBudget } from '@ropewalk/wire/drpc';
 import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
 import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
-import type { Services } from '../../app/context/context.ts';
 import type { JobQueue } from '../../app/job/queue.ts';
-import type { JoinedDaemon } from '../../app/provisioner/credential.ts';
 import { connectionOf, workerOf } from '../../app/provisioner/join.ts';
-import type { Metrics } from '../../metrics/metrics.ts';
 import { acquireCalls } from './acquire.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 import { frozenCalls } from './frozen.ts';
 import { jobReportCalls } from './job-reports.ts';
 import { noticeCalls } from './notices.ts';
@@ -17,16 +14,9 @@ import { createRevocation } from './revocation.ts';
 import type { ConnectedDaemon } from './upkeep.ts';
 import { uploadCalls } from './uploads.ts';
 
-export interface ConnectionOptions {
-  services: Services;
+export interface ConnectionParts extends Omit<DaemonParts, 'worker' | 'ended'> {
   queue: JobQueue;
-  metrics: Metrics;
-  daemon: JoinedDaemon;
-  ours: boolean;
   uploads: MessageBudget;
-  log: Logger;
-  /** Ends the connection. */
-  cut(): void;
 }
 
 export interface DaemonConnection extends ConnectedDaemon {
@@ -37,23 +27,23 @@ export interface DaemonConnection extends ConnectedDaemon {
 }
 
 /** One connection of one daemon: its calls, and the jobs that it owns. */
-export function createDaemonConnection({ queue, uploads, ...options }: ConnectionOptions): DaemonConnection {
-  const { daemon, ours } = options;
+export function createDaemonConnection({ queue, uploads, ...given }: ConnectionParts): DaemonConnection {
+  const { daemon, ours } = given;
   const ended = new AbortController();
-  const context: DaemonContext = { ...options, worker: workerOf(daemon, ours), ended: ended.signal };
-  const jobs = new OwnedJobs(context);
-  const revocation = createRevocation(context, jobs, options.cut);
-  const acquire = acquireCalls(context, queue, jobs, revocation);
-  const reports = jobReportCalls(context, jobs, revocation);
+  const parts: DaemonParts = { ...given, worker: workerOf(daemon, ours), ended: ended.signal };
+  const jobs = new OwnedJobs(parts);
+  const revocation = createRevocation(parts, jobs, given.cut);
+  const acquire = acquireCalls(parts, queue, jobs, revocation);
+  const reports = jobReportCalls(parts, jobs, revocation);
   const rpc = [
     implement(ProvisionerDaemon, {
       ...acquire.upstream,
       ...reports.upstream,
-      ...uploadCalls(context, jobs, uploads),
+      ...uploadCalls(parts, jobs, uploads),
     }),
   ];
   if (ours) {
-    const own = { ...acquire.ours, ...reports.ours, ...noticeCalls(context, jobs), ...frozenCalls(context, jobs) };
+    const own = { ...acquire.ours, ...reports.ours, ...noticeCalls(parts, jobs), ...frozenCalls(parts, jobs) };
     rpc.push(implement(JobControl, own));
   }
   return {

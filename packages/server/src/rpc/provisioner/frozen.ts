@@ -2,11 +2,11 @@ import { AppError } from '@ropewalk/kit';
 import type { FrozenFileRequest, FrozenRequest, KeepFrozenRequest } from '@ropewalk/wire/proto/platform_provisioner';
 import { frozenFile, frozenOf, keepFrozen, mostPackageBytes } from '../../app/job/frozen.ts';
 import { patient } from '../patience.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 
 /** The calls about the providers and modules that an import has fixed for its template version. */
-export function frozenCalls({ services, log }: DaemonContext, jobs: OwnedJobs) {
+export function frozenCalls({ services, log }: DaemonParts, jobs: OwnedJobs) {
   const own = ({ jobId, epoch }: { jobId: string; epoch: bigint }) => jobs.ownership(jobId, Number(epoch));
   const unary = {
     async keepFrozen(request: KeepFrozenRequest) {

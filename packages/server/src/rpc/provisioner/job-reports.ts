@@ -14,7 +14,7 @@ import { touchJob } from '../../db/queries/job-ownership.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import { patient } from '../patience.ts';
 import { showNul } from '../show-nul.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 import type { Revocation } from './revocation.ts';
 
@@ -25,8 +25,8 @@ const OUTCOMES = {
 } as const;
 
 /** The calls about a running job. They wait while the database is unavailable, so that the job survives that. */
-export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocation: Revocation) {
-  const { services, metrics, daemon, log } = context;
+export function jobReportCalls(parts: DaemonParts, jobs: OwnedJobs, revocation: Revocation) {
+  const { services, metrics, daemon, log } = parts;
   const { sql, config } = services;
 
   const upstream = {
@@ -104,7 +104,7 @@ export function jobReportCalls(context: DaemonContext, jobs: OwnedJobs, revocati
   };
 
   // Upstream's daemons take every answer for final, and repeat a call only after their connection has ended.
-  const giveUp = context.ours ? () => {} : context.cut;
+  const giveUp = parts.ours ? () => {} : parts.cut;
   return {
     upstream: patient(upstream, log, { prepare: showNul, giveUp }),
     ours: patient(ours, log, { prepare: showNul }),

@@ -2,14 +2,14 @@ import { JobNotice_Kind } from '@ropewalk/wire/proto/platform_provisioner';
 import { createWakeUp } from '../../app/follow/wake-up.ts';
 import { isTransient } from '../../db/connect.ts';
 import { jobsOfWorker } from '../../db/queries/job-ownership.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 
 /** The longest delay of a notice whose event was lost. */
 const LOOK_AGAIN_MS = 1_000;
 
 /** The call with which our daemons learn that a job of theirs was canceled or taken away, until the connection ends. */
-export function noticeCalls({ services, worker, ended }: DaemonContext, jobs: OwnedJobs) {
+export function noticeCalls({ services, worker, ended }: DaemonParts, jobs: OwnedJobs) {
   /** Jobs whose cancellation the daemon knows of. */
   const canceled = new Set<string>();
 

@@ -8,7 +8,7 @@ import { jobsOfWorker, ownershipOf, UNCONFIRMED_MS } from '../../db/queries/job-
 import { jobById } from '../../db/queries/jobs.ts';
 import type { JobRow } from '../../db/rows.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 
 /** The key of the call's metadata in which our daemons send the epoch of the job. */
 const EPOCH_KEY = 'platform-job-epoch';
@@ -27,11 +27,11 @@ export interface OwnedJob {
  * back. docs/decisions/0003-job-ownership.md has the rules.
  */
 export class OwnedJobs {
-  readonly #context: DaemonContext;
+  readonly #parts: DaemonParts;
   readonly #jobs = new Map<string, OwnedJob>();
 
-  constructor(context: DaemonContext) {
-    this.#context = context;
+  constructor(parts: DaemonParts) {
+    this.#parts = parts;
   }
 
   get size(): number {
@@ -51,7 +51,7 @@ export class OwnedJobs {
   }
 
   ownership(jobId: string, epoch: number): Ownership {
-    return ownershipOf(this.#context.worker, jobId, epoch);
+    return ownershipOf(this.#parts.worker, jobId, epoch);
   }
 
   /** Adds a job that the daemon has acquired and not confirmed yet. */
@@ -80,7 +80,7 @@ export class OwnedJobs {
    * @throws AppError if the job does not exist or belongs to another worker
    */
   async confirm(jobId: string, metadata: Readonly<Record<string, string>>): Promise<OwnedJob> {
-    const { services, daemon } = this.#context;
+    const { services, daemon } = this.#parts;
     const named = metadata[EPOCH_KEY];
     const known = this.#jobs.get(jobId);
     if (known && (named === undefined || Number(named) === known.own.epoch)) {
@@ -105,7 +105,7 @@ export class OwnedJobs {
    * @throws AppError `conflict` otherwise
    */
   async checkConfirmed(): Promise<void> {
-    const { services, worker } = this.#context;
+    const { services, worker } = this.#parts;
     const unconfirmed = () => [...this.#jobs.values()].filter(({ confirmed }) => !confirmed);
     const asked = unconfirmed();
     if (asked.length === 0) return;
@@ -124,7 +124,7 @@ export class OwnedJobs {
 
   /** Puts a job back into the queue that never reached the daemon: nothing was begun, so another may take it immediately. */
   async putBack(own: Ownership): Promise<void> {
-    const { services, log } = this.#context;
+    const { services, log } = this.#parts;
     this.#jobs.delete(own.jobId);
     const job = await whenReachable(() => putBackJob(services, own));
     if (job) log.info('a job goes back to the queue: it did not reach its daemon', { job_id: job.id });
@@ -138,20 +138,20 @@ export class OwnedJobs {
   /** Puts back the jobs that a daemon of ours has not confirmed for too long. */
   async putBackDropped(): Promise<void> {
     for (const { own, confirmed, since } of this.#jobs.values()) {
-      if (this.#context.ours && !confirmed && performance.now() - since > UNCONFIRMED_MS) await this.putBack(own);
+      if (this.#parts.ours && !confirmed && performance.now() - since > UNCONFIRMED_MS) await this.putBack(own);
     }
   }
 
   /** Stores what the job's log still keeps in memory, ends the job, and removes it. */
   async finish({ own, logs }: OwnedJob, end: () => Promise<void>): Promise<void> {
-    await logs.storeRest((lines, job) => insertJobLogs(this.#context.services.sql, job, lines));
+    await logs.storeRest((lines, job) => insertJobLogs(this.#parts.services.sql, job, lines));
     await end();
     this.#jobs.delete(own.jobId);
   }
 
   /** The connection has ended. The daemon does not send lines again that the server has received, so they are stored. */
   close(): void {
-    const { services, log, ours } = this.#context;
+    const { services, log, ours } = this.#parts;
     for (const { own, confirmed, logs } of this.#jobs.values()) {
       void logs
         .storeRest((lines, job) => insertJobLogs(services.sql, job, lines))
@@ -162,7 +162,7 @@ export class OwnedJobs {
   }
 
   #putBackLater(own: Ownership): void {
-    const { log } = this.#context;
+    const { log } = this.#parts;
     void this.putBack(own).catch((err) => log.warn('could not put a job back', { err: errorText(err) }));
   }
 }

@@ -3,7 +3,7 @@ import { systemContext } from '../../app/context/context.ts';
 import { requestCancel } from '../../app/job/cancel.ts';
 import { systemTask } from '../../authz/proofs.ts';
 import { noteInJobLog } from '../../db/queries/job-logs.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 
 /** After a revocation a running job has this long to end and deliver its state. Terraform itself has three minutes. */
@@ -20,8 +20,8 @@ export interface Revocation {
   close(): void;
 }
 
-export function createRevocation(context: DaemonContext, jobs: OwnedJobs, cut: () => void): Revocation {
-  const { services, daemon, log } = context;
+export function createRevocation(parts: DaemonParts, jobs: OwnedJobs, cut: () => void): Revocation {
+  const { services, daemon, log } = parts;
   const revoked = new AbortController();
   let limit: NodeJS.Timeout | undefined;
   return {

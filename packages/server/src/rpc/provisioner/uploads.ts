@@ -4,14 +4,14 @@ import type { DrpcContext, MessageBudget } from '@ropewalk/wire/drpc';
 import type { UploadFileRequest } from '@ropewalk/wire/proto/provisionerd';
 import { MAX_MODULE_BYTES, storeModuleArchive } from '../../app/job/module-files.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
-import type { DaemonContext } from './context.ts';
+import type { DaemonParts } from './daemon-parts.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 
 /**
  * The call with which a daemon uploads the module files of a template version. It waits while the database is
  * unavailable: an upstream daemon does not repeat an upload, so a failure would cost it its job.
  */
-export function uploadCalls({ services, log }: DaemonContext, jobs: OwnedJobs, budget: MessageBudget) {
+export function uploadCalls({ services, log }: DaemonParts, jobs: OwnedJobs, budget: MessageBudget) {
   /** Aborted when the caller of the latest upload has left. */
   let uploading: AbortSignal | undefined;
   return {

@@ -21,8 +21,7 @@ import { exitText, followRun, type RunResult, readExit, readStarted, runFiles, s
 import { sender } from '../terraform/signal.ts';
 import { changeEngine } from './change-engine.ts';
 import type { JobContext } from './context.ts';
-import type { Delivered, LogShipper } from './log-shipper.ts';
-import { usesPlugins } from './uses-plugins.ts';
+import type { Delivered } from './log-shipper.ts';
 
 const MAX_OUTPUT = 256 << 20;
 const STARTED_POLL_MS = 50;
@@ -71,7 +70,6 @@ interface PrepareCall {
 export class JobTerraform {
   readonly progress = new Progress();
   readonly #ctx: JobContext;
-  readonly #shipper: LogShipper;
   readonly #mayBegin: Promise<void>;
   #count = 0;
   #providers = 0;
@@ -80,9 +78,8 @@ export class JobTerraform {
   #ahead: { env: Env; provided: Promise<Provided> } | undefined;
 
   /** No program starts before `mayBegin` resolves. If it rejects, none does. */
-  constructor(ctx: JobContext, shipper: LogShipper, mayBegin: Promise<void>) {
+  constructor(ctx: JobContext, mayBegin: Promise<void>) {
     this.#ctx = ctx;
-    this.#shipper = shipper;
     this.#mayBegin = mayBegin;
   }
 
@@ -140,7 +137,7 @@ export class JobTerraform {
         return await this.#prepare(providerEnv, options, initialized);
       } catch (err) {
         if (initialized.done || left === 0) throw err;
-        await changeEngine(this.#ctx, this.#shipper, err);
+        await changeEngine(this.#ctx, err);
       }
     }
   }
@@ -168,7 +165,7 @@ export class JobTerraform {
       signal,
       mayBegin: this.#mayBegin,
       frozen: frozenId && port.frozen ? { ...port.frozen, id: frozenId } : undefined,
-      onLog: (line) => this.#shipper.line(line),
+      onLog: (line) => this.#ctx.shipper.line(line),
       graph: async () => {
         initialized.done = true;
         this.progress.add('init', init, Date.now());
@@ -336,7 +333,7 @@ export class JobTerraform {
       exitTimeoutMs: this.#ctx.exitTimeoutMs,
       onLog: async (line, next) => {
         await logAfter;
-        await this.#shipper.line(line, { origin: id, sequence: ++sequence, next });
+        await this.#ctx.shipper.line(line, { origin: id, sequence: ++sequence, next });
       },
     });
   }
@@ -361,6 +358,11 @@ export class JobTerraform {
       // for example, the disk is full. The later daemon sends lines that the server knows by their numbers.
     }
   }
+}
+
+/** Whether Terraform starts providers as their own processes for an initialized template. */
+export function usesPlugins(dir: string): boolean {
+  return existsSync(join(dir, '.terraform', 'providers'));
 }
 
 /**

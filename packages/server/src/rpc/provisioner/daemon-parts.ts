@@ -4,8 +4,8 @@ import type { JoinedDaemon } from '../../app/provisioner/credential.ts';
 import type { workerOf } from '../../app/provisioner/join.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
 
-/** What the parts of one daemon's connection share. */
-export interface DaemonContext {
+/** What the calls of one daemon's connection use. */
+export interface DaemonParts {
   services: Services;
   metrics: Metrics;
   daemon: JoinedDaemon;

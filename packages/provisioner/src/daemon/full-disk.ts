@@ -1,8 +1,17 @@
-import { backoff, type Clock, type Logger } from '@ropewalk/kit';
+import { statfs } from 'node:fs/promises';
+import { backoff, type Clock, errorText, type Logger } from '@ropewalk/kit';
 
 const PAUSE_MS = 30_000;
 /** The longest pause, as a multiple of the first. */
 const MAX_PAUSES = 10;
+
+const MIB = 1 << 20;
+/** The free bytes below which a disk counts as full. */
+const FULL_BYTES = MIB;
+/** The free bytes below which an error that reports a full disk is believed: the failed program may have freed some. */
+const SCARCE_BYTES = 256 * MIB;
+
+const NO_SPACE = /no space left on device|disk quota exceeded|\bENOSPC\b|\bEDQUOT\b/i;
 
 /**
  * A pause for all daemons of this process after a job failed because of a full disk. The space that the failed job
@@ -22,8 +31,17 @@ export class DiskPause {
     this.#waits = backoff({ baseMs: pauseMs, capMs: MAX_PAUSES * pauseMs, factor: 2 });
   }
 
-  /** Begins a pause, because a job failed on the full disk of this folder. */
-  begin(dir: string): void {
+  /**
+   * Begins a pause if a job failed because the disk of one of these folders is full. Returns that folder. Undefined if
+   * the reason is another one.
+   */
+  async beginIfFull(err: unknown, dirs: readonly string[]): Promise<string | undefined> {
+    const full = await fullDisk(err, dirs);
+    if (full !== undefined) this.#begin(full);
+    return full;
+  }
+
+  #begin(dir: string): void {
     const now = this.#clock.monotonic();
     if (now < this.#until) return;
     if (now - this.#until > MAX_PAUSES * this.#pauseMs) this.#waits.reset();
@@ -48,4 +66,18 @@ export class DiskPause {
     });
     await this.#clock.sleep(left, signal);
   }
+}
+
+/** Looks at the disks, too: the text of an error may come from the template, or be about another machine's disk. */
+async function fullDisk(err: unknown, dirs: readonly string[]): Promise<string | undefined> {
+  const { detail = '' } = err as { detail?: string };
+  const isSaid = NO_SPACE.test(`${errorText(err)}\n${detail}`);
+  for (const dir of dirs) {
+    const room = await statfs(dir).catch(() => undefined);
+    if (!room) continue;
+    const bytes = room.bavail * room.bsize;
+    const isFull = bytes < FULL_BYTES || (room.files > 0 && room.ffree === 0);
+    if (isFull || (isSaid && bytes < SCARCE_BYTES)) return dir;
+  }
+  return undefined;
 }

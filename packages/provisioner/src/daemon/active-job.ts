@@ -1,22 +1,25 @@
-import { setImmediate as immediate } from 'node:timers/promises';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
 import { type Clock, errorText, type Logger } from '@ropewalk/kit';
+import { isAlive } from '@ropewalk/kit/process-ref';
 import { DrpcError } from '@ropewalk/wire';
 import { JOB_ERRORS } from '@ropewalk/wire/job-errors';
 import type { AcquiredJob, FailedJob } from '@ropewalk/wire/proto/provisionerd';
-import type { Tools } from '../job/context.ts';
-import type { Ending, Verdict } from '../job/port.ts';
+import type { DaemonContext } from '../job/context.ts';
+import type { Ending, Verdict } from '../job/job-port.ts';
 import { failure, runJob } from '../job/run-job.ts';
 import type { Session } from '../job/session.ts';
 import { engineFor } from '../terraform/engine.ts';
-import { sender } from '../terraform/signal.ts';
+import { readStarted } from '../terraform/run.ts';
+import { type Send, sender } from '../terraform/signal.ts';
 import { wholeState } from '../terraform/state-file.ts';
 import { JobLink, LostJobError } from './job-link.ts';
-import { killRuns } from './kill.ts';
 import type { Connection, ServerLink } from './link.ts';
 import type { DaemonMetrics, JobKind } from './metrics.ts';
 
-export interface WorkOptions {
-  tools: Tools;
+interface ActiveJobOptions {
+  ctx: DaemonContext;
   link: ServerLink;
   session: Session;
   /** The connection that delivered the job. Absent for an adopted job. */
@@ -35,6 +38,8 @@ const SYNC_AFTER_MS = 1_000;
 const DAMAGED = 'The files of this job on the machine of the provisioner daemon are damaged, as after a loss of power.';
 /** The maximum number of deaths of daemons before a job changes anything. After that the job fails, because it may be the cause. */
 const MAX_DEATHS = 3;
+/** How long to wait for killed processes to end. */
+const GONE_MS = 5_000;
 
 const KINDS = {
   templateImport: 'template_import',
@@ -46,15 +51,15 @@ const KINDS = {
 export class ActiveJob {
   readonly jobLink: JobLink;
   readonly done: Promise<void>;
-  readonly #options: WorkOptions;
+  readonly #options: ActiveJobOptions;
   #judged = false;
   #job: AcquiredJob | undefined;
 
-  constructor(options: WorkOptions) {
+  constructor(options: ActiveJobOptions) {
     this.#options = options;
     const { link, session, acquiredOn, log, clock } = options;
     const { jobId, epoch } = session.entry;
-    const { launcher } = options.tools;
+    const { launcher } = options.ctx;
     session.clear = launcher && ((uid, dirs) => launcher.clear(uid, dirs));
     session.socketsDir = launcher?.socketsDir;
     session.release = launcher && (() => launcher.release(session.dir));
@@ -68,12 +73,12 @@ export class ActiveJob {
 
   /** Kills the job's processes. */
   async kill(): Promise<void> {
-    const { session, tools } = this.#options;
-    await killRuns(session, sender(tools.launcher));
+    const { session, ctx } = this.#options;
+    await killRuns(session, sender(ctx.launcher));
   }
 
   async #work(): Promise<void> {
-    const { session, tools, log, clock, metrics } = this.#options;
+    const { session, ctx, log, clock, metrics } = this.#options;
     this.jobLink.heartbeat();
     const since = clock.monotonic();
     let kind: JobKind | undefined;
@@ -82,7 +87,7 @@ export class ActiveJob {
       const job = await session.job();
       this.#job = job;
       if (session.damaged) {
-        await killRuns(session, sender(tools.launcher));
+        await killRuns(session, sender(ctx.launcher));
         throw new LostJobError('its journal is damaged');
       }
       kind = job?.type.case && KINDS[job.type.case];
@@ -167,11 +172,11 @@ export class ActiveJob {
 
   /** Runs the job and returns its verdict with the end of its log. */
   async #reach(job: AcquiredJob): Promise<Ending> {
-    const { session, tools, acquiredOn } = this.#options;
+    const { session, ctx, acquiredOn } = this.#options;
     const { jobLink } = this;
     if (session.entry.phase === 'start' && !acquiredOn) {
       // A dead daemon started the job but changed nothing. The job starts again, and its old runs must not interfere.
-      await killRuns(session, sender(tools.launcher));
+      await killRuns(session, sender(ctx.launcher));
       const { type } = job;
       if (type.case === 'workspaceBuild' && session.hasUnknownApply(wholeState(type.value.state)))
         return this.#failWithState(job, 'The machine of the provisioner daemon stopped while Terraform worked.');
@@ -183,14 +188,14 @@ export class ActiveJob {
       session.write({ deaths });
     }
     const signal = AbortSignal.any([jobLink.canceled, jobLink.lost]);
-    const terraform = await engineFor(tools.engines.list, job.templateSourceArchive, session.entry.requiredVersion);
-    return runJob({ ...tools, terraform, job, session, port: jobLink, signal });
+    const terraform = await engineFor(ctx.engines.list, job.templateSourceArchive, session.entry.requiredVersion);
+    return runJob({ ...ctx, terraform, job, session, port: jobLink, signal });
   }
 
   /** The end of a job whose file is damaged. The type is unknown, but only builds have a state. */
   async #failDamaged(): Promise<Ending> {
-    const { session, tools } = this.#options;
-    await killRuns(session, sender(tools.launcher));
+    const { session, ctx } = this.#options;
+    await killRuns(session, sender(ctx.launcher));
     return this.#failWithState({ jobId: this.jobId, type: { case: undefined } }, DAMAGED);
   }
 
@@ -223,3 +228,15 @@ export class ActiveJob {
 
 /** An end without more lines of the log. */
 const endWith = (job: FailedJob): Ending => ({ verdict: { kind: 'fail', job }, rest: { logs: [], numbers: [] } });
+
+/** Sends SIGKILL to the process groups of a session's running runs. Resolves when they are gone. */
+async function killRuns(session: Session, send: Send): Promise<void> {
+  const limit = performance.now() + GONE_MS;
+  for (const name of await readdir(session.dir).catch(() => [])) {
+    if (!name.endsWith('.started')) continue;
+    const terraform = await readStarted(join(session.dir, name));
+    if (!terraform || !isAlive(terraform)) continue;
+    await send(terraform, 'SIGKILL').catch(() => {});
+    while (isAlive(terraform) && performance.now() < limit) await delay(10);
+  }
+}
