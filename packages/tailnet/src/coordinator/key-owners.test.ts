@@ -24,6 +24,21 @@ test('a key belongs to its first owner until 15 minutes after its last holder re
   assert.deepEqual([owners.allows('k', 'ann'), owners.allows('k', 'eve')], [false, true]);
 });
 
+test('a key that has a holder is not forgotten', () => {
+  let now = 0;
+  const owners = new KeyOwners(() => now);
+  owners.hold('k', 'ann');
+  owners.hold('k', 'ann');
+  owners.release('k');
+  owners.hold('again', 'ann');
+  owners.release('again');
+  owners.hold('again', 'ann');
+  now = 900_000;
+  owners.hold('other', 'ann');
+  owners.release('other');
+  assert.deepEqual([owners.allows('k', 'eve'), owners.allows('again', 'eve')], [false, false]);
+});
+
 test('released keys take a limited amount of memory, and an owner displaces only its own', () => {
   let now = 0;
   const owners = new KeyOwners(() => now);

@@ -36,9 +36,9 @@ test('deleting a peer deletes its pairs and no other', () => {
 test('two peers with the same key have separate pairs', () => {
   const pairs = new LingeringPairs(() => 0);
   for (const name of ['first', 'second']) pairs.add({ name, key: 'K' }, peer('b'));
-  pairs.deleteBetween('b', 'first');
+  pairs.deleteBetween('b', 'second');
   assert.equal(pairs.hasPair('K', 'B'), true);
-  pairs.deletePeer('second');
+  pairs.deletePeer('first');
   assert.equal(pairs.hasPair('K', 'B'), false);
   assert.equal(pairs.size, 0);
 });
@@ -52,4 +52,10 @@ test('pairs that ended, and the oldest of too many, take no memory', () => {
   now = 900_000;
   pairs.add(peer('a'), peer('b'));
   assert.equal(pairs.size, 1);
+  pairs.add(peer('a'), peer('c'));
+  now += 600_000;
+  pairs.add(peer('a'), peer('b'));
+  now += 300_000;
+  pairs.add(peer('a'), peer('d'));
+  assert.equal(pairs.size, 2, 'a pair that was added again ends last');
 });
