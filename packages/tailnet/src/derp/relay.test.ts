@@ -442,6 +442,30 @@ test('a stranger may send little until its key is introduced', async (t) => {
   introduced.add(hex(a.keys.publicKey)!);
   b.stream.write(encodeSend(a.keys.publicKey, Buffer.from('x')));
   await a.frame(FRAME.pong, 999);
+  introduced.clear();
+  relay.tick();
+  for (let i = 0; i < 1_000; i++) ping();
+  await eventually(() => relay.stats().paused === 1, 'the second pause');
+  for (let i = 0; i < 10; i++) await turn();
+  assert.ok(a.of(FRAME.pong).length < 1_110, `${a.of(FRAME.pong).length}`);
+});
+
+test('a key that was introduced counts as such from its first packet, in either direction', async (t) => {
+  const introduced = new Set<string>();
+  const { client } = setup(t, { policy: { introduced: (key) => introduced.has(key), permits: () => true } });
+  const states: string[] = [];
+  const watched = (name: string) =>
+    client(KeyPair.generate(), { onStranger: (isStranger) => states.push(`${name} ${isStranger}`) > 0 });
+  const [a, b, c] = [await watched('a'), await watched('b'), await watched('c')];
+  assert.deepEqual(states.splice(0), ['a true', 'b true', 'c true']);
+  introduced.add(hex(a.keys.publicKey)!);
+  a.stream.write(encodeSend(b.keys.publicKey, Buffer.from('x')));
+  await b.frame(FRAME.receive);
+  assert.deepEqual(states.splice(0), ['a false']);
+  introduced.add(hex(c.keys.publicKey)!);
+  b.stream.write(encodeSend(c.keys.publicKey, Buffer.from('x')));
+  await c.frame(FRAME.receive);
+  assert.deepEqual(states, ['c false']);
 });
 
 test('the server learns whether a connection is that of a stranger, and may end it', async (t) => {

@@ -360,7 +360,6 @@ export class DerpRelay {
     const isWithin = connection.rate.take(cost, now);
     if ((this.#rate.take(cost, now) && isWithin) || !this.#connections.has(connection)) return;
     connection.stream.pause();
-    this.#paused.delete(connection);
     this.#paused.add(connection);
     this.#scheduleResume();
   }
