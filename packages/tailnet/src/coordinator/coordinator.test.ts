@@ -548,6 +548,7 @@ test('a coordinator that closes ends all responses without updates', async () =>
   const late = new Connected(coordinator, CLIENT);
   await late.ask({ updateSelf: { node: node(CLIENT, 2) } });
   assert.deepEqual([await late.take(), late.ended], [[], true]);
+  assert.equal(coordinator.permits(keyOf(1), keyOf(2)), true, 'the relay goes on');
   assert.deepEqual(coordinator.size, { peers: 0, tunnels: 0 });
 });
 

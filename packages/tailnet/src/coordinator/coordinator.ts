@@ -197,6 +197,8 @@ export class Coordinator implements RelayPolicy {
   /** Ends all responses, for a server that ends. Peers receive no updates. Later connections end immediately. */
   close(): void {
     this.#closed = true;
+    // the relay goes on until its own end
+    for (const peer of this.#peers.values()) this.#linger(peer);
     for (const peer of [...this.#peers.values(), ...this.#lost.values()]) {
       this.#remove(peer);
       peer.forgotten.resolve();

@@ -9,7 +9,7 @@ const unlimited = (): QueueBudget => ({ bytes: 0, maxBytes: Number.POSITIVE_INFI
  * Packets that wait for a slow connection. Full, it drops the oldest, which is the least useful one to its receiver.
  *
  * Of the budget of all connections, no queue holds more than what is left. So there is always room for another queue:
- * if n queues hold as much as they may, each holds the n+1st part.
+ * with n full queues, each holds 1/(n+1) of the budget.
  */
 export class PacketQueue {
   readonly #maxPackets: number;
