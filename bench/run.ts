@@ -24,6 +24,7 @@ const benches: Record<string, () => Promise<Row[]>> = {
   startup: async () => (await import('./startup.ts')).benchStartup(),
   templates: async () => (await import('./templates.ts')).benchTemplates(),
   tunnels: async () => (await import('./tunnels.ts')).benchTunnels(),
+  tailnet: async () => (await import('./tailnet.ts')).benchTailnet(),
   wire: async () => (await import('./wire.ts')).benchWire(),
   'wrong-templates': async () => (await import('./wrong-templates.ts')).benchWrongTemplates(),
 };

@@ -11,6 +11,7 @@ import {
   ensureExecutable,
   eventually,
   firstUser,
+  freePort,
   makeTemplate,
   type ServerProcess,
   startCoderServer,
@@ -24,6 +25,8 @@ import { agentsOf, isReady } from './pool.ts';
 let balancer: Balancer;
 let servers: ServerProcess[] = [];
 const { gate, remove } = gates();
+/** Of each server. */
+const metricsPorts: number[] = [];
 /** The agent of the workspace `dev`. */
 let agent: string;
 
@@ -37,12 +40,16 @@ const env = (server: { url: string }) => ({
 before(async () => {
   await ensureExecutable();
   balancer = await startBalancer();
-  const options = { env: { CODER_ACCESS_URL: balancer.url } };
-  const first = await startCoderServer(options);
+  const optionsOf = async () => {
+    metricsPorts.push(await freePort());
+    const metrics = { CODER_PROMETHEUS_ENABLE: 'true', CODER_PROMETHEUS_ADDRESS: `127.0.0.1:${metricsPorts.at(-1)}` };
+    return { env: { CODER_ACCESS_URL: balancer.url, ...metrics } };
+  };
+  const first = await startCoderServer(await optionsOf());
   servers = [first];
   balancer.use(portOf(first));
   await firstUser(first);
-  servers.push(await startCoderServer({ ...options, joins: first }));
+  servers.push(await startCoderServer({ ...(await optionsOf()), joins: first }));
   const template = await makeTemplate(first, 'local', localExample());
   const { id } = await createWorkspace(first, template, 'dev');
   agent = agentsOf(await isReady(first, id))[0]!.id;
@@ -120,3 +127,54 @@ for (const [when, held] of [
     assert.equal(build.status, 'running', build.job.error ?? '');
     await killed.restart();
   });
+
+interface Scrape {
+  /** Families that are about the whole deployment. */
+  shared: string[];
+  /** The samples, by name and labels. */
+  values: Map<string, number>;
+}
+
+async function scrape(port: number): Promise<Scrape> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const shared = [...text.matchAll(/^# HELP (\S+) .*each server reports the same value/gm)].map(([, name]) => name!);
+  const samples = [...text.matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)];
+  return { shared, values: new Map(samples.map(([, name, value]) => [name!, Number(value)])) };
+}
+
+const familyOf = (sample: string): string => sample.split('{')[0]!;
+
+test('metrics about the deployment are the same on both servers, and counters of both add up', async () => {
+  const scrapes = () => Promise.all(metricsPorts.map(scrape));
+  const count = async (family: string, labels = '') => {
+    const values = (await scrapes()).flatMap(({ values }) => [...values]);
+    const counted = values.filter(([name]) => familyOf(name) === family && name.includes(labels));
+    return counted.reduce((sum, [, value]) => sum + value, 0);
+  };
+  const requests = () => count('coderd_api_requests_processed_total', 'path="/api/v2/users/{user}"');
+  const builds = () => count('coderd_workspace_builds_total');
+  const timings = () => count('coderd_provisionerd_workspace_build_timings_seconds_count');
+  const before = { requests: await requests(), builds: await builds(), timings: await timings() };
+  for (const [n, server] of [servers[0]!, servers[1]!, servers[1]!].entries()) {
+    const { body } = await server.api<{ id: string }>('GET', '/users/me/workspace/go-on-true');
+    const made = await server.api<{ id: string }>('POST', `/workspaces/${body.id}/builds`, {
+      transition: n % 2 === 0 ? 'stop' : 'start',
+    });
+    await buildEnds(server, made.body.id);
+    assert.equal((await server.api('GET', '/users/me')).status, 200);
+  }
+  let now: number[] = [];
+  await eventually('each request, build and timing is counted once', async () => {
+    now = [(await requests()) - before.requests, (await builds()) - before.builds, (await timings()) - before.timings];
+    return now.every((each) => each >= 3);
+  }).catch((err: Error) => {
+    throw new Error(`${err.message}: ${now.join()}`);
+  });
+  assert.deepEqual(now, [3, 3, 3]);
+  await eventually('both report the same of the deployment', async () => {
+    const [one, other] = (await scrapes()) as [Scrape, Scrape];
+    assert.ok(one.shared.length >= 14, one.shared.join());
+    const of = ({ shared, values }: Scrape) => [...values].filter(([name]) => shared.includes(familyOf(name))).sort();
+    return JSON.stringify(of(one)) === JSON.stringify(of(other)) && one.values.get('coderd_replicas') === 2;
+  });
+});

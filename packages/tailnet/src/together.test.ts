@@ -40,7 +40,7 @@ async function node(t: TestContext, { coordinator, relay, id, address, received 
   });
   await derp.ready;
   const rule = target ? clientRule((agent) => target.equals(agent)) : agentRule(id);
-  const control = coordinator.connect({ id, rule });
+  const control = coordinator.connect({ id, owner: hex(id)!, rule });
   const request = (init: Parameters<typeof create<typeof CoordinateRequestSchema>>[1]) =>
     control.request(create(CoordinateRequestSchema, init));
   t.after(() => {

@@ -2,8 +2,26 @@
 // of its tunnels.
 //
 // - A peer is one control connection, named by an id of 16 bytes: an agent's id, or a client's random one.
+// - Its owner is the identity that signed in: the agent, or the person. Keys belong to owners (key-owners.ts).
 // - A tunnel is the wish of one peer to reach another, which need not be connected. Nodes pass in both directions.
-// - A peer that is lost may come back. A peer that disconnects does not.
+// - A peer that is lost may come back. For 15 minutes it keeps its id, its keys and its permissions at the relay. A peer
+//   that disconnects keeps only its keys.
+//
+// What the server calls, in this order:
+//
+// - A connection starts: `connect`. Then it writes `responses` to the stream, and passes each message to `request`.
+// - The connection is lost, or its stream ends without a request to disconnect: `close()`. Its peers receive LOST. The
+//   server keeps the handle until `forgotten` resolves, because it may still have to revoke its permissions.
+// - The client comes back with the id of its resume token: `connect` with the same id. The new handle replaces the old
+//   one, whose `forgotten` resolves.
+// - The client ends in order: it sends a request to disconnect, after which `responses` end. Its peers receive
+//   DISCONNECTED. A later `close()` has no effect.
+// - The permission to reach one agent is revoked: `revoke(agent)` on each of the person's handles, also on lost ones. The
+//   rule must reject the tunnel first, because the client asks for it again.
+// - All permissions are revoked, or the session of the person or the agent ends: `close('disconnected')` on each handle,
+//   also on lost ones. `connect` must be rejected first.
+// - The server ends: `close()` of the coordinator. All responses end without updates, because sessions between nodes
+//   survive the restart. Then the server closes the connections, and last the relay.
 import { create, equals } from '@bufbuild/protobuf';
 import { type Clock, systemClock } from '@ropewalk/kit';
 import {
@@ -11,39 +29,58 @@ import {
   type CoordinateResponse,
   type CoordinateResponse_PeerUpdate,
   CoordinateResponse_PeerUpdateSchema,
-  CoordinateResponseSchema,
   CoordinateResponse_PeerUpdate_Kind as Kind,
   type Node,
   NodeSchema,
 } from '@ropewalk/wire/proto/tailnet';
 import type { RelayPolicy } from '../derp/relay.ts';
-import { decodeNodeKey } from '../keys.ts';
-import { LingeringPairs } from './lingering.ts';
+import { decodeNodeKey, parseDiscoKey } from '../keys.ts';
+import { KeyOwners } from './key-owners.ts';
+import { addTo, deleteFrom, LINGER_MS, LingeringPairs } from './lingering.ts';
 import { ResponseQueue } from './responses.ts';
 import type { CoordinateRule } from './rules.ts';
 
-/** Maximum number of responses that wait for a peer. A peer that reads slower is lost. */
+/** Maximum number of errors and ends of peers that wait for a peer. A peer that reads slower is lost. */
 export const MAX_RESPONSES = 512;
-const MAX_UPDATES_PER_RESPONSE = 1_024;
 /** Maximum number of tunnels that one peer opens. */
 export const MAX_TUNNELS = 16_384;
+/**
+ * Maximum number of changes of its node that a peer publishes per second, after a burst. Upstream's nodes publish some in
+ * the first seconds, and later one for each change of their network. Above it, only the newest node is published, later.
+ */
+export const MAX_NODE_UPDATES_PER_SECOND = 2;
+export const MAX_NODE_UPDATE_BURST = 32;
+/** Maximum number of lost peers. The oldest are forgotten. */
+const MAX_LOST = 50_000;
 const ID_BYTES = 16;
+const PUBLISH_TICK_MS = 250;
+const EXPIRE_TICK_MS = 10_000;
 
 const OVERWRITTEN = 'peer ID overwritten by new connection';
 
 export interface ConnectOptions {
   /** 16 bytes. */
   id: Uint8Array;
+  /**
+   * Whose connection this is: the same text for all connections of one agent, or of one person. The server takes it from
+   * the credential of the connection, never from the client's messages.
+   */
+  owner: string;
   rule: CoordinateRule;
 }
 
 /** How a peer ends: lost, as after a broken connection, or disconnected, as after its own request. */
 export type PeerEnd = 'lost' | 'disconnected';
 
-/** One control connection. */
+/** The handle of one control connection. */
 export interface CoordinatedPeer {
   /** The responses for the peer. They end when the coordinator ends the connection. */
   readonly responses: AsyncIterable<CoordinateResponse>;
+  /**
+   * Resolves when no method has an effect any more: after the peer disconnected, 15 minutes after it was lost, or when a
+   * new connection took over its id. Until then, the owner of the handle must revoke the permissions that end.
+   */
+  readonly forgotten: Promise<void>;
   /**
    * Takes a request. Await it before the next one. A request that the rule rejects ends the responses with an error.
    * Rejects only if the rule does.
@@ -51,7 +88,7 @@ export interface CoordinatedPeer {
   request(request: CoordinateRequest): Promise<void>;
   /**
    * Ends the tunnel to the peer with this id, and the permission to reach it over the relay. For a client that lost the
-   * right to reach one agent.
+   * right to reach one agent. It has this effect after 'lost' too.
    */
   revoke(id: Uint8Array): void;
   /**
@@ -65,62 +102,111 @@ interface Peer {
   readonly id: Uint8Array;
   /** The id in hexadecimal. */
   readonly name: string;
+  readonly owner: string;
   readonly rule: CoordinateRule;
   readonly queue: ResponseQueue;
   node: Node | undefined;
   /** The key of `node`, in hexadecimal. Remains after the end. */
   key: string | undefined;
+  /** A newer node that its budget of updates delays. */
+  delayed: Node | undefined;
+  /** The keys of both nodes, which belong to its owner. */
+  held: readonly string[];
+  /** How many updates it may publish now, and since when. */
+  tokens: number;
+  tokensAt: number;
   /** The nodes that this peer has received, by the names of their peers. */
   readonly sent: Map<string, Node>;
   isOpen: boolean;
+  /** When it will be forgotten, once it is lost. */
+  lostUntil: number;
+  readonly forgotten: PromiseWithResolvers<void>;
 }
 
 export class Coordinator implements RelayPolicy {
+  readonly #now: () => number;
   readonly #peers = new Map<string, Peer>();
+  /** Peers that were lost in the last 15 minutes and did not come back, oldest first. */
+  readonly #lost = new Map<string, Peer>();
   /** Names of destinations by the source's name, and the reverse. */
   readonly #tunnels = new Map<string, Set<string>>();
   readonly #sources = new Map<string, Set<string>>();
   /** Peers by node key. A client that could not resume its id is a second peer with the same key. */
   readonly #byKey = new Map<string, Set<Peer>>();
+  readonly #owners: KeyOwners;
   readonly #lingering: LingeringPairs;
+  /** Peers whose newest node is delayed. */
+  readonly #delayed = new Set<Peer>();
   /** Peers whose queue is full. They are lost when the current request is done. */
   readonly #slow = new Set<Peer>();
+  #timer: { timeout: NodeJS.Timeout; ms: number } | undefined;
+  #closed = false;
 
   constructor({ clock = systemClock }: { clock?: Pick<Clock, 'monotonic'> } = {}) {
-    this.#lingering = new LingeringPairs(() => clock.monotonic());
+    this.#now = () => clock.monotonic();
+    this.#owners = new KeyOwners(this.#now);
+    this.#lingering = new LingeringPairs(this.#now);
   }
 
-  /** Adds a peer. A connection with the same id ends, and the new one takes over its tunnels. */
-  connect({ id, rule }: ConnectOptions): CoordinatedPeer {
+  /**
+   * Adds a peer. A connection with the same id and owner ends, and the new one takes over its tunnels. With another owner,
+   * the new connection ends with an error.
+   */
+  connect({ id, owner, rule }: ConnectOptions): CoordinatedPeer {
     if (id.length !== ID_BYTES) throw new RangeError(`An id has ${ID_BYTES} bytes, not ${id.length}`);
     const name = Buffer.from(id).toString('hex');
-    const old = this.#peers.get(name);
-    if (old) {
-      old.queue.push(create(CoordinateResponseSchema, { error: OVERWRITTEN }));
-      this.#linger(old);
-      this.#remove(old);
-    }
     const peer: Peer = {
-      ...{ id: Uint8Array.from(id), name, rule, queue: new ResponseQueue(MAX_RESPONSES) },
-      ...{ node: undefined, key: undefined, sent: new Map(), isOpen: true },
+      ...{ id: Uint8Array.from(id), name, owner, rule, queue: new ResponseQueue(MAX_RESPONSES) },
+      ...{ node: undefined, key: undefined, delayed: undefined, held: [], sent: new Map() },
+      ...{ tokens: MAX_NODE_UPDATE_BURST, tokensAt: this.#now(), isOpen: true, lostUntil: 0 },
+      forgotten: Promise.withResolvers<void>(),
     };
-    this.#peers.set(name, peer);
-    const updates = this.#others(peer).flatMap((other) => this.#nodeUpdate(other, peer, 'init') ?? []);
-    this.#send(peer, updates);
-    this.#settle();
+    const old = this.#peers.get(name) ?? this.#lost.get(name);
+    if (this.#closed) this.#reject(peer);
+    else if (old && old.owner !== owner) this.#reject(peer, 'authorization: the peer ID belongs to another owner');
+    else this.#join(peer, old);
     return {
       responses: peer.queue,
+      forgotten: peer.forgotten.promise,
       request: (request) => this.#request(peer, request),
       revoke: (destination) => {
-        this.#removeTunnel(peer, Buffer.from(destination).toString('hex'));
+        if (peer.isOpen || this.#lost.get(name) === peer)
+          this.#removeTunnel(peer, Buffer.from(destination).toString('hex'));
         this.#settle();
       },
       close: (end = 'lost') => {
-        if (end === 'disconnected' && peer.key) this.#lingering.deleteKey(peer.key);
         this.#end(peer, end, end === 'lost' ? 'lost' : 'graceful disconnect');
         this.#settle();
       },
     };
+  }
+
+  /**
+   * Publishes delayed nodes whose budget allows it, and forgets peers that were lost 15 minutes ago. The coordinator's
+   * timer calls it while there are any.
+   */
+  tick(): void {
+    for (const peer of [...this.#delayed]) if (peer.delayed && this.#takeToken(peer)) this.#publish(peer, peer.delayed);
+    for (const peer of this.#lost.values()) {
+      if (peer.lostUntil > this.#now()) break;
+      this.#forgetLost(peer);
+    }
+    this.#settle();
+  }
+
+  /** Ends all responses, for a server that ends. Peers receive no updates. Later connections end immediately. */
+  close(): void {
+    this.#closed = true;
+    // the relay goes on until its own end
+    for (const peer of this.#peers.values()) this.#linger(peer);
+    for (const peer of [...this.#peers.values(), ...this.#lost.values()]) {
+      this.#remove(peer);
+      peer.forgotten.resolve();
+    }
+    this.#lost.clear();
+    this.#tunnels.clear();
+    this.#sources.clear();
+    clearTimeout(this.#timer?.timeout);
   }
 
   /** The node that the peer with this id published last, while it is connected. */
@@ -150,8 +236,9 @@ export class Coordinator implements RelayPolicy {
 
   async #request(peer: Peer, request: CoordinateRequest): Promise<void> {
     if (!peer.isOpen) return;
-    const violation = await peer.rule(request);
+    let violation = await peer.rule(request);
     if (!peer.isOpen) return;
+    violation ??= this.#foreignKey(peer, request.updateSelf?.node);
     if (violation !== undefined) this.#fail(peer, `authorization: ${violation}`);
     else this.#apply(peer, request);
     this.#settle();
@@ -165,13 +252,76 @@ export class Coordinator implements RelayPolicy {
     else for (const { id } of readyForHandshake) this.#ready(peer, id);
   }
 
+  #reject(peer: Peer, error?: string): void {
+    peer.isOpen = false;
+    if (error !== undefined) peer.queue.error(error);
+    peer.queue.end();
+    peer.forgotten.resolve();
+  }
+
+  #join(peer: Peer, old: Peer | undefined): void {
+    if (old?.isOpen) {
+      old.queue.error(OVERWRITTEN);
+      this.#linger(old);
+      this.#remove(old);
+    }
+    if (old) {
+      this.#lost.delete(old.name);
+      old.forgotten.resolve();
+      peer.tokens = old.tokens;
+      peer.tokensAt = old.tokensAt;
+    }
+    this.#peers.set(peer.name, peer);
+    this.#send(peer, this.#others(peer), 'init');
+    this.#settle();
+  }
+
+  /** What is wrong with a key of this node: its owner is another one. */
+  #foreignKey({ owner }: Peer, node: Node | undefined): string | undefined {
+    const { key, disco } = keysOf(node);
+    if (key && !this.#owners.allows(key, owner)) return 'the node key belongs to another owner';
+    if (disco && !this.#owners.allows(disco, owner)) return 'the disco key belongs to another owner';
+    return undefined;
+  }
+
   #update(peer: Peer, node: Node): void {
+    const isSame = peer.node !== undefined && equals(NodeSchema, peer.node, node);
+    if (isSame || this.#takeToken(peer)) {
+      this.#publish(peer, node);
+      return;
+    }
+    peer.delayed = node;
+    this.#delayed.add(peer);
+    this.#holdKeys(peer);
+  }
+
+  #publish(peer: Peer, node: Node): void {
+    peer.delayed = undefined;
+    this.#delayed.delete(peer);
     this.#setKey(peer, node);
     peer.node = node;
-    for (const other of this.#others(peer)) {
-      const update = this.#nodeUpdate(peer, other, 'node update');
-      if (update) this.#send(other, [update]);
-    }
+    this.#holdKeys(peer);
+    for (const other of this.#others(peer)) this.#send(other, [peer], 'node update');
+  }
+
+  /** Takes one update from the peer's budget. */
+  #takeToken(peer: Peer): boolean {
+    const now = this.#now();
+    const gained = ((now - peer.tokensAt) / 1_000) * MAX_NODE_UPDATES_PER_SECOND;
+    peer.tokens = Math.min(MAX_NODE_UPDATE_BURST, peer.tokens + gained);
+    peer.tokensAt = now;
+    if (peer.tokens < 1) return false;
+    peer.tokens--;
+    return true;
+  }
+
+  /** Makes the owner of a connected peer the owner of the keys of both its nodes. */
+  #holdKeys(peer: Peer): void {
+    const nodes = peer.isOpen ? [keysOf(peer.node), keysOf(peer.delayed)] : [];
+    const held = [...new Set(nodes.flatMap(({ key, disco }) => [key, disco]))].filter((key) => key !== undefined);
+    for (const key of held) if (!peer.held.includes(key)) this.#owners.hold(key, peer.owner);
+    for (const key of peer.held) if (!held.includes(key)) this.#owners.release(key);
+    peer.held = held;
   }
 
   #addTunnel(peer: Peer, id: Uint8Array): boolean {
@@ -188,23 +338,17 @@ export class Coordinator implements RelayPolicy {
     addTo(this.#sources, destination, peer.name);
     const other = this.#peers.get(destination);
     if (!other) return true;
-    for (const [from, to] of [
-      [other, peer],
-      [peer, other],
-    ] as const) {
-      const update = this.#nodeUpdate(from, to, 'add tunnel');
-      if (update) this.#send(to, [update]);
-    }
+    this.#send(peer, [other], 'add tunnel');
+    this.#send(other, [peer], 'add tunnel');
     return true;
   }
 
   #removeTunnel(peer: Peer, destination: string): void {
-    if (!this.#deleteTunnel(peer.name, destination)) return;
+    const existed = this.#deleteTunnel(peer.name, destination);
+    if (this.#share(peer.name, destination)) return;
+    this.#lingering.deleteBetween(peer.name, destination);
     const other = this.#peers.get(destination);
-    // the key of a peer that is lost is unknown here: its pair is one of these
-    if (!other && peer.key) this.#lingering.deleteKey(peer.key);
-    if (!other || this.#share(peer.name, destination)) return;
-    if (peer.key && other.key) this.#lingering.delete(peer.key, other.key);
+    if (!existed || !other) return;
     this.#forget(other, peer, Kind.DISCONNECTED, 'remove tunnel');
     this.#forget(peer, other, Kind.DISCONNECTED, 'remove tunnel');
   }
@@ -213,45 +357,68 @@ export class Coordinator implements RelayPolicy {
     const name = Buffer.from(id).toString('hex');
     if (!this.#share(peer.name, name)) {
       const error = `ready for handshake error: you do not share a tunnel with "${uuidText(name)}"`;
-      this.#push(peer, create(CoordinateResponseSchema, { error }));
+      if (!peer.queue.error(error)) this.#slow.add(peer);
       return;
     }
     const other = this.#peers.get(name);
-    if (other) this.#send(other, [peerUpdate({ id: peer.id, kind: Kind.READY_FOR_HANDSHAKE })]);
+    other?.queue.startBatch();
+    other?.queue.update(peer.name, peerUpdate({ id: peer.id, kind: Kind.READY_FOR_HANDSHAKE }));
   }
 
   /** Ends a connection that broke a rule, after an error for its peer. */
   #fail(peer: Peer, error: string): void {
-    peer.queue.push(create(CoordinateResponseSchema, { error }));
+    peer.queue.error(error);
     this.#end(peer, 'lost', 'lost');
   }
 
   #end(peer: Peer, end: PeerEnd, reason: string): void {
-    if (!peer.isOpen) return;
+    if (!peer.isOpen) {
+      if (end === 'disconnected' && this.#lost.get(peer.name) === peer) this.#forgetLost(peer);
+      return;
+    }
     const others = this.#others(peer);
     if (end === 'lost') this.#linger(peer);
-    else if (peer.key) this.#lingering.deleteKey(peer.key);
     this.#remove(peer);
     for (const destination of [...(this.#tunnels.get(peer.name) ?? [])]) this.#deleteTunnel(peer.name, destination);
+    if (end === 'lost') {
+      peer.lostUntil = this.#now() + LINGER_MS;
+      this.#lost.set(peer.name, peer);
+      if (this.#lost.size > MAX_LOST) this.#forgetLost(this.#lost.values().next().value!);
+    } else this.#forgetLost(peer);
     const kind = end === 'lost' ? Kind.LOST : Kind.DISCONNECTED;
     for (const other of others) this.#forget(peer, other, kind, reason);
+  }
+
+  /** Ends the place that a peer keeps after its loss. */
+  #forgetLost(peer: Peer): void {
+    this.#lost.delete(peer.name);
+    this.#lingering.deletePeer(peer.name);
+    peer.forgotten.resolve();
   }
 
   /** Removes a peer but not its tunnels. */
   #remove(peer: Peer): void {
     peer.isOpen = false;
     peer.queue.end();
+    peer.sent.clear();
+    peer.delayed = undefined;
+    this.#delayed.delete(peer);
     this.#peers.delete(peer.name);
     if (peer.key) deleteFrom(this.#byKey, peer.key, peer);
+    this.#holdKeys(peer);
     this.#slow.delete(peer);
   }
 
   #linger(peer: Peer): void {
-    for (const other of this.#others(peer)) if (peer.key && other.key) this.#lingering.add(peer.key, other.key);
+    const { name, key } = peer;
+    if (!key) return;
+    this.#lingering.addKey({ name, key });
+    for (const other of this.#others(peer))
+      if (other.key) this.#lingering.add({ name, key }, { name: other.name, key: other.key });
   }
 
   #setKey(peer: Peer, node: Node): void {
-    const key = decodeNodeKey(node.key)?.toString('hex');
+    const { key } = keysOf(node);
     if (key === peer.key) return;
     if (peer.key) deleteFrom(this.#byKey, peer.key, peer);
     if (key) addTo(this.#byKey, key, peer);
@@ -274,35 +441,53 @@ export class Coordinator implements RelayPolicy {
     return [...names].flatMap((name) => this.#peers.get(name) ?? []);
   }
 
-  /** The update that gives `to` the node of `from`. Undefined if there is no node, or `to` has the same one. */
-  #nodeUpdate(from: Peer, to: Peer, reason: string): CoordinateResponse_PeerUpdate | undefined {
-    const { node } = from;
-    const last = to.sent.get(from.name);
-    if (!node || (last && equals(NodeSchema, last, node))) return undefined;
-    to.sent.set(from.name, node);
-    return peerUpdate({ id: from.id, node, kind: Kind.NODE, reason });
+  /** Sends the nodes of these peers in one batch: those that the receiver does not have. */
+  #send(to: Peer, from: Peer[], reason: string): void {
+    to.queue.startBatch();
+    for (const { id, name, node } of from) {
+      const last = to.sent.get(name);
+      if (!node || (last && equals(NodeSchema, last, node))) continue;
+      to.sent.set(name, node);
+      this.#push(to, name, peerUpdate({ id, node, kind: Kind.NODE, reason }), !last);
+    }
   }
 
   /** Announces that `from` is gone, if `to` has its node. */
   #forget(from: Peer, to: Peer, kind: Kind, reason: string): void {
-    if (to.sent.delete(from.name)) this.#send(to, [peerUpdate({ id: from.id, kind, reason })]);
+    if (!to.sent.delete(from.name)) return;
+    to.queue.startBatch();
+    this.#push(to, from.name, peerUpdate({ id: from.id, kind, reason }));
   }
 
-  #send(peer: Peer, updates: CoordinateResponse_PeerUpdate[]): void {
-    for (let at = 0; at < updates.length; at += MAX_UPDATES_PER_RESPONSE) {
-      const peerUpdates = updates.slice(at, at + MAX_UPDATES_PER_RESPONSE);
-      this.#push(peer, create(CoordinateResponseSchema, { peerUpdates }));
-    }
-  }
-
-  #push(peer: Peer, response: CoordinateResponse): void {
-    if (!peer.queue.push(response)) this.#slow.add(peer);
+  #push(to: Peer, name: string, update: CoordinateResponse_PeerUpdate, isFirst?: boolean): void {
+    if (!to.queue.update(name, update, isFirst)) this.#slow.add(to);
   }
 
   /** Ends the peers that are too slow. That may make others too slow. */
   #settle(): void {
     for (const peer of this.#slow) this.#end(peer, 'lost', 'failed update');
+    this.#schedule();
   }
+
+  #schedule(): void {
+    const ms = this.#delayed.size > 0 ? PUBLISH_TICK_MS : EXPIRE_TICK_MS;
+    const isIdle = this.#delayed.size === 0 && this.#lost.size === 0;
+    if (this.#closed || isIdle || (this.#timer && this.#timer.ms <= ms)) return;
+    clearTimeout(this.#timer?.timeout);
+    const due = () => {
+      this.#timer = undefined;
+      this.tick();
+    };
+    this.#timer = { timeout: setTimeout(due, ms).unref(), ms };
+  }
+}
+
+/** The names under which the keys of a node have an owner. The node key is in hexadecimal. */
+function keysOf(node: Node | undefined): { key: string | undefined; disco: string | undefined } {
+  return {
+    key: node && decodeNodeKey(node.key)?.toString('hex'),
+    disco: node && parseDiscoKey(node.disco) ? node.disco : undefined,
+  };
 }
 
 function peerUpdate(update: {
@@ -312,19 +497,6 @@ function peerUpdate(update: {
   reason?: string;
 }): CoordinateResponse_PeerUpdate {
   return create(CoordinateResponse_PeerUpdateSchema, update);
-}
-
-function addTo<K, V>(map: Map<K, Set<V>>, key: K, value: V): void {
-  const values = map.get(key);
-  if (values) values.add(value);
-  else map.set(key, new Set([value]));
-}
-
-function deleteFrom<K, V>(map: Map<K, Set<V>>, key: K, value: V): boolean {
-  const values = map.get(key);
-  const deleted = values?.delete(value) === true;
-  if (values?.size === 0) map.delete(key);
-  return deleted;
 }
 
 function uuidText(hex: string): string {

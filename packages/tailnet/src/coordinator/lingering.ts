@@ -1,18 +1,33 @@
-const LINGER_MS = 15 * 60_000;
+/** For this long after its loss a peer keeps its place: its keys, its permissions at the relay, and its handle. */
+export const LINGER_MS: number = 15 * 60_000;
 /** Maximum number of pairs. The oldest are forgotten. */
 export const MAX_LINGERING = 50_000;
 
+/** A peer's name and the key of its node, in hexadecimal. */
+export interface NamedKey {
+  readonly name: string;
+  readonly key: string;
+}
+
+interface Pair {
+  readonly id: string;
+  readonly keys: string;
+  readonly a: NamedKey;
+  readonly b: NamedKey;
+  readonly end: number;
+}
+
 /**
- * Pairs of node keys whose peers may still exchange packets although one of them lost the coordinator: sessions between
- * nodes outlive an interruption of their control connections. Keys are hexadecimal.
+ * Pairs of nodes that may still exchange packets although one of them lost the coordinator: sessions between nodes
+ * outlive an interruption of their control connections. The relay knows nodes by their keys, a revocation knows them by
+ * the names of their peers. Two peers may have the same key, and each has separate pairs.
  */
 export class LingeringPairs {
   readonly #now: () => number;
-  /** Oldest first, with the time at which each ends. */
-  readonly #pairs = new Map<string, number>();
-  readonly #keys = new Map<string, number>();
-  /** The other keys of each key's pairs. */
-  readonly #partners = new Map<string, Set<string>>();
+  /** Oldest first. */
+  readonly #pairs = new Map<string, Pair>();
+  readonly #byKeys = new Map<string, Set<Pair>>();
+  readonly #byName = new Map<string, Set<Pair>>();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -23,63 +38,72 @@ export class LingeringPairs {
     return this.#pairs.size;
   }
 
-  add(a: string, b: string): void {
+  add(first: NamedKey, second: NamedKey): void {
+    const [a, b] = first.name < second.name ? [first, second] : [second, first];
+    const keys = pairOf(a.key, b.key);
+    const id = `${keys} ${a.name} ${b.name}`;
+    const old = this.#pairs.get(id);
+    if (old) this.#delete(old);
     this.#expire();
-    const end = this.#now() + LINGER_MS;
-    setLast(this.#pairs, pairOf(a, b), end);
-    this.#link(a, b);
-    this.#link(b, a);
-    setLast(this.#keys, a, end);
-    setLast(this.#keys, b, end);
+    const pair: Pair = { ...{ id, keys, a, b }, end: this.#now() + LINGER_MS };
+    this.#pairs.set(id, pair);
+    addTo(this.#byKeys, keys, pair);
+    addTo(this.#byName, a.name, pair);
+    addTo(this.#byName, b.name, pair);
   }
 
-  delete(a: string, b: string): void {
-    this.#pairs.delete(pairOf(a, b));
-    this.#unlink(a, b);
-    this.#unlink(b, a);
+  /** Keeps a node's key in memory, also without a pair. */
+  addKey(node: NamedKey): void {
+    this.add(node, node);
   }
 
-  /** Deletes all pairs of a key. */
-  deleteKey(key: string): void {
-    for (const partner of [...(this.#partners.get(key) ?? [])]) this.delete(key, partner);
+  /** Deletes the pairs of two peers. */
+  deleteBetween(name: string, other: string): void {
+    for (const pair of [...(this.#byName.get(name) ?? [])])
+      if ((pair.a.name === name ? pair.b : pair.a).name === other) this.#delete(pair);
+  }
+
+  /** Deletes all pairs of a peer, and its keys. */
+  deletePeer(name: string): void {
+    for (const pair of [...(this.#byName.get(name) ?? [])]) this.#delete(pair);
   }
 
   hasPair(a: string, b: string): boolean {
-    return (this.#pairs.get(pairOf(a, b)) ?? 0) > this.#now();
+    for (const { end } of this.#byKeys.get(pairOf(a, b)) ?? []) if (end > this.#now()) return true;
+    return false;
   }
 
+  /** Whether a node with this key was lost recently. */
   hasKey(key: string): boolean {
-    return (this.#keys.get(key) ?? 0) > this.#now();
+    return this.hasPair(key, key);
   }
 
   #expire(): void {
-    for (const [pair, end] of this.#pairs) {
-      if (end > this.#now() && this.#pairs.size < MAX_LINGERING) break;
-      const [a = '', b = ''] = pair.split(' ');
-      this.delete(a, b);
-    }
-    for (const [key, end] of this.#keys) {
-      if (end > this.#now() && this.#keys.size < MAX_LINGERING) break;
-      this.#keys.delete(key);
+    for (const pair of this.#pairs.values()) {
+      if (pair.end > this.#now() && this.#pairs.size < MAX_LINGERING) break;
+      this.#delete(pair);
     }
   }
 
-  #link(key: string, partner: string): void {
-    const partners = this.#partners.get(key);
-    if (partners) partners.add(partner);
-    else this.#partners.set(key, new Set([partner]));
-  }
-
-  #unlink(key: string, partner: string): void {
-    const partners = this.#partners.get(key);
-    partners?.delete(partner);
-    if (partners?.size === 0) this.#partners.delete(key);
+  #delete(pair: Pair): void {
+    this.#pairs.delete(pair.id);
+    deleteFrom(this.#byKeys, pair.keys, pair);
+    deleteFrom(this.#byName, pair.a.name, pair);
+    deleteFrom(this.#byName, pair.b.name, pair);
   }
 }
 
 const pairOf = (a: string, b: string): string => (a < b ? `${a} ${b}` : `${b} ${a}`);
 
-function setLast(map: Map<string, number>, key: string, value: number): void {
-  map.delete(key);
-  map.set(key, value);
+export function addTo<K, V>(map: Map<K, Set<V>>, key: K, value: V): void {
+  const values = map.get(key);
+  if (values) values.add(value);
+  else map.set(key, new Set([value]));
+}
+
+export function deleteFrom<K, V>(map: Map<K, Set<V>>, key: K, value: V): boolean {
+  const values = map.get(key);
+  const deleted = values?.delete(value) === true;
+  if (values?.size === 0) map.delete(key);
+  return deleted;
 }

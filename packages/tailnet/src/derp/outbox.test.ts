@@ -54,15 +54,33 @@ test('a small packet of a large chunk is a copy even if it does not wait', () =>
 });
 
 test('queues that share a budget give up their own oldest packets, or the new one', () => {
-  const budget = { bytes: 0, maxBytes: 30 };
-  const [first, second] = [new PacketQueue(10, 100, budget), new PacketQueue(10, 100, budget)];
+  const budget = { bytes: 0, maxBytes: 60 };
+  const queue = () => new PacketQueue(10, 100, budget);
+  const [first, second, third] = [queue(), queue(), queue()];
   assert.deepEqual([first.push(Buffer.alloc(20)), first.push(Buffer.alloc(20))], [0, 1]);
-  assert.equal(second.push(Buffer.alloc(20)), 1);
-  assert.deepEqual([first.length, second.length, budget.bytes], [1, 0, 20]);
+  assert.equal(second.push(Buffer.alloc(20)), 0, 'the first one left room');
+  assert.equal(third.push(Buffer.alloc(20)), 1);
+  assert.deepEqual([first.length, second.length, third.length, budget.bytes], [1, 1, 0, 40]);
   first.clear();
-  assert.equal(second.push(Buffer.alloc(20)), 0);
+  assert.equal(third.push(Buffer.alloc(20)), 0);
+  third.shift();
   second.shift();
   assert.equal(budget.bytes, 0);
+});
+
+test('the queues of one key share a budget, and give up their own oldest packets', () => {
+  const [all, key] = [
+    { bytes: 0, maxBytes: 1_000 },
+    { bytes: 0, maxBytes: 50 },
+  ];
+  const [first, second] = [new PacketQueue(10, 100, all), new PacketQueue(10, 100, all)];
+  first.shareWithKey(key);
+  second.shareWithKey(key);
+  assert.deepEqual([first.push(Buffer.alloc(20)), second.push(Buffer.alloc(20))], [0, 0]);
+  assert.deepEqual([first.push(Buffer.alloc(20)), second.push(Buffer.alloc(31))], [1, 2]);
+  assert.deepEqual([first.length, second.length, key.bytes, all.bytes], [1, 0, 20, 20]);
+  first.clear();
+  assert.equal(key.bytes, 0);
 });
 
 test('waiting frames are written in the order answers, gone peers, disco, data', async () => {

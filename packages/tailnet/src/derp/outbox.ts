@@ -34,6 +34,12 @@ export class Outbox {
     stream.on('drain', () => this.#drain());
   }
 
+  /** Counts waiting packets in the budget of all connections of one key, too. Only before the first packet. */
+  shareWithKey(budget: QueueBudget): void {
+    this.#disco.shareWithKey(budget);
+    this.#data.shareWithKey(budget);
+  }
+
   /** Milliseconds for which the connection has accepted nothing. 0 while it accepts frames. */
   get blockedMs(): number {
     return this.#blockedSince === undefined ? 0 : this.#now() - this.#blockedSince;

@@ -1,26 +1,29 @@
-/** What all queues of a relay hold together. */
+/** What several queues hold together. */
 export interface QueueBudget {
   bytes: number;
-  readonly maxBytes: number;
+  maxBytes: number;
 }
+const unlimited = (): QueueBudget => ({ bytes: 0, maxBytes: Number.POSITIVE_INFINITY });
 
-/** Packets that wait for a slow connection. Full, it drops the oldest, which is the least useful one to its receiver. */
+/**
+ * Packets that wait for a slow connection. Full, it drops the oldest, which is the least useful one to its receiver.
+ *
+ * Of the budget of all connections, no queue holds more than what is left. So there is always room for another queue:
+ * with n full queues, each holds 1/(n+1) of the budget.
+ */
 export class PacketQueue {
   readonly #maxPackets: number;
   readonly #maxBytes: number;
-  readonly #budget: QueueBudget;
+  readonly #all: QueueBudget;
+  #key: QueueBudget = unlimited();
   #packets: (Buffer | undefined)[] = [];
   #first = 0;
   #count = 0;
   #bytes = 0;
 
-  /** A packet that alone is larger than `maxBytes` is never queued. `budget` is unlimited by default. */
-  constructor(
-    maxPackets: number,
-    maxBytes: number,
-    budget: QueueBudget = { bytes: 0, maxBytes: Number.POSITIVE_INFINITY },
-  ) {
-    this.#budget = budget;
+  /** A packet that alone is larger than `maxBytes` is never queued. `all` is the budget of all connections. */
+  constructor(maxPackets: number, maxBytes: number, all: QueueBudget = unlimited()) {
+    this.#all = all;
     this.#maxPackets = maxPackets;
     this.#maxBytes = maxBytes;
   }
@@ -33,6 +36,11 @@ export class PacketQueue {
     return this.#bytes;
   }
 
+  /** Counts packets in the budget of all connections of one key, too. Only while the queue is empty. */
+  shareWithKey(budget: QueueBudget): void {
+    this.#key = budget;
+  }
+
   /** Returns the number of dropped packets, which may include this one. */
   push(packet: Buffer): number {
     if (packet.length > this.#maxBytes) return 1;
@@ -41,16 +49,15 @@ export class PacketQueue {
       this.shift();
       dropped++;
     }
-    while (this.#count > 0 && this.#budget.bytes + packet.length > this.#budget.maxBytes) {
+    while (this.#count > 0 && !this.#fits(packet.length)) {
       this.shift();
       dropped++;
     }
-    if (this.#budget.bytes + packet.length > this.#budget.maxBytes) return dropped + 1;
+    if (!this.#fits(packet.length)) return dropped + 1;
     if (this.#packets.length === 0) this.#packets = new Array<Buffer | undefined>(this.#maxPackets);
     this.#packets[(this.#first + this.#count) % this.#maxPackets] = packet;
     this.#count++;
-    this.#bytes += packet.length;
-    this.#budget.bytes += packet.length;
+    this.#add(packet.length);
     return dropped;
   }
 
@@ -61,8 +68,7 @@ export class PacketQueue {
     this.#packets[this.#first] = undefined;
     this.#first = (this.#first + 1) % this.#maxPackets;
     this.#count--;
-    this.#bytes -= packet.length;
-    this.#budget.bytes -= packet.length;
+    this.#add(-packet.length);
     return packet;
   }
 
@@ -70,7 +76,17 @@ export class PacketQueue {
     this.#packets = [];
     this.#first = 0;
     this.#count = 0;
-    this.#budget.bytes -= this.#bytes;
-    this.#bytes = 0;
+    this.#add(-this.#bytes);
+  }
+
+  #fits(length: number): boolean {
+    const left = this.#all.maxBytes - this.#all.bytes - length;
+    return this.#bytes + length <= left && this.#key.bytes + length <= this.#key.maxBytes;
+  }
+
+  #add(bytes: number): void {
+    this.#bytes += bytes;
+    this.#key.bytes += bytes;
+    this.#all.bytes += bytes;
   }
 }

@@ -19,7 +19,7 @@ import {
   GONE,
   HEADER_BYTES,
 } from './frames.ts';
-import { DerpRelay, type RelayClosed, type RelayOptions, type RelayPolicy } from './relay.ts';
+import { type AcceptOptions, DerpRelay, type RelayClosed, type RelayOptions, type RelayPolicy } from './relay.ts';
 
 const OPEN: RelayPolicy = { introduced: () => true, permits: () => true };
 const DISCO = Buffer.concat([fromHex('5453f09f92ac'), Buffer.alloc(80)]);
@@ -29,24 +29,26 @@ interface Setup {
   relay: DerpRelay;
   clock: { now: number };
   /** A connection: the client's end, and how it ends. */
-  connect(): RawClient & { closed: Promise<RelayClosed> };
-  client(keys?: KeyPair): Promise<RawClient & { closed: Promise<RelayClosed>; keys: KeyPair }>;
+  connect(accept?: AcceptOptions): RawClient & { closed: Promise<RelayClosed> };
+  client(keys?: KeyPair, accept?: AcceptOptions): Promise<RawClient & { closed: Promise<RelayClosed>; keys: KeyPair }>;
 }
 
 function setup(t: TestContext, options: Partial<RelayOptions> = {}): Setup {
   const clock = { now: 1_000 };
-  const relay = new DerpRelay({ policy: OPEN, clock: { monotonic: () => clock.now }, ...options });
+  // the clock stands still, and nothing comes again
+  const rates = { maxBytesPerSecond: 2 ** 40, maxBytesPerSecondPerKey: 2 ** 40 };
+  const relay = new DerpRelay({ policy: OPEN, clock: { monotonic: () => clock.now }, ...rates, ...options });
   t.after(() => relay.close());
-  const connect = () => {
+  const connect = (accept?: AcceptOptions) => {
     const [near, far] = duplexPair();
-    return Object.assign(new RawClient(near), { closed: relay.accept(far) });
+    return Object.assign(new RawClient(near), { closed: relay.accept(far, accept) });
   };
   return {
     relay,
     clock,
     connect,
-    async client(keys = KeyPair.generate()) {
-      const client = connect();
+    async client(keys = KeyPair.generate(), accept?: AcceptOptions) {
+      const client = connect(accept);
       await client.signIn(keys);
       return Object.assign(client, { keys });
     },
@@ -346,8 +348,11 @@ test('all slow clients together hold a limited number of bytes, which those that
     await eventually(() => relay.stats().packetsReceived === sent, 'all packets');
   };
   for (const key of keys) {
+    const before = relay.stats().queuedBytes;
     await flood(key);
-    assert.ok(relay.stats().queuedBytes <= 300_000, `${relay.stats().queuedBytes}`);
+    const { queuedBytes } = relay.stats();
+    assert.ok(queuedBytes <= 300_000, `${queuedBytes}`);
+    assert.ok(queuedBytes >= before + 20_000, 'those before left room');
   }
   clock.now += 5_001;
   relay.tick();
@@ -356,7 +361,145 @@ test('all slow clients together hold a limited number of bytes, which those that
   const late = KeyPair.generate();
   await stuck(relay, late);
   await flood(late);
-  assert.ok(relay.stats().queuedBytes > 200_000, `${relay.stats().queuedBytes}`);
+  assert.ok(relay.stats().queuedBytes > 120_000, `${relay.stats().queuedBytes}`);
+});
+
+test('all connections of one key together hold a limited number of bytes', async (t) => {
+  const { client, relay } = setup(t, { maxQueuedBytesPerKey: 100_000 });
+  const [a, keys] = [await client(), KeyPair.generate()];
+  for (let i = 1; i <= 3; i++) {
+    await stuck(relay, keys);
+    for (let j = 0; j < 20; j++) a.stream.write(encodeSend(keys.publicKey, Buffer.alloc(10_000)));
+    await eventually(() => relay.stats().packetsReceived === 20 * i, 'all packets');
+    assert.ok(relay.stats().queuedBytes > 80_000);
+    assert.ok(relay.stats().queuedBytes <= 100_000, `${relay.stats().queuedBytes}`);
+  }
+});
+
+/** Sends so many packets of 1,000 bytes, each with its number. */
+function sendNumbers(from: RawClient, to: KeyPair, count: number): void {
+  for (let i = 0; i < count; i++) from.stream.write(encodeSend(to.publicKey, Buffer.alloc(1_000, `${i} `)));
+}
+const numbersOf = (client: RawClient, source: KeyPair): number[] =>
+  client
+    .of(FRAME.receive)
+    .map((frame) => decodePacket(frame))
+    .filter(({ key }) => key.equals(source.publicKey))
+    .map(({ packet }) => Number.parseInt(packet.toString('latin1'), 10));
+
+test('a client that sends too much waits, loses nothing, and delays no other', async (t) => {
+  const { client, relay, clock } = setup(t, { maxBytesPerSecondPerKey: 320_000 });
+  const [flooder, other, to] = [await client(), await client(), await client()];
+  const second = await client(flooder.keys);
+  sendNumbers(flooder, to.keys, 50);
+  await eventually(() => relay.stats().paused === 1, 'the pause');
+  sendNumbers(second, to.keys, 50);
+  await eventually(() => relay.stats().paused === 2, 'the pause of the other connection of the same key');
+  for (let i = 0; i < 10; i++) await turn();
+  const early = numbersOf(to, flooder.keys).length;
+  assert.ok(early >= 7 && early <= 14, `${early} packets`);
+  sendNumbers(other, to.keys, 3);
+  await eventually(() => numbersOf(to, other.keys).length === 3, 'the other client');
+  assert.equal(numbersOf(to, flooder.keys).length, early);
+  await eventually(() => {
+    clock.now += 1;
+    return numbersOf(to, flooder.keys).length === 100;
+  }, 'all packets');
+  assert.deepEqual(relay.stats().dropped, { absent: 0, denied: 0, budget: 0, full: 0 });
+  // 100 packets cost 129,300 bytes, and 10,000 come as the burst
+  assert.ok(clock.now - 1_000 >= ((129_300 - 10_000 - 1_300) / 320_000) * 1_000, `${clock.now} ms`);
+});
+
+test('clients that send too much together take turns', async (t) => {
+  const { client, relay, clock } = setup(t, { maxBytesPerSecond: 320_000 });
+  const to = await client();
+  const senders = [await client(), await client(), await client()];
+  for (const flooder of senders.slice(0, 2)) sendNumbers(flooder, to.keys, 200);
+  await eventually(() => relay.stats().paused === 2, 'the pauses');
+  sendNumbers(senders[2]!, to.keys, 5);
+  await eventually(() => relay.stats().paused === 3, 'the last pause');
+  const counts = () => senders.map(({ keys }) => numbersOf(to, keys).length);
+  while (counts()[0]! + counts()[1]! < 200) {
+    const before = counts();
+    clock.now += 300;
+    await eventually(() => counts().some((count, i) => count > before[i]!), 'a turn');
+    await turn();
+  }
+  const [first, second, light] = counts();
+  assert.equal(light, 5);
+  assert.ok(Math.abs(first! - second!) < 60, `${first} and ${second}`);
+});
+
+test('a stranger may send little until its key is introduced', async (t) => {
+  const introduced = new Set<string>();
+  const { client, relay } = setup(t, { policy: { introduced: (key) => introduced.has(key), permits: () => true } });
+  const [a, b] = [await client(), await client()];
+  const ping = () => a.stream.write(encodeFrame(FRAME.ping, Buffer.alloc(1_000)));
+  for (let i = 0; i < 1_000; i++) ping();
+  await eventually(() => relay.stats().paused === 1, 'the pause');
+  for (let i = 0; i < 10; i++) await turn();
+  assert.ok(a.of(FRAME.pong).length < 110, `${a.of(FRAME.pong).length}`);
+  introduced.add(hex(a.keys.publicKey)!);
+  b.stream.write(encodeSend(a.keys.publicKey, Buffer.from('x')));
+  await a.frame(FRAME.pong, 999);
+  introduced.clear();
+  relay.tick();
+  for (let i = 0; i < 1_000; i++) ping();
+  await eventually(() => relay.stats().paused === 1, 'the second pause');
+  for (let i = 0; i < 10; i++) await turn();
+  assert.ok(a.of(FRAME.pong).length < 1_110, `${a.of(FRAME.pong).length}`);
+});
+
+test('a key that was introduced counts as such from its first packet, in either direction', async (t) => {
+  const introduced = new Set<string>();
+  const { client } = setup(t, { policy: { introduced: (key) => introduced.has(key), permits: () => true } });
+  const states: string[] = [];
+  const watched = (name: string) =>
+    client(KeyPair.generate(), { onStranger: (isStranger) => states.push(`${name} ${isStranger}`) > 0 });
+  const [a, b, c] = [await watched('a'), await watched('b'), await watched('c')];
+  assert.deepEqual(states.splice(0), ['a true', 'b true', 'c true']);
+  introduced.add(hex(a.keys.publicKey)!);
+  a.stream.write(encodeSend(b.keys.publicKey, Buffer.from('x')));
+  await b.frame(FRAME.receive);
+  assert.deepEqual(states.splice(0), ['a false']);
+  introduced.add(hex(c.keys.publicKey)!);
+  b.stream.write(encodeSend(c.keys.publicKey, Buffer.from('x')));
+  await c.frame(FRAME.receive);
+  assert.deepEqual(states, ['c false']);
+});
+
+test('the server learns whether a connection is that of a stranger, and may end it', async (t) => {
+  const introduced = new Set<string>();
+  const { client, connect, relay } = setup(t, {
+    policy: { introduced: (key) => introduced.has(key), permits: () => false },
+  });
+  const states: boolean[] = [];
+  const keys = KeyPair.generate();
+  const { closed } = await client(keys, {
+    onStranger: (isStranger) => {
+      states.push(isStranger);
+      return states.length < 3;
+    },
+  });
+  assert.deepEqual(states, [true]);
+  relay.tick();
+  introduced.add(hex(keys.publicKey)!);
+  relay.tick();
+  relay.tick();
+  assert.deepEqual(states, [true, false]);
+  introduced.clear();
+  relay.tick();
+  assert.deepEqual(states, [true, false, true]);
+  assert.equal((await closed).end, 'limit');
+  const known = KeyPair.generate();
+  introduced.add(hex(known.publicKey)!);
+  const seen: boolean[] = [];
+  for (let i = 0; i < 2; i++) await client(known, { onStranger: (isStranger) => seen.push(isStranger) > 0 });
+  assert.deepEqual(seen, [false, false]);
+  const rejected = connect({ onStranger: () => false });
+  rejected.signIn(KeyPair.generate()).catch(() => {});
+  assert.equal((await rejected.closed).end, 'limit');
+  assert.equal(relay.stats().strangers, 0);
 });
 
 test('sends keepalives each minute, and ends connections that do not sign in', async (t) => {

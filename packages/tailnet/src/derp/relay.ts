@@ -5,6 +5,12 @@
 //   packet last.
 // - A key is introduced if the server knows whose it is. A stranger is a client whose key is not: a program that checks
 //   the relay with throw-away keys, or a node before its first announcement.
+//
+// Budgets keep one client from delaying the others:
+//
+// - Reading. Above its bytes per second the relay does not read from a client for a while. Nothing is lost: the client's
+//   own connection slows it down. If all clients together exceed theirs, they take turns.
+// - Queues. Packets for a slow reader wait in its queue, which drops the oldest. A sender never waits for a reader.
 import type { Duplex } from 'node:stream';
 import { type Clock, systemClock } from '@ropewalk/kit';
 import { isDisco } from '../disco.ts';
@@ -27,6 +33,7 @@ import {
 } from './frames.ts';
 import { Outbox } from './outbox.ts';
 import type { QueueBudget } from './packet-queue.ts';
+import { RateBudget } from './rate-budget.ts';
 
 /** Decides which clients may reach each other. Keys are 64 hexadecimal digits. Both functions are called often and must be fast. */
 export interface RelayPolicy {
@@ -49,6 +56,21 @@ export interface RelayOptions {
   maxStrangers?: number;
   /** Maximum number of bytes of packets that wait for all slow connections together. Default 64 MiB. */
   maxQueuedBytes?: number;
+  /** … for all connections of one key. Default 2 MiB. */
+  maxQueuedBytesPerKey?: number;
+  /** Maximum number of bytes that the relay reads per second, 256 more for each frame. Default 256 MiB. */
+  maxBytesPerSecond?: number;
+  /** … from all connections of one key. Default 128 MiB. */
+  maxBytesPerSecondPerKey?: number;
+}
+
+export interface AcceptOptions {
+  /**
+   * Called when the connection has signed in, and whenever its key becomes introduced or ceases to be: whether its key is
+   * that of a stranger. Until then the connection counts as a stranger's, too. Return false to end it. For the server's
+   * limits per client address, which the relay does not know.
+   */
+  onStranger?: (isStranger: boolean) => boolean;
 }
 
 /** Why a connection ended. */
@@ -73,6 +95,8 @@ export interface RelayStats {
   connections: number;
   signingIn: number;
   strangers: number;
+  /** Connections that exceeded a budget and are not read for a while. */
+  paused: number;
   clients: number;
   /** Clients with more than one connection. */
   duplicates: number;
@@ -105,6 +129,17 @@ const MAX_CORRESPONDENTS = 4_096;
 /** What a connection of a stranger may send to other strangers in all. A check of the relay needs a few packets. */
 const STRANGER_PACKETS = 64;
 const STRANGER_BYTES = 64 * 1024;
+/** What the relay reads from a stranger, or from a connection that signs in, per second and in a burst. */
+const MAX_STRANGER_BYTES_PER_SECOND = 32 * 1024;
+const STRANGER_BURST_BYTES = 128 * 1024;
+/** What waits for a stranger that reads slowly. */
+const MAX_STRANGER_QUEUED_BYTES = 64 * 1024;
+/** The work for a frame, as a number of bytes whose work is as much. */
+const FRAME_COST_BYTES = 256;
+/** How often the relay looks for connections that it may read again. */
+const RESUME_TICK_MS = 10;
+/** Usual maximum of bytes that one read gives. */
+const READ_BYTES = 64 * 1024;
 /** How often a client learns that a destination of its disco packets is absent: so many immediately, then one a second. */
 const ABSENT_BURST = 3;
 const IN_USE = 'Another connection uses the same key: both receive only some of the packets.';
@@ -120,8 +155,12 @@ class Client {
   readonly sentTo = new Set<string>();
   /** Whether its connections take turns in sending, so that both were warned. */
   warned = false;
+  isStranger = true;
+  readonly rate: RateBudget;
+  readonly queued: QueueBudget = { bytes: 0, maxBytes: MAX_STRANGER_QUEUED_BYTES };
 
   constructor(key: Buffer, first: Connection) {
+    this.rate = first.rate;
     this.key = key;
     this.hexKey = key.toString('hex');
     this.active = first;
@@ -134,7 +173,12 @@ class Connection {
   readonly since: number;
   readonly reader: DerpFrameReader;
   readonly onEnd: (closed: RelayClosed) => void;
+  readonly onStranger: AcceptOptions['onStranger'];
   client: Client | undefined;
+  /** The budget of its key, once it signed in. */
+  rate: RateBudget;
+  /** Frames since the last piece of received bytes. */
+  frames = 0;
   isHome = false;
   /** It was the active connection of its client before. */
   hasSent = false;
@@ -150,8 +194,11 @@ class Connection {
     budget: QueueBudget,
     onFrame: (connection: Connection, type: number, frame: Buffer) => void,
     onEnd: (closed: RelayClosed) => void,
+    onStranger: AcceptOptions['onStranger'],
   ) {
     this.stream = stream;
+    this.onStranger = onStranger;
+    this.rate = new RateBudget(MAX_STRANGER_BYTES_PER_SECOND, now(), STRANGER_BURST_BYTES);
     this.outbox = new Outbox(stream, now, budget);
     this.since = now();
     this.absentAt = this.since;
@@ -165,7 +212,18 @@ export class DerpRelay {
   readonly #keys: KeyPair;
   readonly #now: () => number;
   readonly #budget: QueueBudget;
-  readonly #max: { connections: number; signingIn: number; strangers: number };
+  readonly #max: {
+    connections: number;
+    signingIn: number;
+    strangers: number;
+    queuedBytesPerKey: number;
+    bytesPerSecondPerKey: number;
+  };
+  /** What may be read from all connections. */
+  readonly #rate: RateBudget;
+  /** Connections that are not read, the longest first. */
+  readonly #paused = new Set<Connection>();
+  #resumeTimer: NodeJS.Timeout | undefined;
   readonly #connections = new Set<Connection>();
   /** Oldest first. */
   readonly #signingIn = new Set<Connection>();
@@ -188,6 +246,7 @@ export class DerpRelay {
   constructor(options: RelayOptions) {
     const { policy, keys, clock = systemClock, maxConnections, maxSigningIn, maxStrangers, maxQueuedBytes } = options;
     this.#budget = { bytes: 0, maxBytes: maxQueuedBytes ?? 64 * 1024 * 1024 };
+    this.#rate = new RateBudget(options.maxBytesPerSecond ?? 256 * 1024 * 1024, clock.monotonic());
     this.#policy = policy;
     this.#keys = keys ?? KeyPair.generate();
     this.#now = () => clock.monotonic();
@@ -195,6 +254,8 @@ export class DerpRelay {
       connections: maxConnections ?? 10_000,
       signingIn: maxSigningIn ?? 256,
       strangers: maxStrangers ?? 256,
+      queuedBytesPerKey: options.maxQueuedBytesPerKey ?? 2 * 1024 * 1024,
+      bytesPerSecondPerKey: options.maxBytesPerSecondPerKey ?? 128 * 1024 * 1024,
     };
     this.#timer = setInterval(() => this.tick(), TICK_MS).unref();
   }
@@ -208,7 +269,7 @@ export class DerpRelay {
    * Serves one connection: a socket after its upgrade, or a WebSocket as a byte stream. The relay owns the stream from
    * now on and changes the bytes that it delivers. Resolves when the connection ended and never rejects.
    */
-  accept(stream: Duplex): Promise<RelayClosed> {
+  accept(stream: Duplex, { onStranger }: AcceptOptions = {}): Promise<RelayClosed> {
     return new Promise((resolve) => {
       this.#counts.accepted++;
       stream.on('error', () => {});
@@ -220,7 +281,7 @@ export class DerpRelay {
         return;
       }
       const onFrame = (from: Connection, type: number, frame: Buffer) => this.#receive(from, type, frame);
-      const connection = new Connection(stream, this.#now, this.#budget, onFrame, resolve);
+      const connection = new Connection(stream, this.#now, this.#budget, onFrame, resolve, onStranger);
       this.#connections.add(connection);
       this.#signingIn.add(connection);
       if (this.#signingIn.size > this.#max.signingIn) this.#end([...this.#signingIn][0]!, 'limit');
@@ -235,6 +296,7 @@ export class DerpRelay {
   /** Ends connections that are late or stuck, and sends keepalives. The relay's timer calls it each second. */
   tick(): void {
     const now = this.#now();
+    for (const client of this.#clients.values()) this.#classify(client);
     for (const connection of this.#connections) {
       if (connection.outbox.blockedMs > WRITE_MS) this.#end(connection, 'slow');
       else if (!connection.client) {
@@ -252,6 +314,7 @@ export class DerpRelay {
   close(restart?: Restart): void {
     this.#stopped = true;
     clearInterval(this.#timer);
+    clearTimeout(this.#resumeTimer);
     for (const connection of [...this.#connections]) {
       if (restart && connection.client) {
         connection.outbox.answer(encodeRestarting(restart));
@@ -271,6 +334,7 @@ export class DerpRelay {
       connections: connections.length,
       signingIn: this.#signingIn.size,
       strangers: this.#strangers.size,
+      paused: this.#paused.size,
       clients: clients.length,
       duplicates: clients.filter((client) => client.connections.length > 1).length,
       homes: clients.filter((client) => client.active.isHome).length,
@@ -290,10 +354,41 @@ export class DerpRelay {
       if (!(err instanceof DerpError)) throw err;
       this.#end(connection, err.code === 'unauthenticated' ? 'unauthenticated' : 'protocol', err);
     }
+    const cost = chunk.length + connection.frames * FRAME_COST_BYTES;
+    connection.frames = 0;
+    const now = this.#now();
+    const isWithin = connection.rate.take(cost, now);
+    if ((this.#rate.take(cost, now) && isWithin) || !this.#connections.has(connection)) return;
+    connection.stream.pause();
+    this.#paused.add(connection);
+    this.#scheduleResume();
+  }
+
+  #scheduleResume(): void {
+    if (this.#paused.size === 0 || this.#stopped) return;
+    this.#resumeTimer ??= setTimeout(() => {
+      this.#resumeTimer = undefined;
+      this.#resume();
+      this.#scheduleResume();
+    }, RESUME_TICK_MS).unref();
+  }
+
+  /** Reads again from connections whose budgets allow it. */
+  #resume(): void {
+    const now = this.#now();
+    let left = this.#rate.left(now);
+    for (const connection of [...this.#paused]) {
+      if (left <= 0) return;
+      if (connection.rate.left(now) <= 0) continue;
+      left -= READ_BYTES;
+      this.#paused.delete(connection);
+      connection.stream.resume();
+    }
   }
 
   #receive(connection: Connection, type: number, frame: Buffer): void {
     const { client, outbox } = connection;
+    connection.frames++;
     if (!client) {
       if (type !== FRAME.clientInfo) throw new DerpError('protocol', `Frame ${type} came before the sign-in`);
       this.#signIn(connection, frame);
@@ -330,12 +425,33 @@ export class DerpRelay {
       this.#clients.set(name, client);
     }
     connection.client = client;
+    connection.rate = client.rate;
+    connection.outbox.shareWithKey(client.queued);
     client.connections.push(connection);
     client.active = connection;
     connection.keepAliveAt = keepAliveAfter(this.#now());
     connection.outbox.answer(encodeServerInfo(box, {}));
     if (client.connections.length > MAX_CONNECTIONS_PER_KEY) this.#end(client.connections[0]!, 'limit');
-    this.#noteStranger(connection, client);
+    const hasChanged = this.#classify(client);
+    if (!hasChanged) this.#reportStranger(connection, client);
+    if (this.#connections.has(connection)) this.#noteStranger(connection, client);
+  }
+
+  /** Notes whether a client is a stranger. Returns whether that has changed. */
+  #classify(client: Client): boolean {
+    const isStranger = !this.#policy.introduced(client.hexKey);
+    if (client.isStranger === isStranger) return false;
+    client.isStranger = isStranger;
+    const now = this.#now();
+    if (isStranger) client.rate.limit(MAX_STRANGER_BYTES_PER_SECOND, now, STRANGER_BURST_BYTES);
+    else client.rate.limit(this.#max.bytesPerSecondPerKey, now);
+    client.queued.maxBytes = isStranger ? MAX_STRANGER_QUEUED_BYTES : this.#max.queuedBytesPerKey;
+    for (const connection of [...client.connections]) this.#reportStranger(connection, client);
+    return true;
+  }
+
+  #reportStranger(connection: Connection, { isStranger }: Client): void {
+    if (connection.onStranger?.(isStranger) === false) this.#end(connection, 'limit');
   }
 
   #noteStranger(connection: Connection, client: Client): void {
@@ -373,7 +489,11 @@ export class DerpRelay {
   }
 
   #permits(connection: Connection, source: Client, destination: Client, bytes: number): boolean {
-    if (this.#policy.permits(source.hexKey, destination.hexKey)) return true;
+    if (this.#policy.permits(source.hexKey, destination.hexKey)) {
+      if (source.isStranger) this.#classify(source);
+      if (destination.isStranger) this.#classify(destination);
+      return true;
+    }
     if (this.#policy.introduced(source.hexKey) || this.#policy.introduced(destination.hexKey)) {
       this.#counts.dropped.denied++;
       return false;
@@ -406,6 +526,7 @@ export class DerpRelay {
     if (!this.#connections.delete(connection)) return;
     this.#signingIn.delete(connection);
     this.#strangers.delete(connection);
+    this.#paused.delete(connection);
     connection.reader.stop();
     connection.outbox.clear();
     this.#counts.ended[end]++;

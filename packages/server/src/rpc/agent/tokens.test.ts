@@ -140,7 +140,7 @@ test('rejects another host key with the same token, and writes an audit entry', 
   for (const options of [{ hostKey: 'b3RoZXI=' }, { ours: false }]) {
     const { status, message } = await refusal(dialAgent(server, agents[0]!.token, options));
     assert.equal(status, 403);
-    assert.match(message, /host key .* has changed/);
+    assert.match(message, /host key .* differs from its first one/);
   }
   const rows = await server.services.sql`SELECT additional_fields, action FROM audit_logs
     WHERE resource_id = ${agents[0]!.id} AND status_code = 403`;

@@ -1,0 +1,37 @@
+/** The length of a burst, as the time in which its bytes come again. Short, so that a burst does not block the event loop. */
+const BURST_S = 1 / 32;
+
+/** How many bytes per second may be read from a client, or from all. Bytes that have been read may exceed it: it owes them. */
+export class RateBudget {
+  #perSecond: number;
+  #burst: number;
+  #left: number;
+  #at: number;
+
+  constructor(perSecond: number, now: number, burst: number = perSecond * BURST_S) {
+    this.#perSecond = perSecond;
+    this.#burst = burst;
+    this.#left = burst;
+    this.#at = now;
+  }
+
+  /** Changes the limits, and begins with a whole burst. */
+  limit(perSecond: number, now: number, burst: number = perSecond * BURST_S): void {
+    this.#perSecond = perSecond;
+    this.#burst = burst;
+    this.#left = burst;
+    this.#at = now;
+  }
+
+  /** Takes bytes. Returns whether some are left. */
+  take(bytes: number, now: number): boolean {
+    this.#left = this.left(now) - bytes;
+    this.#at = now;
+    return this.#left > 0;
+  }
+
+  /** What is left. Not positive: nothing. */
+  left(now: number): number {
+    return Math.min(this.#burst, this.#left + ((now - this.#at) / 1_000) * this.#perSecond);
+  }
+}
