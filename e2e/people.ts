@@ -37,6 +37,8 @@ export interface People {
   url: string;
   /** How long they work, about, in s. */
   seconds: number;
+  /** How often they have worked. What they make is named after it. */
+  turn: number;
   /** Of the workspace's agent. */
   agent: string;
   /** The ids of templates, and of a version with a form. */
@@ -73,6 +75,7 @@ export async function invitePeople(
     site,
     url,
     seconds,
+    turn: 0,
     agent,
     templates,
     echoPort: (echo.address() as AddressInfo).port,
@@ -88,6 +91,8 @@ export interface Work {
   changes: string;
   /** How often each load did its work, and how fast requests were. */
   summary: string;
+  /** Of requests away from changes, in ms. */
+  p99: number;
 }
 
 /**
@@ -99,6 +104,7 @@ export async function work(
   during: (report: (change: string) => void) => Promise<void>,
   log: (text: string) => void = () => {},
 ): Promise<Work> {
+  people.turn += 1;
   const over = new AbortController();
   const began = performance.now();
   const violations: string[] = [];
@@ -126,10 +132,10 @@ export async function work(
   const isNear = (at: number) => changes.some((change) => at > change.at - 2_000 && at < change.at + 2_000);
   const quiet = times.filter(({ at, ms }) => !isNear(at) && !isNear(at + ms));
   for (const { at, failed } of quiet) if (failed) violations.push(`${since(at)} request: ${failed}`);
-  const p99 = quiet.map(({ ms }) => ms).toSorted((a, b) => a - b)[Math.floor(quiet.length * 0.99)];
-  const summary = `${done.join(', ')}; ${times.length} requests, p99 away from changes ${p99?.toFixed(0)} ms`;
+  const p99 = quiet.map(({ ms }) => ms).toSorted((a, b) => a - b)[Math.floor(quiet.length * 0.99)] ?? 0;
+  const summary = `${done.join(', ')}; ${times.length} requests, p99 away from changes ${p99.toFixed(0)} ms`;
   log(summary);
-  return { violations, changes: changes.map(({ at, text }) => `${since(at)} ${text}`).join(', '), summary };
+  return { violations, changes: changes.map(({ at, text }) => `${since(at)} ${text}`).join(', '), summary, p99 };
 }
 
 /** Runs until it is over, reports each violation, and returns how often it did its work. */
@@ -149,7 +155,7 @@ const builds: Load = async (people, violation, over) => {
   const { site } = people;
   let n = 0;
   for (; !over.aborted; n += 1) {
-    const name = `quick-${n}`;
+    const name = `quick-${people.turn}-${n}`;
     const found = await eventually('the workspace', async () => {
       const answer = await site.api<Workspace>('GET', `/users/me/workspace/${name}`).catch(() => undefined);
       if (answer?.status === 200) return answer.body;
@@ -227,7 +233,7 @@ const forward: Load = async (people, violation, over) => {
 const logs: Load = async (people, violation) => {
   const { site, url } = people;
   const lines = linesIn(people.seconds);
-  const { latest_build } = await createWorkspace(site, people.templates.long, 'long');
+  const { latest_build } = await createWorkspace(site, people.templates.long, `long-${people.turn}`);
   const ids = new Set<number>();
   const seen: number[] = [];
   let last = 0;
@@ -340,7 +346,7 @@ const dashboard: Load = async (people, violation, over) => {
     await page.goto('/templates');
     await page.evaluate('window.loadedOnce = true');
     for (let n = 0; !over.aborted; n += 1) {
-      const name = `page-${n}`;
+      const name = `page-${people.turn}-${n}`;
       const isMade = await makeTemplate(site, name, { 'main.tf': '' }).then(
         () => true,
         () => false,
