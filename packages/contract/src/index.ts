@@ -6,6 +6,7 @@ export * from './schema/audit.ts';
 export * from './schema/changes.ts';
 export * from './schema/common.ts';
 export * from './schema/deployment.ts';
+export * from './schema/deployment-config.ts';
 export * from './schema/dynamic-parameters.ts';
 export * from './schema/external-auth.ts';
 export * from './schema/groups.ts';

@@ -7,7 +7,6 @@ import {
   AvailableExperiments,
   BuildInfoResponse,
   CSPViolation,
-  DeploymentConfig,
   DeploymentSecurity,
   DeploymentStats,
   Entitlements,
@@ -20,6 +19,7 @@ import {
   UpdateCheckResponse,
   WorkspaceProxiesResponse,
 } from '../schema/deployment.ts';
+import { DeploymentConfig } from '../schema/deployment-config.ts';
 import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
 import { Line } from '../schema/kit.ts';
 import { AuthorizationRequest, AuthorizationResponse } from '../schema/users.ts';
