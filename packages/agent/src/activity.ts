@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { Connection_Action, Connection_Type, type StatsSchema } from '@ropewalk/wire/proto/agent';
+import { uuidBytes } from '@ropewalk/wire/uuid';
 import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
-import { durationMs, type Routine, uuidBytes } from './wire-types.ts';
+import { durationMs, type Routine } from './wire-types.ts';
 
 /** The maximum number of reports that wait without a connection. */
 const MAX_REPORTS = 2_048;

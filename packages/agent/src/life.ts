@@ -6,6 +6,7 @@ import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@rop
 import { createDrpcClient } from '@ropewalk/wire/drpc';
 import { Agent, Lifecycle_State, Log_Level, Timing_Stage } from '@ropewalk/wire/proto/agent';
 import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
+import { uuidText } from '@ropewalk/wire/uuid';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { YamuxSession } from '@ropewalk/wire/yamux';
 import { type Activity, createActivity } from './activity.ts';
@@ -38,7 +39,7 @@ import { tcpService } from './services/tcp.ts';
 import { udpService } from './services/udp.ts';
 import { createSshServer, type SshServer } from './ssh/server.ts';
 import { serveTunnel } from './tunnels.ts';
-import { type AgentClient, type Manifest, type Routine, uuidText } from './wire-types.ts';
+import type { AgentClient, Manifest, Routine } from './wire-types.ts';
 import { createWorkspace, type Workspace } from './workspace.ts';
 
 /** Upstream uses 256 KiB. A larger window gives more throughput between our own parts. */

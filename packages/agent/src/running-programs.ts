@@ -5,9 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ensureDirectorySync } from '@ropewalk/kit';
 import { replaceFile } from '@ropewalk/kit/files';
 import { isAlive, isSame, type ProcessRef, processRef } from '@ropewalk/kit/process-ref';
+import { uuidText } from '@ropewalk/wire/uuid';
 import { SCRIPT_DATA } from './data-dir.ts';
 import { stopGroup } from './signals.ts';
-import { uuidText } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
 /** The time between SIGTERM and SIGKILL, in ms. */

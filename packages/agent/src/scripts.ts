@@ -6,6 +6,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { ensureDirectory, errorText, type GroupChild, type Logger } from '@ropewalk/kit';
 import { type CronSchedule, nextRun, parseCron } from '@ropewalk/kit/cron';
 import { Log_Level, Timing_Stage, Timing_Status, type WorkspaceAgentScript } from '@ropewalk/wire/proto/agent';
+import { uuidText } from '@ropewalk/wire/uuid';
 import { scriptCommand } from './command.ts';
 import { defaultLogDir, SCRIPT_DATA } from './data-dir.ts';
 import { expandPath } from './environment.ts';
@@ -16,7 +17,7 @@ import { type PipedChild, spawnPiped } from './piped-child.ts';
 import { runningPrograms } from './running-programs.ts';
 import { ScriptOutput } from './script-output.ts';
 import { stopGroup, trySignalGroup } from './signals.ts';
-import { durationMs, type Routine, uuidText } from './wire-types.ts';
+import { durationMs, type Routine } from './wire-types.ts';
 import type { Workspace } from './workspace.ts';
 
 /** The time between a timeout's SIGTERM and SIGKILL, in ms. */

@@ -15,13 +15,3 @@ export interface WireDuration {
 export function durationMs(duration: WireDuration | undefined): number {
   return duration ? Number(duration.seconds) * 1_000 + duration.nanos / 1e6 : 0;
 }
-
-/** Formats an id of this protocol (16 raw bytes) as text. */
-export function uuidText(bytes: Uint8Array): string {
-  const hex = Buffer.from(bytes).toString('hex').padEnd(32, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
-}
-
-export function uuidBytes(id: string): Uint8Array {
-  return Buffer.from(id.replaceAll('-', ''), 'hex');
-}

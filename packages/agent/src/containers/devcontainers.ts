@@ -7,11 +7,12 @@
 import { existsSync } from 'node:fs';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import { Log_Level } from '@ropewalk/wire/proto/agent';
+import { uuidText } from '@ropewalk/wire/uuid';
 import { expandPath } from '../environment.ts';
 import type { LogSender } from '../logs.ts';
 import { Notifier } from '../notifier.ts';
 import type { AgentOptions } from '../options.ts';
-import { type Routine, uuidText } from '../wire-types.ts';
+import type { Routine } from '../wire-types.ts';
 import type { Workspace } from '../workspace.ts';
 import { hasCommand, MISSING_COMMAND, readConfiguration, startContainer } from './command.ts';
 import { customizationsOf } from './customizations.ts';

@@ -1,5 +1,5 @@
 import { AppError } from '@ropewalk/kit';
-import { uuidBytes } from '../wire-types.ts';
+import { uuidBytes } from '@ropewalk/wire/uuid';
 
 const TIMEOUT_MS = 10_000;
 

@@ -1,8 +1,9 @@
 import { realpath } from 'node:fs/promises';
 import { AppError, backoff, errorText, type GroupChild, type Logger, spawnGroup, systemClock } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
+import { uuidText } from '@ropewalk/wire/uuid';
 import { LineSplitter } from '../logs.ts';
-import { type AgentClient, uuidText } from '../wire-types.ts';
+import type { AgentClient } from '../wire-types.ts';
 import { execArgs, type Project, readConfiguration } from './command.ts';
 import { type Customizations, customizationsOf, safeName } from './customizations.ts';
 import { copyInto, execAsRoot } from './docker.ts';

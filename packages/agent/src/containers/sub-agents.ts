@@ -1,8 +1,9 @@
 /** The sub-agents of dev containers: one in each running container, started, followed and deleted here. */
 import { errorText, type Logger } from '@ropewalk/kit';
 import { Log_Level } from '@ropewalk/wire/proto/agent';
+import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
 import type { AgentOptions } from '../options.ts';
-import { type AgentClient, uuidBytes, uuidText } from '../wire-types.ts';
+import type { AgentClient } from '../wire-types.ts';
 import type { Known, KnownDevcontainers } from './known.ts';
 import type { DevcontainerLogs } from './logs.ts';
 import type { Surroundings } from './program.ts';

@@ -33,6 +33,7 @@ import {
   type Node,
   NodeSchema,
 } from '@ropewalk/wire/proto/tailnet';
+import { uuidText } from '@ropewalk/wire/uuid';
 import type { RelayPolicy } from '../derp/relay.ts';
 import { decodeNodeKey, parseDiscoKey } from '../keys.ts';
 import { KeyOwners } from './key-owners.ts';
@@ -356,7 +357,7 @@ export class Coordinator implements RelayPolicy {
   #ready(peer: Peer, id: Uint8Array): void {
     const name = Buffer.from(id).toString('hex');
     if (!this.#share(peer.name, name)) {
-      const error = `ready for handshake error: you do not share a tunnel with "${uuidText(name)}"`;
+      const error = `ready for handshake error: you do not share a tunnel with "${uuidText(id)}"`;
       if (!peer.queue.error(error)) this.#slow.add(peer);
       return;
     }
@@ -497,8 +498,4 @@ function peerUpdate(update: {
   reason?: string;
 }): CoordinateResponse_PeerUpdate {
   return create(CoordinateResponse_PeerUpdateSchema, update);
-}
-
-function uuidText(hex: string): string {
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }

@@ -1,9 +1,9 @@
+import { uuidBytes } from '@ropewalk/wire/uuid';
 import type { Services } from '../../app/context/context.ts';
 import { portProxyUri, subdomainName } from '../../app/values/app-address.ts';
 import { appsOfAgents, devcontainersOfAgent, metadataOfAgent, scriptsOfAgents } from '../../db/queries/agent-parts.ts';
 import { agentById } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
-import { uuidBytes } from './ids.ts';
 import { APP_HEALTH, SHARING } from './names.ts';
 
 /** The scripts, apps and metadata of an agent. Read at each connection. */

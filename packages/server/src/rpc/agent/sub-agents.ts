@@ -6,12 +6,13 @@ import {
   CreateSubAgentRequest_App_SharingLevel,
   CreateSubAgentRequest_DisplayApp,
 } from '@ropewalk/wire/proto/agent';
+import { uuidBytes } from '@ropewalk/wire/uuid';
 import { createSubAgent, deleteSubAgent, listSubAgents, type SubAgentApp } from '../../app/agent/sub-agents.ts';
 import type { Services } from '../../app/context/context.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { SubAgent } from '../../db/queries/sub-agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
-import { uuidBytes, uuidText } from './ids.ts';
+import { uuidText } from './ids.ts';
 
 const DISPLAY_APPS: Record<number, string> = {
   [CreateSubAgentRequest_DisplayApp.VSCODE]: 'vscode',
