@@ -60,7 +60,7 @@ const FLOORS: readonly string[][] = [
   ['evaluate', 'markdown', 'outbound', 'schedule', 'values'],
   ['threads'],
   ['context'],
-  ['find', 'lists', 'record'],
+  ['audit-entries', 'find', 'lists'],
   ['file', 'follow', 'insights', 'parameters', 'quota'],
   ['notification'],
   ['user'],

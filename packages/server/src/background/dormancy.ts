@@ -1,6 +1,6 @@
+import { audit } from '../app/audit-entries/audit.ts';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
-import { audit } from '../app/record/audit.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { makeDormant } from '../db/queries/users.ts';
 

@@ -4,9 +4,9 @@ import { CAPABILITIES_HEADER, formatCapabilities } from '@ropewalk/wire/capabili
 import { splice } from '@ropewalk/wire/splice';
 import { byteStream, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
+import { recordTunnel } from '../app/audit-entries/connection.ts';
 import { whileAllowed } from '../app/context/allowed.ts';
 import type { Ctx } from '../app/context/context.ts';
-import { recordTunnel } from '../app/record/connection.ts';
 import type { AgentReach } from '../cluster/agents.ts';
 import type { Exchange } from './exchange.ts';
 

@@ -12,7 +12,7 @@ export const deploymentRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/overview', () => import('./overview.tsx')),
       page(self, '/users', () => import('./users.tsx')),
       page(self, '/users/create', () => import('./new-user.tsx')),
-      page(self, '/idp-org-sync', () => import('./idp-org-sync.tsx')),
+      page(self, '/idp-org-sync', () => import('../idp-sync/organization-sync.tsx')),
       page(self, '/appearance', () => import('./appearance.tsx')),
       page(self, '/notifications', () => import('./notifications.tsx')),
       page(self, '/licenses', () => import('./licenses.tsx')),

@@ -20,7 +20,7 @@ export const organizationRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/provisioners', () => import('./provisioners.tsx')),
       page(self, '/provisioner-jobs', () => import('./jobs.tsx')),
       page(self, '/provisioner-keys', () => import('./keys.tsx')),
-      page(self, '/idp-sync', () => import('./idp-sync.tsx')),
+      page(self, '/idp-sync', () => import('../idp-sync/group-and-role-sync.tsx')),
       page(self, '/settings', () => import('./settings.tsx')),
     ],
   ),

@@ -4,8 +4,8 @@ import type { Capability } from '@ropewalk/wire/capabilities';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { countConnection, setHostKey } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import { type Services, systemContext } from '../context/context.ts';
-import { audit } from '../record/audit.ts';
 
 export interface Admission {
   /** The version of the agent API that the agent uses. */

@@ -1,7 +1,7 @@
 import { ownValue } from '@ropewalk/kit/own-value';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { locateOrganization } from '../find/organization.ts';
-import { audit } from '../record/audit.ts';
 import { isUuid, NIL_UUID } from '../values/ids.ts';
 
 /** The resource types that routes write, by the start of their paths. The first match counts. */

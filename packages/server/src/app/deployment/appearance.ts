@@ -2,8 +2,8 @@ import type { AppearanceConfig, BannerConfig, LinkConfig, UpdateAppearanceConfig
 import { AppError } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { anyTemplateHasTasks } from '../../db/queries/templates.ts';
+import { siteSettings } from '../audit-entries/site-settings.ts';
 import type { Ctx } from '../context/context.ts';
-import { siteSettings } from '../record/site-settings.ts';
 
 const LONGEST_NAME = 64;
 const LONGEST_MESSAGE = 4_096;

@@ -17,10 +17,10 @@ import { authorize } from '../../authz/authorize.ts';
 import { ping } from '../../db/connect.ts';
 import { allOrganizations } from '../../db/queries/organizations.ts';
 import { liveReplicas } from '../../db/queries/replicas.ts';
+import { siteSettings } from '../audit-entries/site-settings.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';
 import { textForAdministrators } from '../context/unexpected.ts';
 import { listDaemons } from '../provisioner/list.ts';
-import { siteSettings } from '../record/site-settings.ts';
 import { time } from '../values/time.ts';
 
 const settings = siteSettings<HealthSettings>({

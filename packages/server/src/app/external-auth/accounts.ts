@@ -16,9 +16,9 @@ import {
   saveExternalAuthLink,
 } from '../../db/queries/external-auth-links.ts';
 import { isStored } from '../../db/sealed.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';
-import { audit } from '../record/audit.ts';
 import { NEVER, time } from '../values/time.ts';
 import { findProvider, type LinkState, sealTokens, validLink } from './links.ts';
 import { appInstallations, exchangeDeviceCode, type LinkTokens, revokeTokens, startDevice } from './oauth.ts';

@@ -12,11 +12,11 @@ import {
   removeGroupMembers,
   updateGroupRow,
 } from '../../db/queries/groups.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireGroupRoom } from '../context/limits.ts';
 import { findGroup, isEveryone } from '../find/group.ts';
 import { findInOrganization } from '../find/organization.ts';
-import { audit } from '../record/audit.ts';
 import { toGroups } from './read.ts';
 
 const EVERYONE = 'Everyone';

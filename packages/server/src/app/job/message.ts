@@ -19,10 +19,10 @@ import { activeVariableValues, type VariableValue, variableValues } from '../../
 import type { JobRow } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { getsSecrets, listText, whyNoSecrets } from '../context/owner-consent.ts';
+import { anyOf, type OwnerSecrets, ownerSecretsNamedIn } from '../evaluate/owner-secrets.ts';
 import { connectedAccounts, tokensForBuild } from '../external-auth/for-template.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { newToken } from '../values/token.ts';
-import { anyOf, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 import { agentTokensIn } from './state.ts';
 
 const TRANSITION = {

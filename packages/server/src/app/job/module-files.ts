@@ -8,8 +8,13 @@ import type { CompletedJob_TemplateImport } from '@ropewalk/wire/proto/provision
 import { authorize } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../../db/connect.ts';
 import { fileByHash, fileData, insertFile } from '../../db/queries/files.ts';
+import {
+  ALL_OWNER_SECRETS,
+  NO_OWNER_SECRETS,
+  type OwnerSecrets,
+  ownerSecretsNamedIn,
+} from '../evaluate/owner-secrets.ts';
 import { NIL_UUID } from '../values/ids.ts';
-import { ALL_OWNER_SECRETS, NO_OWNER_SECRETS, type OwnerSecrets, ownerSecretsNamedIn } from './owner-secrets.ts';
 
 /** The largest archive that a daemon may upload or send inline. */
 export const MAX_MODULE_BYTES = 100 * 1024 * 1024;

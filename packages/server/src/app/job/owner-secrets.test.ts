@@ -10,8 +10,8 @@ import {
   takeJob,
   tarOf,
 } from '@ropewalk/testkit';
+import { ownerSecretsNamedIn } from '../evaluate/owner-secrets.ts';
 import { acquiredJobMessage } from './message.ts';
-import { ownerSecretsNamedIn } from './owner-secrets.ts';
 
 let server: TestServer;
 before(async () => {

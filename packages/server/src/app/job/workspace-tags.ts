@@ -5,7 +5,7 @@ import { versionTags } from '../../db/queries/version-contents.ts';
 import type { Ctx } from '../context/context.ts';
 import type { NameValue } from '../evaluate/parameter-values.ts';
 import type { Answers } from '../parameters/answers.ts';
-import { sourceOf, tagEvaluationFor, tagsOnThread } from '../parameters/inputs.ts';
+import { sourceOf, tagEvaluationFor, tagsOnThread } from '../parameters/evaluation.ts';
 import { areTooLong, mutateTags, type Tags, TOO_LONG } from './tags.ts';
 
 /** The build that needs tags. It need not exist yet. */

@@ -15,10 +15,10 @@ import {
   setTemplateMethod,
   templateMethods,
 } from '../../db/queries/notifications.ts';
+import { audit } from '../audit-entries/audit.ts';
+import { siteSettings } from '../audit-entries/site-settings.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { findUser } from '../find/user.ts';
-import { audit } from '../record/audit.ts';
-import { siteSettings } from '../record/site-settings.ts';
 import { isUuid } from '../values/ids.ts';
 import { time } from '../values/time.ts';
 import { notify } from './enqueue.ts';

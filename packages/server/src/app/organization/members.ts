@@ -18,10 +18,10 @@ import {
   setMemberRoles,
 } from '../../db/queries/members.ts';
 import type { OrganizationRow, UserWithRoles } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findInOrganization, findOrganization } from '../find/organization.ts';
 import { locateUser } from '../find/user.ts';
-import { audit } from '../record/audit.ts';
 import { seen, slimRoles } from '../user/convert.ts';
 import { peopleQuery, type UserListQuery } from '../user/list.ts';
 import { checkRoles } from '../user/roles.ts';

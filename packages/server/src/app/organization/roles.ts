@@ -23,10 +23,10 @@ import {
   lockCustomRole,
   updateCustomRole,
 } from '../../db/queries/custom-roles.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireRoleRoom } from '../context/limits.ts';
 import { findInOrganization } from '../find/organization.ts';
-import { audit } from '../record/audit.ts';
 import { assignableRole, IMPLIED, permissionsOf } from '../user/roles.ts';
 
 /** A custom role as the policy has it. */

@@ -14,10 +14,10 @@ import {
 } from '../../db/queries/organizations.ts';
 import { deleteProvisionerKeysOf } from '../../db/queries/provisioner-keys.ts';
 import type { OrganizationRow } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireOrganizationRoom } from '../context/limits.ts';
 import { findOrganization } from '../find/organization.ts';
-import { audit } from '../record/audit.ts';
 import { toOrganization } from './read.ts';
 
 function checkFields(input: UpdateOrganizationRequest): void {

@@ -6,7 +6,7 @@ import type { VersionRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { findVersion } from '../find/template.ts';
 import { imageAddress } from '../values/image-address.ts';
-import { type Evaluation, evaluationFor, isEvaluable, previewOnThread, sourceOf } from './inputs.ts';
+import { type Evaluation, evaluationFor, isEvaluable, previewOnThread, sourceOf } from './evaluation.ts';
 
 /** How long the facts about an owner are used, in ms: typing must not wait for the database. */
 const OWNER_MS = 10_000;

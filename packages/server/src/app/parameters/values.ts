@@ -5,7 +5,7 @@ import { takesPromptItself, versionParameters } from '../../db/queries/version-c
 import type { Ctx } from '../context/context.ts';
 import type { NameValue } from '../evaluate/parameter-values.ts';
 import type { Answers } from './answers.ts';
-import { evaluationFor, isEvaluable, resolveOnThread, sourceOf } from './inputs.ts';
+import { evaluationFor, isEvaluable, resolveOnThread, sourceOf } from './evaluation.ts';
 import { resolveParameters } from './parameters.ts';
 
 /** The choices behind the values of a build. */

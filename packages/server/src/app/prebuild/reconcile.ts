@@ -20,11 +20,11 @@ import {
   storePoolAttempt,
 } from '../../db/queries/prebuilds.ts';
 import { auditedWorkspace, insertWorkspace } from '../../db/queries/workspaces.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { notify } from '../notification/enqueue.ts';
 import { type Answers, withAnswers } from '../parameters/answers.ts';
-import { audit } from '../record/audit.ts';
 import { TemplateTurns } from '../schedule/template-turns.ts';
 import { attemptError } from '../workspace/build/attempt.ts';
 import { valuesBefore } from '../workspace/build/create.ts';

@@ -1,7 +1,7 @@
 import type { PrebuildsSettings } from '@ropewalk/contract';
 import { authorize } from '../../authz/authorize.ts';
+import { siteSettings } from '../audit-entries/site-settings.ts';
 import type { Ctx, Services } from '../context/context.ts';
-import { siteSettings } from '../record/site-settings.ts';
 
 const settings = siteSettings<PrebuildsSettings>({
   key: 'prebuilds_settings',

@@ -24,12 +24,12 @@ import {
   provisionerKeyBySecret,
   provisionerKeysOf,
 } from '../../db/queries/provisioner-keys.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireProvisionerKeyRoom } from '../context/limits.ts';
 import { findInOrganization } from '../find/organization.ts';
 import { mutateTags } from '../job/tags.ts';
 import { beginInTurn } from '../lists/turns.ts';
-import { audit } from '../record/audit.ts';
 import { NIL_UUID } from '../values/ids.ts';
 import { time } from '../values/time.ts';
 import { randomText, sha256 } from '../values/token.ts';

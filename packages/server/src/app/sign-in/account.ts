@@ -17,11 +17,11 @@ import {
   userByName,
 } from '../../db/queries/users.ts';
 import type { UserWithRoles } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
+import { auditSignIn } from '../audit-entries/sign-in.ts';
 import { type Ctx, systemContext } from '../context/context.ts';
 import { issueToken } from '../context/session.ts';
 import { notifyAccount, notifyEmailChanged } from '../notification/accounts.ts';
-import { audit } from '../record/audit.ts';
-import { auditSignIn } from '../record/sign-in.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
 import { otherUsername } from './claims.ts';
 import type { Identity, IdentityProvider } from './provider.ts';

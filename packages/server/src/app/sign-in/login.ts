@@ -3,11 +3,11 @@ import { AppError } from '@ropewalk/kit';
 import { verifiedSignIn, verifiedToken } from '../../authz/proofs.ts';
 import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { touchUser, userByEmail } from '../../db/queries/users.ts';
+import { audit } from '../audit-entries/audit.ts';
+import { auditSignIn } from '../audit-entries/sign-in.ts';
 import type { Ctx } from '../context/context.ts';
 import { verifyPassword } from '../context/password.ts';
 import { issueToken, revokeToken } from '../context/session.ts';
-import { audit } from '../record/audit.ts';
-import { auditSignIn } from '../record/sign-in.ts';
 import type { KnownDevices, SignInLimit } from './sign-in-limit.ts';
 
 const WRONG = 'Incorrect email or password.';

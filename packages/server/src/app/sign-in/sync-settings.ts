@@ -21,10 +21,10 @@ import {
 } from '../../db/queries/idp-sync.ts';
 import { defaultOrganization } from '../../db/queries/organizations.ts';
 import type { OrganizationRow } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findInOrganization } from '../find/organization.ts';
 import { rolesOfOrganization } from '../organization/roles.ts';
-import { audit } from '../record/audit.ts';
 import { isUuid } from '../values/ids.ts';
 
 export interface SyncSettings {

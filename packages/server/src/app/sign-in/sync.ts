@@ -14,11 +14,11 @@ import { addGroupMembers, groupById, insertGroup, listGroupRows, removeGroupMemb
 import { deleteMember, insertMembers, setMemberRoles } from '../../db/queries/members.ts';
 import { allOrganizations } from '../../db/queries/organizations.ts';
 import { anotherOwner, lockUsers, setSiteRoles, userById } from '../../db/queries/users.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { roomForGroups } from '../context/limits.ts';
 import { groupObject, isEveryone } from '../find/group.ts';
 import { rolesOfOrganization } from '../organization/roles.ts';
-import { audit } from '../record/audit.ts';
 import { claimTexts } from './claims.ts';
 import type { Claims } from './provider.ts';
 import { syncSettings, textRecord } from './sync-settings.ts';

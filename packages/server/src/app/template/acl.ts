@@ -9,11 +9,11 @@ import {
   updateTemplateAcl,
 } from '../../db/queries/template-acl.ts';
 import { templateById } from '../../db/queries/templates.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findTemplate } from '../find/template.ts';
 import { toGroups } from '../group/read.ts';
 import { anywhere, pageOf } from '../lists/search.ts';
-import { audit } from '../record/audit.ts';
 import { slimRoles, toReducedUser } from '../user/convert.ts';
 import { isUuid } from '../values/ids.ts';
 

@@ -3,11 +3,11 @@ import { AppError } from '@ropewalk/kit';
 import { checkDisplayName, checkName } from '@ropewalk/rules';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertTemplate, templateById } from '../../db/queries/templates.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireTemplateRoom } from '../context/limits.ts';
 import { findInOrganization } from '../find/organization.ts';
 import { findTemplate, findVersion } from '../find/template.ts';
-import { audit } from '../record/audit.ts';
 import { toTemplates } from './convert.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 

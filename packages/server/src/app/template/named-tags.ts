@@ -5,7 +5,7 @@ import { variableValues } from '../../db/queries/version-contents.ts';
 import type { Tags } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import type { NameValue } from '../evaluate/parameter-values.ts';
-import { toOwner, WHAT_OF_TAGS } from '../parameters/inputs.ts';
+import { toOwner, WHAT_OF_TAGS } from '../parameters/evaluation.ts';
 
 /** How long a push waits for the tags, in ms. Without them, it only explains less. */
 const MAX_WAIT_MS = 5_000;

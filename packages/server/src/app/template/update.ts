@@ -12,10 +12,10 @@ import {
   updateTemplateRow,
 } from '../../db/queries/templates.ts';
 import type { TemplateRow } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findTemplate } from '../find/template.ts';
 import { notifyTemplateDeleted, notifyTemplateDeprecated } from '../notification/templates-changed.ts';
-import { audit } from '../record/audit.ts';
 import { toTemplates } from './convert.ts';
 import { applySchedule } from './schedule.ts';
 import { checkDescription, checkTtls } from './validate.ts';

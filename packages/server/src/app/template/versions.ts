@@ -17,12 +17,12 @@ import {
 } from '../../db/queries/template-versions.ts';
 import { lockTemplate, setActiveVersion } from '../../db/queries/templates.ts';
 import type { TemplateRow, VersionRow } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { locateOrganization } from '../find/organization.ts';
 import { findTemplate, findTemplateByName, findVersion } from '../find/template.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { pageOf } from '../lists/search.ts';
-import { audit } from '../record/audit.ts';
 import { isUuid } from '../values/ids.ts';
 import { toVersions } from './convert.ts';
 

@@ -16,10 +16,10 @@ import {
   setUserStatus,
 } from '../../db/queries/users.ts';
 import type { UserRow, UserWithRoles } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';
 import { notifyAccount } from '../notification/accounts.ts';
-import { audit } from '../record/audit.ts';
 import { changeUser } from './change.ts';
 import { takenName } from './create.ts';
 import { checkFullName } from './validate.ts';

@@ -4,8 +4,8 @@ import { authorizeOver, type Outranked } from '../../authz/authorize.ts';
 import type { Tx } from '../../db/connect.ts';
 import { anotherOwner, lockUsers, userById } from '../../db/queries/users.ts';
 import type { UserWithAccess } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
-import { audit } from '../record/audit.ts';
 import { toUserWithRoles } from './convert.ts';
 
 export interface UserChange<U extends UserWithAccess> {

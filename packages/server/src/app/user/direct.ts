@@ -9,9 +9,9 @@ import { insertMembers, setMemberRoles } from '../../db/queries/members.ts';
 import { allOrganizations, insertDefaultOrganization } from '../../db/queries/organizations.ts';
 import { deleteLinks } from '../../db/queries/user-links.ts';
 import { insertUser, setLoginType, userByName } from '../../db/queries/users.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { checkPassword, hashPassword } from '../context/password.ts';
-import { audit } from '../record/audit.ts';
 import { changeUser } from './change.ts';
 import { checkEmail } from './validate.ts';
 

@@ -5,9 +5,9 @@ import { authorize } from '../../authz/authorize.ts';
 import { insertMembers } from '../../db/queries/members.ts';
 import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { anyUserExists, countUsers, insertUser, lockUsers } from '../../db/queries/users.ts';
+import { audit } from '../audit-entries/audit.ts';
 import { type Ctx, systemContext } from '../context/context.ts';
 import { checkPassword, hashPassword } from '../context/password.ts';
-import { audit } from '../record/audit.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
 import { checkEmail } from './validate.ts';
 

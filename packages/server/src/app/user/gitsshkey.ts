@@ -9,10 +9,10 @@ import {
   type SshKeyPair,
 } from '../../db/queries/git-ssh-keys.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';
 import { requireOwnerData } from '../context/owner-consent.ts';
 import { findUser } from '../find/user.ts';
-import { audit } from '../record/audit.ts';
 import { time } from '../values/time.ts';
 import { newSshKeyPair, type SshKeyAlgorithm } from './ssh-key-pair.ts';
 

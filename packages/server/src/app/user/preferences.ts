@@ -1,8 +1,8 @@
 import type { UpdateUserPreferenceSettingsRequest, UserPreferenceSettings } from '@ropewalk/contract';
 import { addPreferences, preferencesOf } from '../../db/queries/preferences.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';
-import { audit } from '../record/audit.ts';
 
 /** Upstream's. */
 const DEFAULTS: UserPreferenceSettings = {

@@ -2,9 +2,9 @@ import type { UpdateUserQuietHoursScheduleRequest, UserQuietHoursScheduleRespons
 import { AppError } from '@ropewalk/kit';
 import { cronError, nextRun } from '@ropewalk/kit/cron';
 import { setQuietHours } from '../../db/queries/users.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser } from '../find/user.ts';
-import { audit } from '../record/audit.ts';
 import { quietHoursOf } from '../schedule/quiet-hours.ts';
 import { time } from '../values/time.ts';
 

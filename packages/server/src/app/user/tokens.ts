@@ -20,12 +20,12 @@ import {
 } from '../../db/queries/apikeys.ts';
 import { usernames } from '../../db/queries/users.ts';
 import type { UserRow } from '../../db/rows.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireTokenRoom } from '../context/limits.ts';
 import { issueToken, type NewSession, revokeToken } from '../context/session.ts';
 import { findUser, requirePerson } from '../find/user.ts';
 import { beginInTurn } from '../lists/turns.ts';
-import { audit } from '../record/audit.ts';
 import { time } from '../values/time.ts';
 import { randomText } from '../values/token.ts';
 

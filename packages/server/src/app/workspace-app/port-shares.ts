@@ -14,10 +14,10 @@ import {
   portSharesOf,
   upsertPortShare,
 } from '../../db/queries/port-shares.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requirePortShareRoom } from '../context/limits.ts';
 import { findWorkspace, workspaceObject } from '../find/workspace.ts';
-import { audit } from '../record/audit.ts';
 import { narrower } from '../values/share-level.ts';
 
 const invalid = (field: string, detail: string) =>

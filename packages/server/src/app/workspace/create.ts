@@ -8,6 +8,7 @@ import { holdTemplate, type SourceTemplate, sourceTemplate } from '../../db/quer
 import { pooledPresets } from '../../db/queries/prebuilds.ts';
 import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
 import { together } from '../../db/together.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireWorkspaceRoom } from '../context/limits.ts';
 import { templateObject } from '../find/template.ts';
@@ -16,7 +17,6 @@ import { viewerOf } from '../find/workspace.ts';
 import { beginInTurn } from '../lists/turns.ts';
 import { getOrganization } from '../organization/read.ts';
 import { withAnswers } from '../parameters/answers.ts';
-import { audit } from '../record/audit.ts';
 import { nextStart } from '../schedule/times.ts';
 import { insertBuild, orderBuild } from './build/insert.ts';
 import { prepareBuild } from './build/prepare.ts';

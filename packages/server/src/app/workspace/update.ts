@@ -21,11 +21,11 @@ import {
   setWorkspaceName,
   touchWorkspace,
 } from '../../db/queries/workspaces.ts';
+import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findWorkspace, workspaceObject } from '../find/workspace.ts';
 import { initiatorOf } from '../notification/accounts.ts';
 import { notifyMadeDormant } from '../notification/schedules.ts';
-import { audit } from '../record/audit.ts';
 import { toWorkspace } from './convert.ts';
 
 /** Changes a workspace, adds the audit entry and notifies its watchers. */

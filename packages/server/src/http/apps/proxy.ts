@@ -1,10 +1,10 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '@ropewalk/kit';
+import { createWebConnectionLog } from '../../app/audit-entries/connection.ts';
 import type { Services } from '../../app/context/context.ts';
 import type { AppGrant, AppTokens } from '../../app/context/sealed-tokens.ts';
 import type { Sessions } from '../../app/context/session.ts';
-import { createWebConnectionLog } from '../../app/record/connection.ts';
 import {
   type AppAddress,
   climbs,

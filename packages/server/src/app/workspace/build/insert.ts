@@ -17,6 +17,7 @@ import { usernames } from '../../../db/queries/users.ts';
 import { markWorkspaceDeleted } from '../../../db/queries/workspaces.ts';
 import type { BuildRow, BuiltWorkspace, Tags, Transition } from '../../../db/rows.ts';
 import { together } from '../../../db/together.ts';
+import { audit } from '../../audit-entries/audit.ts';
 import type { Ctx } from '../../context/context.ts';
 import { checkExternalAuth } from '../../external-auth/for-template.ts';
 import { workspaceObject } from '../../find/workspace.ts';
@@ -27,7 +28,6 @@ import { mutateTags } from '../../job/tags.ts';
 import { buildTags } from '../../job/workspace-tags.ts';
 import { notifyBuildBegins } from '../../notification/builds.ts';
 import type { Answers } from '../../parameters/answers.ts';
-import { audit } from '../../record/audit.ts';
 import type { PreparedBuild } from './prepare.ts';
 
 export interface NewBuild extends PreparedBuild {

@@ -5,7 +5,7 @@ import { useSitePermissions } from '../../api/permissions.ts';
 import { apiQuery, queryClient } from '../../api/query.ts';
 import { NoPermission } from '../../layouts/problems.tsx';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
-import { SyncForm } from '../idp-sync/sync-form.tsx';
+import { SyncForm } from './sync-form.tsx';
 
 const SETTINGS = 'GET /settings/idpsync/organization';
 

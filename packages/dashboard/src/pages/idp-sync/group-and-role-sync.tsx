@@ -6,10 +6,10 @@ import { NoPermission } from '../../layouts/problems.tsx';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { useSearchParams } from '../../util/route.ts';
-import { SyncForm } from '../idp-sync/sync-form.tsx';
-import { groupsQuery, groupTitle, isEveryone } from './group-data.ts';
-import { rolesQuery } from './roles-query.ts';
-import { useOrganization } from './use-organization.ts';
+import { groupsQuery, groupTitle, isEveryone } from '../organizations/group-data.ts';
+import { rolesQuery } from '../organizations/roles-query.ts';
+import { useOrganization } from '../organizations/use-organization.ts';
+import { SyncForm } from './sync-form.tsx';
 
 const GROUPS = 'GET /organizations/{organization}/settings/idpsync/groups';
 const ROLES = 'GET /organizations/{organization}/settings/idpsync/roles';
