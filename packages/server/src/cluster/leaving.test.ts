@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
+import { silentLogger } from '@ropewalk/kit';
 import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { acceptTunnel } from '@ropewalk/wire/tunnel';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { YamuxSession } from '@ropewalk/wire/yamux';
+import { Departure } from '../rpc/departure.ts';
 import { dialAgent, type MadeAgent, makeAgents, refusal } from '../rpc/testing/agents.ts';
 import { joinDaemon } from '../rpc/testing/daemons.ts';
+import { Leaving } from './leaving.ts';
 
 const PSK = 'a pre-shared key';
 /** Longer than a test takes. */
@@ -156,4 +159,30 @@ test('without another server that is ready, agents stay, until there is one', as
     },
     30_000,
   );
+});
+
+test('asks again if the other servers changed while it asked, such as one that has just started', async () => {
+  let changed = () => {};
+  const answers = [Promise.withResolvers<boolean>(), Promise.withResolvers<boolean>()];
+  let asked = 0;
+  const departure = new Departure();
+  const leaving = new Leaving({
+    peers: {
+      watch(watcher) {
+        changed = () => watcher([]);
+        changed();
+      },
+      refresh: async () => changed(),
+      isAnyReady: () => answers[asked++]!.promise,
+    },
+    departure,
+    log: silentLogger,
+  });
+  leaving.begin();
+  await eventually('the first servers are asked', () => asked === 1);
+  // the rows named a new server meanwhile
+  answers[0]!.resolve(false);
+  answers[1]!.resolve(true);
+  await eventually('the departure begins', () => departure.isOn, 2_000);
+  leaving.end();
 });

@@ -16,6 +16,8 @@ export interface LeavingOptions {
 export class Leaving {
   readonly #options: LeavingOptions;
   #isLooking = false;
+  /** Whether the other servers have changed since they were asked. */
+  #isOutdated = false;
   #ended = false;
 
   constructor(options: LeavingOptions) {
@@ -36,11 +38,20 @@ export class Leaving {
   }
 
   #look(): void {
-    if (this.#ended || this.#isLooking) return;
+    if (this.#ended) return;
+    this.#isOutdated = true;
+    if (this.#isLooking) return;
     this.#isLooking = true;
-    void this.#lookOnce().finally(() => {
+    void this.#lookAll().finally(() => {
       this.#isLooking = false;
     });
+  }
+
+  async #lookAll(): Promise<void> {
+    while (this.#isOutdated) {
+      this.#isOutdated = false;
+      await this.#lookOnce();
+    }
   }
 
   async #lookOnce(): Promise<void> {
