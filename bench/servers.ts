@@ -152,17 +152,16 @@ async function benchTakeover(): Promise<Row> {
   const balancer = await startBalancer();
   const { all, stop } = await startServers(2, { CODER_ACCESS_URL: balancer.url, CODER_PROVISIONER_DAEMONS: '1' });
   const [survivor, victim] = all as [ServerProcess, ServerProcess];
-  const portOf = ({ url }: ServerProcess) => Number(new URL(url).port);
   const sql = connect(survivor.databaseUrl!, { max: 1 });
   try {
     await firstUser(survivor);
     const template = await makeTemplate(survivor, 'crowd', { 'main.tf': 'resource "terraform_data" "x" {}' });
     const tokens = await insertWorkspaces(sql, template);
-    balancer.use(portOf(victim));
+    balancer.use(victim);
     const crowd = await startCrowd({ url: balancer.url, tokens, metadataMs: 10_000, again: true });
     const killed = performance.now();
     await victim.kill();
-    balancer.use(portOf(survivor));
+    balancer.use(survivor);
     await eventually('all agents are connected again', () => crowd.again() >= AGENTS, 120_000);
     const seconds = (performance.now() - killed) / 1_000;
     const [row] = await sql<{ connected: number }[]>`

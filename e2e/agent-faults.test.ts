@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -9,6 +8,7 @@ import { run, sshClient } from '@ropewalk/agent/testing/ssh-client';
 import { silentLogger } from '@ropewalk/kit';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
 import { type RunningAgent, runAgent } from '@ropewalk/testkit';
+import { startEcho } from '@ropewalk/testkit/echo';
 import { processIds } from '@ropewalk/testkit/processes';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import {
@@ -198,14 +198,7 @@ function marked(mark: string): number[] {
 
 test('200 SSH sessions and 200 connections to a port do not change descriptors and memory of the agent', async () => {
   const agent = startAgent();
-  const sockets = new Set<Socket>();
-  const echo: Server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('error', () => {}).on('close', () => sockets.delete(socket));
-    socket.pipe(socket);
-  });
-  await new Promise<void>((resolve) => echo.listen(0, '127.0.0.1', resolve));
-  const { port } = echo.address() as { port: number };
+  const echo = await startEcho();
   try {
     await eventually('it is connected', async () => (await status()).up);
     const round = async (count: number) => {
@@ -215,14 +208,14 @@ test('200 SSH sessions and 200 connections to a port do not change descriptors a
             const client = await sshClient(await way('tunnel?service=ssh'));
             assert.equal((await run(client, 'echo here')).stdout, 'here\n');
             client.end();
-            const stream = await way(`tunnel?service=tcp&port=${port}`);
+            const stream = await way(`tunnel?service=tcp&port=${echo.port}`);
             stream.write('x');
             await new Promise((resolve) => stream.once('data', resolve));
             stream.destroy();
           }),
         );
       }
-      await eventually('no connection is left', async () => sockets.size === 0);
+      await eventually('no connection is left', async () => echo.connections() === 0);
     };
     await round(20);
     const [before, pss] = [agent.descriptors(), agent.pssKb()];

@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 /** A TCP load balancer without stickiness, as it stands in front of several servers. */
 export interface Balancer {
   url: string;
-  /** Directs new connections only to these ports, each in turn. */
-  use(...ports: number[]): void;
+  /** Directs new connections only to these servers, each in turn. */
+  use(...servers: { url: string }[]): void;
   close(): void;
 }
 
@@ -45,8 +45,8 @@ export async function startBalancer(): Promise<Balancer> {
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`,
-    use(...ports) {
-      backends = ports;
+    use(...servers) {
+      backends = servers.map(({ url }) => Number(new URL(url).port));
     },
     close() {
       listener.close();
@@ -83,8 +83,7 @@ export async function checkHealth(
         backend.healthy = failed.get(backend)! < HEALTH.failures;
       }),
     );
-    const inUse = backends.filter(({ healthy }) => healthy);
-    balancer.use(...inUse.map(({ server }) => Number(new URL(server.url).port)));
+    balancer.use(...backends.filter(({ healthy }) => healthy).map(({ server }) => server));
     await delay(HEALTH.everyMs);
   }
 }

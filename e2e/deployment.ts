@@ -8,6 +8,7 @@ import {
   firstUser,
   freePort,
   type ServerProcess,
+  type ServerProcessOptions,
   startCoderServer,
 } from './harness.ts';
 
@@ -26,8 +27,8 @@ export interface Deployment {
   site: Connection;
   /** The environment of a person's commands. */
   env(): NodeJS.ProcessEnv;
-  /** Adds a server that runs this program, and waits until the balancer uses it. */
-  add(program?: readonly string[]): Promise<Member>;
+  /** Adds a server, and waits until the balancer uses it. */
+  add(options?: Pick<ServerProcessOptions, 'program' | 'env'>): Promise<Member>;
   stop(): Promise<void>;
 }
 
@@ -42,7 +43,7 @@ export async function startDeployment(): Promise<Deployment> {
     url: balancer.url,
     site,
     env: () => ({ ...members[0]!.server.env, CODER_URL: balancer.url, CODER_SESSION_TOKEN: site.token }),
-    async add(program) {
+    async add({ program, env } = {}) {
       const port = await freePort();
       const peers = await startPipe({ port, host: '127.0.0.1' });
       const [first] = members;
@@ -55,6 +56,7 @@ export async function startDeployment(): Promise<Deployment> {
           CODER_DERP_SERVER_RELAY_URL: `http://127.0.0.1:${peers.port}`,
           CODER_PROVISIONER_DAEMONS: '2',
           CODER_SHUTDOWN_DELAY: '2s',
+          ...env,
         },
       });
       const member = { server, peers, healthy: false };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   globSync,
   mkdirSync,
@@ -179,6 +180,8 @@ export interface ServerProcess extends Connection {
   restart(): Promise<void>;
   /** Sends SIGKILL to the server only. */
   kill(): Promise<void>;
+  /** Sends SIGTERM, and returns the exit code, or the signal that ended the server. */
+  terminate(): Promise<number | NodeJS.Signals>;
   /** The pid of the built-in daemons' process. */
   daemonsPid(): Promise<number>;
   /** The bundled PostgreSQL's first process. */
@@ -205,6 +208,23 @@ export interface ServerProcessOptions {
   expectFailure?: boolean;
 }
 
+/** What a server under test is configured with, besides its caller's variables. */
+function serverVariables(configDir: string, port: number, databaseUrl: string | undefined): NodeJS.ProcessEnv {
+  return {
+    CODER_HTTP_ADDRESS: `127.0.0.1:${port}`,
+    CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
+    CODER_VERBOSE: 'true',
+    CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
+    // a test or a benchmark may build hundreds of workspaces as one person
+    CODER_MAX_WORKSPACES_PER_USER: '0',
+    CODER_MAX_PENDING_JOBS_PER_USER: '0',
+    // at the end of a test, a stopped server does not wait for builds
+    CODER_PROVISIONER_DRAIN_TIMEOUT: '0',
+    CODER_SHUTDOWN_DELAY: '0s',
+    ...(databaseUrl ? { CODER_PG_CONNECTION_URL: databaseUrl } : {}),
+  };
+}
+
 /** Starts the real `coder server` in its own process, with its built-in daemons. */
 export async function startCoderServer(options: ServerProcessOptions = {}): Promise<ServerProcess> {
   const configDir = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
@@ -220,21 +240,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
     NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     CODER_CONFIG_DIR: configDir,
   };
-  const serverEnv: NodeJS.ProcessEnv = {
-    ...base,
-    CODER_HTTP_ADDRESS: `127.0.0.1:${port}`,
-    CODER_CACHE_DIRECTORY: join(configDir, 'cache'),
-    CODER_VERBOSE: 'true',
-    CODER_DANGEROUS_DISABLE_RATE_LIMITS: 'true',
-    // a test or a benchmark may build hundreds of workspaces as one person
-    CODER_MAX_WORKSPACES_PER_USER: '0',
-    CODER_MAX_PENDING_JOBS_PER_USER: '0',
-    // at the end of a test, a stopped server does not wait for builds
-    CODER_PROVISIONER_DRAIN_TIMEOUT: '0',
-    CODER_SHUTDOWN_DELAY: '0s',
-    ...(databaseUrl ? { CODER_PG_CONNECTION_URL: databaseUrl } : {}),
-    ...options.env,
-  };
+  const serverEnv = { ...base, ...serverVariables(configDir, port, databaseUrl), ...options.env };
   let log = '';
   const launch = (): ChildProcess => {
     const [file, ...first] = options.program ?? CHECKOUT;
@@ -281,6 +287,12 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
       server.child.kill('SIGKILL');
       // the daemons can keep its pipes open
       await Promise.race([ended, gone]);
+    },
+    async terminate() {
+      const gone = once(server.child, 'exit') as Promise<[number | null, NodeJS.Signals]>;
+      server.child.kill('SIGTERM');
+      const [code, signal] = await gone;
+      return code ?? signal;
     },
     async daemonsPid() {
       return eventually('the daemons are running', async () => childOf(server.child.pid!));

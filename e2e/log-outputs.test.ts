@@ -101,9 +101,7 @@ test('a full disk under all logs ends no process, and the logs report the loss w
   const daemons = await server.daemonsPid();
   await work(server, disk);
   assert.equal(await server.daemonsPid(), daemons, 'the built-in daemons are the first ones');
-  const ended = new Promise((resolve) => server.child.once('exit', (code, signal) => resolve(code ?? signal)));
-  server.child.kill('SIGTERM');
-  assert.equal(await ended, 0);
+  assert.equal(await server.terminate(), 0);
   for (const name of ['server.log', 'server.err', 'daemon.log', 'agent.log'])
     assert.match(readFileSync(join(disk.dir, name), 'utf8'), LOST, name);
 });
@@ -116,9 +114,7 @@ test('every process continues without a reader of stdout and stderr', async (t) 
   const daemons = await server.daemonsPid();
   await work(server, undefined);
   assert.equal(await server.daemonsPid(), daemons, 'the built-in daemons are the first ones');
-  const ended = new Promise((resolve) => server.child.once('exit', (code, signal) => resolve(code ?? signal)));
-  server.child.kill('SIGTERM');
-  assert.equal(await ended, 0);
+  assert.equal(await server.terminate(), 0);
 });
 
 test('the server writes a JSON log to a file, and debug lines if it is verbose', async (t) => {

@@ -15,7 +15,7 @@ import {
   createWorkspace,
   ensureExecutable,
   eventually,
-  importVersion,
+  makeTemplate,
 } from './harness.ts';
 import { invitePeople, type People, work } from './people.ts';
 import { isReady } from './pool.ts';
@@ -48,12 +48,6 @@ async function copyDatabase(from: string, to: string): Promise<void> {
 
 const nameOf = (url: string) => new URL(url).pathname.slice(1);
 
-async function end({ server }: Member): Promise<void> {
-  const gone = new Promise((resolve) => server.child.once('exit', resolve));
-  server.child.kill('SIGTERM');
-  await gone;
-}
-
 async function restart(member: Member): Promise<void> {
   await member.server.restart();
   await eventually('the balancer uses the server', () => member.healthy);
@@ -68,14 +62,14 @@ if (!isAbsent) {
     previous = [previousExecutable(commit)];
     await ensureExecutable();
     deployment = await startDeployment();
-    const first = await deployment.add(previous);
+    const first = await deployment.add({ program: previous });
     people = await invitePeople(deployment, { seconds: SECONDS, command: previous });
-    await end(first);
+    await first.server.terminate();
     const database = nameOf(first.server.databaseUrl!);
     backup = `${database}_backup`;
     await copyDatabase(database, backup);
     await restart(first);
-    await deployment.add(previous);
+    await deployment.add({ program: previous });
   });
   after(async () => {
     people?.end();
@@ -94,17 +88,12 @@ if (!isAbsent) {
     });
     t.after(() => daemon.kill());
     const outside = gate('outside');
-    const version = await importVersion(site, commandTemplate(outside.command), { tags: TAGS });
-    const made = await site.api<{ id: string }>('POST', '/organizations/default/templates', {
-      name: 'outside',
-      template_version_id: version.id,
-    });
-    assert.equal(made.status, 201, JSON.stringify(made.body));
+    const template = await makeTemplate(site, 'outside', commandTemplate(outside.command), { tags: TAGS });
 
     const { violations, changes, summary } = await work(
       people,
       async (report) => {
-        const { latest_build } = await createWorkspace(site, made.body.id, 'outside');
+        const { latest_build } = await createWorkspace(site, template, 'outside');
         await eventually('the apply has begun', () => outside.begun() > 0);
         report('migrate');
         const { code, stderr } = await coder(['server', 'migrate'], {
@@ -113,7 +102,7 @@ if (!isAbsent) {
         assert.equal(code, 0, stderr);
         await delay(PAUSE_MS);
         report('an old server starts on the new schema');
-        await end(first);
+        await first.server.terminate();
         await restart(first);
         for (const old of [first, second]) {
           await delay(PAUSE_MS);
@@ -122,7 +111,7 @@ if (!isAbsent) {
           report('it is in use');
           await delay(PAUSE_MS);
           report('end an old server');
-          await end(old);
+          await old.server.terminate();
           report('it has ended');
         }
         await delay(PAUSE_MS);
@@ -142,7 +131,7 @@ if (!isAbsent) {
 
   test('the release before works again on a restored database', async () => {
     const { members, site } = deployment;
-    for (const member of members.slice(2)) await end(member);
+    for (const member of members.slice(2)) await member.server.terminate();
     const first = members[0]!;
     await copyDatabase(backup, nameOf(first.server.databaseUrl!));
     await restart(first);

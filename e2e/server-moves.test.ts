@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { type AddressInfo, connect as connectTcp, createServer, type Server } from 'node:net';
+import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -9,23 +8,19 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { silentLogger } from '@ropewalk/kit';
 import { connect } from '@ropewalk/server/db/connect';
 import { type RunningAgent, runAgent } from '@ropewalk/testkit';
+import { type Echo, startEcho } from '@ropewalk/testkit/echo';
 import { dialWebSocket } from '@ropewalk/wire/websocket';
-import { type Backend, type Balancer, checkHealth, startBalancer } from './balancer.ts';
 import { type DaemonProcess, gates, makeKey, startDaemon, startGatedBuild } from './daemon-process.ts';
+import { type Deployment, type Member, startDeployment } from './deployment.ts';
 import {
   buildEnds,
   CHECKOUT,
-  type Connection,
-  connectTo,
   createWorkspace,
   ensureExecutable,
   eventually,
-  firstUser,
   freePort,
   makeTemplate,
   type RunningProgram,
-  type ServerProcess,
-  startCoderServer,
   startProgram,
   type Workspace,
 } from './harness.ts';
@@ -47,25 +42,34 @@ interface Line {
   daemon?: string;
 }
 
-/** One server, and what it logs over all its starts. */
-interface Member extends Backend {
-  server: ServerProcess;
-  lines(): Line[];
-}
-
-let balancer: Balancer;
+let deployment: Deployment;
 let dir: string;
-const members: Member[] = [];
 const agents: RunningAgent[] = [];
 let daemon: DaemonProcess | undefined;
 let workspace: string;
 let agentIds: string[];
-/** A server in the workspace that sends back what it receives. */
-let echo: Server;
-/** By the balancer, as all people. */
-let site: Connection;
+/** A server in the workspace. */
+let echo: Echo;
 const ending = new AbortController();
 const { gate, remove } = gates();
+
+const logOf = (n: number) => join(dir, `server-${n}.json`);
+
+/** Adds a server without daemons, which logs all its starts to a file. */
+const addServer = () =>
+  deployment.add({
+    env: {
+      CODER_PROVISIONER_DAEMONS: '0',
+      CODER_SHUTDOWN_DELAY: SHUTDOWN_DELAY,
+      CODER_LOGGING_JSON: logOf(deployment.members.length),
+    },
+  });
+
+const linesOf = (member: Member): Line[] =>
+  readFileSync(logOf(deployment.members.indexOf(member)), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Line);
 
 const template = `
 terraform {
@@ -83,35 +87,13 @@ before(async () => {
   // a server that builds it would not answer soon
   await ensureExecutable();
   dir = mkdtempSync(join(tmpdir(), 'platform-moves-'));
-  balancer = await startBalancer();
-  for (let n = 0; n < 2; n += 1) {
-    const log = join(dir, `server-${n}.json`);
-    const server = await startCoderServer({
-      ...(n > 0 ? { joins: members[0]!.server } : {}),
-      env: {
-        CODER_ACCESS_URL: balancer.url,
-        CODER_PROVISIONER_DAEMONS: '0',
-        CODER_SHUTDOWN_DELAY: SHUTDOWN_DELAY,
-        CODER_LOGGING_JSON: log,
-      },
-    });
-    const lines = () =>
-      readFileSync(log, 'utf8')
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line) as Line);
-    members.push({ server, lines, healthy: false });
-    if (n === 0) await firstUser(server);
-  }
-  const [first] = members as [Member];
-  site = connectTo(balancer.url);
-  site.token = first.server.token;
-  // all are with the first server
-  balancer.use(Number(new URL(first.server.url).port));
+  deployment = await startDeployment();
+  const first = await addServer();
+  const { site, url } = deployment;
   const key = await makeKey(first.server, 'outside');
   daemon = await startDaemon(first.server, {
     name: 'outside',
-    env: { CODER_URL: balancer.url, CODER_PROVISIONER_DAEMON_KEY: key },
+    env: { CODER_URL: url, CODER_PROVISIONER_DAEMON_KEY: key },
   });
   const { id, latest_build } = await createWorkspace(
     site,
@@ -130,40 +112,32 @@ before(async () => {
     const home = join(dir, name);
     mkdirSync(home);
     const env = { PATH: process.env['PATH'], HOME: home, SHELL: '/bin/sh' };
-    const where = { url: balancer.url, token, scriptDataDir: home, logDir: home, env };
+    const where = { url, token, scriptDataDir: home, logDir: home, env };
     agents.push(runAgent({ ...where, version: 'v0.1.0', log: silentLogger }));
   }
   await eventually('all agents are ready', async () =>
     (await statuses()).every((status) => status === 'connected ready'),
   );
-  echo = createServer((socket) => socket.on('error', () => {}).pipe(socket));
-  echo.listen(0, '127.0.0.1');
-  await once(echo, 'listening');
+  echo = await startEcho();
 });
 after(async () => {
   ending.abort();
   await Promise.all(agents.map((agent) => agent.stop()));
   await daemon?.kill();
   // nobody uses them any more: the second signal ends the delay
-  for (const { server } of members.toReversed()) {
-    server.child.kill('SIGTERM');
-    await server.stop();
-  }
-  balancer?.close();
+  for (const { server } of deployment?.members ?? []) server.child.kill('SIGTERM');
+  await deployment?.stop();
   echo?.close();
   remove();
   if (existsSync(dir)) rmSync(dir, { recursive: true, force: true });
 });
 
 async function statuses(): Promise<string[]> {
-  const { body } = await site.api<Workspace>('GET', `/workspaces/${workspace}`);
+  const { body } = await deployment.site.api<Workspace>('GET', `/workspaces/${workspace}`);
   return agentsOf(body).map(({ status, lifecycle_state: state }) => `${status} ${state}`);
 }
 
-const startCoder = (...args: string[]): RunningProgram =>
-  startProgram(CHECKOUT, args, {
-    env: { ...members[0]!.server.env, CODER_URL: balancer.url, CODER_SESSION_TOKEN: site.token },
-  });
+const startCoder = (...args: string[]): RunningProgram => startProgram(CHECKOUT, args, { env: deployment.env() });
 
 /** A terminal as the dashboard's: it attaches to its shell again when its connection ends. */
 function openTerminal(agent: string) {
@@ -173,8 +147,8 @@ function openTerminal(agent: string) {
   let send: (text: string) => void = () => {};
   const attach = async () => {
     while (!ending.signal.aborted) {
-      const url = `${balancer.url}/api/v2/workspaceagents/${agent}/pty?reconnect=${reconnect}&width=80&height=24`;
-      const headers = { 'Coder-Session-Token': site.token };
+      const url = `${deployment.url}/api/v2/workspaceagents/${agent}/pty?reconnect=${reconnect}&width=80&height=24`;
+      const headers = { 'Coder-Session-Token': deployment.site.token };
       const dialed = await dialWebSocket(url, { headers, timeoutMs: 5_000 }).catch(() => undefined);
       if (dialed) {
         const { connection } = dialed;
@@ -202,10 +176,9 @@ function openTerminal(agent: string) {
 
 /** Stops a server like an update, and returns after how many ms each agent and the daemon were with the other one. */
 async function stop(leaving: Member, other: Member): Promise<number[]> {
-  const seen = other.lines().length;
-  const exited = once(leaving.server.child, 'exit');
-  leaving.server.child.kill('SIGTERM');
-  const arrivals = () => other.lines().slice(seen);
+  const seen = linesOf(other).length;
+  const exited = leaving.server.terminate();
+  const arrivals = () => linesOf(other).slice(seen);
   const gone: string[] = [];
   const arrived = await eventually('all have moved', async () => {
     gone.push(...(await statuses().catch(() => [])).filter((status) => status !== 'connected ready'));
@@ -218,21 +191,20 @@ async function stop(leaving: Member, other: Member): Promise<number[]> {
   });
   assert.deepEqual(gone, [], 'each agent is connected all the time');
   assert.equal(leaving.server.child.exitCode, null, 'the server still runs');
-  const signal = leaving.lines().findLast(({ msg }) => msg === 'stopping')!.ts;
-  const [code] = (await exited) as [number];
-  assert.equal(code, 0);
+  const signal = linesOf(leaving).findLast(({ msg }) => msg === 'stopping')!.ts;
+  assert.equal(await exited, 0);
   return arrived.map((ts) => Date.parse(ts) - Date.parse(signal)).sort((a, b) => a - b);
 }
 
 test('a stopping server moves agents and daemons to the other one within 2 s, and no session ends', async (t) => {
-  const [first, second] = members as [Member, Member];
+  const { members, site } = deployment;
+  const [first] = members as [Member];
   const waiting = gate('waiting');
   const building = await startGatedBuild(site, waiting, 'waiting');
   const session = startCoder('ssh', 'many.a0', '--', 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 0.05; done');
   t.after(() => session.child.kill());
   const port = await freePort();
-  const { port: target } = echo.address() as AddressInfo;
-  const forward = startCoder('port-forward', 'many.a1', '--tcp', `${port}:${target}`);
+  const forward = startCoder('port-forward', 'many.a1', '--tcp', `${port}:${echo.port}`);
   t.after(() => forward.child.kill());
   await eventually('the port is forwarded', () => /Ready!/.test(forward.out() + forward.err()));
   const forwarded = connectTcp(port, '127.0.0.1');
@@ -244,8 +216,8 @@ test('a stopping server moves agents and daemons to the other one within 2 s, an
   const terminal = openTerminal(agentIds[2]!);
   await terminal.shows('X=kept', 'X=kept');
   await eventually('it counts', () => session.out().includes('line 10\n') && echoed.length > 10);
-  void checkHealth(balancer, members, ending.signal);
-  await eventually('the balancer uses both', () => members.every(({ healthy }) => healthy));
+  // until now, all are with the first server
+  const second = await addServer();
 
   const times: number[][] = [];
   for (const [leaving, other] of [

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import { type Family, parseMetrics, sampleOf } from '@ropewalk/server/metrics/testing';
 import { type Balancer, startBalancer } from './balancer.ts';
 import { gates } from './daemon-process.ts';
 import {
@@ -30,7 +32,6 @@ const metricsPorts: number[] = [];
 /** The agent of the workspace `dev`. */
 let agent: string;
 
-const portOf = ({ url }: ServerProcess) => Number(new URL(url).port);
 const env = (server: { url: string }) => ({
   ...servers[0]!.env,
   CODER_URL: server.url,
@@ -47,7 +48,7 @@ before(async () => {
   };
   const first = await startCoderServer(await optionsOf());
   servers = [first];
-  balancer.use(portOf(first));
+  balancer.use(first);
   await firstUser(first);
   servers.push(await startCoderServer({ ...(await optionsOf()), joins: first }));
   const template = await makeTemplate(first, 'local', localExample());
@@ -75,7 +76,7 @@ test('a session continues on the other server when the server of its client and 
   const counter = 'i=0; while [ $i -lt 100 ]; do echo "line $i"; i=$((i+1)); sleep 0.05; done; cat; exit 7';
   const session = startProgram(CHECKOUT, ['ssh', 'dev', '--', counter], { env: env(balancer) });
   await eventually('it counts', async () => session.out().includes('line 10\n'));
-  balancer.use(...servers.map(portOf));
+  balancer.use(...servers);
   await servers[0]!.kill();
   await eventually('it counts to the end', async () => session.out().includes('line 99\n'), 60_000);
   session.child.stdin.end('typed\n');
@@ -128,33 +129,23 @@ for (const [when, held] of [
     await killed.restart();
   });
 
-interface Scrape {
-  /** Families that are about the whole deployment. */
-  shared: string[];
-  /** The samples, by name and labels. */
-  values: Map<string, number>;
+async function scrape(port: number): Promise<Map<string, Family>> {
+  return parseMetrics(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
 }
-
-async function scrape(port: number): Promise<Scrape> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const shared = [...text.matchAll(/^# HELP (\S+) .*each server reports the same value/gm)].map(([, name]) => name!);
-  const samples = [...text.matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)];
-  return { shared, values: new Map(samples.map(([, name, value]) => [name!, Number(value)])) };
-}
-
-const familyOf = (sample: string): string => sample.split('{')[0]!;
 
 test('metrics about the deployment are the same on both servers, and counters of both add up', async () => {
   const scrapes = () => Promise.all(metricsPorts.map(scrape));
-  const count = async (family: string, labels = '') => {
-    const values = (await scrapes()).flatMap(({ values }) => [...values]);
-    const counted = values.filter(([name]) => familyOf(name) === family && name.includes(labels));
-    return counted.reduce((sum, [, value]) => sum + value, 0);
+  const count = async (family: string, isCounted: (sample: Family['samples'][number]) => boolean) => {
+    const samples = (await scrapes()).flatMap((families) => families.get(family)?.samples ?? []);
+    return samples.filter(isCounted).reduce((sum, { value }) => sum + value, 0);
   };
-  const requests = () => count('coderd_api_requests_processed_total', 'path="/api/v2/users/{user}"');
-  const builds = () => count('coderd_workspace_builds_total');
-  const timings = () => count('coderd_provisionerd_workspace_build_timings_seconds_count');
-  const before = { requests: await requests(), builds: await builds(), timings: await timings() };
+  const counts = () =>
+    Promise.all([
+      count('coderd_api_requests_processed_total', ({ labels }) => labels['path'] === '/api/v2/users/{user}'),
+      count('coderd_workspace_builds_total', () => true),
+      count('coderd_provisionerd_workspace_build_timings_seconds', ({ name }) => name.endsWith('_count')),
+    ]);
+  const before = await counts();
   for (const [n, server] of [servers[0]!, servers[1]!, servers[1]!].entries()) {
     const { body } = await server.api<{ id: string }>('GET', '/users/me/workspace/go-on-true');
     const made = await server.api<{ id: string }>('POST', `/workspaces/${body.id}/builds`, {
@@ -163,18 +154,19 @@ test('metrics about the deployment are the same on both servers, and counters of
     await buildEnds(server, made.body.id);
     assert.equal((await server.api('GET', '/users/me')).status, 200);
   }
-  let now: number[] = [];
+  let more: number[] = [];
   await eventually('each request, build and timing is counted once', async () => {
-    now = [(await requests()) - before.requests, (await builds()) - before.builds, (await timings()) - before.timings];
-    return now.every((each) => each >= 3);
+    more = (await counts()).map((value, at) => value - before[at]!);
+    return more.every((each) => each >= 3);
   }).catch((err: Error) => {
-    throw new Error(`${err.message}: ${now.join()}`);
+    throw new Error(`${err.message}: ${more.join()}`);
   });
-  assert.deepEqual(now, [3, 3, 3]);
+  assert.deepEqual(more, [3, 3, 3]);
   await eventually('both report the same of the deployment', async () => {
-    const [one, other] = (await scrapes()) as [Scrape, Scrape];
-    assert.ok(one.shared.length >= 14, one.shared.join());
-    const of = ({ shared, values }: Scrape) => [...values].filter(([name]) => shared.includes(familyOf(name))).sort();
-    return JSON.stringify(of(one)) === JSON.stringify(of(other)) && one.values.get('coderd_replicas') === 2;
+    const [one, other] = (await scrapes()) as [Map<string, Family>, Map<string, Family>];
+    const sharedOf = (families: Map<string, Family>) =>
+      [...families].filter(([, { help }]) => help.includes('each server reports the same value')).sort();
+    assert.ok(sharedOf(one).length >= 14, [...one.keys()].join());
+    return isDeepStrictEqual(sharedOf(one), sharedOf(other)) && sampleOf(one, 'coderd_replicas') === 2;
   });
 });

@@ -174,9 +174,7 @@ test('a server starts with files that a full disk or a loss of power left empty,
   const [password, copy] = [join(base, 'password'), join(server.configDir, 'postgres/password')];
   const record = join(server.configDir, 'uids.json');
   const restart = async (change: () => void) => {
-    const ended = once(server.child, 'exit');
-    server.child.kill('SIGTERM');
-    await ended;
+    await server.terminate();
     change();
     await server.restart();
   };

@@ -131,9 +131,7 @@ for (const path of RELEASES) {
   }, async (t) => {
     const server = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '1' } });
     t.after(() => server.stop());
-    const ended = new Promise((resolve) => server.child.once('exit', resolve));
-    server.child.kill('SIGTERM');
-    await ended;
+    await server.terminate();
     const hash = directoryHash(server.configDir);
     const base = join('/var/lib/coder/provisioners', hash);
     const data = read(path, hash, server.configDir);
