@@ -30,19 +30,27 @@ const TRANSFER_BYTES = 100 * 1024 * 1024;
 /** The lines of the long build's log, four per second. */
 const linesIn = (seconds: number) => seconds * 4;
 
+/** One of the times when people work. */
+interface Turn {
+  /** What they make is named after it. */
+  number: number;
+  /** How long they work, about, in s. */
+  seconds: number;
+  /** The id of a template whose builds take as long. */
+  template: string;
+}
+
 /** People of a deployment, with a workspace `dev`. */
 export interface People {
   site: Connection;
   /** Of the balancer. */
   url: string;
-  /** How long they work, about, in s. */
-  seconds: number;
-  /** How often they have worked. What they make is named after it. */
-  turn: number;
+  /** What they do now, or did last. */
+  turn: Turn;
   /** Of the workspace's agent. */
   agent: string;
   /** The ids of templates, and of a version with a form. */
-  templates: { quick: string; long: string; form: string };
+  templates: { quick: string; form: string };
   /** Where a program in the workspace sends back what it receives. */
   echoPort: number;
   /** Starts their coder command. */
@@ -52,26 +60,20 @@ export interface People {
 }
 
 /** Makes the templates and the workspace of people who use this coder command. */
-export async function invitePeople(
-  deployment: Deployment,
-  { seconds, command }: { seconds: number; command: readonly string[] },
-): Promise<People> {
+export async function invitePeople(deployment: Deployment, command: readonly string[]): Promise<People> {
   const { site, url } = deployment;
   const template = await makeTemplate(site, 'local', localExample());
   const { id } = await createWorkspace(site, template, 'dev');
   const agent = agentsOf(await isReady(site, id))[0]!.id;
-  const long = `for i in $(seq ${linesIn(seconds)}); do echo "line $i"; sleep 0.25; done`;
   const templates = {
     quick: await makeTemplate(site, 'quick', commandTemplate('sleep 3')),
-    long: await makeTemplate(site, 'long', commandTemplate(long)),
     form: (await importVersion(site, FORM)).id,
   };
   const echo = await startEcho();
   return {
     site,
     url,
-    seconds,
-    turn: 0,
+    turn: { number: 0, seconds: 0, template: '' },
     agent,
     templates,
     echoPort: echo.port,
@@ -91,16 +93,24 @@ export interface Work {
   p99: number;
 }
 
+/** The next time when people work, for so many seconds. */
+async function nextTurn({ site, turn }: People, seconds: number): Promise<Turn> {
+  const number = turn.number + 1;
+  const script = `for i in $(seq ${linesIn(seconds)}); do echo "line $i"; sleep 0.25; done`;
+  return { number, seconds, template: await makeTemplate(site, `long-${number}`, commandTemplate(script)) };
+}
+
 /**
- * Lets people work while `during` changes the servers. It reports each change: requests that begin or end within 2 s of it
+ * Lets people work for so many seconds while `during` changes the servers. It reports each change: requests that begin or end within 2 s of it
  * may fail. `log` gets each event when it happens.
  */
 export async function work(
   people: People,
+  seconds: number,
   during: (report: (change: string) => void) => Promise<void>,
   log: (text: string) => void = () => {},
 ): Promise<Work> {
-  people.turn += 1;
+  people.turn = await nextTurn(people, seconds);
   const over = new AbortController();
   const began = performance.now();
   const violations: string[] = [];
@@ -141,7 +151,7 @@ const builds: Load = async (people, violation, over) => {
   const { site } = people;
   let n = 0;
   for (; !over.aborted; n += 1) {
-    const name = `quick-${people.turn}-${n}`;
+    const name = `quick-${people.turn.number}-${n}`;
     const found = await eventually('the workspace', async () => {
       const answer = await site.api<Workspace>('GET', `/users/me/workspace/${name}`).catch(() => undefined);
       if (answer?.status === 200) return answer.body;
@@ -157,7 +167,7 @@ const builds: Load = async (people, violation, over) => {
 };
 
 const shell: Load = async (people, violation, over) => {
-  const { run } = people;
+  const { run, turn } = people;
   const session = run('ssh', 'dev', '--', 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 0.1; done');
   session.ended.then((code) => {
     if (!over.aborted) violation(`the SSH session ended with ${code}: ${session.err()}`);
@@ -168,7 +178,7 @@ const shell: Load = async (people, violation, over) => {
   await session.ended;
   const wrong = seen.findIndex((line, at) => line !== `line ${at}`);
   if (wrong >= 0) violation(`line ${wrong} of the SSH session is ${JSON.stringify(seen[wrong])}`);
-  if (seen.length < people.seconds * 5) violation(`only ${seen.length} lines in ${people.seconds} s`);
+  if (seen.length < turn.seconds * 5) violation(`only ${seen.length} lines in ${turn.seconds} s`);
   return seen.length;
 };
 
@@ -217,9 +227,9 @@ const forward: Load = async (people, violation, over) => {
 };
 
 const logs: Load = async (people, violation) => {
-  const { site, url } = people;
-  const lines = linesIn(people.seconds);
-  const { latest_build } = await createWorkspace(site, people.templates.long, `long-${people.turn}`);
+  const { site, url, turn } = people;
+  const lines = linesIn(turn.seconds);
+  const { latest_build } = await createWorkspace(site, turn.template, `long-${turn.number}`);
   const ids = new Set<number>();
   const seen: number[] = [];
   let last = 0;
@@ -331,7 +341,7 @@ const dashboard: Load = async (people, violation, over) => {
     await page.goto('/templates');
     await page.evaluate('window.loadedOnce = true');
     for (let n = 0; !over.aborted; n += 1) {
-      const name = `page-${people.turn}-${n}`;
+      const name = `page-${people.turn.number}-${n}`;
       const isMade = await makeTemplate(site, name, { 'main.tf': '' }).then(
         () => true,
         () => false,

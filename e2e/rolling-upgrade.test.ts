@@ -63,7 +63,7 @@ if (!isAbsent) {
     await ensureExecutable();
     deployment = await startDeployment();
     const first = await deployment.add({ program: previous });
-    people = await invitePeople(deployment, { seconds: SECONDS, command: previous });
+    people = await invitePeople(deployment, previous);
     await first.server.terminate();
     const database = nameOf(first.server.databaseUrl!);
     backup = `${database}_backup`;
@@ -92,6 +92,7 @@ if (!isAbsent) {
 
     const { violations, changes, summary } = await work(
       people,
+      SECONDS,
       async (report) => {
         const { latest_build } = await createWorkspace(site, template, 'outside');
         await eventually('the apply has begun', () => outside.begun() > 0);

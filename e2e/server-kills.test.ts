@@ -12,7 +12,7 @@ import { invitePeople, type People, work } from './people.ts';
 
 const SECONDS = Number(process.env['KILL_TEST_SECONDS'] ?? 80);
 /** How long people work without faults first, as a measure for the time with faults. */
-const QUIET_MS = 60_000;
+const QUIET_SECONDS = 60;
 const FAULT_EVERY_MS = 10_000;
 /** A stopped server stays so for longer than the others wait for its sign of life. */
 const STOPPED_MS = 20_000;
@@ -25,7 +25,7 @@ before(async () => {
   await ensureExecutable();
   deployment = await startDeployment();
   for (let n = 0; n < 3; n += 1) await deployment.add();
-  people = await invitePeople(deployment, { seconds: SECONDS, command: CHECKOUT });
+  people = await invitePeople(deployment, CHECKOUT);
 });
 after(async () => {
   people?.end();
@@ -78,8 +78,8 @@ function log(text: string): void {
 }
 
 test('nothing is lost, doubled or ended while servers are killed, stopped and cut off', async () => {
-  const quiet = SECONDS >= 300 ? await work(people, () => delay(QUIET_MS), log) : undefined;
-  const { violations, changes, p99 } = await work(people, fail, log);
+  const quiet = SECONDS >= 300 ? await work(people, QUIET_SECONDS, () => delay(QUIET_SECONDS * 1_000), log) : undefined;
+  const { violations, changes, p99 } = await work(people, SECONDS, fail, log);
   assert.deepEqual(violations, [], changes);
   if (quiet) assert.ok(p99 <= 2 * quiet.p99, `p99 ${p99} ms, without faults ${quiet.p99} ms`);
 });
