@@ -21,7 +21,7 @@ import { after, before, test } from 'node:test';
 import { parseDuration } from '@ropewalk/kit';
 import { ALLOCATOR } from '@ropewalk/kit/allocator';
 import { INSTALLED_VERSION } from '@ropewalk/provisioner/terraform/sums';
-import { DRAIN_CANCEL_MS } from '@ropewalk/server/background/drain';
+import { DRAIN_CANCEL_MS } from '@ropewalk/server/builtin-daemons/drain';
 import { options } from '@ropewalk/server/config/options';
 import { ensureExecutable } from './harness.ts';
 

@@ -9,7 +9,7 @@ import { parseDuration } from '@ropewalk/kit';
 import { disruptionBudget } from '@ropewalk/operator/control-plane/objects';
 import { deployment } from '@ropewalk/operator/control-plane/pods';
 import type { ControlPlane } from '@ropewalk/operator/crd/control-plane';
-import { DRAIN_CANCEL_MS } from '@ropewalk/server/background/drain';
+import { DRAIN_CANCEL_MS } from '@ropewalk/server/builtin-daemons/drain';
 import { options } from '@ropewalk/server/config/options';
 import { parse, parseAllDocuments } from 'yaml';
 

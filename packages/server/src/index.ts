@@ -2,7 +2,7 @@ export { VERSION } from '@ropewalk/kit/version';
 export { decryptSecrets, deleteSecrets, rotateSecrets } from './app/context/sealed-secrets.ts';
 export { renewVapidKeys } from './app/notification/webpush.ts';
 export { createAdminUser, resetPassword } from './app/user/direct.ts';
-export type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from './background/daemons-process.ts';
+export type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from './builtin-daemons/daemons-process.ts';
 export { givenWithoutEffect } from './config/effect.ts';
 export { type ConfigInput, type LoadedConfig, loadConfig } from './config/load.ts';
 export { type OptionRow, parseOption } from './config/option.ts';

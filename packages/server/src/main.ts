@@ -1,7 +1,7 @@
 import { createCloser, systemClock } from '@ropewalk/kit';
 import type { Services } from './app/context/context.ts';
-import { createDrain } from './background/drain.ts';
 import { createBackgroundDriver } from './background/driver.ts';
+import { createDrain } from './builtin-daemons/drain.ts';
 import { Leaving } from './cluster/leaving.ts';
 import { startBackgroundTasks, startBuiltin } from './start/background.ts';
 import { joinCluster } from './start/cluster.ts';

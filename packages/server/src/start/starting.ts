@@ -1,6 +1,6 @@
 import type { Clock, Closer, Logger } from '@ropewalk/kit';
 import type { PresentedCertificate } from '../app/deployment/security.ts';
-import type { BuiltinDaemons } from '../background/builtin-daemons.ts';
+import type { BuiltinDaemons } from '../builtin-daemons/builtin-daemons.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import type { Config } from '../config/options.ts';
 import type { FindBinary } from '../http/binaries.ts';
@@ -13,7 +13,7 @@ export interface ServerOptions {
   /** Holds secrets of this installation and, without an external database, the bundled one. */
   configDir: string;
   log: Logger;
-  /** The program and arguments that run the built-in daemons; see background/builtin-daemons.ts. */
+  /** The program and arguments that run the built-in daemons; see builtin-daemons/builtin-daemons.ts. */
   daemonCommand: readonly string[];
   /** The program and arguments that start builds under their own uids, where the server runs as root. */
   launcherCommand?: readonly string[];

@@ -7,8 +7,8 @@ import { eventually } from '@ropewalk/testkit/wait';
 import { byteStream, createDrpcClient, dialWebSocket, WebSocketDialError, YamuxSession } from '@ropewalk/wire';
 import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
 import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
-import type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from '../background/daemons-process.ts';
 import { directoryHash } from '../postgres/place.ts';
+import type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from './daemons-process.ts';
 
 // replaces the daemons' process, and writes the first and the newest line of its input to its working directory
 const SPY = `const fs = require('node:fs'); let name = 'input.json';
