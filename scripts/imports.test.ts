@@ -152,7 +152,9 @@ test('requests reach agents only through the cluster, because an agent may be co
   assert.ok(files.length > 50);
   const past = files.flatMap((file) => {
     const text = readFileSync(file, 'utf8');
-    return importsOf(file, text).some(({ target }) => target.endsWith('/rpc/agents.ts')) ? [{ file, text }] : [];
+    return importsOf(file, text).some(({ target }) => target.endsWith('/rpc/agent/connections.ts'))
+      ? [{ file, text }]
+      : [];
   });
   // the route on which agents connect
   assert.deepEqual(

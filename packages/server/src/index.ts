@@ -9,7 +9,7 @@ export { type OptionRow, parseOption } from './config/option.ts';
 export type { OptionName } from './config/option-rows.ts';
 export { type Config, options } from './config/options.ts';
 export { type DirectOptions, onDatabase } from './direct.ts';
-export type { FindBinary } from './http/binaries.ts';
 export { createDashboard, type Dashboard, dashboardFolder } from './http/dashboard/build.ts';
+export type { FindBinary } from './http/executables/binaries.ts';
 export { type RunningServer, type ServerOptions, startServer } from './main.ts';
 export { bundledPostgresUrl, startBundledPostgres } from './postgres/bundled.ts';

@@ -15,7 +15,7 @@ import {
 import type { Context } from '../framework/context.ts';
 import { connectBound, waitForAgent } from '../lib/agent.ts';
 import { invoke } from '../testing/invoke.ts';
-import { parseEditorHost } from './vscodessh.ts';
+import { parseEditorHost } from './open/vscodessh.ts';
 
 const MAIN = join(import.meta.dirname, '../main.ts');
 let server: TestServer;

@@ -455,7 +455,7 @@ const hidden: Nodes = {
       },
     },
   },
-  vscodessh: { hidden: true, load: () => import('./vscodessh.ts') },
+  vscodessh: { hidden: true, load: () => import('./open/vscodessh.ts') },
 };
 
 /** Every command by its upstream name, in the order of the main help. */

@@ -9,7 +9,7 @@ import type { Services } from '../app/context/context.ts';
 import type { RevokedHolders } from '../app/context/revoked.ts';
 import { placeOfAgent } from '../db/queries/replicas.ts';
 import type { AgentIdentity } from '../db/rows.ts';
-import type { AgentConnections } from '../rpc/agents.ts';
+import type { AgentConnections } from '../rpc/agent/connections.ts';
 import { type Peers, peerSession } from './peers.ts';
 
 /** The agents of the deployment, on whichever server each is connected. Everything that reaches an agent goes through this. */

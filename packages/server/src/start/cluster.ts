@@ -8,7 +8,7 @@ import { Peers } from '../cluster/peers.ts';
 import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
 import type { Config } from '../config/options.ts';
 import { liveReplicas } from '../db/queries/replicas.ts';
-import type { AgentConnections } from '../rpc/agents.ts';
+import type { AgentConnections } from '../rpc/agent/connections.ts';
 import type { Starting } from './starting.ts';
 
 /** This server among the servers that use its database. */

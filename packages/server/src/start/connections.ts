@@ -4,7 +4,7 @@ import { type ChangeFeed, createChangeFeed } from '../app/follow/change-feed.ts'
 import { createJobQueue } from '../app/job/queue.ts';
 import { randomText } from '../app/values/token.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import { type AgentConnections, createAgentConnections } from '../rpc/agents.ts';
+import { type AgentConnections, createAgentConnections } from '../rpc/agent/connections.ts';
 import { Departure } from '../rpc/departure.ts';
 import { createDaemonConnections, type DaemonConnections } from '../rpc/provisioner/connections.ts';
 import { type Cluster, createCluster } from './cluster.ts';

@@ -3,8 +3,8 @@ import type { PresentedCertificate } from '../app/deployment/security.ts';
 import type { BuiltinDaemons } from '../builtin-daemons/builtin-daemons.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import type { Config } from '../config/options.ts';
-import type { FindBinary } from '../http/binaries.ts';
 import type { Dashboard } from '../http/dashboard/build.ts';
+import type { FindBinary } from '../http/executables/binaries.ts';
 
 export interface ServerOptions {
   config: Config;

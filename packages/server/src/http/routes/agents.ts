@@ -18,7 +18,7 @@ import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/
 import { agentGitSshKey } from '../../app/user/gitsshkey.ts';
 import type { AgentReach } from '../../cluster/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
-import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agents.ts';
+import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agent/connections.ts';
 import type { Departure } from '../../rpc/departure.ts';
 import { requestToken } from '../auth.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';

@@ -21,7 +21,7 @@ import { deploymentSecurity } from '../../app/deployment/security.ts';
 import { getPrebuildsSettings, updatePrebuildsSettings } from '../../app/prebuild/settings.ts';
 import type { CspReports } from '../dashboard/csp-reports.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';
-import { installCommand } from '../install.ts';
+import { installCommand } from '../executables/install.ts';
 import type { TlsServer } from '../tls.ts';
 
 export interface General {

@@ -10,9 +10,9 @@ import { YamuxSession } from '@ropewalk/wire/yamux';
 import { encodeHeader, FLAG, TYPE } from '@ropewalk/wire/yamux/frames';
 import { findAgentForToken } from '../../app/find/agent.ts';
 import { countConnection } from '../../db/queries/agents.ts';
-import { createAgentConnections } from '../agents.ts';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';
 import { Peer } from '../testing/peer.ts';
+import { createAgentConnections } from './connections.ts';
 
 // Agents that cannot be reached: upstream's, which offer no tunnels, and those that have gone silent.
 

@@ -8,9 +8,9 @@ import { constants, createGzip, createZstdCompress } from 'node:zlib';
 import { AppError, ensureDirectory, errorText, type Logger } from '@ropewalk/kit';
 import { executableSize } from '@ropewalk/kit/appended-files';
 import type { FastifyInstance } from 'fastify';
-import { acceptsEncoding } from './accepts-encoding.ts';
-import { byteRange } from './byte-range.ts';
-import { holdsTag } from './etag.ts';
+import { acceptsEncoding } from '../accepts-encoding.ts';
+import { byteRange } from '../byte-range.ts';
+import { holdsTag } from '../etag.ts';
 
 /** The executable for an operating system and architecture, by upstream's names. Undefined if this server has none. */
 export type FindBinary = (os: string, arch: string) => Promise<string | undefined>;

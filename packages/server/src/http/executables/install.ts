@@ -5,8 +5,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
-import { EXECUTABLES } from '../app/agent/executables.ts';
-import type { Services } from '../app/context/context.ts';
+import { EXECUTABLES } from '../../app/agent/executables.ts';
+import type { Services } from '../../app/context/context.ts';
 import { type describeExecutables, HOW_TO_ADD } from './binaries.ts';
 
 declare global {

@@ -1,16 +1,16 @@
 import { AppError } from '@ropewalk/kit/errors';
-import { readConfig } from '../framework/config-dir.ts';
-import type { Context } from '../framework/context.ts';
-import { command } from '../framework/definition.ts';
-import type { ValuesOf } from '../framework/types.ts';
-import type { ConnectionLog } from '../lib/connection-log.ts';
-import { endOfWorkspace } from '../lib/end-of-stream.ts';
-import { endWithProcess } from '../lib/end-with-process.ts';
-import { logDirFlag, waitFlag } from '../lib/flags.ts';
-import { showConnection } from '../lib/network-info.ts';
-import { reachAgent } from '../lib/running.ts';
-import { reportUsage } from '../lib/usage.ts';
-import type { Target } from '../lib/workspace.ts';
+import { readConfig } from '../../framework/config-dir.ts';
+import type { Context } from '../../framework/context.ts';
+import { command } from '../../framework/definition.ts';
+import type { ValuesOf } from '../../framework/types.ts';
+import type { ConnectionLog } from '../../lib/connection-log.ts';
+import { endOfWorkspace } from '../../lib/end-of-stream.ts';
+import { endWithProcess } from '../../lib/end-with-process.ts';
+import { logDirFlag, waitFlag } from '../../lib/flags.ts';
+import { showConnection } from '../../lib/network-info.ts';
+import { reachAgent } from '../../lib/running.ts';
+import { reportUsage } from '../../lib/usage.ts';
+import type { Target } from '../../lib/workspace.ts';
 
 const flags = {
   'network-info-dir': { type: 'string', description: 'Directory for the connection statistics that the editor shows.' },
@@ -50,7 +50,7 @@ export default command({ args: { host: {} }, flags }, async (ctx, { args, flags:
   const target = parseEditorHost(args.host);
   const dir = given['log-dir'];
   if (dir === '') return connect(ctx, target, given);
-  const { withConnectionLog } = await import('../lib/connection-log.ts');
+  const { withConnectionLog } = await import('../../lib/connection-log.ts');
   return withConnectionLog(ctx, { dir, parent: process.ppid }, (log) => connect(ctx, target, given, log));
 });
 
@@ -70,7 +70,7 @@ async function connect(
   });
   const [{ openTunnel }, { forwardStdio }] = await Promise.all([
     import('@ropewalk/client/stream'),
-    import('../ssh/stdio.ts'),
+    import('../../ssh/stdio.ts'),
   ]);
   const { stream, hostKey } = await openTunnel(client, agent.id, {
     service: 'ssh',

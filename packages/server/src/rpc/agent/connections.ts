@@ -11,25 +11,25 @@ import { Agent } from '@ropewalk/wire/proto/agent';
 import { Tailnet } from '@ropewalk/wire/proto/tailnet';
 import { requestTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import type { WebSocketConnection } from '@ropewalk/wire/websocket';
-import type { Admitted } from '../app/agent/admit.ts';
-import { type ConnectionReports, createConnectionReports } from '../app/agent/connections.ts';
-import { type AgentReports, createAgentReports } from '../app/agent/reports.ts';
-import type { Services } from '../app/context/context.ts';
-import { type RevokedHolders, revokedHolders } from '../app/context/revoked.ts';
-import type { ConnectedAgent } from '../authz/proofs.ts';
-import type { EventMap } from '../db/events.ts';
-import type { AgentIdentity } from '../db/rows.ts';
-import { type Metrics, noMetrics } from '../metrics/metrics.ts';
-import { agentApi } from './agent/api.ts';
-import { AgentConnection } from './agent/connection.ts';
-import { type AgentLiveness, startAgentLiveness } from './agent/liveness.ts';
-import { callsAfter, createLogWriters, type LogWriters, logWriterCalls } from './agent/log-writers.ts';
-import { tailnetApi } from './agent/tailnet.ts';
-import { startWatching } from './agent/watching.ts';
-import { AGENT_BOUNDS } from './bounds.ts';
-import { describeCallError } from './call-errors.ts';
-import { Departure } from './departure.ts';
-import { patient } from './patience.ts';
+import type { Admitted } from '../../app/agent/admit.ts';
+import { type ConnectionReports, createConnectionReports } from '../../app/agent/connections.ts';
+import { type AgentReports, createAgentReports } from '../../app/agent/reports.ts';
+import type { Services } from '../../app/context/context.ts';
+import { type RevokedHolders, revokedHolders } from '../../app/context/revoked.ts';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import type { EventMap } from '../../db/events.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
+import { type Metrics, noMetrics } from '../../metrics/metrics.ts';
+import { AGENT_BOUNDS } from '../bounds.ts';
+import { describeCallError } from '../call-errors.ts';
+import { Departure } from '../departure.ts';
+import { patient } from '../patience.ts';
+import { agentApi } from './api.ts';
+import { AgentConnection } from './connection.ts';
+import { type AgentLiveness, startAgentLiveness } from './liveness.ts';
+import { callsAfter, createLogWriters, type LogWriters, logWriterCalls } from './log-writers.ts';
+import { tailnetApi } from './tailnet.ts';
+import { startWatching } from './watching.ts';
 
 /** Bytes of messages that one agent's calls may hold together: four of the longest. An agent sends one at a time. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
@@ -70,11 +70,8 @@ export function agentUpgradeHeaders(offered: string | string[] | undefined): Rec
 }
 
 /** The agents that are connected to this server. Serves their calls, stores their liveness, and opens tunnels to them. */
-export function createAgentConnections(
-  services: Services,
-  { aliveEveryMs, metrics = noMetrics, departure = new Departure() }: AgentConnectionsOptions = {},
-): AgentConnections {
-  return new ConnectedAgents(services, { aliveEveryMs, metrics, departure });
+export function createAgentConnections(services: Services, options: AgentConnectionsOptions = {}): AgentConnections {
+  return new ConnectedAgents(services, options);
 }
 
 class ConnectedAgents implements AgentConnections {
