@@ -1,7 +1,7 @@
 // Three servers behind a balancer, one of which is always about to fail, while people build, type, forward ports, follow
-// logs and watch pages. Nothing may be lost, doubled or ended. KILL_TEST_SECONDS sets how long, such as 300, and
-// KILL_TEST_LOG a file that shows how it goes. From 300 s on, people first work for a minute without faults, and requests
-// away from faults may be twice as slow.
+// logs and watch pages. Nothing may be lost, doubled or ended. KILL_TEST_SECONDS sets how long, such as 300 (with
+// TEST_FILE_SECONDS=900), and KILL_TEST_LOG a file that shows how it goes. From 300 s on, people first work for a minute
+// without faults, and requests away from faults may be twice as slow.
 import assert from 'node:assert/strict';
 import { appendFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';

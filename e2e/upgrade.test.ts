@@ -6,7 +6,9 @@ import { spawn } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { silentLogger } from '@ropewalk/kit';
 import { connect } from '@ropewalk/server/db/connect';
+import { migrate } from '@ropewalk/server/db/migrate';
 import { migrations } from '@ropewalk/server/db/migrations/index';
 import { directoryHash } from '@ropewalk/server/postgres/place';
 import { buildEnds, eventually, PERSON, type ServerProcess, startCoderServer, tokenOf } from './harness.ts';
@@ -38,13 +40,7 @@ async function restore(url: string, { schema, tables }: Release): Promise<void> 
   const sql = connect(url, { max: 1 });
   try {
     await sql.unsafe('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
-    await sql.unsafe(
-      'CREATE TABLE schema_migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())',
-    );
-    for (const { version, name, text } of migrations.filter((step) => step.version <= schema)) {
-      await sql.unsafe(text);
-      await sql.unsafe(`INSERT INTO schema_migrations (version, name) VALUES (${version}, '${name}')`);
-    }
+    await migrate(sql, silentLogger, migrations.slice(0, schema));
     // rows refer to each other in any order
     await sql.unsafe("SET session_replication_role = 'replica'");
     for (const [table, rows] of Object.entries(tables)) {

@@ -19,6 +19,11 @@ export interface Column<T> {
   wideOnly?: boolean;
 }
 
+/** The last column, with a button or a menu for each row. */
+export function actionsColumn<T>(cell: Column<T>['cell']): Column<T> {
+  return { name: '', label: 'Actions', width: '2rem', align: 'end', cell };
+}
+
 const isAtEnd = ({ align, numeric }: Pick<Column<never>, 'align' | 'numeric'>) => align === 'end' || numeric;
 
 /**

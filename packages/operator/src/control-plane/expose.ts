@@ -1,7 +1,7 @@
 import { CONTROL_PLANES, type ControlPlane } from '../crd/control-plane.ts';
 import { ignoreNotFound, isNotFound } from '../kube/client.ts';
 import { HTTP_ROUTES, INGRESSES } from '../kube/types.ts';
-import { applyChanges } from '../machinery/apply.ts';
+import { applyChanges, applyOrDelete } from '../machinery/apply.ts';
 import type { NewCondition } from '../machinery/conditions.ts';
 import { condition } from '../machinery/status.ts';
 import type { World } from '../world.ts';
@@ -20,9 +20,8 @@ export async function applyExposure(world: World, plane: ControlPlane): Promise<
   const { client, caches } = world;
   const { namespace = '', name } = plane.metadata;
   const { ingress: wanted, gateway } = plane.spec.expose ?? {};
-  const live = caches.ingresses.get(namespace, name);
-  if (wanted) caches.ingresses.store(await applyChanges(client, INGRESSES, ingress(plane), live));
-  else if (live) await client.delete(INGRESSES, namespace, name).catch(ignoreNotFound);
+  const target = wanted && ingress(plane);
+  await applyOrDelete(client, INGRESSES, caches.ingresses, { namespace, name, wanted: target });
   if (gateway) return applyRoute(world, plane);
   const was = plane.status?.conditions?.find(({ type }) => type === 'Exposed');
   if (was?.reason.startsWith('HTTPRoute')) await client.delete(HTTP_ROUTES, namespace, name).catch(ignoreNotFound);

@@ -12,7 +12,7 @@ import {
   SERVICES,
   VOLUME_CLAIMS,
 } from '../kube/types.ts';
-import { applyChanges, NameTaken, requireOwn, sha256 } from '../machinery/apply.ts';
+import { applyChanges, applyOrDelete, NameTaken, requireOwn, sha256 } from '../machinery/apply.ts';
 import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
@@ -206,16 +206,12 @@ async function applyAccess(world: World, plane: ControlPlane): Promise<void> {
 
 /** A budget for several servers. With one, a node could never be drained. One of a person with the same name stays as it is. */
 async function applyBudget({ client, caches }: World, plane: ControlPlane): Promise<void> {
-  const { namespace = '', name } = plane.metadata;
-  const live = caches.budgets.get(namespace, name);
-  if (isShared(plane) && plane.spec.podDisruptionBudget?.enabled !== false) {
-    await applyChanges(client, POD_DISRUPTION_BUDGETS, disruptionBudget(plane), live).then(
-      (applied) => caches.budgets.store(applied),
-      (err) => {
-        if (!(err instanceof NameTaken)) throw err;
-      },
-    );
-  } else if (live) await client.delete(POD_DISRUPTION_BUDGETS, namespace, name).catch(ignoreNotFound);
+  const { namespace, name } = plane.metadata;
+  const isWanted = isShared(plane) && plane.spec.podDisruptionBudget?.enabled !== false;
+  const wanted = isWanted ? disruptionBudget(plane) : undefined;
+  await applyOrDelete(client, POD_DISRUPTION_BUDGETS, caches.budgets, { namespace, name, wanted }).catch((err) => {
+    if (!(err instanceof NameTaken)) throw err;
+  });
 }
 
 /** Creates the volume of the bundled database once. Most fields of a claim cannot change. */

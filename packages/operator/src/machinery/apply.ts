@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ignoreNotFound, isConflict, type KubeClient, KubeError } from '../kube/client.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../kube/types.ts';
+import type { Informer } from './informer.ts';
 
 /** The annotation with the checksum of the applied object. It shows that a field was removed since. */
 export const APPLIED = 'coder.com/applied';
@@ -46,6 +47,18 @@ export async function applyChanges<T extends KubeObject>(
   };
   if (live && contains(live, marked)) return live;
   return live ? client.apply(resource, marked) : applyNew(client, resource, marked);
+}
+
+/** Applies an object that is wanted, and deletes the one of the cache with this name otherwise. */
+export async function applyOrDelete<T extends KubeObject>(
+  client: KubeClient,
+  resource: Resource,
+  cache: Pick<Informer<T>, 'get' | 'store'>,
+  { namespace = '', name, wanted }: { namespace?: string | undefined; name: string; wanted: T | undefined },
+): Promise<void> {
+  const live = cache.get(namespace, name);
+  if (wanted) cache.store(await applyChanges(client, resource, wanted, live));
+  else if (live) await client.delete(resource, namespace, name).catch(ignoreNotFound);
 }
 
 async function applyNew<T extends KubeObject>(client: KubeClient, resource: Resource, desired: T): Promise<T> {

@@ -5,7 +5,7 @@ import { PROVISIONERS, type Provisioner } from '../crd/provisioner.ts';
 import { ignoreNotFound } from '../kube/client.ts';
 import { type Secret, schedulingProblem } from '../kube/objects.ts';
 import { POD_DISRUPTION_BUDGETS, SECRETS } from '../kube/types.ts';
-import { applyChanges, requireOwn } from '../machinery/apply.ts';
+import { applyOrDelete, requireOwn } from '../machinery/apply.ts';
 import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { keyOf } from '../machinery/informer.ts';
@@ -251,14 +251,12 @@ async function applyAccess(world: World, provisioner: Provisioner): Promise<void
     enableDeployments,
     extraRules,
   });
-  const budget = caches.budgets.get(namespace, deploymentName(provisioner));
-  const wanted = provisioner.spec.podDisruptionBudget;
-  if (wanted) {
-    const desired = disruptionBudget(provisioner, wanted.maxUnavailable);
-    caches.budgets.store(await applyChanges(client, POD_DISRUPTION_BUDGETS, desired, budget));
-  } else if (budget) {
-    await client.delete(POD_DISRUPTION_BUDGETS, namespace, budget.metadata.name).catch(ignoreNotFound);
-  }
+  const { podDisruptionBudget: given } = provisioner.spec;
+  await applyOrDelete(client, POD_DISRUPTION_BUDGETS, caches.budgets, {
+    namespace,
+    name: deploymentName(provisioner),
+    wanted: given && disruptionBudget(provisioner, given.maxUnavailable),
+  });
 }
 
 /** Deletes the replaced keys that no daemon and no pod uses any more. Returns the others. */

@@ -78,7 +78,7 @@ export class ActiveJob {
   }
 
   async #work(): Promise<void> {
-    const { session, ctx, log, clock, metrics } = this.#options;
+    const { session, log, clock, metrics } = this.#options;
     this.jobLink.heartbeat();
     const since = clock.monotonic();
     let kind: JobKind | undefined;
@@ -87,7 +87,7 @@ export class ActiveJob {
       const job = await session.job();
       this.#job = job;
       if (session.damaged) {
-        await killRuns(session, sender(ctx.launcher));
+        await this.kill();
         throw new LostJobError('its journal is damaged');
       }
       kind = job?.type.case && KINDS[job.type.case];
@@ -176,7 +176,7 @@ export class ActiveJob {
     const { jobLink } = this;
     if (session.entry.phase === 'start' && !acquiredOn) {
       // A dead daemon started the job but changed nothing. The job starts again, and its old runs must not interfere.
-      await killRuns(session, sender(ctx.launcher));
+      await this.kill();
       const { type } = job;
       if (type.case === 'workspaceBuild' && session.hasUnknownApply(wholeState(type.value.state)))
         return this.#failWithState(job, 'The machine of the provisioner daemon stopped while Terraform worked.');
@@ -194,8 +194,7 @@ export class ActiveJob {
 
   /** The end of a job whose file is damaged. The type is unknown, but only builds have a state. */
   async #failDamaged(): Promise<Ending> {
-    const { session, ctx } = this.#options;
-    await killRuns(session, sender(ctx.launcher));
+    await this.kill();
     return this.#failWithState({ jobId: this.jobId, type: { case: undefined } }, DAMAGED);
   }
 

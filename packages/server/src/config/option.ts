@@ -68,9 +68,11 @@ export function parseOption<T extends OptionType>(row: OptionRow<T>, text: strin
         } catch (err) {
           throw wrong((err as Error).message);
         }
-      case 'url':
-        if (text !== '' && !URL.canParse(withBrackets(text))) throw wrong(`${JSON.stringify(text)} is not a URL`);
-        return withBrackets(text);
+      case 'url': {
+        const url = withBrackets(text);
+        if (url !== '' && !URL.canParse(url)) throw wrong(`${JSON.stringify(text)} is not a URL`);
+        return url;
+      }
       case 'host:port':
         if (text !== '' && !/^(\[[0-9a-fA-F:]+\]|[^:[\]]*):\d{1,5}$/.test(text)) {
           throw wrong(`${JSON.stringify(text)} must be HOST:PORT`);

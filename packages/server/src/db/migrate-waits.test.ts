@@ -1,7 +1,7 @@
 // Several servers start, and older ones work meanwhile: a migration waits for the others.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { createLogger, type Logger } from '@ropewalk/kit';
+import { createLogger, type Logger, silentLogger } from '@ropewalk/kit';
 import { eventually, freshDatabase } from '@ropewalk/testkit';
 import { connect, isPgError, type Sql } from './connect.ts';
 import { migrate } from './migrate.ts';
@@ -43,14 +43,7 @@ async function bench(t: TestContext): Promise<Bench> {
 }
 
 /** Brings a database to the schema before the newest migration. */
-async function migrateToLast(sql: Sql): Promise<void> {
-  await sql.unsafe(`CREATE TABLE schema_migrations (
-    version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`);
-  for (const { version, name, text } of migrations.slice(0, -1)) {
-    await sql.unsafe(text);
-    await sql`INSERT INTO schema_migrations (version, name) VALUES (${version}, ${name})`;
-  }
-}
+const migrateToLast = (sql: Sql) => migrate(sql, silentLogger, migrations.slice(0, -1));
 
 async function schemaOf(sql: Sql): Promise<number> {
   const [row] = await sql<{ version: number }[]>`SELECT max(version) AS version FROM schema_migrations`;
@@ -104,7 +97,7 @@ test('requests of older servers pass while a step waits for a table that a trans
   const { sql, other, reserve, log } = await bench(t);
   await migrateToLast(other);
   const busy = await reserve();
-  await busy.unsafe('BEGIN');
+  await busy.unsafe('BEGIN; SELECT 1 FROM schema_migrations');
   await other.unsafe(`CREATE FUNCTION rebuild() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       LOCK TABLE users IN ACCESS EXCLUSIVE MODE;
       RETURN NEW;

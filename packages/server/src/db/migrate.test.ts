@@ -47,12 +47,7 @@ test('takes the end of the delete build as the time at which a workspace was del
   const database = await freshDatabase();
   const sql = connect(database.url);
   try {
-    await sql.unsafe(`CREATE TABLE schema_migrations (
-      version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`);
-    for (const { version, name, text } of migrations.filter((each) => each.version < 37)) {
-      await sql.unsafe(text);
-      await sql`INSERT INTO schema_migrations (version, name) VALUES (${version}, ${name})`;
-    }
+    await migrate(sql, silentLogger, migrations.slice(0, 36));
     await sql.begin(async (tx) => {
       // rows without the ones that they refer to
       await tx`SET LOCAL session_replication_role = replica`;
@@ -94,12 +89,7 @@ test('summarizes the statistics and accounts from before the migration to insigh
   const database = await freshDatabase();
   const sql = connect(database.url);
   try {
-    await sql.unsafe(`CREATE TABLE schema_migrations (
-      version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`);
-    for (const { version, name, text } of migrations.filter((each) => each.version <= 12)) {
-      await sql.unsafe(text);
-      await sql`INSERT INTO schema_migrations (version, name) VALUES (${version}, ${name})`;
-    }
+    await migrate(sql, silentLogger, migrations.slice(0, 12));
     const workspace = crypto.randomUUID();
     await sql.begin(async (tx) => {
       // rows without the ones that they refer to

@@ -3,7 +3,7 @@ import { AppError, type Logger, retry } from '@ropewalk/kit';
 import { VERSION } from '@ropewalk/kit/version';
 import { isPgError, isTransient, isUnreachable, LOCK_NOT_AVAILABLE, type Sql } from './connect.ts';
 import { LOCK_TIMEOUT_MS, runMigration } from './migration-run.ts';
-import { migrations } from './migrations/index.ts';
+import { type Migration, migrations } from './migrations/index.ts';
 
 /** Any number that only this program uses. */
 const LOCK = 0x636f6465;
@@ -18,13 +18,14 @@ const PATIENCE_MS = 5 * 60_000;
  * Migrates the database to this program's schema. Forward only, by one server at a time. Waits for a server that migrates
  * already. A step that meets the transactions of other servers runs again, for up to five minutes. A newer schema stays as it
  * is.
+ * @param steps only some of them, in a test
  * @throws AppError `unavailable` if a transaction uses a table for longer, and `internal` if this program is too old for a
  *   newer schema
  */
-export async function migrate(sql: Sql, log: Logger): Promise<void> {
+export async function migrate(sql: Sql, log: Logger, steps: readonly Migration[] = migrations): Promise<void> {
   const until = Date.now() + PATIENCE_MS;
   try {
-    await retry(() => migrateOnce(sql, log), {
+    await retry(() => migrateOnce(sql, log, steps), {
       baseMs: 200,
       capMs: 2_000,
       retryable: (err) => isTransient(err) && !isUnreachable(err) && Date.now() < until,
@@ -39,7 +40,7 @@ export async function migrate(sql: Sql, log: Logger): Promise<void> {
   }
 }
 
-async function migrateOnce(sql: Sql, log: Logger): Promise<void> {
+async function migrateOnce(sql: Sql, log: Logger, steps: readonly Migration[]): Promise<void> {
   const connection = await sql.reserve();
   try {
     await lock(connection, log);
@@ -49,7 +50,7 @@ async function migrateOnce(sql: Sql, log: Logger): Promise<void> {
     >`SELECT coalesce(max(version), 0) AS version FROM schema_migrations`;
     const at = row!.version;
     if (at > migrations.at(-1)!.version) return await checkNewerSchema(connection, log);
-    for (const step of migrations.filter(({ version }) => version > at)) {
+    for (const step of steps.filter(({ version }) => version > at)) {
       await runMigration(connection, step, VERSION, log);
     }
   } catch (err) {

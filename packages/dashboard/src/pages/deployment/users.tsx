@@ -27,7 +27,7 @@ import { Section } from '../../ui/page.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
 import { Select } from '../../ui/select.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
 import { useSearchParams } from '../../util/route.ts';
@@ -162,17 +162,11 @@ function useColumns(onAsk: (asked: AskedUser) => void): Column<User>[] {
         </span>
       ),
     },
-    {
-      name: '',
-      label: 'Actions',
-      width: '2rem',
-      align: 'end',
-      cell: (user) => (
-        <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={`Actions for ${user.username}`} />}>
-          <UserActions user={user} onAsk={onAsk} />
-        </Menu>
-      ),
-    },
+    actionsColumn((user) => (
+      <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={`Actions for ${user.username}`} />}>
+        <UserActions user={user} onAsk={onAsk} />
+      </Menu>
+    )),
   ];
 }
 

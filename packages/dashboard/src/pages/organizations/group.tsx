@@ -13,7 +13,7 @@ import { Section } from '../../ui/page.tsx';
 import { PickDialog } from '../../ui/pick-dialog.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { paths } from '../../util/paths.ts';
 import { useRouteParams } from '../../util/route.ts';
 import { formatRelative, isZeroTime } from '../../util/time.ts';
@@ -57,12 +57,8 @@ export default function GroupPage() {
     },
   ];
   if (mayChange) {
-    columns.push({
-      name: '',
-      label: 'Actions',
-      width: '2rem',
-      align: 'end',
-      cell: (member) => (
+    columns.push(
+      actionsColumn((member) => (
         <IconButton
           icon={UserMinus}
           size="sm"
@@ -70,8 +66,8 @@ export default function GroupPage() {
           pending={change.isPending && change.variables.remove_users?.[0] === member.id}
           onClick={() => change.mutate({ remove_users: [member.id] })}
         />
-      ),
-    });
+      )),
+    );
   }
   const add = mayChange && (
     <Button look="primary" icon={UserPlus} onClick={() => setAdding(true)}>

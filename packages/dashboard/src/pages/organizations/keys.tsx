@@ -17,7 +17,7 @@ import { Link, RowLink } from '../../ui/link.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { TagList, type TagRow, TagsEditor } from '../../ui/tags.tsx';
 import { paths } from '../../util/paths.ts';
 import { shellWord } from '../../util/shell.ts';
@@ -74,16 +74,12 @@ export default function KeysPage() {
       wideOnly: true,
       cell: (key) => <span className="text-muted">{formatDate(key.created_at)}</span>,
     },
-    {
-      name: '',
-      label: 'Actions',
-      width: '2rem',
-      align: 'end',
-      cell: (key) =>
+    actionsColumn(
+      (key) =>
         may.deleteProvisionerKeys && (
           <IconButton icon={Trash2} size="sm" label={`Delete the key ${key.name}`} onClick={() => setDeleted(key)} />
         ),
-    },
+    ),
   ];
   const create = may.createProvisionerKeys && (
     <Button look="primary" icon={Plus} onClick={() => setCreating(true)}>

@@ -14,7 +14,7 @@ import { Section } from '../../ui/page.tsx';
 import { PickDialog } from '../../ui/pick-dialog.tsx';
 import { SearchInput } from '../../ui/search-input.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { formatDate } from '../../util/time.ts';
 import { membersQuery } from './members-query.ts';
@@ -139,17 +139,13 @@ function columnsFor(may: Partial<OrganizationPermissions>, actions: MemberAction
     },
   ];
   if (may.assignRoles || may.removeMembers) {
-    columns.push({
-      name: '',
-      label: 'Actions',
-      width: '2rem',
-      align: 'end',
-      cell: (member) => (
+    columns.push(
+      actionsColumn((member) => (
         <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={`Actions for ${member.username}`} />}>
           <MenuEntries member={member} may={may} {...actions} />
         </Menu>
-      ),
-    });
+      )),
+    );
   }
   return columns;
 }

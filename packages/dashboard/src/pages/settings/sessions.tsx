@@ -9,7 +9,7 @@ import { Button, IconButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Section } from '../../ui/page.tsx';
 import { QueryView } from '../../ui/states.tsx';
-import { Table } from '../../ui/table.tsx';
+import { actionsColumn, Table } from '../../ui/table.tsx';
 import { formatRelative, useNow } from '../../util/time.ts';
 
 const params = { user: 'me' };
@@ -91,21 +91,16 @@ function SessionTable({
           width: '8rem',
           cell: (session) => <span className="text-muted">{formatRelative(session.last_used, now)}</span>,
         },
-        {
-          name: '',
-          label: 'Actions',
-          width: '2rem',
-          align: 'end',
-          cell: (session) =>
-            session.current ? null : (
-              <IconButton
-                icon={LogOut}
-                size="sm"
-                label={`End the session from ${session.ip_address || 'an unknown address'}`}
-                onClick={() => onEnd(session)}
-              />
-            ),
-        },
+        actionsColumn((session: UserSession) =>
+          session.current ? null : (
+            <IconButton
+              icon={LogOut}
+              size="sm"
+              label={`End the session from ${session.ip_address || 'an unknown address'}`}
+              onClick={() => onEnd(session)}
+            />
+          ),
+        ),
       ]}
     />
   );

@@ -10,7 +10,7 @@ import { IconButton, LinkButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
-import { Table } from '../../ui/table.tsx';
+import { actionsColumn, Table } from '../../ui/table.tsx';
 import { paths } from '../../util/paths.ts';
 import { formatDate, formatRelative, isZeroTime, serverNow } from '../../util/time.ts';
 import { SCOPES, tokensQuery } from './token-choices.ts';
@@ -98,20 +98,14 @@ function TokenTable({
               <span className="text-muted">{formatDate(token.expires_at)}</span>
             ),
         },
-        {
-          name: '',
-          label: 'Actions',
-          width: '2rem',
-          align: 'end',
-          cell: (token) => (
-            <IconButton
-              icon={Trash2}
-              size="sm"
-              label={`Delete the token ${token.token_name}`}
-              onClick={() => onDelete(token)}
-            />
-          ),
-        },
+        actionsColumn((token: APIKeyWithOwner) => (
+          <IconButton
+            icon={Trash2}
+            size="sm"
+            label={`Delete the token ${token.token_name}`}
+            onClick={() => onDelete(token)}
+          />
+        )),
       ]}
     />
   );

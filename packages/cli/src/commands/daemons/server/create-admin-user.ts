@@ -19,7 +19,7 @@ const flags = {
     default: 'ed25519',
     values: ['ed25519', 'ecdsa', 'rsa4096'],
     description:
-      "The algorithm of the user's Git SSH key. Has no effect: the server creates the key when it is first needed, with the algorithm of its own --ssh-keygen-algorithm.",
+      "The algorithm of the user's Git SSH key. Has no effect: the server creates the key when it is first needed, with the algorithm of the server's option --ssh-keygen-algorithm.",
   },
 } as const;
 

@@ -90,23 +90,15 @@ function useCreateTemplate({ exampleId, copy }: Source, draft: Draft) {
 }
 
 /** The settings that a copy takes over. */
-function settingsOf(template: Template) {
-  const {
-    default_ttl_ms,
-    activity_bump_ms,
-    allow_user_autostart,
-    allow_user_autostop,
-    allow_user_cancel_workspace_jobs,
-    require_active_version,
-    max_port_share_level,
-  } = template;
-  return {
-    default_ttl_ms,
-    activity_bump_ms,
-    allow_user_autostart,
-    allow_user_autostop,
-    allow_user_cancel_workspace_jobs,
-    require_active_version,
-    max_port_share_level,
-  };
-}
+const COPIED = [
+  'default_ttl_ms',
+  'activity_bump_ms',
+  'allow_user_autostart',
+  'allow_user_autostop',
+  'allow_user_cancel_workspace_jobs',
+  'require_active_version',
+  'max_port_share_level',
+] as const satisfies (keyof Template)[];
+
+const settingsOf = (template: Template) =>
+  Object.fromEntries(COPIED.map((name) => [name, template[name]])) as Pick<Template, (typeof COPIED)[number]>;

@@ -19,7 +19,7 @@ import { Section } from '../../../ui/page.tsx';
 import { PickDialog } from '../../../ui/pick-dialog.tsx';
 import { Select } from '../../../ui/select.tsx';
 import { EmptyState, QueryView } from '../../../ui/states.tsx';
-import { type Column, Table } from '../../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../../ui/table.tsx';
 import { useTemplate } from '../data.ts';
 import { SettingsPage } from './settings-page.tsx';
 
@@ -103,21 +103,15 @@ function Permissions({ template }: { template: Template }) {
         />
       ),
     },
-    {
-      name: '',
-      label: 'Actions',
-      width: '2rem',
-      align: 'end',
-      cell: (holder) => (
-        <IconButton
-          icon={Trash2}
-          size="sm"
-          label={`Remove ${holder.name}`}
-          pending={busy(holder) && change.variables?.role === ''}
-          onClick={() => change.mutate({ ...holder, role: '' })}
-        />
-      ),
-    },
+    actionsColumn((holder) => (
+      <IconButton
+        icon={Trash2}
+        size="sm"
+        label={`Remove ${holder.name}`}
+        pending={busy(holder) && change.variables?.role === ''}
+        onClick={() => change.mutate({ ...holder, role: '' })}
+      />
+    )),
   ];
   const everyone = acl.data?.group.some(({ id }) => id === template.organization_id);
   const none = acl.data && holdersOf(acl.data).length === 0;

@@ -13,7 +13,7 @@ import { RowLink } from '../../../ui/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../../ui/menu.tsx';
 import { Section, useTitle } from '../../../ui/page.tsx';
 import { EmptyState, ErrorView } from '../../../ui/states.tsx';
-import { type Column, Table } from '../../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../../ui/table.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo } from '../../../util/route.ts';
@@ -127,42 +127,36 @@ export default function TemplateVersions() {
         </time>
       ),
     },
-    {
-      name: '',
-      label: 'Actions',
-      width: '2rem',
-      align: 'end',
-      cell: (version) => {
-        const active = version.id === template.active_version_id;
-        const previous = before(version);
-        if (!mayUpdate) return null;
-        return (
-          <Menu trigger={<IconButton icon={Ellipsis} label={`Actions of ${version.name}`} size="sm" />}>
-            {!active && version.job.status === 'succeeded' && !version.archived && (
-              <MenuItem icon={CircleCheck} onSelect={() => setPromoting(version)}>
-                Make active
-              </MenuItem>
-            )}
-            <MenuItem icon={FilePen} to={paths.templateEditor(template, version.name)}>
-              Open in the editor
+    actionsColumn((version) => {
+      const active = version.id === template.active_version_id;
+      const previous = before(version);
+      if (!mayUpdate) return null;
+      return (
+        <Menu trigger={<IconButton icon={Ellipsis} label={`Actions of ${version.name}`} size="sm" />}>
+          {!active && version.job.status === 'succeeded' && !version.archived && (
+            <MenuItem icon={CircleCheck} onSelect={() => setPromoting(version)}>
+              Make active
             </MenuItem>
-            {previous && (
-              <MenuItem icon={FileDiff} to={paths.templateVersion(template, version.name, { compare: previous.name })}>
-                Compare with {previous.name}
+          )}
+          <MenuItem icon={FilePen} to={paths.templateEditor(template, version.name)}>
+            Open in the editor
+          </MenuItem>
+          {previous && (
+            <MenuItem icon={FileDiff} to={paths.templateVersion(template, version.name, { compare: previous.name })}>
+              Compare with {previous.name}
+            </MenuItem>
+          )}
+          {!active && (
+            <>
+              <MenuSeparator />
+              <MenuItem icon={version.archived ? ArchiveRestore : Archive} onSelect={() => archive.mutate(version)}>
+                {version.archived ? 'Restore' : 'Archive'}
               </MenuItem>
-            )}
-            {!active && (
-              <>
-                <MenuSeparator />
-                <MenuItem icon={version.archived ? ArchiveRestore : Archive} onSelect={() => archive.mutate(version)}>
-                  {version.archived ? 'Restore' : 'Archive'}
-                </MenuItem>
-              </>
-            )}
-          </Menu>
-        );
-      },
-    },
+            </>
+          )}
+        </Menu>
+      );
+    }),
   ];
   if (versions.isError) return <ErrorView error={versions.error} retry={() => void versions.refetch()} />;
   return (
