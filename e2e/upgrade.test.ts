@@ -40,7 +40,11 @@ async function restore(url: string, { schema, tables }: Release): Promise<void> 
   const sql = connect(url, { max: 1 });
   try {
     await sql.unsafe('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
-    await migrate(sql, silentLogger, migrations.slice(0, schema));
+    await migrate(
+      sql,
+      silentLogger,
+      migrations.filter(({ version }) => version <= schema),
+    );
     // rows refer to each other in any order
     await sql.unsafe("SET session_replication_role = 'replica'");
     for (const [table, rows] of Object.entries(tables)) {

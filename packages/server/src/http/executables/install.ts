@@ -86,7 +86,7 @@ const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<
 /** The repository's installer, with this server as the release that it installs from. */
 function servedScript(accessUrl: string): string {
   const script =
-    globalThis.PLATFORM_INSTALL_SCRIPT ?? readFileSync(join(import.meta.dirname, '../../../../install.sh'), 'utf8');
+    globalThis.PLATFORM_INSTALL_SCRIPT ?? readFileSync(join(import.meta.dirname, '../../../../../install.sh'), 'utf8');
   const from = `${accessUrl}/bin`.replaceAll("'", '%27');
   return script.replace("\nfrom=''\n", () => `\nfrom='${from}'\n`).replace('\nserved=no\n', '\nserved=yes\n');
 }
