@@ -21,4 +21,5 @@ export * from './schema/tasks.ts';
 export * from './schema/template-acl.ts';
 export * from './schema/templates.ts';
 export * from './schema/users.ts';
+export * from './schema/workspace-agents.ts';
 export * from './schema/workspaces.ts';

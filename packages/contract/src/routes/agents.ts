@@ -20,7 +20,7 @@ import {
   WorkspaceAgentLog,
   WorkspaceAgentLogSource,
   WorkspaceAgentMetadata,
-} from '../schema/workspaces.ts';
+} from '../schema/workspace-agents.ts';
 import { Nothing, route } from './kit.ts';
 import { harmless, unknownKeys } from './unknown-keys.ts';
 

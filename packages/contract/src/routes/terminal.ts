@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { WorkspaceAgentListeningPortsResponse } from '../schema/workspaces.ts';
+import { WorkspaceAgentListeningPortsResponse } from '../schema/workspace-agents.ts';
 import { Nothing, route } from './kit.ts';
 
 /** In characters, up to the limit of a terminal's own numbers. */

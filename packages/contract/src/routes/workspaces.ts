@@ -2,9 +2,9 @@ import { Type } from 'typebox';
 import { Response, ServerSentEvent } from '../schema/common.ts';
 import { Whole } from '../schema/kit.ts';
 import { WorkspaceACL, WorkspaceSharingSettings } from '../schema/sharing.ts';
+import { ExternalAgentCredentials } from '../schema/workspace-agents.ts';
 import {
   CreateWorkspaceRequest,
-  ExternalAgentCredentials,
   PostWorkspaceUsageRequest,
   PutExtendWorkspaceRequest,
   ResolveAutostartResponse,

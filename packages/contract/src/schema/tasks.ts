@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { WorkspaceStatus } from './common.ts';
 import { Line, Nullable, named, ParameterValue, stringEnum, Timestamp, Uuid } from './kit.ts';
-import { WorkspaceAgentHealth, WorkspaceAgentLifecycle, WorkspaceBuild } from './workspaces.ts';
+import { WorkspaceAgentHealth, WorkspaceAgentLifecycle } from './workspace-agents.ts';
+import { WorkspaceBuild } from './workspaces.ts';
 
 /** Upstream's: `active` if the workspace runs, its agent is ready and the task's app is not unhealthy. */
 export const TaskStatus = named(
