@@ -36,6 +36,7 @@ import {
 import { uuidText } from '@ropewalk/wire/uuid';
 import type { RelayPolicy } from '../derp/relay.ts';
 import { decodeNodeKey, parseDiscoKey } from '../keys.ts';
+import { RateBudget } from '../rate-budget.ts';
 import { KeyOwners } from './key-owners.ts';
 import { addTo, deleteFrom, LINGER_MS, LingeringPairs } from './lingering.ts';
 import { ResponseQueue } from './responses.ts';
@@ -113,9 +114,8 @@ interface Peer {
   delayed: Node | undefined;
   /** The keys of both nodes, which belong to its owner. */
   held: readonly string[];
-  /** How many updates it may publish now, and since when. */
-  tokens: number;
-  tokensAt: number;
+  /** The updates that it may publish. */
+  updates: RateBudget;
   /** The nodes that this peer has received, by the names of their peers. */
   readonly sent: Map<string, Node>;
   isOpen: boolean;
@@ -159,7 +159,8 @@ export class Coordinator implements RelayPolicy {
     const peer: Peer = {
       ...{ id: Uint8Array.from(id), name, owner, rule, queue: new ResponseQueue(MAX_RESPONSES) },
       ...{ node: undefined, key: undefined, delayed: undefined, held: [], sent: new Map() },
-      ...{ tokens: MAX_NODE_UPDATE_BURST, tokensAt: this.#now(), isOpen: true, lostUntil: 0 },
+      ...{ isOpen: true, lostUntil: 0 },
+      updates: new RateBudget(MAX_NODE_UPDATES_PER_SECOND, this.#now(), MAX_NODE_UPDATE_BURST),
       forgotten: Promise.withResolvers<void>(),
     };
     const old = this.#peers.get(name) ?? this.#lost.get(name);
@@ -187,7 +188,8 @@ export class Coordinator implements RelayPolicy {
    * timer calls it while there are any.
    */
   tick(): void {
-    for (const peer of [...this.#delayed]) if (peer.delayed && this.#takeToken(peer)) this.#publish(peer, peer.delayed);
+    for (const peer of [...this.#delayed])
+      if (peer.delayed && this.#takeUpdate(peer)) this.#publish(peer, peer.delayed);
     for (const peer of this.#lost.values()) {
       if (peer.lostUntil > this.#now()) break;
       this.#forgetLost(peer);
@@ -269,8 +271,7 @@ export class Coordinator implements RelayPolicy {
     if (old) {
       this.#lost.delete(old.name);
       old.forgotten.resolve();
-      peer.tokens = old.tokens;
-      peer.tokensAt = old.tokensAt;
+      peer.updates = old.updates;
     }
     this.#peers.set(peer.name, peer);
     this.#send(peer, this.#others(peer), 'init');
@@ -287,7 +288,7 @@ export class Coordinator implements RelayPolicy {
 
   #update(peer: Peer, node: Node): void {
     const isSame = peer.node !== undefined && equals(NodeSchema, peer.node, node);
-    if (isSame || this.#takeToken(peer)) {
+    if (isSame || this.#takeUpdate(peer)) {
       this.#publish(peer, node);
       return;
     }
@@ -306,13 +307,9 @@ export class Coordinator implements RelayPolicy {
   }
 
   /** Takes one update from the peer's budget. */
-  #takeToken(peer: Peer): boolean {
-    const now = this.#now();
-    const gained = ((now - peer.tokensAt) / 1_000) * MAX_NODE_UPDATES_PER_SECOND;
-    peer.tokens = Math.min(MAX_NODE_UPDATE_BURST, peer.tokens + gained);
-    peer.tokensAt = now;
-    if (peer.tokens < 1) return false;
-    peer.tokens--;
+  #takeUpdate({ updates }: Peer): boolean {
+    if (updates.left(this.#now()) < 1) return false;
+    updates.take(1, this.#now());
     return true;
   }
 

@@ -15,6 +15,7 @@ import type { Duplex } from 'node:stream';
 import { type Clock, systemClock } from '@ropewalk/kit';
 import { isDisco } from '../disco.ts';
 import { KeyPair } from '../keys.ts';
+import { RateBudget } from '../rate-budget.ts';
 import {
   DerpError,
   DerpFrameReader,
@@ -33,7 +34,6 @@ import {
 } from './frames.ts';
 import { Outbox } from './outbox.ts';
 import type { QueueBudget } from './packet-queue.ts';
-import { RateBudget } from './rate-budget.ts';
 
 /** Decides which clients may reach each other. Keys are 64 hexadecimal digits. Both functions are called often and must be fast. */
 export interface RelayPolicy {

@@ -1,7 +1,7 @@
-/** The length of a burst, as the time in which its bytes come again. Short, so that a burst does not block the event loop. */
+/** The default length of a burst, as the time in which it comes again. Short, so that a burst does not block the event loop. */
 const BURST_S = 1 / 32;
 
-/** How many bytes per second may be read from a client, or from all. Bytes that have been read may exceed it: it owes them. */
+/** How many bytes, or other units, per second may be used. Bytes that have been read may exceed it: the budget owes them. */
 export class RateBudget {
   #perSecond: number;
   #burst: number;
@@ -23,9 +23,9 @@ export class RateBudget {
     this.#at = now;
   }
 
-  /** Takes bytes. Returns whether some are left. */
-  take(bytes: number, now: number): boolean {
-    this.#left = this.left(now) - bytes;
+  /** Takes an amount, even more than is left. Returns whether something is left. */
+  take(amount: number, now: number): boolean {
+    this.#left = this.left(now) - amount;
     this.#at = now;
     return this.#left > 0;
   }
