@@ -1,7 +1,8 @@
 // Plays the nodes of a cluster: it assigns each pod to itself, unless a scheduler does, and runs the first container's command
-// as a local process, with the environment that the pod describes. A deleted pod gets SIGTERM and its grace period, as from a
-// real kubelet.
-import { type ChildProcess, spawn } from 'node:child_process';
+// as a local process, with the environment that the pod describes. A deleted pod runs its preStop hook, and gets SIGTERM and
+// its grace period, as from a real kubelet.
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,6 +18,7 @@ interface Pod extends KubeObject {
 }
 
 interface Running {
+  pod: Pod;
   child: ChildProcess;
   dir: string;
   log: string;
@@ -43,6 +45,8 @@ export interface KubeletOptions {
   podGroups?: boolean;
   /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready immediately. */
   probed?: string;
+  /** Gives each pod an address, at whose port the program must listen. Readiness probes go there. */
+  podPort?: number;
 }
 
 const CONDITIONS = ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'];
@@ -60,6 +64,8 @@ class LocalKubelet implements Kubelet {
   readonly #taken = new Set<string>();
   /** The pods that were deleted before their process began. */
   readonly #unwanted = new Set<string>();
+  /** The addresses of pods, by name. */
+  readonly #addresses = new Map<string, string>();
   /** The pods whose process has ended. */
   readonly #ended = new Set<string>();
   readonly #work = new Set<Promise<void>>();
@@ -124,16 +130,18 @@ class LocalKubelet implements Kubelet {
   /** Runs a pod from its assignment to a node until its process has ended. */
   async #run(pod: Pod): Promise<void> {
     const { name } = pod.metadata;
+    const { probed, podPort } = this.#options;
     if (!this.#options.scheduled) await this.#bind(name);
+    const address = this.#addressOf(name);
     const entry = await this.#startProcess(pod);
     const { child, dir } = entry;
     this.running.set(name, entry);
     const group = this.#options.podGroups ? createPodGroup(child.pid!) : undefined;
     const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
     if (this.#unwanted.has(name)) end(entry);
-    const { probed } = this.#options;
     const path = pod.spec.containers[0]!.readinessProbe?.httpGet?.path;
-    if (path && probed) void this.#becomesReady(name, `${probed}${path}`, entry);
+    const base = address ? `http://${address}:${podPort}` : probed;
+    if (path && base) void this.#becomesReady(name, `${base}${path}`, entry);
     else await this.#report(name, 'Running', true);
     const code = await exited;
     if (code === null) this.#killed++;
@@ -149,17 +157,19 @@ class LocalKubelet implements Kubelet {
   async #startProcess(pod: Pod): Promise<Running> {
     const { program, env = {} } = this.#options;
     const container = pod.spec.containers[0]!;
-    const variables = await Promise.all(
-      (container.env ?? []).map(async (each) => [each.name, await this.#textOf(pod, each)] as const),
-    );
+    const variables: Record<string, string> = {};
+    for (const each of container.env ?? []) {
+      const text = await this.#textOf(pod, each);
+      variables[each.name] = text.replaceAll(/\$\((\w+)\)/g, (reference, name) => variables[name] ?? reference);
+    }
     const dir = mkdtempSync(join(tmpdir(), 'pod-'));
     const [file, ...first] = program;
     const child = spawn(file!, [...first, ...(container.args ?? [])], {
       cwd: dir,
-      env: { PATH: process.env['PATH'], HOME: dir, ...env, ...Object.fromEntries(variables) },
+      env: { PATH: process.env['PATH'], HOME: dir, ...env, ...variables },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const entry: Running = { child, dir, log: '', stopping: false };
+    const entry: Running = { pod, child, dir, log: '', stopping: false };
     for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (data: Buffer) => (entry.log += data));
     return entry;
   }
@@ -175,7 +185,16 @@ class LocalKubelet implements Kubelet {
       return Buffer.from(secret.data[key]!, 'base64').toString();
     }
     if (valueFrom?.fieldRef?.fieldPath === 'metadata.name') return pod.metadata.name;
+    if (valueFrom?.fieldRef?.fieldPath === 'status.podIP') return this.#addressOf(pod.metadata.name) ?? '';
     return value ?? '';
+  }
+
+  /** An address of this machine that no other pod has. Undefined if pods have none. */
+  #addressOf(name: string): string | undefined {
+    if (this.#options.podPort === undefined) return undefined;
+    const address = this.#addresses.get(name) ?? `127.${randomInt(1, 255)}.${randomInt(255)}.${randomInt(1, 255)}`;
+    this.#addresses.set(name, address);
+    return address;
   }
 
   /** Probes a process until it answers. */
@@ -203,7 +222,9 @@ class LocalKubelet implements Kubelet {
       status: ready || type === 'PodScheduled' || type === 'Initialized' ? 'True' : 'False',
     }));
     const at = { namespace: this.#namespace, name };
-    await this.#client.merge(PODS, at, { status: { phase, conditions } }, 'status').catch(ignoreGone);
+    const podIP = this.#addressOf(name);
+    const status = { phase, conditions, ...(podIP ? { podIP, podIPs: [{ ip: podIP }] } : {}) };
+    await this.#client.merge(PODS, at, { status }, 'status').catch(ignoreGone);
   }
 
   #removePod(name: string): Promise<void> {
@@ -211,11 +232,13 @@ class LocalKubelet implements Kubelet {
   }
 }
 
-/** Ends a process as a kubelet does, by SIGTERM and, after a while, by SIGKILL. */
+/** Ends a process as a kubelet does: after the preStop hook by SIGTERM and, after a while, by SIGKILL. */
 function end(entry: Running, graceSeconds = 30): void {
   entry.stopping = true;
-  const { child } = entry;
-  void terminate(child);
+  const { child, pod } = entry;
+  const [file, ...args] = pod.spec.containers[0]!.lifecycle?.preStop?.exec?.command ?? [];
+  if (file) execFile(file, args, () => void terminate(child));
+  else void terminate(child);
   setTimeout(() => child.kill('SIGKILL'), graceSeconds * 1_000).unref();
 }
 
