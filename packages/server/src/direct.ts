@@ -50,6 +50,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       version: VERSION,
       accessUrl: '',
       optionSources: {},
+      relayRegions: [],
       warnings: [],
       builtinDaemonsProblem: () => undefined,
       backgroundTasks: () => [],

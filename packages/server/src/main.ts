@@ -60,14 +60,17 @@ async function startParts(start: Starting): Promise<RunningServer> {
   const database = await startDatabase(start);
   const installation = await readInstallation(start, database);
   const background = createBackgroundDriver({ locks: database.locks, clock, log: start.log });
-  const services = startServices(start, database, installation, {
+  const services = await startServices(start, database, installation, {
     backgroundTasks: background.status,
     builtinDaemonsProblem: () => late.builtin?.problem(),
   });
   if (tracing) traceJobs(start, tracing, services);
   const metrics = await startMetrics(start, services);
   const { profiler, url: profilesUrl } = await startProfiles(start);
-  const connections = startConnections(start, services, { metrics, isReady: () => late.phase === 'ready' });
+  const connections = startConnections(start, services, installation, {
+    metrics,
+    isReady: () => late.phase === 'ready',
+  });
   const parts = { services, database, installation, connections, tracing, metrics, profiler, late };
   const http = await startHttp(start, parts);
   const tlsUrl = await startHttps(start, parts, http);
@@ -75,7 +78,9 @@ async function startParts(start: Starting): Promise<RunningServer> {
   // not before daemons can come back: from here on their leases run again
   const { providers } = http;
   startBackgroundTasks(start, background, { services, connections, providers, dispatched: metrics?.dispatched });
+  closer.add('relay of the tailnet', async () => connections.tailnet.endRelay());
   closer.add('agents', () => connections.agents.close());
+  closer.add('coordinator of the tailnet', async () => connections.tailnet.endCoordination());
   await joinCluster(start, services, connections.cluster, http);
   closer.add('provisioner daemons', () => connections.daemons.close());
   late.builtin = await startBuiltin(start, services, http, connections);

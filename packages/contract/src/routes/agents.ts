@@ -35,6 +35,13 @@ const tunnelQuery = {
   resume: Type.Optional(Type.Union([Type.Literal('new'), Type.Literal('attach')])),
 };
 
+const tailnetQuery = Type.Object({
+  /** The version of the tailnet API, as MAJOR.MINOR. */
+  version: Type.Optional(Type.String()),
+  /** Lets the client keep its id when it connects again. */
+  resume_token: Type.Optional(Type.String()),
+});
+
 const agentExternalAuth = route({
   tag: 'Agents',
   auth: 'agent',
@@ -48,6 +55,21 @@ const agentExternalAuth = route({
 });
 
 export const agentsRoutes = {
+  'GET /derp-map': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary: 'The relays and STUN servers, as one JSON object in a binary message.',
+    stream: 'websocket',
+    responses: { 101: Nothing },
+  }),
+  'GET /tailnet': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary: "The control connection of upstream's desktop application, which may reach several agents.",
+    query: tailnetQuery,
+    stream: 'websocket',
+    responses: { 101: Nothing },
+  }),
   'GET /workspaceagents/connection': route({
     tag: 'Agents',
     auth: 'session',
@@ -150,6 +172,15 @@ export const agentsRoutes = {
     auth: 'session',
     params: Type.Object({ workspaceagent: Type.String() }),
     responses: { 200: AgentConnectionInfo },
+  }),
+  'GET /workspaceagents/{workspaceagent}/coordinate': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary: "The control connection of upstream's clients, which introduces them to this agent.",
+    params: Type.Object({ workspaceagent: Type.String() }),
+    query: tailnetQuery,
+    stream: 'websocket',
+    responses: { 101: Nothing },
   }),
   'POST /workspaceagents/{workspaceagent}/app-link': route({
     tag: 'Agents',

@@ -20,7 +20,7 @@ import {
   WorkspaceProxiesResponse,
 } from '../schema/deployment.ts';
 import { DeploymentConfig } from '../schema/deployment-config.ts';
-import { HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
+import { BytesSentRecv, HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
 import { Line } from '../schema/kit.ts';
 import { AuthorizationRequest, AuthorizationResponse } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
@@ -107,6 +107,26 @@ export const deploymentRoutes = {
     body: UpdateHealthSettings,
     unknownKeys: unknownKeys('display'),
     responses: { 200: UpdateHealthSettings },
+  }),
+  'GET /debug/coordinator': route({
+    tag: 'Debug',
+    auth: 'session',
+    summary: 'The nodes and tunnels that this server coordinates, as text.',
+    stream: 'bytes',
+    responses: { 200: Nothing },
+  }),
+  'GET /debug/tailnet': route({
+    tag: 'Debug',
+    auth: 'session',
+    summary: "The state of this server's relay, as text.",
+    stream: 'bytes',
+    responses: { 200: Nothing },
+  }),
+  'GET /debug/derp/traffic': route({
+    tag: 'Debug',
+    auth: 'session',
+    summary: "The bytes that each client of this server's relay has sent and received since it connected.",
+    responses: { 200: Type.Array(BytesSentRecv) },
   }),
   'GET /debug/pprof/profile': route({
     tag: 'Debug',

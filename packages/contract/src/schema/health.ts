@@ -67,6 +67,13 @@ export const AccessURLReport = named(
 );
 export type AccessURLReport = Static<typeof AccessURLReport>;
 
+/** A client of the relay by its key, as `nodekey:` and hexadecimal digits. */
+export const BytesSentRecv = named(
+  'BytesSentRecv',
+  Type.Object({ key: Type.String(), recv: Type.Integer(), sent: Type.Integer() }),
+);
+export type BytesSentRecv = Static<typeof BytesSentRecv>;
+
 export const STUNReport = named(
   'STUNReport',
   Type.Object({

@@ -117,6 +117,8 @@ export const upstreamProviderSchema = () => load<Record<string, object>>('provid
 
 /** Types that upstream's API document describes by Go's fields, and the form that Go programs send. */
 const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
+  // keys are written as text
+  'key.NodePublic': { type: 'string' },
   'uuid.NullUUID': { type: 'string' },
   // upstream has had one more font since its version 2.32
   'codersdk.TerminalFontName': { type: 'string' },

@@ -21,7 +21,7 @@ test('a test sets each effective option and observes the effect', () => {
 });
 
 /** Options that the server only stores and shows. */
-const SHOWN: ReadonlySet<OptionName> = new Set<OptionName>(['derpForceWebsockets', 'experiments']);
+const SHOWN: ReadonlySet<OptionName> = new Set<OptionName>(['experiments']);
 
 test('lists exactly the options that the program reads as effective or as shown', () => {
   const text = ['server/src/**/*.ts', 'cli/src/commands/daemons/**/*.ts']

@@ -87,8 +87,6 @@ const WITHOUT_OPTION = [
   'introspection.logging.verbose',
   'introspection.tracing.dataDog',
   'jobHangDetectorInterval',
-  'networking.derp.regionCode',
-  'networking.derp.regionID',
   'networking.tls.redirectHTTP',
   'notifications.fetchInterval',
   'notifications.leaseCount',

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { AppError } from '@ropewalk/kit';
 
-/** Probes of load balancers use an address of the machine. */
-const PROBES = /^\/(healthz|readyz|latency-check)(\?|$)/;
+/** Probes of load balancers use an address of the machine, and so may relays and their checks. */
+const PROBES = /^\/(healthz|readyz|latency-check|derp|derp\/latency-check)(\?|$)/;
 
 /**
  * Where to send a request that came to another address than the access URL. Undefined for requests at the access URL, at

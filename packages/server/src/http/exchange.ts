@@ -56,16 +56,32 @@ export function exchange(
     reply,
     isUpgrade: upgrade !== undefined,
     upgrade(more = {}) {
-      if (!upgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
-      const { socket, head, response } = upgrade;
-      // a socket that has already ended emits no further event about its end
-      if (socket.destroyed || socket.readableEnded) throw new AppError('canceled', 'The client closed the connection.');
-      pending.delete(request.raw);
-      reply.hijack();
-      response.detachSocket(socket as never);
+      const taken = takeUpgrade(request, reply);
+      if (!taken) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
+      const { socket, head } = taken;
       return acceptWebSocket(request.raw, socket, head, { headers: { ...headers, ...more }, maxMessageBytes });
     },
   };
+}
+
+/**
+ * Takes over the socket of an upgrade request, for a protocol other than a WebSocket. The caller writes the answer.
+ * Undefined if the client asked for no upgrade.
+ * @throws AppError `canceled` if the client closed the connection
+ */
+export function takeUpgrade(
+  request: FastifyRequest,
+  reply: FastifyReply,
+): { socket: Duplex; head: Buffer } | undefined {
+  const upgrade = pending.get(request.raw);
+  if (!upgrade) return undefined;
+  const { socket, head, response } = upgrade;
+  // a socket that has already ended emits no further event about its end
+  if (socket.destroyed || socket.readableEnded) throw new AppError('canceled', 'The client closed the connection.');
+  pending.delete(request.raw);
+  reply.hijack();
+  response.detachSocket(socket as never);
+  return { socket, head };
 }
 
 /** Checks the handlers of some routes against the contract. The keys are inferred. */

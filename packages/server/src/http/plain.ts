@@ -23,6 +23,5 @@ export function plainRoutes(app: FastifyInstance, services: Services, ready: () 
     return reply.type('application/json').send(document);
   });
   // upstream's clients measure the round-trip time with it
-  for (const path of ['/latency-check', '/derp/latency-check'])
-    app.get(path, async (_request, reply) => reply.code(204).send());
+  app.get('/latency-check', async (_request, reply) => reply.code(204).send());
 }

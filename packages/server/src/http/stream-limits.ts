@@ -13,6 +13,8 @@ export type StreamKind = 'form' | 'tunnel' | 'watch';
 const KINDS: Partial<Record<RouteKey, StreamKind>> = {
   'GET /templateversions/{templateversion}/dynamic-parameters': 'form',
   'GET /workspaceagents/{workspaceagent}/pty': 'tunnel',
+  'GET /tailnet': 'tunnel',
+  'GET /workspaceagents/{workspaceagent}/coordinate': 'tunnel',
   'GET /workspaceagents/{workspaceagent}/tunnel': 'tunnel',
   'GET /users/{user}/workspace/{workspacename}/tunnel': 'tunnel',
 };

@@ -111,7 +111,7 @@ async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unkn
 
 const openAll = (token: string, which = streams) => Promise.all(which.map((stream) => open(stream, token)));
 /** What shows what its reader may read, however little, or the reader's own: it ends only with the session. */
-const OF_READER: readonly string[] = ['GET /events', 'GET /notifications/inbox/watch'];
+const OF_READER: readonly string[] = ['GET /derp-map', 'GET /events', 'GET /notifications/inbox/watch', 'GET /tailnet'];
 const ofObjects = streams.filter(({ key }) => !OF_READER.includes(key));
 const membership = (method: string) => server.api(method, '/organizations/default/members/member');
 

@@ -26,6 +26,7 @@ import { provisionerKeyHandlers } from '../http/routes/provisioner-keys.ts';
 import { provisionerHandlers } from '../http/routes/provisioners.ts';
 import { sessionHandlers } from '../http/routes/session.ts';
 import { signInHandlers } from '../http/routes/sign-in.ts';
+import { tailnetHandlers } from '../http/routes/tailnet.ts';
 import { taskHandlers } from '../http/routes/tasks.ts';
 import { templateVersionHandlers } from '../http/routes/template-versions.ts';
 import { templateHandlers } from '../http/routes/templates.ts';
@@ -86,6 +87,7 @@ export async function createHandlers(
     ...agentHandlers(cluster.agents, agents, departure),
     ...instanceIdentityHandlers(createIdentityTrust(services)),
     ...terminalHandlers(cluster.agents),
+    ...tailnetHandlers(connections.tailnet),
     ...daemonHandlers({
       sessions,
       connections: daemons,

@@ -14,6 +14,7 @@ import { createDashboard, type Dashboard } from '../http/dashboard/build.ts';
 import { type CspReports, createCspReports } from '../http/dashboard/csp-reports.ts';
 import { dashboardRoutes } from '../http/dashboard/routes.ts';
 import type { DatabaseStall } from '../http/database-stall.ts';
+import { relayRoutes } from '../http/derp.ts';
 import { binaryRoutes, describeExecutables } from '../http/executables/binaries.ts';
 import { installRoutes } from '../http/executables/install.ts';
 import { externalAuthRoutes } from '../http/external-auth.ts';
@@ -145,12 +146,13 @@ interface PlainParts {
 function addPlainRoutes(
   http: FastifyInstance,
   { config, log, findBinary }: Starting,
-  { services, connections: { sessions, cluster }, metrics, tracing, late }: HttpParts,
+  { services, connections: { sessions, cluster, tailnet }, metrics, tracing, late }: HttpParts,
   { clientAddress, stall, dashboard, cspReports, flows }: PlainParts,
 ): void {
   metrics?.observe(http);
   tracing?.observe(http);
   replicaRoutes(http, services, cluster);
+  relayRoutes(http, { hub: tailnet, clientAddress });
   scimRoutes(http, { services, clientAddress });
   plainRoutes(http, services, async () => {
     if (late.phase === 'starting') throw new AppError('unavailable', 'The server is starting.');

@@ -3,6 +3,7 @@ import type { Services } from '../app/context/context.ts';
 import { checkVault } from '../app/context/sealed-secrets.ts';
 import { type AppTokens, createAppTokens } from '../app/context/sealed-tokens.ts';
 import { createVault, type Vault } from '../app/context/vault.ts';
+import { readRelayRegions } from '../app/tailnet/derp-map.ts';
 import { createWork } from '../app/threads/start.ts';
 import { randomText } from '../app/values/token.ts';
 import { systemTask } from '../authz/proofs.ts';
@@ -20,6 +21,8 @@ export interface Installation {
   /** Signs the cookies of devices that signed in before. */
   deviceKey: string;
   tokens: AppTokens;
+  /** Signs the tokens with which clients of the tailnet keep their ids. */
+  resumeKey: string;
 }
 
 /** Writes what an empty database lacks, and reads the installation's keys. */
@@ -39,18 +42,20 @@ export async function readInstallation({ config, log }: Starting, { sql }: Datab
     vault,
     deploymentId: await siteValue(sql, startUp, 'deployment_id', () => crypto.randomUUID()),
     deviceKey: await siteValue(sql, startUp, 'device_signing_key', () => randomText(43)),
+    resumeKey: await siteValue(sql, startUp, 'tailnet_resume_key', () => randomText(43)),
     tokens: createAppTokens(await siteValue(sql, startUp, 'app_signing_key', () => randomText(43))),
   };
 }
 
 /** The services, still without the URL where people reach the server. */
-export function startServices(
+export async function startServices(
   start: Starting,
   { sql, lists }: Database,
   { events, vault, deploymentId }: Installation,
   status: Pick<Services, 'backgroundTasks' | 'builtinDaemonsProblem'>,
-): Services {
-  const { config, clock, log, closer } = start;
+): Promise<Services> {
+  const { config, clock, log, closer, stop } = start;
+  const relayRegions = await readRelayRegions(config, stop);
   const work = createWork(log);
   closer.add('worker threads', () => work.close());
   return {
@@ -67,6 +72,7 @@ export function startServices(
     replicaId: crypto.randomUUID(),
     version: VERSION,
     accessUrl: '',
+    relayRegions,
     warnings: [],
     agentsWait: start.buildsBinaries ?? (() => false),
     optionSources: start.sources ?? {},

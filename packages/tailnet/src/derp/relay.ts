@@ -116,6 +116,15 @@ export interface RelayStats {
   dropped: Record<'absent' | 'denied' | 'budget' | 'full', number>;
 }
 
+export interface RelayTraffic {
+  /** 64 hexadecimal digits. */
+  key: string;
+  /** From the client. */
+  bytesReceived: number;
+  /** To the client, including packets that a full queue dropped later. */
+  bytesSent: number;
+}
+
 const SIGN_IN_MS = 10_000;
 /** A connection may take this long to accept what fills its buffer. */
 const WRITE_MS = 5_000;
@@ -156,6 +165,9 @@ class Client {
   /** Whether its connections take turns in sending, so that both were warned. */
   warned = false;
   isStranger = true;
+  /** Bytes of packets since it connected. */
+  bytesReceived = 0;
+  bytesSent = 0;
   readonly rate: RateBudget;
   readonly queued: QueueBudget = { bytes: 0, maxBytes: MAX_STRANGER_QUEUED_BYTES };
 
@@ -324,6 +336,15 @@ export class DerpRelay {
     }
   }
 
+  /** The bytes of packets of each client since it connected. */
+  traffic(): RelayTraffic[] {
+    return [...this.#clients.values()].map(({ hexKey: key, bytesReceived, bytesSent }) => ({
+      key,
+      bytesReceived,
+      bytesSent,
+    }));
+  }
+
   stats(): RelayStats {
     const connections = [...this.#connections];
     const clients = [...this.#clients.values()];
@@ -467,6 +488,7 @@ export class DerpRelay {
   #forward(connection: Connection, client: Client, frame: Buffer): void {
     this.#counts.packetsReceived++;
     this.#counts.bytesReceived += frame.length;
+    client.bytesReceived += frame.length;
     if (client.active !== connection) this.#activate(client, connection);
     connection.hasSent = true;
     const { key, packet } = decodePacket(frame);
@@ -486,6 +508,7 @@ export class DerpRelay {
     this.#counts.dropped.full += destination.active.outbox.packet(frame);
     this.#counts.packetsForwarded++;
     this.#counts.bytesForwarded += frame.length;
+    destination.bytesSent += frame.length;
   }
 
   #permits(connection: Connection, source: Client, destination: Client, bytes: number): boolean {

@@ -1,11 +1,11 @@
 import { AppError } from '@ropewalk/kit';
-import { AGENT_API } from '@ropewalk/wire/api-versions';
 import type { Capability } from '@ropewalk/wire/capabilities';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { countConnection, setHostKey } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import { type Services, systemContext } from '../context/context.ts';
+import { checkAgentApiVersion } from '../values/api-version.ts';
 
 export interface Admission {
   /** The version of the agent API that the agent uses. */
@@ -37,7 +37,7 @@ export async function admitAgent(
   admission: Admission,
 ): Promise<Admitted> {
   const { version, role, hostKey, capabilities } = admission;
-  checkVersion(version);
+  checkAgentApiVersion(version);
   if (role !== '' && role !== 'agent') return { is: 'log writer' };
   const admit = async () => {
     await acceptHostKey(services, agent, hostKey);
@@ -51,13 +51,6 @@ export async function admitAgent(
   // The log streamer sends this version and no role to servers below version 2.31. So did upstream's agents of 2024.
   if (version === '2.0' && role === '' && hostKey === '') return { is: 'unknown', admit };
   return { is: 'agent', number: await admit() };
-}
-
-function checkVersion(text: string): void {
-  const parts = /^(\d+)\.(\d+)$/.exec(text);
-  if (parts && Number(parts[1]) === AGENT_API.major && Number(parts[2]) <= AGENT_API.minor) return;
-  const detail = `${JSON.stringify(text)} is not ${AGENT_API.major}.0 to ${AGENT_API.major}.${AGENT_API.minor}`;
-  throw new AppError('invalid', 'Unknown or unsupported API version', { validations: [{ field: 'version', detail }] });
 }
 
 /**

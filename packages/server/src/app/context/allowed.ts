@@ -17,11 +17,23 @@ const LONGEST_DELAY_MS = 2 ** 31 - 1;
 const EXTEND_BEFORE_MS = 60_000;
 const LOOK_AGAIN_MS = 2_000;
 
+export interface WhileAllowedOptions {
+  /** Whether something uses the session. Only then it is extended before it expires. Default: always. */
+  isUsed?(): boolean;
+  /** Subscribes to further events after which to check again. Returns a function that unsubscribes. */
+  also?(check: () => void): () => void;
+}
+
 /**
  * Calls `end` once when the token or user of an open stream loses permission. Checks again at every notification of
  * changed permissions, and when the token expires. Returns a function that stops watching.
  */
-export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void): () => void {
+export function whileAllowed(
+  ctx: Ctx,
+  permission: Permission,
+  end: () => void,
+  { isUsed = () => true, also }: WhileAllowedOptions = {},
+): () => void {
   const { actor, events, sql, clock, config } = ctx;
   if (actor.kind !== 'user') return () => {};
   let stopped = false;
@@ -36,13 +48,14 @@ export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void):
     const now = clock.now();
     let expires = key.expires_at.getTime();
     const before = Math.min(EXTEND_BEFORE_MS, (key.lifetime_seconds * 1000) / 2);
-    if (expires - now.getTime() <= before && expires > now.getTime()) {
+    const used = isUsed();
+    if (used && expires - now.getTime() <= before && expires > now.getTime()) {
       expires = refreshedExpiry(key, now, config).getTime();
       if (expires > key.expires_at.getTime()) await touchApiKey(sql, verifiedToken(actor), now, new Date(expires));
     }
     if (expires <= now.getTime()) return false;
     const left = expires - now.getTime();
-    if (!stopped) later(left > before ? left - before : left);
+    if (!stopped) later(used && left > before ? left - before : left);
     try {
       await permission({ ...ctx, actor: actorOf(user, key, config), signal: AbortSignal.any([]) });
       return true;
@@ -70,6 +83,7 @@ export function whileAllowed(ctx: Ctx, permission: Permission, end: () => void):
     // the template's list of permitted users
     events.on('app_access_changed', ({ template_id: template }) => template !== undefined && check()),
     events.onResync(check),
+    ...(also ? [also(check)] : []),
   ];
   const stop = () => {
     stopped = true;

@@ -1,3 +1,4 @@
+import type { TailnetDERPRegion } from '@ropewalk/contract';
 import type { Clock, Logger } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
 import type { LoadedConfig } from '../../config/load.ts';
@@ -33,6 +34,8 @@ export interface Services {
   accessUrl: string;
   /** The source of each option's value, where known. */
   optionSources: Partial<LoadedConfig['sources']>;
+  /** The relays of --derp-config-url or --derp-config-path. */
+  relayRegions: readonly TailnetDERPRegion[];
   /** Problems of this server that its operator should know. The health page shows them. */
   warnings: string[];
   /** Why this server's built-in daemons do not run, or keep ending. Undefined while they run well or are turned off. */

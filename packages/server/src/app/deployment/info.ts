@@ -1,5 +1,4 @@
 import type {
-  AgentConnectionInfo,
   AppHostResponse,
   AvailableExperiments,
   DeploymentConfig,
@@ -153,14 +152,4 @@ export function applicationsHost(ctx: Ctx): AppHostResponse {
 export function appHost({ config, accessUrl }: Pick<Services, 'config' | 'accessUrl'>): string {
   const wildcard = parseWildcard(config.wildcardAccessUrl);
   return wildcard ? wildcardHost(wildcard, accessUrl) : '';
-}
-
-/** How clients reach agents: always through this server, never through a DERP relay. */
-export function agentConnectionInfo({ config }: Ctx): AgentConnectionInfo {
-  return {
-    derp_map: { HomeParams: { RegionScore: {} }, omitDefaultRegions: true, Regions: {} },
-    derp_force_websockets: config.derpForceWebsockets,
-    disable_direct_connections: true,
-    hostname_suffix: config.workspaceHostnameSuffix,
-  };
 }

@@ -141,8 +141,29 @@ export const networkingOptions = {
     yaml: 'networking.derp.enable',
     json: 'derp.server.enable',
     default: 'true',
-    description: 'Whether this server runs a DERP relay between clients and workspaces.',
-    ignored: 'this server relays all connections itself, without DERP',
+    description:
+      "Whether this server runs a DERP relay between upstream's clients and workspaces. Its own clients need no relay.",
+    group: 'Networking / DERP',
+  },
+  derpServerRegionId: {
+    title: 'DERP Server Region ID',
+    type: 'int',
+    flag: 'derp-server-region-id',
+    env: 'CODER_DERP_SERVER_REGION_ID',
+    yaml: 'networking.derp.regionID',
+    json: 'derp.server.region_id',
+    default: '999',
+    description: "The number of this server's relay among all relays. Its STUN servers have the numbers that follow.",
+    group: 'Networking / DERP',
+  },
+  derpServerRegionCode: {
+    type: 'string',
+    flag: 'derp-server-region-code',
+    env: 'CODER_DERP_SERVER_REGION_CODE',
+    yaml: 'networking.derp.regionCode',
+    json: 'derp.server.region_code',
+    default: 'coder',
+    description: "The short name of this server's relay.",
     group: 'Networking / DERP',
   },
   derpServerRegionName: {
@@ -153,7 +174,6 @@ export const networkingOptions = {
     json: 'derp.server.region_name',
     default: 'Coder Embedded Relay',
     description: "The display name of this server's relay.",
-    ignored: 'this server relays all connections itself, without DERP',
     group: 'Networking / DERP',
   },
   derpServerStunAddresses: {
@@ -164,8 +184,9 @@ export const networkingOptions = {
     json: 'derp.server.stun_addresses',
     default:
       'stun.l.google.com:19302,stun1.l.google.com:19302,stun2.l.google.com:19302,stun3.l.google.com:19302,stun4.l.google.com:19302',
-    description: 'The STUN servers for finding direct routes, as HOST:PORT. "disable": none.',
-    ignored: 'all connections go through this server, so there are no direct routes to find',
+    description:
+      "The STUN servers with which upstream's clients and agents find direct routes, as HOST:PORT. Used only with " +
+      '--derp-server-enable. "disable": none.',
     group: 'Networking / DERP',
   },
   derpServerRelayUrl: {
@@ -197,8 +218,8 @@ export const networkingOptions = {
     yaml: 'networking.derp.blockDirect',
     json: 'derp.config.block_direct',
     default: 'false',
-    description: 'Whether to prevent direct connections between clients and workspaces, so that all use a relay.',
-    ignored: 'all connections go through this server already',
+    description:
+      "Whether to prevent direct connections between upstream's clients and workspaces, so that all use a relay.",
     group: 'Networking / DERP',
   },
   derpForceWebsockets: {
@@ -209,8 +230,8 @@ export const networkingOptions = {
     yaml: 'networking.derp.forceWebSockets',
     json: 'derp.config.force_websockets',
     default: 'false',
-    description: 'Whether connections to relays use only WebSockets, for proxies that allow no other upgrade.',
-    ignored: 'all connections use WebSockets already',
+    description:
+      "Whether upstream's clients and agents connect to relays with WebSockets only, for proxies that allow no other upgrade.",
     group: 'Networking / DERP',
   },
   derpConfigUrl: {
@@ -219,8 +240,8 @@ export const networkingOptions = {
     env: 'CODER_DERP_CONFIG_URL',
     yaml: 'networking.derp.url',
     json: 'derp.config.url',
-    description: 'The URL of a list of relays, downloaded at start.',
-    ignored: 'this server relays all connections itself, without DERP',
+    description:
+      'The URL of a DERP map in JSON with further relays, downloaded at start. Cannot be combined with --derp-config-path.',
     group: 'Networking / DERP',
   },
   derpConfigPath: {
@@ -229,8 +250,7 @@ export const networkingOptions = {
     env: 'CODER_DERP_CONFIG_PATH',
     yaml: 'networking.derp.configPath',
     json: 'derp.config.path',
-    description: 'The file with a list of relays.',
-    ignored: 'this server relays all connections itself, without DERP',
+    description: 'The file with a DERP map in JSON with further relays. Cannot be combined with --derp-config-url.',
     group: 'Networking / DERP',
   },
   additionalCspPolicy: {

@@ -44,6 +44,12 @@ export async function mayReport(db: Db, agent: ConnectedAgent): Promise<boolean>
   return rows.length > 0;
 }
 
+/** Those of the agents that may still report: see `mayReport`. */
+export async function currentAgents(db: Db, ids: readonly string[]): Promise<AgentIdentity[]> {
+  if (ids.length === 0) return [];
+  return db<AgentIdentity[]>`SELECT ${IDENTITY(db)} WHERE a.id = ANY(${ids as string[]}) AND ${MAY_REPORT(db)}`;
+}
+
 export async function agentById(db: Db, id: string): Promise<AgentIdentity | undefined> {
   const [row] = await db<AgentIdentity[]>`SELECT ${IDENTITY(db)} WHERE a.id = ${id}`;
   return row;

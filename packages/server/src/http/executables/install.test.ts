@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { BuildInfoResponse } from '@ropewalk/contract';
 import { startTestServer, type TestServer } from '@ropewalk/testkit';
-import { dialWebSocket } from '@ropewalk/wire/websocket';
 
 const PROGRAM = '#!/bin/sh\necho "Coder v9.9.9 $1"\n';
 
@@ -75,32 +74,4 @@ test('leads version checks of clients to the command, unless the operator config
     (await own.api<BuildInfoResponse>('GET', '/buildinfo', { token: null })).body.upgrade_message,
     'Ask Ada.',
   );
-});
-
-test('answers upstream’s connection routes with the command to install instead', async () => {
-  const paths = [
-    '/api/v2/tailnet?version=2.3',
-    '/api/v2/derp-map',
-    `/api/v2/workspaceagents/${crypto.randomUUID()}/coordinate?version=2.0`,
-    '/derp',
-  ];
-  for (const path of paths) {
-    const answer = await fetch(server.url + path);
-    const body = (await answer.json()) as { message: string; detail: string };
-    assert.equal(answer.status, 409, path);
-    assert.equal(
-      body.message,
-      `This version of coder cannot connect to workspaces of this server. Install the server's own: ${command()}`,
-    );
-    assert.match(body.detail, /^This server does not have the executable for Windows\. .*npm run build all/);
-    assert.ok(answer.headers.get('x-coder-build-version'));
-    // those clients connect by WebSocket
-    await assert.rejects(
-      dialWebSocket(new URL(server.url + path), { headers: { 'Coder-Session-Token': server.adminToken } }),
-      (err: Error) => {
-        const text = JSON.stringify({ ...err, message: err.message });
-        return text.includes('409');
-      },
-    );
-  }
 });

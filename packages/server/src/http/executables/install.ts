@@ -1,28 +1,23 @@
-// Installs this server's own coder command: `curl -fsSL <server>/install.sh | sh`. Upstream's clients get an error that
-// names the installer, because this server does not serve their kind of connection to workspaces.
+// Installs this server's own coder command: `curl -fsSL <server>/install.sh | sh`.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { AppError } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import { EXECUTABLES } from '../../app/agent/executables.ts';
 import type { Services } from '../../app/context/context.ts';
-import { type describeExecutables, HOW_TO_ADD } from './binaries.ts';
+import type { describeExecutables } from './binaries.ts';
 
 declare global {
   /** The installer. Set by the single executable; a checkout reads its file. */
   var PLATFORM_INSTALL_SCRIPT: string | undefined;
 }
 
-/** The routes that upstream's ssh, ping, port-forward and desktop clients call before they connect to a workspace. */
-const CONNECTING = ['/api/v2/tailnet', '/api/v2/derp-map', '/api/v2/workspaceagents/:id/coordinate', '/derp'];
-
 /** The command that installs this server's coder. */
 export function installCommand(accessUrl: string): string {
   return `curl -fsSL ${accessUrl}/install.sh | sh`;
 }
 
-/** Serves the installer, the index of executables with their checksums, and the answers for upstream's clients. */
+/** Serves the installer, and the index of executables with their checksums. */
 export function installRoutes(
   app: FastifyInstance,
   services: Services,
@@ -65,20 +60,6 @@ export function installRoutes(
 <p>For other systems, the operator of this server runs <code>npm run build all</code> in its checkout, or puts the
 executables in the directory of the server's executable.</p></body></html>`);
   });
-  for (const url of CONNECTING) {
-    app.get(url, async () => {
-      // upstream's clients show the message of a 409. For most other statuses they retry without a message
-      throw new AppError(
-        'conflict',
-        `This version of coder cannot connect to workspaces of this server. Install the server's own: ${installCommand(services.accessUrl)}`,
-        {
-          detail: (await describe('windows', 'amd64'))
-            ? `On Windows, download ${services.accessUrl}/bin/coder-windows-amd64.exe instead.`
-            : `This server does not have the executable for Windows. ${HOW_TO_ADD}`,
-        },
-      );
-    });
-  }
 }
 
 const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');

@@ -13,8 +13,8 @@ import { getAgent } from '../../app/agent/read.ts';
 import { reinitSource } from '../../app/agent/reinit.ts';
 import { tunnelRequest } from '../../app/agent/tunnel.ts';
 import type { Ctx } from '../../app/context/context.ts';
-import { agentConnectionInfo } from '../../app/deployment/info.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/find/agent.ts';
+import { connectionInfo } from '../../app/tailnet/derp-map.ts';
 import { agentGitSshKey } from '../../app/user/gitsshkey.ts';
 import type { AgentReach } from '../../cluster/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
@@ -53,7 +53,7 @@ export function agentHandlers(
       openExternalApp(ctx, params.workspaceagent, body),
     'GET /workspaceagents/{workspaceagent}/connection': async (ctx, { params }) => {
       await findReadableAgent(ctx, params.workspaceagent);
-      return agentConnectionInfo(ctx);
+      return connectionInfo(ctx);
     },
     'GET /workspaceagents/{workspaceagent}/containers': async (ctx, { params, query }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);

@@ -5,7 +5,6 @@ import type { Ctx } from '../../app/context/context.ts';
 import { getAppearance, updateAppearance } from '../../app/deployment/appearance.ts';
 import { getHealthSettings, type Health, updateHealthSettings } from '../../app/deployment/health.ts';
 import {
-  agentConnectionInfo,
   applicationsHost,
   availableExperiments,
   deploymentStats,
@@ -78,7 +77,6 @@ export function generalHandlers({ health, cspReports, profiler, certificates, we
     // nothing here needs a license
     'GET /licenses': () => [],
     'GET /applications/host': (ctx) => applicationsHost(ctx),
-    'GET /workspaceagents/connection': (ctx) => agentConnectionInfo(ctx),
     'POST /csp/reports': (ctx, { body }) => cspReports.take(body, ctx.ip),
     'POST /authcheck': (ctx, { body }) => authCheck(ctx, body),
   });

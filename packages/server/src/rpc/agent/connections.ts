@@ -16,6 +16,8 @@ import { type ConnectionReports, createConnectionReports } from '../../app/agent
 import { type AgentReports, createAgentReports } from '../../app/agent/reports.ts';
 import type { Services } from '../../app/context/context.ts';
 import { type RevokedHolders, revokedHolders } from '../../app/context/revoked.ts';
+import { createResumeTokens } from '../../app/tailnet/resume-tokens.ts';
+import { randomText } from '../../app/values/token.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { EventMap } from '../../db/events.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
@@ -24,6 +26,8 @@ import { AGENT_BOUNDS } from '../bounds.ts';
 import { describeCallError } from '../call-errors.ts';
 import { Departure } from '../departure.ts';
 import { patient } from '../patience.ts';
+import { TailnetAgents } from '../tailnet/agents.ts';
+import { TailnetHub } from '../tailnet/hub.ts';
 import { agentApi } from './api.ts';
 import { AgentConnection } from './connection.ts';
 import { type AgentLiveness, startAgentLiveness } from './liveness.ts';
@@ -59,6 +63,8 @@ export interface AgentConnectionsOptions {
   aliveEveryMs?: number | undefined;
   metrics?: Metrics | undefined;
   departure?: Departure;
+  /** Default: a separate one, with resume tokens that no other server reads. */
+  tailnet?: TailnetHub;
 }
 
 type AgentCalls = DrpcHandlers<typeof Agent>;
@@ -83,6 +89,8 @@ class ConnectedAgents implements AgentConnections {
   readonly #reports: AgentReports;
   readonly #reportConnection: ConnectionReports;
   readonly #watching: { close(): void };
+  readonly #tailnet: TailnetHub;
+  readonly #tailnetAgents: TailnetAgents;
   readonly #off: (() => void)[];
   /** All connections, those of log writers included. */
   readonly #all = new Set<AgentConnection>();
@@ -91,9 +99,11 @@ class ConnectedAgents implements AgentConnections {
 
   constructor(
     services: Services,
-    { metrics = noMetrics, departure = new Departure(), aliveEveryMs }: AgentConnectionsOptions,
+    { metrics = noMetrics, departure = new Departure(), aliveEveryMs, tailnet }: AgentConnectionsOptions,
   ) {
-    const { events } = services;
+    const { events, clock } = services;
+    this.#tailnet = tailnet ?? new TailnetHub(services, createResumeTokens(randomText(43), clock));
+    this.#tailnetAgents = new TailnetAgents(this.#tailnet);
     this.#services = services;
     this.#metrics = metrics;
     this.#departure = departure;
@@ -180,12 +190,19 @@ class ConnectedAgents implements AgentConnections {
 
   #answer({ session, agent }: AgentConnection, calls: AgentCalls): void {
     const { log } = this.#services;
-    serveDrpc(session, [implement(Agent, patient(calls, log)), implement(Tailnet, tailnetApi())], {
-      maxHeldBytes: MAX_HELD_BYTES,
-      bounds: AGENT_BOUNDS,
-      describeError: describeCallError(log),
-      onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
-    });
+    serveDrpc(
+      session,
+      [
+        implement(Agent, patient(calls, log)),
+        implement(Tailnet, tailnetApi(this.#tailnet, this.#tailnetAgents, agent)),
+      ],
+      {
+        maxHeldBytes: MAX_HELD_BYTES,
+        bounds: AGENT_BOUNDS,
+        describeError: describeCallError(log),
+        onError: (err, method) => log.debug('agent call failed', { method, agent_id: agent.id, err: errorText(err) }),
+      },
+    );
   }
 
   /** Ends a connection whose agent has a newer one. */
@@ -264,6 +281,7 @@ class ConnectedAgents implements AgentConnections {
 
   async close(): Promise<void> {
     this.#watching.close();
+    this.#tailnetAgents.close();
     for (const stop of this.#off) stop();
     this.#logWriters.close();
     for (const { session } of this.#all) session.close();

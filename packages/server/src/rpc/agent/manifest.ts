@@ -1,5 +1,6 @@
 import { uuidBytes } from '@ropewalk/wire/uuid';
 import type { Services } from '../../app/context/context.ts';
+import { derpMap, derpMapMessage } from '../../app/tailnet/derp-map.ts';
 import { portProxyUri, subdomainName } from '../../app/values/app-address.ts';
 import { appsOfAgents, devcontainersOfAgent, metadataOfAgent, scriptsOfAgents } from '../../db/queries/agent-parts.ts';
 import { agentById } from '../../db/queries/agents.ts';
@@ -27,8 +28,9 @@ export async function manifest(services: Services, agent: AgentIdentity) {
     directory: agent.directory,
     vsCodePortProxyUri: portProxyUri(services, agent),
     motdPath: agent.motd_file,
-    disableDirectConnections: true,
-    derpForceWebsockets: false,
+    disableDirectConnections: services.config.blockDirectConnections,
+    derpForceWebsockets: services.config.derpForceWebsockets,
+    derpMap: derpMapMessage(derpMap(services)),
     scripts: scripts.map((script) => ({
       id: uuidBytes(script.id),
       logSourceId: uuidBytes(script.log_source_id),

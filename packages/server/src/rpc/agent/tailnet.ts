@@ -1,29 +1,23 @@
 import type { DrpcHandlers } from '@ropewalk/wire/drpc';
 import type { Tailnet } from '@ropewalk/wire/proto/tailnet';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
+import type { TailnetAgents } from '../tailnet/agents.ts';
+import type { TailnetHub } from '../tailnet/hub.ts';
 
-/** The calls that upstream's agents require: a map without relays, and a coordinator without peers. */
-export function tailnetApi(): DrpcHandlers<typeof Tailnet> {
-  const untilAborted = (signal: AbortSignal) =>
-    new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      else signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+/**
+ * The tailnet's calls on an agent's own connection. Upstream's agents end their connection when one of the two streams
+ * ends, so both stay open while the agent is welcome.
+ */
+export function tailnetApi(
+  hub: TailnetHub,
+  agents: TailnetAgents,
+  agent: ConnectedAgent<AgentIdentity>,
+): DrpcHandlers<typeof Tailnet> {
   return {
-    async *streamDERPMaps(_request, { signal }) {
-      yield { homeParams: {}, regions: {} };
-      await untilAborted(signal);
-    },
-    async *coordinate(requests, { signal }) {
-      const drain = (async () => {
-        for await (const request of requests) if (request.disconnect) break;
-      })();
-      await Promise.race([drain, untilAborted(signal)]);
-    },
-    refreshResumeToken: () => ({
-      token: '',
-      refreshIn: { seconds: 3600n, nanos: 0 },
-      expiresAt: { seconds: BigInt(Math.floor(Date.now() / 1000) + 86_400), nanos: 0 },
-    }),
+    streamDERPMaps: (_request, { signal }) => hub.maps(signal),
+    coordinate: (requests, { signal }) => agents.coordinate(agent, requests, signal),
+    refreshResumeToken: () => agents.resumeToken(agent),
     postTelemetry: () => ({}),
   };
 }

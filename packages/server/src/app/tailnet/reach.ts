@@ -1,0 +1,37 @@
+// Who may have the node of an agent: who may connect to its workspace with SSH, while its build is the workspace's latest.
+import { AppError, isAppError } from '@ropewalk/kit';
+import { authorize } from '../../authz/authorize.ts';
+import { notFound } from '../../authz/not-found.ts';
+import { currentAgents } from '../../db/queries/agents.ts';
+import type { AgentIdentity } from '../../db/rows.ts';
+import type { Ctx } from '../context/context.ts';
+import { workspaceObject } from '../find/workspace.ts';
+import { isUuid } from '../values/ids.ts';
+
+/** The agents with these ids that the actor may reach. */
+export async function reachableAgents(ctx: Ctx, ids: readonly string[]): Promise<AgentIdentity[]> {
+  const agents = await currentAgents(ctx.sql, ids.filter(isUuid));
+  return agents.filter((agent) => {
+    try {
+      authorize(ctx, 'ssh', workspaceObject(agent));
+      return true;
+    } catch (err) {
+      if (isAppError(err)) return false;
+      throw err;
+    }
+  });
+}
+
+/**
+ * Checks that the actor may join the tailnet, and reach an agent if it names one.
+ * @throws AppError `not_found` if the actor may not reach the agent, `conflict` if people may connect through the browser
+ * only. Upstream's clients show both, and retry without a message after other errors.
+ */
+export async function mayJoinTailnet(ctx: Ctx, agentId?: string): Promise<void> {
+  if (agentId !== undefined) {
+    if (!isUuid(agentId)) throw new AppError('invalid', `Invalid UUID "${agentId}".`);
+    if ((await reachableAgents(ctx, [agentId])).length === 0) throw notFound();
+  }
+  if (ctx.config.browserOnly)
+    throw new AppError('conflict', 'Non-browser connections are disabled for your deployment.');
+}

@@ -1,0 +1,153 @@
+// This server's part of the tailnet: the coordinator, which introduces clients to agents, and the relay, which forwards
+// their packets. Both are loaded when the first client or agent asks for them.
+import type { Duplex } from 'node:stream';
+import { AppError } from '@ropewalk/kit';
+import type { CoordinatedPeer, Coordinator } from '@ropewalk/tailnet/coordinator/coordinator';
+import type { AcceptOptions, DerpRelay, RelayClosed } from '@ropewalk/tailnet/derp/relay';
+import type { CoordinateRequest, CoordinateResponse } from '@ropewalk/wire/proto/tailnet';
+import type { Services } from '../../app/context/context.ts';
+import { derpMap, derpMapMessage } from '../../app/tailnet/derp-map.ts';
+import { REFRESH_S, type ResumeTokens } from '../../app/tailnet/resume-tokens.ts';
+
+/** What a relay that stops announces, in ms: when clients come back, and how long they try. */
+const RESTART = { reconnectInMs: 1_000, tryForMs: 60_000 };
+/** Maximum number of lost peers that each owner may come back to. The oldest are forgotten. */
+const MAX_LOST_PER_OWNER = 64;
+
+export interface TailnetParts {
+  coordinator: Coordinator;
+  relay: DerpRelay;
+  /** The rules of the package, loaded with it. */
+  rules: typeof import('@ropewalk/tailnet/coordinator/rules');
+}
+
+export class TailnetHub {
+  readonly services: Services;
+  readonly resumeTokens: ResumeTokens;
+  readonly #closed = new AbortController();
+  #loading: Promise<TailnetParts> | undefined;
+  #parts: TailnetParts | undefined;
+  /** Lost peers by owner, oldest first. */
+  readonly #lost = new Map<string, Set<CoordinatedPeer>>();
+
+  constructor(services: Services, resumeTokens: ResumeTokens) {
+    this.services = services;
+    this.resumeTokens = resumeTokens;
+  }
+
+  /** Aborts when the server ends. */
+  get closed(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  /** The parts, if something has used them. */
+  get parts(): TailnetParts | undefined {
+    return this.#parts;
+  }
+
+  /** @throws AppError `unavailable` when the server ends */
+  load(): Promise<TailnetParts> {
+    this.#closed.signal.throwIfAborted();
+    this.#loading ??= this.#load();
+    return this.#loading;
+  }
+
+  async #load(): Promise<TailnetParts> {
+    const [{ Coordinator }, { DerpRelay }, rules] = await Promise.all([
+      import('@ropewalk/tailnet/coordinator/coordinator'),
+      import('@ropewalk/tailnet/derp/relay'),
+      import('@ropewalk/tailnet/coordinator/rules'),
+    ]);
+    this.#closed.signal.throwIfAborted();
+    const { clock } = this.services;
+    const coordinator = new Coordinator({ clock });
+    this.#parts = { coordinator, relay: new DerpRelay({ policy: coordinator, clock }), rules };
+    return this.#parts;
+  }
+
+  /** Serves one connection to the relay. Resolves when it ended. */
+  async relay(stream: Duplex, options?: AcceptOptions): Promise<RelayClosed> {
+    return (await this.load()).relay.accept(stream, options);
+  }
+
+  /** The map, and then the stream stays open: it changes only when the server starts again. */
+  async *maps(signal: AbortSignal) {
+    yield derpMapMessage(derpMap(this.services));
+    await aborted(signal);
+  }
+
+  /** The answer to RefreshResumeToken. */
+  resumeToken(peer: { id: string; owner: string }) {
+    const { token, expiresAt } = this.resumeTokens.issue(peer);
+    return {
+      token,
+      refreshIn: { seconds: BigInt(REFRESH_S), nanos: 0 },
+      expiresAt: { seconds: BigInt(expiresAt), nanos: 0 },
+    };
+  }
+
+  /**
+   * Passes a peer's requests to the coordinator, and its responses back. When the call ends otherwise than by a request to
+   * disconnect, the peer is lost.
+   */
+  async *coordinate(
+    peer: CoordinatedPeer,
+    owner: string,
+    requests: AsyncIterable<CoordinateRequest>,
+    signal: AbortSignal,
+  ): AsyncGenerator<CoordinateResponse, void, undefined> {
+    const lose = () => {
+      peer.close();
+      this.#rememberLost(peer, owner);
+    };
+    let failure: unknown;
+    const read = async () => {
+      try {
+        for await (const request of requests) await peer.request(request);
+      } catch (err) {
+        failure = err;
+      }
+      lose();
+    };
+    if (signal.aborted) lose();
+    else signal.addEventListener('abort', lose, { once: true });
+    void read();
+    try {
+      yield* peer.responses;
+      if (failure !== undefined && !signal.aborted) throw failure;
+    } finally {
+      signal.removeEventListener('abort', lose);
+      lose();
+    }
+  }
+
+  /** A client with ever new connections makes the coordinator forget only its own. */
+  #rememberLost(peer: CoordinatedPeer, owner: string): void {
+    const lost = this.#lost.get(owner) ?? new Set();
+    if (lost.has(peer)) return;
+    this.#lost.set(owner, lost.add(peer));
+    void peer.forgotten.then(() => {
+      lost.delete(peer);
+      if (lost.size === 0) this.#lost.delete(owner);
+    });
+    if (lost.size > MAX_LOST_PER_OWNER) lost.values().next().value!.close('disconnected');
+  }
+
+  /** Ends the coordination. Sessions between nodes go on over the relay until it ends. */
+  endCoordination(): void {
+    this.#closed.abort(new AppError('unavailable', 'The server is shutting down.'));
+    this.#parts?.coordinator.close();
+  }
+
+  /** Ends the relay. Its clients learn when to come back. */
+  endRelay(): void {
+    this.#parts?.relay.close(RESTART);
+  }
+}
+
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
