@@ -54,7 +54,7 @@ export interface ConnectionEvents {
   onWritable(): void;
   /** The peer has acknowledged everything, the end included. */
   onFinished(): void;
-  onClosed(error: NetworkError | undefined): void;
+  onFailed(error: NetworkError): void;
 }
 
 /** What a connection needs of the stack. */
@@ -536,6 +536,8 @@ export class Connection {
 
   /** Gives arrived bytes to the application, and sends everything that may be sent. */
   flush(): void {
+    // the last bytes, if both sides have ended the connection
+    if (this.#state === 'closed' && !this.#error) this.#events?.onReadable();
     if (this.#state !== 'open' || this.#isFlushing) return;
     this.#isFlushing = true;
     try {
@@ -722,7 +724,8 @@ export class Connection {
     this.#sender?.close();
     if (error) this.#received.clear();
     this.#account();
-    this.#events?.onClosed(error);
+    if (error) this.#events?.onFailed(error);
+    else this.#host.soon(this);
   }
 
   /** Counts what is held in the budgets of all connections. */

@@ -21,6 +21,8 @@ export class TcpStream extends Duplex implements ConnectionEvents {
     super({ allowHalfOpen: true, writableHighWaterMark: WRITABLE_BYTES, readableHighWaterMark: WRITABLE_BYTES });
     this.#connection = connection;
     connection.attach(this);
+    // a peer's reset must not end the process if nobody listens
+    this.on('error', () => {});
   }
 
   /** The peer's address, 16 bytes. */
@@ -100,7 +102,7 @@ export class TcpStream extends Duplex implements ConnectionEvents {
       if (!chunk) break;
       this.#isWanted = this.push(chunk);
     }
-    if (this.#isAtEnd || !this.#connection.isAtEnd) return;
+    if (this.#isAtEnd || !this.#connection.isAtEnd || this.destroyed) return;
     this.#isAtEnd = true;
     this.push(null);
   }
@@ -123,7 +125,7 @@ export class TcpStream extends Duplex implements ConnectionEvents {
     done?.();
   }
 
-  onClosed(error: NetworkError | undefined): void {
-    if (error) this.destroy(error);
+  onFailed(error: NetworkError): void {
+    this.destroy(error);
   }
 }

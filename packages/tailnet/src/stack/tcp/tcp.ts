@@ -152,8 +152,6 @@ export class Tcp implements ConnectionHost {
       await this.#handshake(connection, () => connection.open(timeoutMs));
       return stream;
     } catch (err) {
-      // the stream has the same error, and nobody listens to it yet
-      stream.on('error', () => {});
       signal?.throwIfAborted();
       throw err;
     } finally {
@@ -312,7 +310,6 @@ export class Tcp implements ConnectionHost {
 
   #acceptFor(connection: Connection, listener: (stream: TcpStream) => void): void {
     const stream = new TcpStream(connection);
-    stream.on('error', () => {});
     this.#openings.set(connection, { opened: () => listener(stream), failed: () => {} });
     connection.answer(ACCEPT_MS);
   }
@@ -328,7 +325,6 @@ export class Tcp implements ConnectionHost {
         if (connection.state !== 'deciding')
           throw connection.error ?? new NetworkError('ECONNABORTED', 'The connection was decided already');
         const stream = new TcpStream(connection);
-        stream.on('error', () => {});
         await this.#handshake(connection, () => connection.answer(ACCEPT_MS));
         return stream;
       },
