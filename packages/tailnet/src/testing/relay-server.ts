@@ -36,7 +36,9 @@ export class RelayServer {
 
   /** `port` 0 takes a free one. `tls` makes it an https server. */
   static async start(t: TestContext, relay: DerpRelay, { port = 0, tls }: { port?: number; tls?: object } = {}) {
-    const server = tls ? new RelayServer(relay, createTlsServer(tls), 'https') : new RelayServer(relay, createServer(), 'http');
+    const server = tls
+      ? new RelayServer(relay, createTlsServer(tls), 'https')
+      : new RelayServer(relay, createServer(), 'http');
     server.#server.listen(port, '127.0.0.1');
     await once(server.#server, 'listening');
     t.after(() => server.stop());
@@ -63,7 +65,7 @@ export class RelayServer {
     const protocol = String(req.headers.upgrade);
     this.upgrades.push(protocol);
     if (protocol.toLowerCase() === 'websocket') {
-    void this.relay.accept(byteStream(acceptWebSocket(req, socket, head, { protocol: 'derp' })));
+      void this.relay.accept(byteStream(acceptWebSocket(req, socket, head, { protocol: 'derp' })));
       return;
     }
     if (this.treatment !== 'accept') {
