@@ -1,5 +1,6 @@
 export * from './address.ts';
 export * from './box.ts';
+export * from './coordinator/client.ts';
 export * from './coordinator/coordinator.ts';
 export * from './coordinator/rules.ts';
 export * from './derp/client.ts';

@@ -10,14 +10,15 @@ import { createDrpcClient, type DrpcCall, type DrpcClient, DrpcError } from '@ro
 import {
   type CoordinateRequestSchema,
   type CoordinateResponse,
-  type CoordinateResponseSchema,
   type CoordinateResponse_PeerUpdate,
-  CoordinateResponse_PeerUpdate_Kind as Kind,
+  type CoordinateResponseSchema,
   type DERPMap,
+  CoordinateResponse_PeerUpdate_Kind as Kind,
   type Node,
   Tailnet,
 } from '@ropewalk/wire/proto/tailnet';
 import { readRelayMap } from '../derp/map.ts';
+import { decodeNodeKey } from '../keys.ts';
 import type { TailnetNode } from '../node/tailnet-node.ts';
 
 /** A connection to the coordinator's services, such as a yamux session. */
@@ -72,6 +73,7 @@ const MAX_TOKEN = 8_192;
 /** Maximum number of agents that are not ready yet. Further ones are used immediately. */
 const MAX_PENDING = 4_096;
 const UNIMPLEMENTED = 12;
+const NO_KEY = Buffer.alloc(0);
 
 export class CoordinatorClient {
   readonly #options: CoordinatorClientOptions;
@@ -81,8 +83,6 @@ export class CoordinatorClient {
   readonly #end = new AbortController();
   /** Agents that are not ready yet, by id. */
   readonly #pending = new Map<string, { update: CoordinateResponse_PeerUpdate; wait: AbortController }>();
-  /** Ids whose peers the node has. */
-  readonly #used = new Set<string>();
   #call: CoordinateCall | undefined;
   #resumeToken: string | undefined;
   #running: Promise<void> | undefined;
@@ -177,7 +177,7 @@ export class CoordinatorClient {
     try {
       const parts = [this.#readResponses(call), this.#readMaps(client, signal)];
       if (role === 'client') parts.push(this.#refreshToken(client, signal));
-      await Promise.race(parts.map((part) => part.catch((err) => Promise.reject(err))));
+      await Promise.race(parts);
     } finally {
       ended();
       this.#call = undefined;
@@ -244,11 +244,11 @@ export class CoordinatorClient {
     const { node, role } = this.#options;
     // a node without a home cannot be reached yet
     if (update.node!.preferredDerp === 0) return;
-    const isKnown = this.#used.has(name);
+    // an agent that restarted has another key, and must be ready for it
+    const isKnown = node.keyOf(update.id)?.equals(decodeNodeKey(update.node!.key) ?? NO_KEY) ?? false;
     if (role === 'agent' || isKnown || this.#pending.size >= MAX_PENDING) {
-      this.#pending.get(name)?.wait.abort();
-      this.#pending.delete(name);
-      if (node.setPeer(update.id, update.node!, { keepAlive: role === 'client' })) this.#used.add(name);
+      this.#forgetPending(name);
+      node.setPeer(update.id, update.node!, { keepAlive: role === 'client' });
       return;
     }
     const pending = this.#pending.get(name);
@@ -269,10 +269,9 @@ export class CoordinatorClient {
   #usePending(name: string): void {
     const pending = this.#pending.get(name);
     if (!pending) return;
-    pending.wait.abort();
-    this.#pending.delete(name);
+    this.#forgetPending(name);
     const { id, node } = pending.update;
-    if (this.#options.node.setPeer(id, node!, { keepAlive: true })) this.#used.add(name);
+    this.#options.node.setPeer(id, node!, { keepAlive: true });
   }
 
   #forgetPending(name: string): void {
@@ -287,18 +286,14 @@ export class CoordinatorClient {
 
   #removePeer(id: Uint8Array): void {
     this.#forgetPending(hexOf(id));
-    this.#used.delete(hexOf(id));
     this.#options.node.remove(id);
   }
 
   /** Marks all peers as lost: whoever is still there comes again after the reconnection. */
   #lose(): void {
     for (const name of [...this.#pending.keys()]) this.#forgetPending(name);
-    for (const name of this.#used) this.#options.node.markLost(Buffer.from(name, 'hex'));
-    const known = new Set(this.#options.node.ids.map(hexOf));
-    for (const name of [...this.#used]) if (!known.has(name)) this.#used.delete(name);
+    for (const id of this.#options.node.ids) this.#options.node.markLost(id);
   }
 }
 
-const hexOf = (bytes: Uint8Array): string =>
-  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
+const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');

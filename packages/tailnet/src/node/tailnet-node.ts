@@ -252,6 +252,11 @@ export class TailnetNode {
     return [...this.#peers].flatMap(({ ids }) => [...ids.keys()].map((id) => Buffer.from(id, 'hex')));
   }
 
+  /** The node key of a peer. Undefined if there is no peer with this id. */
+  keyOf(id: Uint8Array): Buffer | undefined {
+    return this.#peers.byId(hexOf(id))?.key;
+  }
+
   /**
    * Sends an IPv6 packet to the peer that has its destination address. Returns false if there is none, or the packet is
    * longer than MTU. The packet must not be changed later.
