@@ -70,7 +70,7 @@ const MIN_REFRESH_MS = 60_000;
 const DEFAULT_REFRESH_MS = 30 * 60_000;
 const MAX_REFRESH_MS = 24 * 3_600_000;
 const MAX_TOKEN = 8_192;
-/** Maximum number of agents that are not ready yet. Further ones are used immediately. */
+/** Maximum number of agents that are not ready yet, or ready without a node. Further nodes are used immediately. */
 const MAX_PENDING = 4_096;
 const UNIMPLEMENTED = 12;
 const NO_KEY = Buffer.alloc(0);
@@ -83,6 +83,8 @@ export class CoordinatorClient {
   readonly #end = new AbortController();
   /** Agents that are not ready yet, by id. */
   readonly #pending = new Map<string, { update: CoordinateResponse_PeerUpdate; wait: AbortController }>();
+  /** Ids of agents that were ready before their node came. */
+  readonly #ready = new Set<string>();
   #call: CoordinateCall | undefined;
   #resumeToken: string | undefined;
   #running: Promise<void> | undefined;
@@ -232,7 +234,7 @@ export class CoordinatorClient {
       if (update.kind === Kind.NODE && update.node) {
         this.#receiveNode(update);
         ready.push({ id: update.id });
-      } else if (update.kind === Kind.READY_FOR_HANDSHAKE) this.#usePending(hexOf(update.id));
+      } else if (update.kind === Kind.READY_FOR_HANDSHAKE) this.#receiveReady(hexOf(update.id));
       else if (update.kind === Kind.LOST) this.#losePeer(update.id);
       else if (update.kind === Kind.DISCONNECTED) this.#removePeer(update.id);
     }
@@ -246,7 +248,7 @@ export class CoordinatorClient {
     if (update.node!.preferredDerp === 0) return;
     // an agent that restarted has another key, and must be ready for it
     const isKnown = node.keyOf(update.id)?.equals(decodeNodeKey(update.node!.key) ?? NO_KEY) ?? false;
-    if (role === 'agent' || isKnown || this.#pending.size >= MAX_PENDING) {
+    if (role === 'agent' || isKnown || this.#ready.has(name) || this.#pending.size >= MAX_PENDING) {
       this.#forgetPending(name);
       node.setPeer(update.id, update.node!, { keepAlive: role === 'client' });
       return;
@@ -265,6 +267,11 @@ export class CoordinatorClient {
     );
   }
 
+  #receiveReady(name: string): void {
+    if (this.#pending.has(name)) this.#usePending(name);
+    else if (this.#ready.size < MAX_PENDING) this.#ready.add(name);
+  }
+
   /** Uses the node of an agent that is ready. */
   #usePending(name: string): void {
     const pending = this.#pending.get(name);
@@ -277,6 +284,7 @@ export class CoordinatorClient {
   #forgetPending(name: string): void {
     this.#pending.get(name)?.wait.abort();
     this.#pending.delete(name);
+    this.#ready.delete(name);
   }
 
   #losePeer(id: Uint8Array): void {
@@ -292,6 +300,7 @@ export class CoordinatorClient {
   /** Marks all peers as lost: whoever is still there comes again after the reconnection. */
   #lose(): void {
     for (const name of [...this.#pending.keys()]) this.#forgetPending(name);
+    this.#ready.clear();
     for (const id of this.#options.node.ids) this.#options.node.markLost(id);
   }
 }
