@@ -1,12 +1,17 @@
 export * from './address.ts';
 export * from './box.ts';
+export * from './coordinator/client.ts';
 export * from './coordinator/coordinator.ts';
 export * from './coordinator/rules.ts';
 export * from './derp/client.ts';
+export * from './derp/dial.ts';
 export * from './derp/frames.ts';
+export * from './derp/map.ts';
 export * from './derp/relay.ts';
 export * from './disco.ts';
 export * from './keys.ts';
+export * from './node/tailnet-node.ts';
+export { type OpenUdp, openUdp, type UdpSocket } from './node/udp.ts';
 export type { PingOptions } from './stack/echo.ts';
 export { NetworkError } from './stack/network.ts';
 export { Stack, type StackLimits, type StackOptions, type StackStats } from './stack/stack.ts';

@@ -68,6 +68,8 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
   #failed = false;
   #ended: WebSocketClose | undefined;
   #closeTimer: NodeJS.Timeout | undefined;
+  #isReading = false;
+  #isPaused = false;
 
   /** Use acceptWebSocket or dialWebSocket. `head` is what the socket delivered after the handshake. */
   constructor(socket: Duplex, role: 'client' | 'server', head: Buffer, protocol: string, options: WebSocketOptions) {
@@ -102,10 +104,12 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     });
     // Reading starts a turn later, so that a caller that awaited the connection can attach its listeners first.
     setImmediate(() => {
+      this.#isReading = true;
       socket.on('data', (chunk: Buffer) => {
         countCarried(chunk.length);
         this.#parse(chunk);
       });
+      if (!this.#isPaused) socket.resume();
       if (head.length > 0) this.#parse(Buffer.from(head));
       // Ended or gone before any listener existed.
       if (socket.readableEnded) socket.destroy();
@@ -160,11 +164,14 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
 
   /** Stops reading, so that the peer gets backpressure. Control frames wait as well. */
   pause(): void {
+    this.#isPaused = true;
     this.#socket.pause();
   }
 
   resume(): void {
-    this.#socket.resume();
+    this.#isPaused = false;
+    // a socket that flows before anything listens loses its bytes
+    if (this.#isReading) this.#socket.resume();
   }
 
   /** Turns the connection into a byte pipe (see byteStream). It rejects text from now on. */

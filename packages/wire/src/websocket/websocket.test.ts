@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import {
@@ -352,4 +353,15 @@ test('a socket that ended before the connection was created ends it', async (t) 
     const connection = new WebSocketConnection(near, 'server', Buffer.alloc(0), '', {});
     assert.equal((await connection.closed).code, 1006);
   }
+});
+
+test('loses no bytes that come before a byte stream reads, however soon it resumes', async () => {
+  const [near, far] = duplexPair();
+  // a frame that arrives after the handshake, in a turn of the event loop before the connection reads
+  far.write(Buffer.from([0x82, 3, ...Buffer.from('abc')]));
+  const stream = byteStream(new WebSocketConnection(near, 'client', Buffer.alloc(0), '', {}));
+  const [first] = (await once(stream, 'data', { signal: AbortSignal.timeout(5_000) })) as [Buffer];
+  assert.equal(first.toString(), 'abc');
+  stream.destroy();
+  far.destroy();
 });

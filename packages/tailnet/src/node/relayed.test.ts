@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { eventually } from '@ropewalk/wire/test-sockets';
+import { DerpRelay } from '../derp/relay.ts';
+import { introduce, packetOf, send, testNode } from '../testing/nodes.ts';
+import { mapOf, RelayServer } from '../testing/relay-server.ts';
+import { hex } from '../testing/vectors.ts';
+
+// Nodes without UDP, over real relays behind real HTTP servers.
+
+function relayOf(t: TestContext): DerpRelay {
+  const relay = new DerpRelay({ policy: { introduced: () => true, permits: () => true } });
+  t.after(() => relay.close());
+  return relay;
+}
+
+/** Sends texts until one arrives. */
+async function reaches(from: ReturnType<typeof testNode>, to: ReturnType<typeof testNode>, text: string) {
+  await eventually(() => {
+    send(from, to, text);
+    return to.received.some((one) => one.text === text);
+  }, `"${text}" arrives`);
+}
+
+test('two nodes exchange packets over a relay, by an upgrade and by a WebSocket', async (t) => {
+  const server = await RelayServer.start(t, relayOf(t));
+  const map = mapOf({ 999: server.url });
+  const [a, b] = [
+    testNode(t, map, { blockDirect: true }),
+    testNode(t, map, { blockDirect: true, forceWebSockets: true }),
+  ];
+  introduce(a, b);
+  await eventually(() => send(a, b, 'first'), 'both are introduced');
+  await eventually(() => b.received.length > 0, 'the packet');
+  assert.deepEqual(b.received[0], { text: 'first', peer: hex(a.keys.publicKey) });
+  for (let i = 0; i < 100; i++) send(b, a, `${i}`);
+  await eventually(() => a.received.length === 100, 'all packets');
+  assert.deepEqual(
+    a.received.map(({ text }) => text),
+    Array.from({ length: 100 }, (_, i) => `${i}`),
+  );
+  assert.deepEqual(server.upgrades.sort(), ['DERP', 'websocket']);
+  const ping = await a.node.ping(b.id);
+  assert.deepEqual(ping.path, { kind: 'relay', region: 999 });
+  assert.ok(ping.ms > 0 && ping.ms < 5_000);
+  const { home, peers, endpoints, knownPeers } = a.node.status();
+  assert.deepEqual([home, endpoints, knownPeers], [999, [], 1]);
+  assert.deepEqual(peers[0]!.path, { kind: 'relay', region: 999 });
+  assert.deepEqual(a.node.node!.endpoints, []);
+  assert.match(b.node.node!.derpForcedWebsocket[999]!, /required by configuration/);
+});
+
+test('uses WebSockets after the upgrade was rejected', async (t) => {
+  const server = await RelayServer.start(t, relayOf(t));
+  server.treatment = 'reject';
+  const { node } = testNode(t, mapOf({ 7: server.url }), { blockDirect: true });
+  await eventually(() => node.node !== undefined, 'the node is connected');
+  assert.deepEqual(server.upgrades, ['DERP', 'websocket']);
+  assert.match(node.node!.derpForcedWebsocket[7]!, /status 400/);
+  assert.equal(node.status().relays[0]!.webSocketReason, node.node!.derpForcedWebsocket[7]);
+});
+
+test('goes on after the relay restarts, and when another one replaces it', async (t) => {
+  const first = await RelayServer.start(t, relayOf(t));
+  const map = mapOf({ 1: first.url });
+  const [a, b] = [testNode(t, map, { blockDirect: true }), testNode(t, map, { blockDirect: true })];
+  introduce(a, b);
+  await reaches(a, b, 'before');
+  first.relay.close({ reconnectInMs: 50, tryForMs: 1_000 });
+  first.relay = relayOf(t);
+  await reaches(a, b, 'after the restart');
+  const { port } = first;
+  await first.stop();
+  const second = await RelayServer.start(t, relayOf(t), { port });
+  await reaches(b, a, 'after the replacement');
+  assert.ok(second.relay.stats().accepted >= 2);
+  const third = await RelayServer.start(t, relayOf(t));
+  for (const { node } of [a, b]) node.setRelayMap(mapOf({ 1: third.url }));
+  await reaches(a, b, 'over another relay');
+  assert.equal(a.node.status().peers[0]!.isLost, false);
+});
+
+test('reaches a peer whose home is another region, and answers where it heard the peer', async (t) => {
+  const [here, there] = [await RelayServer.start(t, relayOf(t)), await RelayServer.start(t, relayOf(t))];
+  const both = mapOf({ 1: here.url, 2: there.url });
+  const measure = async ({ id }: { id: number }) => 1_000 * id;
+  const a = testNode(t, both, { blockDirect: true, measure });
+  const b = testNode(t, mapOf({ 2: there.url }), { blockDirect: true });
+  introduce(a, b);
+  await reaches(a, b, 'hello');
+  await reaches(b, a, 'and back');
+  assert.deepEqual([a.node.node!.preferredDerp, b.node.node!.preferredDerp], [1, 2]);
+  assert.deepEqual(
+    a.node.status().relays.map(({ region, isHome }) => [region, isHome]),
+    [
+      [1, true],
+      [2, false],
+    ],
+  );
+  assert.equal(b.node.status().relays.length, 1, 'b has no relay but its home');
+  assert.equal(a.node.node!.derpLatency['1-v4'], 1);
+});
+
+test('drops packets of strangers, and packets whose source is not the peer', async (t) => {
+  const server = await RelayServer.start(t, relayOf(t));
+  const map = mapOf({ 1: server.url });
+  const [a, b, c] = [1, 2, 3].map(() => testNode(t, map, { blockDirect: true })) as [
+    ReturnType<typeof testNode>,
+    ReturnType<typeof testNode>,
+    ReturnType<typeof testNode>,
+  ];
+  introduce(a, b);
+  introduce(c, b);
+  await reaches(a, b, 'a');
+  await reaches(c, b, 'c');
+  const { source } = b.node.status().dropped;
+  c.node.send(packetOf(a.address, b.address, 'forged'));
+  await eventually(() => b.node.status().dropped.source > source, 'the forged packet');
+  assert.ok(b.received.every(({ text }) => text !== 'forged'));
+  // c claims the address of a, which stays with a
+  b.node.setPeer(c.id, { ...c.node.node!, allowedIps: [...c.node.node!.allowedIps, ...a.node.node!.allowedIps] });
+  await reaches(b, a, 'still to a');
+  // a peer that was removed is a stranger
+  b.node.remove(c.id);
+  c.node.send(packetOf(c.address, b.address, 'gone'));
+  await eventually(() => b.node.status().dropped.unknown > 0, 'the packet of a stranger');
+  assert.equal(send(b, c, 'gone'), false);
+  await assert.rejects(b.node.ping(c.id), { name: 'PingError', code: 'unknown' });
+});
+
+test('rejects malformed peers, and a node ends with everything that it started', async (t) => {
+  const server = await RelayServer.start(t, relayOf(t));
+  const map = mapOf({ 1: server.url });
+  const a = testNode(t, map, { blockDirect: true });
+  const b = testNode(t, map, { blockDirect: true });
+  introduce(a, b);
+  await reaches(a, b, 'x');
+  assert.equal(a.node.setPeer(b.id, { ...b.node.node!, key: Buffer.from('np') }), false);
+  assert.equal(a.node.setPeer(a.id, a.node.node!), false, 'itself');
+  assert.equal(a.node.send(Buffer.from([0x60])), false);
+  assert.equal(a.node.send(Buffer.alloc(60)), false);
+  const abort = new AbortController();
+  b.node.close();
+  const pings = [a.node.ping(b.id, { signal: abort.signal }), a.node.ping(b.id)];
+  const ends = Promise.allSettled(pings);
+  abort.abort(new Error('enough'));
+  a.node.close();
+  const codes = (await ends).map((end) => end.status === 'rejected' && (end.reason.code ?? end.reason.message));
+  assert.deepEqual(codes, ['enough', 'closed']);
+  assert.equal(send(a, b, 'x'), false);
+  await eventually(() => server.relay.stats().connections === 0, 'all connections end');
+});

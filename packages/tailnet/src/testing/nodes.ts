@@ -1,0 +1,82 @@
+import type { TestContext } from 'node:test';
+import { randomAddress, TAILNET_PREFIX } from '../address.ts';
+import type { RelayMap } from '../derp/map.ts';
+import { KeyPair } from '../keys.ts';
+import { TailnetNode, type TailnetNodeOptions } from '../node/tailnet-node.ts';
+import { type OpenUdp, openUdp } from '../node/udp.ts';
+import { hex } from './vectors.ts';
+
+/** A node of a test, with what it received. */
+export interface TestNode {
+  node: TailnetNode;
+  id: Buffer;
+  keys: KeyPair;
+  discoKeys: KeyPair;
+  address: Buffer;
+  /** The texts of received packets, each with the sender's key. */
+  received: { text: string; peer: string }[];
+}
+
+/** A node of its own address that uses this map. It ends with the test. */
+export function testNode(t: TestContext, map: RelayMap, options: Partial<TailnetNodeOptions> = {}): TestNode {
+  const keys = options.keys ?? KeyPair.generate();
+  const discoKeys = options.discoKeys ?? KeyPair.generate();
+  const address = randomAddress(TAILNET_PREFIX);
+  const received: TestNode['received'] = [];
+  const node = new TailnetNode({
+    id: 1n,
+    addresses: [address],
+    onPacket: (packet, peer) => received.push({ text: packet.subarray(40).toString(), peer: hex(peer)! }),
+    ...options,
+    ...{ keys, discoKeys },
+  });
+  t.after(() => node.close());
+  node.setRelayMap(map);
+  return { node, id: Buffer.from(address), keys, discoKeys, address, received };
+}
+
+/** Introduces two nodes to each other, now and after each change, as a coordinator does. */
+export function introduce(a: TestNode, b: TestNode): void {
+  a.node.onChange((node) => b.node.setPeer(a.id, node));
+  b.node.onChange((node) => a.node.setPeer(b.id, node));
+}
+
+/** An IPv6 packet that carries a text. */
+export function packetOf(from: Buffer, to: Buffer, text: string): Buffer {
+  const header = Buffer.alloc(8);
+  header[0] = 0x60;
+  header.writeUInt16BE(Buffer.byteLength(text), 4);
+  header[6] = 59;
+  return Buffer.concat([header, from, to, Buffer.from(text)]);
+}
+
+export function send(from: TestNode, to: TestNode, text: string): boolean {
+  return from.node.send(packetOf(from.address, to.address, text));
+}
+
+/** UDP on the loopback interface, with a filter that can drop datagrams. */
+export class FilteredUdp {
+  /** Drops all datagrams in both directions. */
+  isCut = false;
+  /** Datagrams that passed in either direction. */
+  passed = 0;
+  readonly open: OpenUdp = async (family, { onPacket, onError }) => {
+    const socket = await openUdp(family, {
+      onError,
+      onPacket: (packet, host, port) => {
+        if (this.isCut) return;
+        this.passed++;
+        onPacket(packet, host, port);
+      },
+    });
+    return {
+      port: socket.port,
+      close: () => socket.close(),
+      send: (packet, port, host) => {
+        if (this.isCut) return;
+        this.passed++;
+        socket.send(packet, port, host);
+      },
+    };
+  };
+}
