@@ -6,7 +6,7 @@ export type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from './builtin-daemon
 export { givenWithoutEffect } from './config/effect.ts';
 export { type ConfigInput, type LoadedConfig, loadConfig } from './config/load.ts';
 export { type OptionRow, parseOption } from './config/option.ts';
-export type { OptionName } from './config/option-rows.ts';
+export type { OptionName } from './config/options/rows.ts';
 export { type Config, options } from './config/options.ts';
 export { type DirectOptions, onDatabase } from './direct.ts';
 export { createDashboard, type Dashboard, dashboardFolder } from './http/dashboard/build.ts';

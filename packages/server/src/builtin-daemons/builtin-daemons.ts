@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import { dirname, join } from 'node:path';
 import { AppError, daemonUid, ensureDirectorySync, errorText, type Logger, type UidBlock } from '@ropewalk/kit';
 import { closedFolder, whyUnreachable } from '@ropewalk/kit/reach';
-import type { OptionName } from '../config/option-rows.ts';
+import type { OptionName } from '../config/options/rows.ts';
 import { type Config, options } from '../config/options.ts';
 import { directoryHash } from '../postgres/place.ts';
 import {

@@ -96,7 +96,7 @@ export async function openOwnSocket(given: {
   };
 }
 
-/** Removes the folders of servers that were killed. Other users cannot have made them, also not in a folder for everybody. */
+/** Removes the folders of the sockets of servers that were killed. Other users cannot have made them, also not in a folder for everybody. */
 async function sweep(parent: string): Promise<void> {
   for (const name of readdirSync(parent)) {
     const pid = /^server-(\d+)-\w{6}$/.exec(name)?.[1];

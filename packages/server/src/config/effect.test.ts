@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { EFFECTIVE, givenWithoutEffect } from './effect.ts';
 import { loadConfig } from './load.ts';
-import type { OptionName } from './option-rows.ts';
+import type { OptionName } from './options/rows.ts';
 import { options } from './options.ts';
 
 const root = join(import.meta.dirname, '../../..');

@@ -1,5 +1,5 @@
 import type { OptionRow } from './option.ts';
-import type { OptionName } from './option-rows.ts';
+import type { OptionName } from './options/rows.ts';
 
 /**
  * Options that change what this server does, without those that it only stores and shows. The server accepts all of

@@ -3,7 +3,7 @@ import { AppError, homeFolder } from '@ropewalk/kit';
 import { parse as parseYaml } from 'yaml';
 import { readExternalAuth } from './external-auth.ts';
 import { type OptionRow, parseOption } from './option.ts';
-import type { OptionName } from './option-rows.ts';
+import type { OptionName } from './options/rows.ts';
 import { type Config, options } from './options.ts';
 
 export type ValueSource = 'flag' | 'env' | 'yaml' | 'default' | '';

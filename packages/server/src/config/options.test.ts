@@ -7,7 +7,7 @@ import { upstreamServerOptions } from '@ropewalk/contract/upstream/facts';
 import { optionsPage } from './docs.ts';
 import { loadConfig } from './load.ts';
 import type { OptionRow } from './option.ts';
-import type { OptionName } from './option-rows.ts';
+import type { OptionName } from './options/rows.ts';
 import { type Config, options } from './options.ts';
 import { deploymentConfig } from './values.ts';
 

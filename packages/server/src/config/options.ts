@@ -1,7 +1,7 @@
 import { withNotes } from './effect.ts';
 import type { ExternalAuthProvider } from './external-auth.ts';
 import type { OptionTypes } from './option.ts';
-import { type OptionName, rows } from './option-rows.ts';
+import { type OptionName, rows } from './options/rows.ts';
 
 /** Every option, with a note in its description if the server ignores it. */
 export const options = withNotes(rows);

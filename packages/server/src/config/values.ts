@@ -3,7 +3,7 @@ import type { ExternalAuthProvider } from './external-auth.ts';
 import { FIXED_VALUES } from './fixed-values.ts';
 import type { ValueSource } from './load.ts';
 import type { OptionRow } from './option.ts';
-import type { OptionName } from './option-rows.ts';
+import type { OptionName } from './options/rows.ts';
 import { type Config, options } from './options.ts';
 
 const NANOSECONDS_PER_MS = 1_000_000;

@@ -8,6 +8,7 @@ import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
 import { INTERNAL_ERROR, READ_ONLY } from '../db/connect.ts';
 import { describeCallError } from './call-errors.ts';
 import { patient } from './patience.ts';
+import { jobErrorCode } from './provisioner/job-errors.ts';
 import { joinDaemon } from './testing/daemons.ts';
 
 // What callers receive for errors of the database, and what the log keeps.
@@ -144,7 +145,7 @@ test('a daemon of ours repeats a call that makes PostgreSQL itself fail for a li
   const raise = (code: string) =>
     server.services.sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'fault' USING ERRCODE = '${code}'; END $$`).then(
       () => assert.fail('it succeeded'),
-      (err: unknown) => describeCallError(log, { coded: true })(err, 'finish').code,
+      (err: unknown) => describeCallError(log, jobErrorCode)(err, 'finish').code,
     );
   assert.equal(await raise(INTERNAL_ERROR), JOB_ERRORS.failed);
   assert.equal(await raise(READ_ONLY), 0);

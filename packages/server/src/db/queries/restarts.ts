@@ -4,7 +4,7 @@ import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { BuildParameter, BuiltWorkspace } from '../rows.ts';
-import { endShortly } from './task-locks.ts';
+import { endShortly } from '../transaction-limits.ts';
 
 /** What a person chose for the start of a restart. */
 export interface StartChoice {

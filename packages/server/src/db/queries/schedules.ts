@@ -3,7 +3,7 @@
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
 import type { JobStatus, TemplateRow, Transition, WorkspaceRow } from '../rows.ts';
-import { endShortly } from './task-locks.ts';
+import { endShortly } from '../transaction-limits.ts';
 
 /** What decides about the next automatic start, stop or deletion of a workspace. */
 export interface DueWorkspace

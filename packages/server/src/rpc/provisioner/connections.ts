@@ -16,6 +16,7 @@ import { describeCallError } from '../call-errors.ts';
 import { Departure } from '../departure.ts';
 import { createDaemonBudgets, type DaemonBudget } from './budgets.ts';
 import { createDaemonConnection } from './connection.ts';
+import { jobErrorCode } from './job-errors.ts';
 import { type ConnectedDaemon, daemonUpkeepTasks } from './upkeep.ts';
 
 /** Calls of one connection at a time: each may hold a window of bytes here that no budget counts. */
@@ -118,7 +119,7 @@ export function createDaemonConnections(
         maxMessageBytes: budget.maxMessageBytes,
         budget: budget.budget,
         bounds: DAEMON_BOUNDS,
-        describeError: describeCallError(log, { coded: isOurs(offered) }),
+        describeError: describeCallError(log, isOurs(offered) ? jobErrorCode : undefined),
         onError: (err, method) => log.debug('provisioner call failed', { method, err: errorText(err) }),
       });
       if (departure.isOn) move(session, daemon);

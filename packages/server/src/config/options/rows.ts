@@ -1,11 +1,11 @@
-import type { OptionRow } from './option.ts';
-import { generalOptions } from './options/general.ts';
-import { introspectionOptions } from './options/introspection.ts';
-import { limitOptions } from './options/limits.ts';
-import { mailOptions } from './options/mail.ts';
-import { networkingOptions } from './options/networking.ts';
-import { retentionOptions } from './options/retention.ts';
-import { signInOptions } from './options/sign-in.ts';
+import type { OptionRow } from '../option.ts';
+import { generalOptions } from './general.ts';
+import { introspectionOptions } from './introspection.ts';
+import { limitOptions } from './limits.ts';
+import { mailOptions } from './mail.ts';
+import { networkingOptions } from './networking.ts';
+import { retentionOptions } from './retention.ts';
+import { signInOptions } from './sign-in.ts';
 
 /**
  * Every option of `coder server`, by upstream's name. One row defines flag, environment variable, YAML key, help and
