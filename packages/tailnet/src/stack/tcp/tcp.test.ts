@@ -334,7 +334,6 @@ test('the handler of other ports decides before the SYN is answered', async (t) 
   far.end('welcome');
   assert.equal((await net.until(received(near))).toString(), 'welcome');
 
-  const controller = new AbortController();
   const given = net.a.connect({ to, port: 5_002, timeoutMs: 500 });
   await assert.rejects(net.until(given), { code: 'ETIMEDOUT' });
   await net.advance(31_000);
