@@ -51,6 +51,27 @@ test('the checksum is that of RFC 1071, and every changed byte shows', () => {
   }
 });
 
+test('the checksum covers every byte of packets of any length', () => {
+  for (let length = 42; length < 70; length++) {
+    const request = packet(58, Buffer.alloc(length - 36, 0x5a), 2);
+    assert.equal(checksum(request), 0);
+    request[request.length - 1]! ^= 1;
+    assert.notEqual(checksum(request), 0);
+    request[request.length - 1]! ^= 1;
+    // pseudo-header and payload in words, with a zero after an odd end
+    const words = Buffer.concat([
+      B,
+      A,
+      Buffer.of(0, 0, 0, length - 36, 0, 0, 0, 58),
+      request.subarray(40),
+      Buffer.alloc(1),
+    ]);
+    let sum = 0;
+    for (let i = 0; i + 1 < words.length; i += 2) sum += words.readUInt16BE(i);
+    assert.equal(sum % 0xffff, 0);
+  }
+});
+
 test('answers an ICMPv6 echo request with the same payload', () => {
   const { stack, sent } = lone();
   const body = Buffer.from('8000000012340001', 'hex');

@@ -72,8 +72,8 @@ for (const [index, [name, link]] of LINKS.entries())
     assert.ok(atNear.equals(back));
     // both TIME_WAITs are over
     await net.advance(60_000);
-    for (const { connections, timeWait, sendBytes, receiveBytes } of [net.a.stats, net.b.stats])
-      assert.deepEqual([connections, timeWait, sendBytes, receiveBytes], [0, 0, 0, 0]);
+    for (const { connections, timeWait, timers, sendBytes, receiveBytes } of [net.a.stats, net.b.stats])
+      assert.deepEqual([connections, timeWait, timers, sendBytes, receiveBytes], [0, 0, 0, 0, 0]);
   });
 
 for (const seed of [1, 2, 3])
@@ -107,7 +107,7 @@ test('a single loss is repaired within two round trips, without a timeout', asyn
   near.end(noise.subarray(0, 20 * 1_000));
   await net.until(received(far));
   assert.deepEqual(near.connection.sender!.stats, { retransmissions: 1, timeouts: 0, probes: 0, spuriousTimeouts: 0 });
-  assert.ok(net.now - started <= 200, `${net.now - started}`);
+  assert.ok(net.now - started <= 160, `${net.now - started}`);
 });
 
 test('a lost retransmission is sent again without a timeout', async (t) => {
@@ -458,12 +458,38 @@ test('connections share the budget of received bytes', async (t) => {
 test('tiny segments of a peer count as what they hold', async (t) => {
   const net = setup(t, 1, { delayMs: 1 }, { limits: { maxReceiveBytes: 128 * 1024 } });
   const { near } = await pair(net);
-  for (let i = 0; i < 20_000; i++) {
+  for (let i = 0; i < 1_200; i++) {
     near.write(Buffer.of(i));
-    if (i % 20 === 0) await net.advance(1);
+    await net.advance(1);
   }
-  await net.advance(1_000);
-  assert.ok(net.b.stats.receiveBytes <= 300_000, `${net.b.stats.receiveBytes}`);
+  // 128 KiB of 256 bytes each, and what the stream itself takes
+  assert.ok(near.connection.sender!.unacknowledged < 1_000, `${near.connection.sender!.unacknowledged}`);
+});
+
+test('three connections share a queue and lose little', async (t) => {
+  const net = setup(t, 1, { delayMs: 50, rate: 5_000, queue: 64 });
+  const chunk = noise.subarray(0, 64 * 1024);
+  const counts: { bytes: number }[] = [];
+  for (let i = 0; i < 3; i++) {
+    const { near, far } = await pair(net);
+    const count = { bytes: 0 };
+    counts.push(count);
+    far.on('data', (data: Buffer) => {
+      count.bytes += data.length;
+    });
+    const fill = () => {
+      while (near.write(chunk));
+    };
+    near.on('drain', fill);
+    fill();
+  }
+  const ms = 3_000;
+  await net.advance(ms);
+  const rates = counts.map(({ bytes }) => Math.round(bytes / ms));
+  assert.ok(rates[0]! + rates[1]! + rates[2]! > 4_000, `${rates}`);
+  assert.ok(Math.min(...rates) > 600, `${rates}`);
+  const { sent, overflowed } = net.counts.a;
+  assert.ok(overflowed / sent < 0.07, `${overflowed} of ${sent}`);
 });
 
 test('close resets everything and leaves no timer', async (t) => {
