@@ -17,6 +17,7 @@ import {
 } from '@ropewalk/tailnet';
 import { CoordinateRequestSchema } from '@ropewalk/wire/proto/tailnet';
 import { paired, type Row } from './measure.ts';
+import { benchTailnetStack } from './tailnet-stack.ts';
 
 /** Length of a packet without the frame around it: as long as the tunnel's largest ones. */
 const PACKET_BYTES = 1_280;
@@ -30,8 +31,12 @@ const PATTERNS = [
 
 type Way = 'relay' | 'floor';
 
-/** Packets per second of processor time in the relay's process, compared with a process that only copies the same bytes. */
 export async function benchTailnet(): Promise<Row[]> {
+  return [...(await benchRelay()), ...(await benchTailnetStack())];
+}
+
+/** Packets per second of processor time in the relay's process, compared with a process that only copies the same bytes. */
+async function benchRelay(): Promise<Row[]> {
   const rows: Row[] = [];
   for (const { inFlight, packets } of PATTERNS) {
     const [ours, floor] = [await startSide('relay'), await startSide('floor')];

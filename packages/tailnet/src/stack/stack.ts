@@ -52,6 +52,8 @@ export interface StackStats {
   /** Bytes that connections hold. */
   sendBytes: number;
   receiveBytes: number;
+  /** Connections and flows with a timer. */
+  timers: number;
   packetsReceived: number;
   packetsSent: number;
   /** Packets that are not for this node, or no protocol takes. */
@@ -93,7 +95,7 @@ export class Stack {
   }
 
   get stats(): StackStats {
-    return { ...this.#tcp.stats, udpFlows: this.#udp.size, ...this.#packets };
+    return { ...this.#tcp.stats, udpFlows: this.#udp.size, timers: this.#timers.size, ...this.#packets };
   }
 
   /**

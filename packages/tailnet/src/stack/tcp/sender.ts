@@ -272,8 +272,7 @@ export class Sender {
     if (!this.#hasSack || smoothed === undefined || this.#isProbing || this.#expirations > 0) return;
     if (this.#segments.length === 0 || this.#recoveryEnd > this.unacknowledged) return;
     const delay = this.#segments.length === 1 ? MAX_DELAYED_ACK_MS : 0;
-    const at = now + Math.max(2 * smoothed + delay, MIN_PROBE_MS);
-    if (at < this.#timeoutAt) this.#probeAt = at;
+    this.#probeAt = Math.min(now + Math.max(2 * smoothed + delay, MIN_PROBE_MS), this.#timeoutAt);
   }
 
   #armWindowProbe(now: number): void {
@@ -295,6 +294,10 @@ export class Sender {
       this.#detectLosses(now);
       if (this.#newlyLost > 0) this.#reportLosses(now);
     }
+    if (now >= this.#probeAt) {
+      const probe = this.#probe(now);
+      if (probe) return probe;
+    }
     if (now >= this.#timeoutAt) {
       this.#expire(now, timestamp);
       return undefined;
@@ -305,7 +308,7 @@ export class Sender {
       this.#windowProbeAt = now + this.#roundTrip.timeout(this.#windowProbes);
       return 'window';
     }
-    return now >= this.#probeAt ? this.#probe(now) : undefined;
+    return undefined;
   }
 
   #probe(now: number): Sent | undefined {
