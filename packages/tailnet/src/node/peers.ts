@@ -90,9 +90,13 @@ export class KnownPeer {
   dueAt = Number.POSITIVE_INFINITY;
   /** UDP addresses from which its pings and pongs came, the last one last. */
   readonly heard = new Set<string>();
-  /** Over the relay, which names the sender, and over UDP, where anyone can name any. */
+  /**
+   * What comes over the relay, which proves the sender; from UDP addresses where the peer was; and from others, where
+   * anyone can name any sender.
+   */
   readonly relayedDisco = new DiscoBudget();
-  readonly directDisco = new DiscoBudget();
+  readonly heardDisco = new DiscoBudget();
+  readonly strangeDisco = new DiscoBudget();
 
   constructor(node: PeerNode, keepAlive: boolean) {
     this.key = node.key;

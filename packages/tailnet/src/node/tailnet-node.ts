@@ -622,7 +622,8 @@ export class TailnetNode {
 
   /** Takes a disco packet over the relay of a region, or from a UDP address. */
   #receiveDisco(peer: KnownPeer, packet: Buffer, from: number | Target): void {
-    const budget = typeof from === 'number' ? peer.relayedDisco : peer.directDisco;
+    const direct = typeof from !== 'number' && peer.heard.has(from.name) ? peer.heardDisco : peer.strangeDisco;
+    const budget = typeof from === 'number' ? peer.relayedDisco : direct;
     const box = budget.take(this.#clock.monotonic()) ? this.#boxOf(peer) : undefined;
     const message = box && openDisco(box, packet);
     if (!message) {
