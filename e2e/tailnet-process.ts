@@ -44,7 +44,9 @@ function runNode(url: string, stunPort: number, own: string): void {
     ...{ keys: KeyPair.generate(), id: 1n, addresses: [address] },
     onPacket: (packet) => say({ received: packet.subarray(40).toString() }),
   });
-  node.onChange((self) => say({ node: Buffer.from(toBinary(NodeSchema, self)).toString('base64') }));
+  node.onChange((self) => {
+    say({ node: Buffer.from(toBinary(NodeSchema, self)).toString('base64'), endpoints: self.endpoints });
+  });
   const hostName = new URL(url).hostname;
   const region = { id: 1, code: 'one', name: 'One', isEmbedded: false, isAvoided: false };
   node.setRelayMap(new Map([[1, { ...region, servers: [{ name: '1a', hostName, url, stunPort }] }]]));
@@ -54,7 +56,7 @@ function runNode(url: string, stunPort: number, own: string): void {
     if (send !== undefined) {
       const header = Buffer.from([0x60, 0, 0, 0, 0, Buffer.byteLength(send), 59, 64]);
       node.send(Buffer.concat([header, address, parseAddress(to!)!, Buffer.from(send)]));
-      say({ path: node.status().peers[0]?.path, endpoints: node.status().endpoints });
+      say({ path: node.status().peers[0]?.path });
     }
   });
 }
