@@ -141,7 +141,7 @@ function start(namespace: string, ...args: string[]) {
   return {
     last,
     received,
-    tell: (line: object) => child.stdin.write(`${JSON.stringify(line)}\n`),
+    command: (line: object) => child.stdin.write(`${JSON.stringify(line)}\n`),
     onNode: (listener: typeof onNode) => {
       onNode = listener;
       if (last.node) listener(last.node);
@@ -171,15 +171,15 @@ for (const [left, right, expected] of cases)
     const relay = start(INTERNET, 'relay', RELAY, `${STUN_PORT}`);
     await eventually(() => relay.last.url !== undefined, 'the relay');
     const [a, b] = sides.map(({ host, address }) => start(host, 'node', relay.last.url!, `${STUN_PORT}`, address));
-    a!.onNode((peer) => b!.tell({ peer }));
-    b!.onNode((peer) => a!.tell({ peer }));
+    a!.onNode((peer) => b!.command({ peer }));
+    b!.onNode((peer) => a!.command({ peer }));
     const isMapped = (i: number) =>
       [left, right][i] === 'blocks UDP' ||
       ([a, b][i]!.last.endpoints ?? []).some((text) => text.startsWith(`${sides[i]!.wan}:`));
     await eventually(() => [0, 1].every(isMapped), 'the public addresses');
     const exchange = () => {
-      a!.tell({ send: 'from left', to: sides[1]!.address });
-      b!.tell({ send: 'from right', to: sides[0]!.address });
+      a!.command({ send: 'from left', to: sides[1]!.address });
+      b!.command({ send: 'from right', to: sides[0]!.address });
     };
     await eventually(() => {
       exchange();

@@ -1,5 +1,5 @@
-// A relay with a STUN server, or a node, in a process of its own, which a test starts in a network namespace. Both talk to
-// the test in lines of JSON.
+// A relay with a STUN server, or a node, as a separate process that a test starts in a network namespace. Both exchange
+// lines of JSON with the test.
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

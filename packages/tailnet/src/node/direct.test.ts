@@ -213,7 +213,7 @@ test('accepts data only from addresses that disco has validated, and replays cha
   for (const packet of data) await raw(packet);
   await eventually(() => a.node.status().dropped.unknown >= unknown + data.length, 'the replayed data');
   assert.equal(count(), before);
-  // a replayed ping is answered to its sender, whom the peer cannot be reached through: pongs with a known tx do not come
+  // replayed pings are answered, but that does not move the peer's path
   const path = pathOf(b);
   for (const packet of recorded.filter((packet) => packet[0] === 0x54)) await raw(packet);
   await eventually(() => received.length > 0, 'the answers');

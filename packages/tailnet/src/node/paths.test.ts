@@ -139,7 +139,7 @@ test('remembers a bounded number of addresses, those longest that the peer named
   paths.setPublished(endpoints(A));
   for (let port = 1; port <= 1_000; port++) {
     clock.now += 1;
-    paths.heard({ address: endpoints(B)[0]!.address, port });
+    paths.receivePing({ address: endpoints(B)[0]!.address, port });
   }
   assert.equal(paths.candidates.length, MAX_CANDIDATES);
   assert.ok(paths.candidates.includes(A));
@@ -153,20 +153,20 @@ test('remembers a bounded number of addresses, those longest that the peer named
 
 test('an address that a ping came from is pinged while no path is trusted', () => {
   const { paths, clock, pings, sent, pong, route } = setUp();
-  paths.heard(endpoints(B)[0]!);
+  paths.receivePing(endpoints(B)[0]!);
   assert.equal(pings.length, 0, 'nothing is sent to this peer');
   sent();
-  paths.heard(endpoints(A)[0]!);
+  paths.receivePing(endpoints(A)[0]!);
   assert.deepEqual(
     pings.map(({ to }) => to),
     [B, A],
   );
   // the ping before may not have passed the peer's router
-  for (let i = 0; i < 10; i++) paths.heard(endpoints(B)[0]!);
+  for (let i = 0; i < 10; i++) paths.receivePing(endpoints(B)[0]!);
   assert.equal(pings.length, 3);
   pong(A, 5);
   clock.now += SEARCH_MS;
-  paths.heard(endpoints(B)[0]!);
+  paths.receivePing(endpoints(B)[0]!);
   assert.deepEqual([pings.length, route()], [3, [A, false]]);
   paths.doubt();
   assert.deepEqual(route(), [A, true], 'the network of this machine changed');

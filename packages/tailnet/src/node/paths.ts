@@ -1,6 +1,6 @@
 // The direct paths to one peer. Sends nothing itself and sets no timer.
 //
-// - A candidate is a UDP address of the peer: published, called (named in a call-me-maybe) or heard (a ping came from it).
+// - A candidate is a UDP address of the peer: published, called (named in a call-me-maybe) or the source of a ping.
 // - The best candidate carries packets. It is trusted for a while after each pong. While it is not, packets also go over
 //   the relay.
 // - Only a peer to which packets are sent is pinged: each few seconds on its best path, and on all of them to find one.
@@ -31,10 +31,10 @@ export interface Target {
 interface Candidate extends Target {
   isPublished: boolean;
   isCalled: boolean;
-  heardAt: number;
+  receivedAt: number;
   pingedAt: number;
   /** The last ping because of a ping from there, and because of a call. */
-  heardPingAt: number;
+  returnedPingAt: number;
   calledPingAt: number;
   /** The last round trip, in ms. */
   latency: number | undefined;
@@ -52,7 +52,7 @@ const IMPROVE_MS = 60_000;
 const FAST_MS = 5;
 const PING_TIMEOUT_MS = 5_000;
 /** A candidate that only a ping named is forgotten after this time. */
-const HEARD_MS = 45_000;
+const RECEIVED_MS = 45_000;
 /** A heartbeat that is unanswered for this long, or 3 usual round trips, makes the path untrusted. */
 const SUSPECT_MS = 1_000;
 /** A best path without a pong for this long is given up. */
@@ -130,14 +130,14 @@ export class Paths {
   }
 
   /** Takes the address from which a ping of the peer came. */
-  heard(endpoint: Endpoint): void {
+  receivePing(endpoint: Endpoint): void {
     const now = this.#options.now();
     const candidate = this.#candidate(endpoint);
     if (!candidate) return;
-    candidate.heardAt = now;
-    if (!this.#isActive(now) || this.#isTrusted(now) || now - candidate.heardPingAt < MIN_PING_MS) return;
+    candidate.receivedAt = now;
+    if (!this.#isActive(now) || this.#isTrusted(now) || now - candidate.returnedPingAt < MIN_PING_MS) return;
     // an earlier ping may have failed, because only now the peer's router lets packets through
-    candidate.heardPingAt = now;
+    candidate.returnedPingAt = now;
     this.#ping(candidate, now);
   }
 
@@ -262,23 +262,25 @@ export class Paths {
     const address = Buffer.from(endpoint.address);
     const candidate: Candidate = {
       ...{ endpoint: { address, port: endpoint.port }, host: hostOf(address), port: endpoint.port, name },
-      ...{ isPublished: false, isCalled: false, heardAt: BEFORE, pingedAt: BEFORE },
-      ...{ heardPingAt: BEFORE, calledPingAt: BEFORE, latency: undefined },
+      ...{ isPublished: false, isCalled: false, receivedAt: BEFORE, pingedAt: BEFORE },
+      ...{ returnedPingAt: BEFORE, calledPingAt: BEFORE, latency: undefined },
     };
     this.#candidates.set(name, candidate);
     return candidate;
   }
 
-  /** Makes room: forgets the candidate that was only heard, and longest ago. */
+  /** Makes room: forgets the candidate that was only the source of a ping, and longest ago. */
   #dropOldest(): boolean {
-    const heard = [...this.#candidates.values()].filter((candidate) => !isNamed(candidate) && candidate !== this.#best);
-    const oldest = heard.toSorted((a, b) => a.heardAt - b.heardAt)[0];
+    const unnamed = [...this.#candidates.values()].filter(
+      (candidate) => !isNamed(candidate) && candidate !== this.#best,
+    );
+    const oldest = unnamed.toSorted((a, b) => a.receivedAt - b.receivedAt)[0];
     return oldest !== undefined && this.#candidates.delete(oldest.name);
   }
 
   #forget(now: number): void {
     for (const candidate of this.#candidates.values())
-      if (!isNamed(candidate) && now - candidate.heardAt >= HEARD_MS && candidate !== this.#best)
+      if (!isNamed(candidate) && now - candidate.receivedAt >= RECEIVED_MS && candidate !== this.#best)
         this.#candidates.delete(candidate.name);
     for (const [name, { at }] of this.#pings) {
       if (now - at < PING_TIMEOUT_MS) break;

@@ -65,14 +65,14 @@ test('bounds peers, and the UDP addresses that they can claim', () => {
   assert.equal(peers.set('more', nodeOf(MAX_PEERS), plain), undefined);
   assert.ok(peers.set('0', nodeOf(MAX_PEERS), plain), 'one that replaces another');
   const peer = peers.byId('1')!;
-  for (let port = 0; port < 1_000; port++) peers.addHeard(peer, `192.0.2.1:${port}`);
-  assert.equal(peer.heard.size, 64);
-  assert.deepEqual(peers.heardFrom('192.0.2.1:0'), []);
-  assert.deepEqual(peers.heardFrom('192.0.2.1:999'), [peer]);
-  for (let i = 1; i < 100; i++) peers.addHeard(peers.byId(`${i}`)!, '192.0.2.1:999');
-  assert.equal(peers.heardFrom('192.0.2.1:999').length, 4);
+  for (let port = 0; port < 1_000; port++) peers.addSource(peer, `192.0.2.1:${port}`);
+  assert.equal(peer.sources.size, 64);
+  assert.deepEqual(peers.receivedFrom('192.0.2.1:0'), []);
+  assert.deepEqual(peers.receivedFrom('192.0.2.1:999'), [peer]);
+  for (let i = 1; i < 100; i++) peers.addSource(peers.byId(`${i}`)!, '192.0.2.1:999');
+  assert.equal(peers.receivedFrom('192.0.2.1:999').length, 4);
   for (let i = 1; i < 100; i++) peers.remove(`${i}`);
-  assert.deepEqual(peers.heardFrom('192.0.2.1:999'), []);
+  assert.deepEqual(peers.receivedFrom('192.0.2.1:999'), []);
 });
 
 test('reads what a node publishes, and leaves out what is malformed', () => {

@@ -7,7 +7,7 @@ import { TailnetNode, type TailnetNodeOptions } from '../node/tailnet-node.ts';
 import { type OpenUdp, openUdp } from '../node/udp.ts';
 import { hex } from './vectors.ts';
 
-/** A node of a test, with what it received. */
+/** A node of a test, and the packets that it received. */
 export interface TestNode {
   node: TailnetNode;
   id: Buffer;
