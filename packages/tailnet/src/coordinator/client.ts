@@ -244,8 +244,10 @@ export class CoordinatorClient {
   #receiveNode(update: CoordinateResponse_PeerUpdate): void {
     const name = hexOf(update.id);
     const { node, role } = this.#options;
-    // a node without a home cannot be reached yet
-    if (update.node!.preferredDerp === 0) return;
+    if (update.node!.preferredDerp === 0) {
+      this.#log.debug('Ignored a peer without a home');
+      return;
+    }
     // an agent that restarted has another key, and must be ready for it
     const isKnown = node.keyOf(update.id)?.equals(decodeNodeKey(update.node!.key) ?? NO_KEY) ?? false;
     if (role === 'agent' || isKnown || this.#ready.has(name) || this.#pending.size >= MAX_PENDING) {
