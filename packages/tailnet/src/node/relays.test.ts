@@ -69,7 +69,7 @@ test('attempts wait longer after each failure, and packets do not shorten that',
     relays.tick();
     relays.send(1, keys.publicKey, Buffer.from('x'));
     assert.equal(state.attempts, i);
-    waits.push(relays.dueAt - clock.now);
+    waits.push(Math.round(relays.dueAt - clock.now));
     clock.now = relays.dueAt;
     relays.tick();
   }
