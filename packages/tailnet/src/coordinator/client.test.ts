@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import { CoordinateResponse_PeerUpdate_Kind as Kind, type Node, NodeSchema } from '@ropewalk/wire/proto/tailnet';
+import { silentLogger } from '@ropewalk/kit';
+import { CoordinateRequestSchema, type Node, NodeSchema } from '@ropewalk/wire/proto/tailnet';
 import { eventually } from '@ropewalk/wire/test-sockets';
 import { addressOf, formatHostPrefix, randomAddress, TAILNET_PREFIX } from '../address.ts';
 import { DerpRelay } from '../derp/relay.ts';
@@ -137,9 +138,7 @@ test('a client waits for an agent that is not ready, but not for long', async (t
   t.after(() => silent.close());
   const address = [formatHostPrefix(addressOf(TAILNET_PREFIX, AGENT))];
   const publish = (preferredDerp: number) =>
-    silent.request({
-      ...({ updateSelf: { node: silentNode(address, preferredDerp) }, readyForHandshake: [] } as never),
-    });
+    silent.request(create(CoordinateRequestSchema, { updateSelf: { node: silentNode(address, preferredDerp) } }));
   const waits: { ms: number; end: () => void }[] = [];
   const clock = {
     now: () => new Date(),
@@ -150,15 +149,19 @@ test('a client waits for an agent that is not ready, but not for long', async (t
         signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
       }),
   };
-  const client = part(t, setup, { clock });
+  const lines: string[] = [];
+  const log = { ...silentLogger, debug: (line: string) => lines.push(line) };
+  const client = part(t, setup, { clock, log });
   client.client.addTunnel(AGENT);
+  const readyWaits = () => waits.filter(({ ms }) => ms === READY_MS);
   await publish(0);
+  await eventually(() => lines.includes('Ignored a peer without a home'), 'the node without a home');
+  assert.equal(readyWaits().length, 0);
   await publish(999);
-  await eventually(() => waits.some(({ ms }) => ms === READY_MS), 'the client waits');
+  await eventually(() => readyWaits().length === 1, 'the client waits');
   assert.deepEqual(client.node.ids, []);
-  waits.find(({ ms }) => ms === READY_MS)!.end();
+  readyWaits()[0]!.end();
   await eventually(() => client.node.ids.length === 1, 'it waits no longer');
-  assert.equal(Kind.READY_FOR_HANDSHAKE, 4);
 });
 
 const silentKeys = KeyPair.generate();

@@ -1,4 +1,4 @@
-// A node's side of the coordinator: publishes the node, and tells it who its peers are.
+// A node's side of the coordinator: publishes the node, and gives it its peers.
 //
 // - The owner opens connections. The client repeats that for as long as it runs. Tunnels live on without a connection.
 // - A client opens tunnels to agents. It uses an agent's node when the agent is ready for its handshake, or after 5
@@ -44,7 +44,7 @@ export interface CoordinatorClientOptions {
   log?: Logger;
   /** The connection to the coordinator was opened or lost. */
   onConnected?: (isConnected: boolean) => void;
-  /** The published map of relays, for what else needs it. */
+  /** The published map of relays, for other uses, such as reports. */
   onRelayMap?: (map: DERPMap) => void;
 }
 
@@ -244,8 +244,10 @@ export class CoordinatorClient {
   #receiveNode(update: CoordinateResponse_PeerUpdate): void {
     const name = hexOf(update.id);
     const { node, role } = this.#options;
-    // a node without a home cannot be reached yet
-    if (update.node!.preferredDerp === 0) return;
+    if (update.node!.preferredDerp === 0) {
+      this.#log.debug('Ignored a peer without a home');
+      return;
+    }
     // an agent that restarted has another key, and must be ready for it
     const isKnown = node.keyOf(update.id)?.equals(decodeNodeKey(update.node!.key) ?? NO_KEY) ?? false;
     if (role === 'agent' || isKnown || this.#ready.has(name) || this.#pending.size >= MAX_PENDING) {
@@ -297,7 +299,7 @@ export class CoordinatorClient {
     this.#options.node.remove(id);
   }
 
-  /** Marks all peers as lost: whoever is still there comes again after the reconnection. */
+  /** Marks all peers as lost: those that still exist are announced again after the reconnection. */
   #lose(): void {
     for (const name of [...this.#pending.keys()]) this.#forgetPending(name);
     this.#ready.clear();

@@ -1,6 +1,6 @@
 // The direct paths to one peer. Sends nothing itself and sets no timer.
 //
-// - A candidate is a UDP address of the peer: published, called (named in a call-me-maybe) or heard (a ping came from it).
+// - A candidate is a UDP address of the peer: published, called (named in a call-me-maybe) or the source of a ping.
 // - The best candidate carries packets. It is trusted for a while after each pong. While it is not, packets also go over
 //   the relay.
 // - Only a peer to which packets are sent is pinged: each few seconds on its best path, and on all of them to find one.
@@ -31,8 +31,11 @@ export interface Target {
 interface Candidate extends Target {
   isPublished: boolean;
   isCalled: boolean;
-  heardAt: number;
+  receivedAt: number;
   pingedAt: number;
+  /** The last ping because of a ping from there, and because of a call. */
+  returnedPingAt: number;
+  calledPingAt: number;
   /** The last round trip, in ms. */
   latency: number | undefined;
 }
@@ -49,30 +52,31 @@ const IMPROVE_MS = 60_000;
 const FAST_MS = 5;
 const PING_TIMEOUT_MS = 5_000;
 /** A candidate that only a ping named is forgotten after this time. */
-const HEARD_MS = 45_000;
+const RECEIVED_MS = 45_000;
 /** A heartbeat that is unanswered for this long, or 3 usual round trips, makes the path untrusted. */
 const SUSPECT_MS = 1_000;
 /** A best path without a pong for this long is given up. */
 const GIVE_UP_MS = 15_000;
-/** A peer's call makes this node send to addresses that the peer names: each gets at most one ping in this time. */
+/** A peer's calls and pings make this node send to addresses that the peer names: at most one ping in this time for each. */
 const MIN_PING_MS = 1_000;
 /** Maximum number of candidates. */
 export const MAX_CANDIDATES = 64;
 /** Maximum number of pings without an answer. The oldest are forgotten. */
 const MAX_PINGS = 256;
 const NEVER = Number.POSITIVE_INFINITY;
+const BEFORE = Number.NEGATIVE_INFINITY;
 
 export class Paths {
   readonly #options: PathsOptions;
   readonly #candidates = new Map<string, Candidate>();
   readonly #pings = new Map<string, { candidate: Candidate; at: number }>();
   #best: Candidate | undefined;
-  #trustedUntil = Number.NEGATIVE_INFINITY;
-  #confirmedAt = Number.NEGATIVE_INFINITY;
+  #trustedUntil = BEFORE;
+  #confirmedAt = BEFORE;
   /** When the oldest ping of the best path without an answer was sent. */
   #unansweredAt = NEVER;
-  #sentAt = Number.NEGATIVE_INFINITY;
-  #searchedAt = Number.NEGATIVE_INFINITY;
+  #sentAt = BEFORE;
+  #searchedAt = BEFORE;
   #heartbeatAt = NEVER;
 
   constructor(options: PathsOptions) {
@@ -119,17 +123,22 @@ export class Paths {
     this.#replace('isCalled', endpoints);
     const now = this.#options.now();
     for (const candidate of this.#candidates.values())
-      if (candidate.isCalled && now - candidate.pingedAt >= MIN_PING_MS) this.#ping(candidate, now);
+      if (candidate.isCalled && now - candidate.calledPingAt >= MIN_PING_MS) {
+        candidate.calledPingAt = now;
+        this.#ping(candidate, now);
+      }
   }
 
   /** Takes the address from which a ping of the peer came. */
-  heard(endpoint: Endpoint): void {
+  receivePing(endpoint: Endpoint): void {
     const now = this.#options.now();
     const candidate = this.#candidate(endpoint);
     if (!candidate) return;
-    candidate.heardAt = now;
-    const isDue = now - candidate.pingedAt >= SEARCH_MS;
-    if (isDue && this.#isActive(now) && !this.#isTrusted(now)) this.#ping(candidate, now);
+    candidate.receivedAt = now;
+    if (!this.#isActive(now) || this.#isTrusted(now) || now - candidate.returnedPingAt < MIN_PING_MS) return;
+    // an earlier ping may have failed, because only now the peer's router lets packets through
+    candidate.returnedPingAt = now;
+    this.#ping(candidate, now);
   }
 
   /** Takes a pong. Returns the round trip in ms. Undefined if no ping has this `tx`. */
@@ -157,8 +166,8 @@ export class Paths {
   /** Doubts the best path, and looks for paths: after a change of this machine's network. */
   doubt(): void {
     const now = this.#options.now();
-    this.#trustedUntil = Number.NEGATIVE_INFINITY;
-    this.#searchedAt = Number.NEGATIVE_INFINITY;
+    this.#trustedUntil = BEFORE;
+    this.#searchedAt = BEFORE;
     if (this.#isActive(now)) this.#heartbeatAt = now;
   }
 
@@ -166,7 +175,7 @@ export class Paths {
     const now = this.#options.now();
     this.#forget(now);
     if (now >= this.#suspectAt()) {
-      this.#trustedUntil = Number.NEGATIVE_INFINITY;
+      this.#trustedUntil = BEFORE;
       this.#search(now);
       this.#options.onChange?.();
     }
@@ -208,7 +217,7 @@ export class Paths {
 
   #lose(): void {
     this.#best = undefined;
-    this.#trustedUntil = Number.NEGATIVE_INFINITY;
+    this.#trustedUntil = BEFORE;
     this.#unansweredAt = NEVER;
     this.#options.onChange?.();
   }
@@ -253,23 +262,25 @@ export class Paths {
     const address = Buffer.from(endpoint.address);
     const candidate: Candidate = {
       ...{ endpoint: { address, port: endpoint.port }, host: hostOf(address), port: endpoint.port, name },
-      ...{ isPublished: false, isCalled: false, heardAt: Number.NEGATIVE_INFINITY, pingedAt: Number.NEGATIVE_INFINITY },
-      latency: undefined,
+      ...{ isPublished: false, isCalled: false, receivedAt: BEFORE, pingedAt: BEFORE },
+      ...{ returnedPingAt: BEFORE, calledPingAt: BEFORE, latency: undefined },
     };
     this.#candidates.set(name, candidate);
     return candidate;
   }
 
-  /** Makes room: forgets the candidate that was only heard, and longest ago. */
+  /** Makes room: forgets the candidate that was only the source of a ping, and longest ago. */
   #dropOldest(): boolean {
-    const heard = [...this.#candidates.values()].filter((candidate) => !isNamed(candidate) && candidate !== this.#best);
-    const oldest = heard.toSorted((a, b) => a.heardAt - b.heardAt)[0];
+    const unnamed = [...this.#candidates.values()].filter(
+      (candidate) => !isNamed(candidate) && candidate !== this.#best,
+    );
+    const oldest = unnamed.toSorted((a, b) => a.receivedAt - b.receivedAt)[0];
     return oldest !== undefined && this.#candidates.delete(oldest.name);
   }
 
   #forget(now: number): void {
     for (const candidate of this.#candidates.values())
-      if (!isNamed(candidate) && now - candidate.heardAt >= HEARD_MS && candidate !== this.#best)
+      if (!isNamed(candidate) && now - candidate.receivedAt >= RECEIVED_MS && candidate !== this.#best)
         this.#candidates.delete(candidate.name);
     for (const [name, { at }] of this.#pings) {
       if (now - at < PING_TIMEOUT_MS) break;

@@ -17,7 +17,7 @@ export const MAX_PEERS = 16_384;
 /** Maximum number of addresses of a peer that are read. Further ones are ignored. */
 const MAX_ADDRESSES = 16;
 /** Maximum number of UDP addresses of a peer from which its packets are accepted. The oldest are forgotten. */
-const MAX_HEARD = 64;
+const MAX_SOURCES = 64;
 /** Maximum number of peers that are accepted from one UDP address. Spoofed pings can claim any. */
 const MAX_CLAIMS = 4;
 /** A peer's disco packets per second, after a burst, that are opened. Each costs as much as some packets of data. */
@@ -82,17 +82,21 @@ export class KnownPeer {
   /** Between this node's disco key and the peer's. Null: there is no such box. */
   box: Box | null | undefined;
   /** The region over which its last packet came. */
-  heardRegion: number | undefined;
+  sourceRegion: number | undefined;
   /** Since when all its ids are lost, and when its last handshake was: monotonic ms. */
   lostAt: number | undefined;
   handshakeAt: number | undefined;
   /** When it next has something to do. */
   dueAt = Number.POSITIVE_INFINITY;
   /** UDP addresses from which its pings and pongs came, the last one last. */
-  readonly heard = new Set<string>();
-  /** Over the relay, which names the sender, and over UDP, where anyone can name any. */
+  readonly sources = new Set<string>();
+  /**
+   * What comes over the relay, which proves the sender; from UDP addresses where the peer was; and from others, where
+   * anyone can name any sender.
+   */
   readonly relayedDisco = new DiscoBudget();
-  readonly directDisco = new DiscoBudget();
+  readonly sourceDisco = new DiscoBudget();
+  readonly strangeDisco = new DiscoBudget();
 
   constructor(node: PeerNode, keepAlive: boolean) {
     this.key = node.key;
@@ -107,7 +111,7 @@ export class Peers {
   /** Claims, the first one first. */
   readonly #byAddress = new Map<string, KnownPeer[]>();
   readonly #byDisco = new Map<string, KnownPeer[]>();
-  readonly #byHeard = new Map<string, KnownPeer[]>();
+  readonly #bySource = new Map<string, KnownPeer[]>();
 
   get size(): number {
     return this.#byKey.size;
@@ -136,8 +140,8 @@ export class Peers {
   }
 
   /** The peers whose packets may come from a UDP address. */
-  heardFrom(name: string): readonly KnownPeer[] {
-    return this.#byHeard.get(name) ?? [];
+  receivedFrom(name: string): readonly KnownPeer[] {
+    return this.#bySource.get(name) ?? [];
   }
 
   /**
@@ -181,29 +185,29 @@ export class Peers {
     if (peer.ids.size > 0) return undefined;
     this.#byKey.delete(nameOf(peer.key));
     this.#replaceClaims(peer, peer.node, { addresses: [], discoKey: undefined });
-    this.forgetHeard(peer);
+    this.forgetSources(peer);
     return peer;
   }
 
   /** Accepts the peer's packets from a UDP address. */
-  addHeard(peer: KnownPeer, name: string): void {
-    const isKnown = peer.heard.delete(name);
-    peer.heard.add(name);
+  addSource(peer: KnownPeer, name: string): void {
+    const isKnown = peer.sources.delete(name);
+    peer.sources.add(name);
     if (isKnown) return;
-    addClaim(this.#byHeard, name, peer);
-    const claims = this.#byHeard.get(name)!;
-    if (claims.length > MAX_CLAIMS) this.#deleteHeard(claims[0]!, name);
-    if (peer.heard.size > MAX_HEARD) this.#deleteHeard(peer, [...peer.heard][0]!);
+    addClaim(this.#bySource, name, peer);
+    const claims = this.#bySource.get(name)!;
+    if (claims.length > MAX_CLAIMS) this.#deleteSource(claims[0]!, name);
+    if (peer.sources.size > MAX_SOURCES) this.#deleteSource(peer, [...peer.sources][0]!);
   }
 
   /** Accepts the peer's packets from no UDP address. */
-  forgetHeard(peer: KnownPeer): void {
-    for (const name of [...peer.heard]) this.#deleteHeard(peer, name);
+  forgetSources(peer: KnownPeer): void {
+    for (const name of [...peer.sources]) this.#deleteSource(peer, name);
   }
 
-  #deleteHeard(peer: KnownPeer, name: string): void {
-    peer.heard.delete(name);
-    deleteClaim(this.#byHeard, name, peer);
+  #deleteSource(peer: KnownPeer, name: string): void {
+    peer.sources.delete(name);
+    deleteClaim(this.#bySource, name, peer);
   }
 
   /** What a peer claims again keeps its place before the claims of others. */

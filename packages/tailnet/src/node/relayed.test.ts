@@ -80,7 +80,7 @@ test('goes on after the relay restarts, and when another one replaces it', async
   assert.equal(a.node.status().peers[0]!.isLost, false);
 });
 
-test('reaches a peer whose home is another region, and answers where it heard the peer', async (t) => {
+test('reaches a peer whose home is another region, which answers over the region of its packets', async (t) => {
   const [here, there] = [await RelayServer.start(t, relayOf(t)), await RelayServer.start(t, relayOf(t))];
   const both = mapOf({ 1: here.url, 2: there.url });
   const measure = async ({ id }: { id: number }) => 1_000 * id;

@@ -445,7 +445,7 @@ export class TailnetNode {
   #resetPaths(peer: KnownPeer): void {
     peer.box = undefined;
     peer.paths = undefined;
-    this.#peers.forgetHeard(peer);
+    this.#peers.forgetSources(peer);
   }
 
   /** Undefined if no session is possible with the peer's key. */
@@ -484,8 +484,8 @@ export class TailnetNode {
 
   /** The region over which the peer is reached. */
   #regionOf(peer: KnownPeer): number {
-    const { heardRegion, node } = peer;
-    return heardRegion !== undefined && this.#relays.isConnected(heardRegion) ? heardRegion : node.home;
+    const { sourceRegion, node } = peer;
+    return sourceRegion !== undefined && this.#relays.isConnected(sourceRegion) ? sourceRegion : node.home;
   }
 
   #pathOf(peer: KnownPeer): PeerPath | undefined {
@@ -574,7 +574,7 @@ export class TailnetNode {
 
   #peerGone(region: number, key: Buffer): void {
     const peer = this.#peers.byKey(key);
-    if (peer?.heardRegion === region) peer.heardRegion = undefined;
+    if (peer?.sourceRegion === region) peer.sourceRegion = undefined;
   }
 
   #receiveRelayed(region: number, source: Buffer, packet: Buffer): void {
@@ -583,7 +583,7 @@ export class TailnetNode {
       this.#dropped.unknown++;
       return;
     }
-    peer.heardRegion = region;
+    peer.sourceRegion = region;
     if (!isDisco(packet)) this.#wireGuard(peer)?.receive(packet);
     else if (this.#isOf(peer, packet)) this.#receiveDisco(peer, packet, region);
     else this.#dropped.disco++;
@@ -605,7 +605,7 @@ export class TailnetNode {
 
   /** Takes a WireGuard message from an address that disco has validated. */
   #receiveData(packet: Buffer, name: string): void {
-    const peers = this.#peers.heardFrom(name);
+    const peers = this.#peers.receivedFrom(name);
     if (peers.length === 0) this.#dropped.unknown++;
     // a copy: receivers may remove peers
     for (const peer of peers.length > 1 ? [...peers] : peers) {
@@ -622,7 +622,8 @@ export class TailnetNode {
 
   /** Takes a disco packet over the relay of a region, or from a UDP address. */
   #receiveDisco(peer: KnownPeer, packet: Buffer, from: number | Target): void {
-    const budget = typeof from === 'number' ? peer.relayedDisco : peer.directDisco;
+    const direct = typeof from !== 'number' && peer.sources.has(from.name) ? peer.sourceDisco : peer.strangeDisco;
+    const budget = typeof from === 'number' ? peer.relayedDisco : direct;
     const box = budget.take(this.#clock.monotonic()) ? this.#boxOf(peer) : undefined;
     const message = box && openDisco(box, packet);
     if (!message) {
@@ -643,14 +644,14 @@ export class TailnetNode {
       this.#sendRelayed(peer, { type: 'pong', tx, source: relayEndpoint(from) }, from);
       return;
     }
-    this.#peers.addHeard(peer, from.name);
+    this.#peers.addSource(peer, from.name);
     this.#sendDirect(peer, from, { type: 'pong', tx, source: from.endpoint });
-    this.#paths(peer)?.heard(from.endpoint);
+    this.#paths(peer)?.receivePing(from.endpoint);
   }
 
   #receivePong(peer: KnownPeer, tx: Buffer, from: number | Target): void {
     const now = this.#clock.monotonic();
-    if (typeof from !== 'number' && peer.paths?.pong(tx) !== undefined) this.#peers.addHeard(peer, from.name);
+    if (typeof from !== 'number' && peer.paths?.pong(tx) !== undefined) this.#peers.addSource(peer, from.name);
     const ping = this.#pings.get(tx.toString('latin1'));
     if (ping?.peer !== peer) return;
     const path: PeerPath =

@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test';
+import { type Clock, systemClock } from '@ropewalk/kit';
 import { randomAddress, TAILNET_PREFIX } from '../address.ts';
 import type { RelayMap } from '../derp/map.ts';
 import { KeyPair } from '../keys.ts';
@@ -6,7 +7,7 @@ import { TailnetNode, type TailnetNodeOptions } from '../node/tailnet-node.ts';
 import { type OpenUdp, openUdp } from '../node/udp.ts';
 import { hex } from './vectors.ts';
 
-/** A node of a test, with what it received. */
+/** A node of a test, and the packets that it received. */
 export interface TestNode {
   node: TailnetNode;
   id: Buffer;
@@ -52,6 +53,23 @@ export function packetOf(from: Buffer, to: Buffer, text: string): Buffer {
 
 export function send(from: TestNode, to: TestNode, text: string): boolean {
   return from.node.send(packetOf(from.address, to.address, text));
+}
+
+const FAST_FACTOR = 8;
+
+/** A clock that runs 8 times as fast, for nodes whose waits a test should not wait for. Use `hurry` with it. */
+export const fastClock: Clock = {
+  now: () => new Date(1_700_000_000_000 + fastClock.monotonic()),
+  monotonic: () => FAST_FACTOR * performance.now(),
+  sleep: (ms, signal) => systemClock.sleep(ms / FAST_FACTOR, signal),
+};
+
+/** Lets nodes with the fast clock do what is due in time: their own timers are slower. */
+export function hurry(t: TestContext, ...nodes: TestNode[]): void {
+  const timer = setInterval(() => {
+    for (const { node } of nodes) node.tick();
+  }, 10);
+  t.after(() => clearInterval(timer));
 }
 
 /** UDP on the loopback interface, with a filter that can drop datagrams. */
