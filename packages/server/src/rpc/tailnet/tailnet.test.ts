@@ -13,6 +13,7 @@ import {
   CoordinateResponse_PeerUpdate_Kind as Kind,
   NodeSchema,
   Tailnet,
+  Workspace_Status,
 } from '@ropewalk/wire/proto/tailnet';
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
 import { byteStream, dialWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
@@ -423,4 +424,33 @@ test('answers requests for the relay that are not upgrades, or with an unknown p
   assert.equal(status, 400);
   const check = await fetch(`${server.url}/derp/latency-check`);
   assert.deepEqual([check.status, await check.text()], [200, '']);
+});
+
+test('a desktop client learns of the workspaces of its person, and of each change', async (t) => {
+  const person = await insertPerson(server, 'watcher');
+  const { agent, workspace } = await joinedAgent(t, person.token);
+  await joinedAgent(t);
+  const { tailnet } = await dial(t, '/tailnet?version=2.3', person.token);
+  const updates = tailnet.workspaceUpdates({ workspaceOwnerId: uuidBytes(person.id) });
+  const next = async () => {
+    const { upsertedWorkspaces, upsertedAgents, deletedAgents } = (await updates.receive())!;
+    return {
+      workspaces: upsertedWorkspaces.map(({ id, name, status }) => [uuidText(id), name, status]),
+      agents: upsertedAgents.map(({ id, name, workspaceId }) => [uuidText(id), name, uuidText(workspaceId)]),
+      deleted: deletedAgents.map(({ id }) => uuidText(id)),
+    };
+  };
+  assert.deepEqual(await next(), {
+    workspaces: [[workspace.id, workspace.name, Workspace_Status.RUNNING]],
+    agents: [[agent.id, 'a0', workspace.id]],
+    deleted: [],
+  });
+  await server.api('POST', `/workspaces/${workspace.id}/builds`, { body: { transition: 'stop' } });
+  const { workspaces, deleted } = await next();
+  assert.deepEqual([workspaces[0]![2], deleted], [Workspace_Status.PENDING, [agent.id]]);
+  await finishBuild(server, []);
+  // of another person: nothing that this one may not connect to
+  const other = await dial(t, '/tailnet?version=2.3', member.token);
+  const nothing = other.tailnet.workspaceUpdates({ workspaceOwnerId: uuidBytes(person.id) });
+  assert.deepEqual((await nothing.receive())!.upsertedWorkspaces, []);
 });
