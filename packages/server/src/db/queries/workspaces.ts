@@ -22,7 +22,7 @@ const COLUMNS = (db: Db, viewerId: ViewerId) => db`
   FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN organizations o ON o.id = w.organization_id
   JOIN templates t ON t.id = w.template_id JOIN workspace_builds b ON b.id = w.latest_build_id`;
 
-/** A workspace with what its latest build does, and the agents of a start. */
+/** A workspace with its latest build, and the agents of that build if it is a start. */
 export interface WorkspaceWithAgents
   extends Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at'> {
   transition: BuildRow['transition'];

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { BytesSentRecv } from '@ropewalk/contract';
+import type { BytesSentRecv, HealthcheckReport } from '@ropewalk/contract';
 import { addressOf, formatHostPrefix, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import { DerpClient } from '@ropewalk/tailnet/derp/client';
+import type { Restart } from '@ropewalk/tailnet/derp/frames';
 import { encodeNodeKey, formatDiscoKey, KeyPair } from '@ropewalk/tailnet/keys';
 import { createTestTemplate, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { createDrpcClient } from '@ropewalk/wire/drpc';
@@ -18,6 +22,9 @@ import {
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
 import { byteStream, dialWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import { YamuxSession } from '@ropewalk/wire/yamux';
+import { systemContext } from '../../app/context/context.ts';
+import { systemTask } from '../../authz/proofs.ts';
+import { endReplica, upsertReplica } from '../../db/queries/replicas.ts';
 import { dialAgent, finishBuild, type MadeAgent, makeAgents, refusal } from '../testing/agents.ts';
 
 // Clients and agents that speak upstream's protocol, against a whole server.
@@ -453,4 +460,61 @@ test('a desktop client learns of the workspaces of its person, and of each chang
   const other = await dial(t, '/tailnet?version=2.3', member.token);
   const nothing = other.tailnet.workspaceUpdates({ workspaceOwnerId: uuidBytes(person.id) });
   assert.deepEqual((await nothing.receive())!.upsertedWorkspaces, []);
+});
+
+test('a client of an agent at another server learns that it cannot reach it, until that server is gone', async (t) => {
+  const { agent } = await joinedAgent(t);
+  const { services } = server;
+  const other = crypto.randomUUID();
+  const task = systemTask(systemContext(services, 'test'));
+  await upsertReplica(services.sql, task, {
+    ...{ id: other, hostname: 'other', version: services.version, relay_address: '', cluster_address: '' },
+    ...{ public_key: Buffer.alloc(32), certificate: '', database_latency_us: 1, problem: '' },
+  });
+  t.after(() => endReplica(services.sql, task, other));
+  await services.sql`UPDATE workspace_agents SET replica_id = ${other} WHERE id = ${agent.id}`;
+  const { status, message } = await refusal(dial(t, coordinate(agent)));
+  assert.equal(status, 409);
+  assert.match(message, /connected to another server/);
+  const { body } = await server.api<HealthcheckReport>('GET', '/debug/health?force=true');
+  assert.match(body.derp.warnings[0]!.message, /2 servers use this database/);
+  await endReplica(services.sql, task, other);
+  await dial(t, coordinate(agent));
+});
+
+test('a stopping server tells the clients of its relay when to come back', async (t) => {
+  const own = await startTestServer({ env: { CODER_BROWSER_ONLY: 'true' } });
+  let isStopped = false;
+  t.after(() => (isStopped ? undefined : own.stop()));
+  const template = await createTestTemplate(own, 'only');
+  const { agents } = await makeAgents(own, template, 'only');
+  const browserOnly = dialWebSocket(`${own.url}/api/v2${coordinate(agents[0]!)}`, {
+    headers: { 'Coder-Session-Token': own.adminToken },
+  });
+  assert.deepEqual(await refusal(browserOnly), {
+    status: 409,
+    message: 'Non-browser connections are disabled for your deployment.',
+  });
+  const { connection } = await dialWebSocket(`${own.url}/derp`, { protocols: ['derp'] });
+  const restart = Promise.withResolvers<Restart>();
+  const onRestart = restart.resolve;
+  const derp = new DerpClient(byteStream(connection), { keys: KeyPair.generate(), onPacket: () => {}, onRestart });
+  await derp.ready;
+  isStopped = true;
+  await Promise.all([own.stop(), restart.promise]);
+  assert.deepEqual(await restart.promise, { reconnectInMs: 1_000, tryForMs: 60_000 });
+});
+
+test('serves the relay after an upgrade to its own protocol', async (t) => {
+  const keys = KeyPair.generate();
+  const { hostname, port } = new URL(server.url);
+  const request = get({ hostname, port, path: '/derp', headers: { connection: 'Upgrade', upgrade: 'DERP' } });
+  const [response, socket, head] = (await once(request, 'upgrade')) as [IncomingMessage, Socket, Buffer];
+  t.after(() => socket.destroy());
+  assert.deepEqual([response.statusCode, response.headers['derp-version']], [101, '2']);
+  if (head.length > 0) socket.unshift(head);
+  const relayKey = Buffer.from(`${response.headers['derp-public-key']}`, 'hex');
+  const derp = new DerpClient(socket, { keys, relayKey, onPacket: () => {} });
+  await derp.ready;
+  assert.ok((await derp.ping()) >= 0);
 });
