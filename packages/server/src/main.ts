@@ -78,6 +78,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   // not before daemons can come back: from here on their leases run again
   const { providers } = http;
   startBackgroundTasks(start, background, { services, connections, providers, dispatched: metrics?.dispatched });
+  metrics?.watchTailnet(() => connections.tailnet.figures());
   closer.add('relay of the tailnet', async () => connections.tailnet.endRelay());
   closer.add('agents', () => connections.agents.close());
   closer.add('coordinator of the tailnet', async () => connections.tailnet.endCoordination());

@@ -125,7 +125,9 @@ test('offers the methods that upstream’s dashboard knows, and takes permission
 test('the health report has no null where upstream’s dashboard reads a list', async () => {
   const { derp, provisioner_daemons, workspace_proxy } = (await server.api<HealthcheckReport>('GET', '/debug/health'))
     .body;
-  assert.deepEqual([derp.netcheck_logs, derp.regions, derp.warnings], [[], {}, []]);
+  assert.deepEqual([derp.netcheck_logs, Object.keys(derp.regions), derp.warnings], [[], ['999'], []]);
+  const [node] = derp.regions['999']!.node_reports;
+  assert.deepEqual([derp.healthy, node!.can_exchange_messages, node!.warnings], [true, true, []], node!.error);
   assert.ok(Array.isArray(provisioner_daemons.items) && Array.isArray(workspace_proxy.workspace_proxies.regions));
 });
 

@@ -18,6 +18,7 @@ import { createNotificationMetrics } from './notifications.ts';
 import { createPrebuildGauges } from './prebuilds.ts';
 import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
+import { createTailnetMetrics, type TailnetFigures } from './tailnet.ts';
 import { createTaskMetrics } from './tasks.ts';
 import { createWorkspaceGauges } from './workspaces.ts';
 
@@ -31,6 +32,8 @@ export interface RunningMetrics extends Metrics {
   cspReported(): void;
   /** Counts an attempt to send a notification. */
   dispatched: OnDispatch;
+  /** Shows the figures of the tailnet, undefined before its first use. */
+  watchTailnet(read: () => TailnetFigures | undefined): void;
   /** Counts the requests of every route of this server. Call it before the server is ready. */
   observe(app: FastifyInstance): void;
   close(): Promise<void>;
@@ -69,6 +72,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     return {
       url,
       observe,
+      watchTailnet: (read) => createTailnetMetrics(registry, read),
       cspReported: () => cspReports.inc(),
       dispatched,
       jobAcquired: jobs.jobAcquired,

@@ -223,6 +223,11 @@ export class Coordinator implements RelayPolicy {
     return { peers: this.#peers.size, tunnels };
   }
 
+  /** Whether the key belongs to a node, or did in the last 15 minutes, also if the node has lost its rights. */
+  owned(key: string): boolean {
+    return this.#owners.has(key);
+  }
+
   /** Whether a node with this key is connected, or was until recently. */
   introduced(key: string): boolean {
     return this.#byKey.has(key) || this.#lingering.hasKey(key);

@@ -42,6 +42,12 @@ export class KeyOwners {
     return this.#keys.size;
   }
 
+  /** Whether the key belongs to an owner now. */
+  has(key: string): boolean {
+    const ownership = this.#keys.get(key);
+    return ownership !== undefined && (ownership.holders > 0 || ownership.end > this.#now());
+  }
+
   /** Whether this owner may publish the key. */
   allows(key: string, owner: string): boolean {
     const ownership = this.#keys.get(key);

@@ -39,6 +39,11 @@ import type { QueueBudget } from './packet-queue.ts';
 export interface RelayPolicy {
   /** Whether the server knows whose key this is. */
   introduced(key: string): boolean;
+  /**
+   * Whether the key is or was a node's, also of one that has lost its rights. It never sends as strangers may. Default: as
+   * `introduced`.
+   */
+  owned?(key: string): boolean;
   /** Whether the source may send packets to the destination. Without it, the destination seems to be absent. */
   permits(source: string, destination: string): boolean;
 }
@@ -517,7 +522,7 @@ export class DerpRelay {
       if (destination.isStranger) this.#classify(destination);
       return true;
     }
-    if (this.#policy.introduced(source.hexKey) || this.#policy.introduced(destination.hexKey)) {
+    if (this.#isNode(source) || this.#isNode(destination)) {
       this.#counts.dropped.denied++;
       return false;
     }
@@ -526,6 +531,10 @@ export class DerpRelay {
     const isWithin = connection.strangerPackets >= 0 && connection.strangerBytes >= 0;
     if (!isWithin) this.#counts.dropped.budget++;
     return isWithin;
+  }
+
+  #isNode({ hexKey }: Client): boolean {
+    return this.#policy.introduced(hexKey) || this.#policy.owned?.(hexKey) === true;
   }
 
   #activate(client: Client, connection: Connection): void {

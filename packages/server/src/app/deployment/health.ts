@@ -22,6 +22,7 @@ import { type Ctx, type Services, systemContext } from '../context/context.ts';
 import { textForAdministrators } from '../context/unexpected.ts';
 import { listDaemons } from '../provisioner/list.ts';
 import { time } from '../values/time.ts';
+import { checkRelays } from './derp-health.ts';
 
 const settings = siteSettings<HealthSettings>({
   key: 'health_settings',
@@ -203,12 +204,13 @@ async function checkReplicas(services: Services): Promise<ReplicasReport> {
 
 /** Runs all checks. `judged` adds the dismissals. */
 async function makeReport(services: Services): Promise<HealthcheckReport> {
-  const [database, access_url, websocket, provisioner_daemons, replicas] = await Promise.all([
+  const [database, access_url, websocket, provisioner_daemons, replicas, derp] = await Promise.all([
     checkDatabase(services),
     checkAccessUrl(services),
     checkWebsocket(services),
     checkDaemons(services),
     checkReplicas(services),
+    checkRelays(services),
   ]);
   return {
     time: time(services.clock.now()),
@@ -221,18 +223,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
     websocket,
     provisioner_daemons,
     replicas,
-    // nothing to check for DERP relays: connections go through the server itself
-    derp: {
-      dismissed: false,
-      error: null,
-      healthy: true,
-      netcheck: null,
-      netcheck_err: null,
-      netcheck_logs: [],
-      regions: {},
-      severity: 'ok',
-      warnings: [],
-    },
+    derp,
     workspace_proxy: {
       dismissed: false,
       error: null,

@@ -77,7 +77,8 @@ function ownRegion(config: MapConfig, accessUrl: string): TailnetDERPRegion {
 }
 
 /** One region for each STUN server, because a node tries only one of each region. */
-function stunRegions({ derpServerRegionId: base, derpServerStunAddresses: addresses }: MapConfig): TailnetDERPRegion[] {
+function stunRegions(config: MapConfig): TailnetDERPRegion[] {
+  const { derpServerRegionId: base, derpServerStunAddresses: addresses } = config;
   if (addresses.includes(NO_STUN)) return [];
   return addresses.map((address, at) => {
     const id = base + 1 + at;

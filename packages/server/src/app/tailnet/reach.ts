@@ -3,6 +3,7 @@ import { AppError, isAppError } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { currentAgents } from '../../db/queries/agents.ts';
+import { liveReplicas, placeOfAgent } from '../../db/queries/replicas.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { workspaceObject } from '../find/workspace.ts';
@@ -20,6 +21,21 @@ export async function reachableAgents(ctx: Ctx, ids: readonly string[]): Promise
       throw err;
     }
   });
+}
+
+/**
+ * Checks that this server coordinates an agent, or that no other one does. Servers do not know each other's clients.
+ * @throws AppError `conflict`
+ */
+export async function checkPlace({ sql, replicaId }: Ctx, agentId: string): Promise<void> {
+  const { replica_id: place } = await placeOfAgent(sql, agentId);
+  if (place === null || place === replicaId) return;
+  // the row of an agent keeps the name of a server that is gone
+  if (!(await liveReplicas(sql)).some(({ id }) => id === place)) return;
+  throw new AppError(
+    'conflict',
+    "The agent of this workspace is connected to another server of this deployment, where upstream's clients cannot reach it. Use this server's own coder command.",
+  );
 }
 
 /**

@@ -2,7 +2,7 @@ import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
 import type { Owned } from '../owned.ts';
-import type { BuiltWorkspace, WorkspaceRow } from '../rows.ts';
+import type { BuildRow, BuiltWorkspace, JobRow, WorkspaceRow } from '../rows.ts';
 import { agentIsUnhealthy, agentStatus } from './agents.ts';
 import { hasExternalAgent } from './resources.ts';
 import { ofSubAgent } from './sub-agents.ts';
@@ -21,6 +21,24 @@ const COLUMNS = (db: Db, viewerId: ViewerId) => db`
   b.job_id AS latest_job_id, ${isFavorite(db, viewerId)} AS favorite
   FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN organizations o ON o.id = w.organization_id
   JOIN templates t ON t.id = w.template_id JOIN workspace_builds b ON b.id = w.latest_build_id`;
+
+/** A workspace with its latest build, and the agents of that build if it is a start. */
+export interface WorkspaceWithAgents
+  extends Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at'> {
+  transition: BuildRow['transition'];
+  job_status: JobRow['job_status'];
+  agents: { id: string; name: string }[];
+}
+
+export async function workspacesWithAgents(db: Db, ownerId: string): Promise<WorkspaceWithAgents[]> {
+  return db<WorkspaceWithAgents[]>`SELECT w.id, w.name, w.owner_id, w.organization_id, w.dormant_at, b.transition,
+      j.job_status, coalesce((SELECT json_agg(json_build_object('id', a.id, 'name', a.name) ORDER BY a.name)
+        FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+        WHERE r.job_id = b.job_id AND NOT a.deleted AND b.transition = 'start'), '[]') AS agents
+    FROM workspaces w
+    JOIN LATERAL (SELECT * FROM workspace_builds n WHERE n.workspace_id = w.id ORDER BY n.build_number DESC LIMIT 1) b ON true
+    JOIN provisioner_jobs j ON j.id = b.job_id WHERE w.owner_id = ${ownerId} AND NOT w.deleted ORDER BY w.name`;
+}
 
 export async function workspaceById(db: Db, id: string, viewerId: ViewerId): Promise<WorkspaceRow | undefined> {
   const [row] = await db<WorkspaceRow[]>`SELECT ${COLUMNS(db, viewerId)} WHERE w.id = ${id}`;

@@ -4,7 +4,7 @@ import { formatNodeKey } from '@ropewalk/tailnet/keys';
 import { whileAllowed } from '../../app/context/allowed.ts';
 import type { Ctx } from '../../app/context/context.ts';
 import { connectionInfo, derpMap } from '../../app/tailnet/derp-map.ts';
-import { mayJoinTailnet } from '../../app/tailnet/reach.ts';
+import { checkPlace, mayJoinTailnet } from '../../app/tailnet/reach.ts';
 import { checkAgentApiVersion } from '../../app/values/api-version.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { TailnetClient, tailnetOwner } from '../../rpc/tailnet/client.ts';
@@ -25,6 +25,7 @@ export function tailnetHandlers(hub: TailnetHub) {
     await mayJoinTailnet(ctx, agentId);
     checkAgentApiVersion(query.version || own.version);
     const resumed = query.resume_token ? hub.resumeTokens.read(query.resume_token, tailnetOwner(ctx)) : undefined;
+    if (agentId !== undefined) await checkPlace(ctx, agentId);
     if (!http.isUpgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
     // before the upgrade: a server that ends answers with its status
     await hub.load();

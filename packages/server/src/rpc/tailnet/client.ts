@@ -11,6 +11,7 @@ import { mayJoinTailnet, reachableAgents } from '../../app/tailnet/reach.ts';
 import { AGENT_BOUNDS } from '../bounds.ts';
 import { describeCallError } from '../call-errors.ts';
 import type { TailnetHub } from './hub.ts';
+import { workspaceUpdates } from './workspace-updates.ts';
 
 /** Concurrent calls of one client. It makes four. */
 const MAX_CALLS = 32;
@@ -24,8 +25,6 @@ export interface TailnetClientOptions {
   peerId: string;
   /** The only agent that it may reach. Absent: every agent that the person may reach. */
   agentId?: string;
-  /** More calls that the client may make. */
-  calls?: DrpcHandlers<typeof Tailnet>;
 }
 
 /** The owner of a person's peers. */
@@ -96,7 +95,12 @@ export class TailnetClient {
       streamDERPMaps: (_request, { signal }) => this.#hub.maps(signal),
       refreshResumeToken: () => this.#hub.resumeToken({ id: this.#options.peerId, owner }),
       postTelemetry: () => ({}),
-      ...this.#options.calls,
+      ...(this.#options.agentId === undefined
+        ? {
+            workspaceUpdates: ({ workspaceOwnerId }, { signal }) =>
+              workspaceUpdates(() => this.#ctx, workspaceOwnerId, signal),
+          }
+        : {}),
     };
   }
 

@@ -45,6 +45,12 @@ export class TailnetHub {
     return this.#parts;
   }
 
+  /** What the parts have to do now, for metrics. */
+  figures() {
+    const parts = this.#parts;
+    return parts && { relay: parts.relay.stats(), coordinator: parts.coordinator.size };
+  }
+
   /** @throws AppError `unavailable` when the server ends */
   load(): Promise<TailnetParts> {
     this.#closed.signal.throwIfAborted();

@@ -1,0 +1,122 @@
+// Checks each relay of the DERP map as a client does: two throw-away keys exchange a packet over it.
+import type { Duplex } from 'node:stream';
+import type { DERPHealthReport, HealthMessage, TailnetDERPNode, TailnetDERPRegion } from '@ropewalk/contract';
+import { errorText } from '@ropewalk/kit';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { liveReplicas } from '../../db/queries/replicas.ts';
+import type { Services } from '../context/context.ts';
+import { derpMap, hasRelay } from '../tailnet/derp-map.ts';
+
+const CHECK_MS = 5_000;
+
+type NodeReport = DERPHealthReport['regions'][string]['node_reports'][number];
+
+/** The section `derp` of the health report. STUN servers are not checked. */
+export async function checkRelays(services: Services): Promise<DERPHealthReport> {
+  const map = derpMap(services);
+  const checked = await Promise.all(
+    Object.entries(map.Regions)
+      .filter(([, { Nodes }]) => Nodes.some(({ STUNOnly }) => !STUNOnly))
+      .map(async ([id, region]) => [id, await checkRegion(region)] as const),
+  );
+  const warnings: HealthMessage[] = [];
+  const warn = (message: string) => warnings.push({ code: 'EUNKNOWN', message });
+  if (!hasRelay(map))
+    warn("The DERP map has no relay, so upstream's clients and agents cannot connect. Set --derp-server-enable.");
+  const servers = await liveReplicas(services.sql).catch(() => []);
+  if (servers.length > 1) {
+    warn(
+      `${servers.length} servers use this database, and their coordinators and relays do not know each other's clients. ` +
+        "Upstream's clients reach upstream's agents only through the same server.",
+    );
+  }
+  const healthy = checked.every(([, region]) => region.healthy);
+  return {
+    dismissed: false,
+    error: null,
+    healthy,
+    netcheck: null,
+    netcheck_err: null,
+    netcheck_logs: [],
+    regions: Object.fromEntries(checked),
+    severity: healthy ? (warnings.length > 0 ? 'warning' : 'ok') : 'error',
+    warnings,
+  };
+}
+
+async function checkRegion(region: TailnetDERPRegion): Promise<DERPHealthReport['regions'][string]> {
+  const nodes = region.Nodes.filter(({ STUNOnly }) => !STUNOnly);
+  const reports = await Promise.all(nodes.map(checkNode));
+  const healthy = reports.some((report) => report.healthy);
+  return {
+    error: healthy ? '' : reports.map(({ error }) => error).join('; '),
+    healthy,
+    node_reports: reports,
+    region,
+    severity: healthy ? 'ok' : 'error',
+    warnings: [],
+  };
+}
+
+async function checkNode(node: TailnetDERPNode): Promise<NodeReport> {
+  let error = '';
+  let ms = 0;
+  try {
+    ms = await exchangePacket(node);
+  } catch (err) {
+    error = errorText(err);
+  }
+  const healthy = error === '';
+  return {
+    can_exchange_messages: healthy,
+    client_errs: healthy ? [] : [[error]],
+    client_logs: [],
+    error,
+    healthy,
+    node,
+    node_info: { tokenBucketBytesBurst: 0, tokenBucketBytesPerSecond: 0 },
+    round_trip_ping: `${ms.toFixed(3)}ms`,
+    round_trip_ping_ms: Math.round(ms),
+    severity: healthy ? 'ok' : 'error',
+    stun: { CanSTUN: false, Enabled: false, Error: null },
+    uses_websocket: true,
+    warnings: [],
+  };
+}
+
+/** The round trip of a relay, in ms, after a packet went from one client to another. */
+async function exchangePacket(node: TailnetDERPNode): Promise<number> {
+  // loaded for those who look at the health
+  const [{ DerpClient }, { KeyPair }] = await Promise.all([
+    import('@ropewalk/tailnet/derp/client'),
+    import('@ropewalk/tailnet/keys'),
+  ]);
+  const signal = AbortSignal.timeout(CHECK_MS);
+  const streams: Duplex[] = [];
+  try {
+    const [near, far] = [KeyPair.generate(), KeyPair.generate()];
+    const arrived = Promise.withResolvers<void>();
+    const late = () => arrived.reject(new Error(`no packet arrived within ${CHECK_MS / 1_000} s`));
+    signal.addEventListener('abort', late, { once: true });
+    arrived.promise.catch(() => {});
+    const join = async (keys: typeof near, onPacket: () => void) => {
+      const { connection } = await dialWebSocket(urlOf(node), { protocols: ['derp'], signal });
+      const stream = byteStream(connection);
+      streams.push(stream);
+      const client = new DerpClient(stream, { keys, isProber: true, onPacket });
+      await Promise.race([client.ready, arrived.promise]);
+      return client;
+    };
+    const [from] = await Promise.all([join(near, () => {}), join(far, () => arrived.resolve())]);
+    from.send(far.publicKey, Buffer.from('health check'));
+    await arrived.promise;
+    return await from.ping();
+  } finally {
+    for (const stream of streams) stream.on('error', () => {}).destroy();
+  }
+}
+
+function urlOf({ HostName, DERPPort, ForceHTTP }: TailnetDERPNode): string {
+  const host = HostName.includes(':') ? `[${HostName}]` : HostName;
+  return `${ForceHTTP ? 'ws' : 'wss'}://${host}:${DERPPort === 0 ? 443 : DERPPort}/derp`;
+}
