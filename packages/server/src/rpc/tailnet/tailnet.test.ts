@@ -482,7 +482,7 @@ test('a client of an agent at another server learns that it cannot reach it, unt
   await dial(t, coordinate(agent));
 });
 
-test('a stopping server tells the clients of its relay when to come back', async (t) => {
+test('a stopping server announces to the clients of its relay when to come back', async (t) => {
   const own = await startTestServer({ env: { CODER_BROWSER_ONLY: 'true' } });
   let isStopped = false;
   t.after(() => (isStopped ? undefined : own.stop()));
