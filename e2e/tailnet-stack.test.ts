@@ -40,7 +40,7 @@ async function kernelServer(onConnection: string): Promise<{ port: number; stop(
 
 const connect = (port: number) => network.stack.connect({ to: network.addresses.kernel, port, timeoutMs: 10_000 });
 
-/** An HTTP server behind our stack, on port 80: returns `data`, or the hash of what was uploaded. */
+/** An HTTP server behind our stack, on port 80: returns `data`, or the hash of an upload. */
 function serveHttp(): { server: Server; stop(): void } {
   const server = createServer(async (req, res) => {
     if (req.method === 'PUT') res.end(sha256(await buffer(req)));

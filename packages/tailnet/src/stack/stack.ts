@@ -1,4 +1,4 @@
-// A TCP/IP stack in the process, for what a node of the tailnet exchanges with others: packets of IPv6 with TCP, UDP,
+// A TCP/IP stack in the process, for the packets that nodes of the tailnet exchange: IPv6 with TCP, UDP,
 // ICMPv6 echo and TSMP. It opens no socket. Packets from the network come in by `receive`, and those for the network
 // leave by `onPacket`.
 //

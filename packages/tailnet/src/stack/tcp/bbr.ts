@@ -2,7 +2,7 @@
 // path, sends at that bandwidth, and limits the bytes in flight to a small multiple of their product.
 //
 // Loss-based control cannot do what tunnels need. NewReno at 100 ms and 0.5 % loss has a window of sqrt(1.5 / 0.005) = 17
-// packets, which is 0.2 MB/s, and CUBIC is no faster at that loss. A random loss tells nothing about the bandwidth.
+// packets, which is 0.2 MB/s, and CUBIC is not faster at that loss. A random loss says nothing about the bandwidth.
 //
 // Phases: `startup` doubles the rate every round trip until the bandwidth stops growing. `drain` empties the queue that
 // startup made. `probe` cruises, and in every cycle of eight round trips sends faster during one and slower during the
@@ -187,7 +187,7 @@ export class Bbr {
     this.#inflightInRound = Math.max(this.#inflightInRound, sample.priorInflight);
     if (sample.newlyLost === 0 || this.#isBackedOff) return;
     if (this.#lostInRound < LOSS_PACKETS * this.#mss) return;
-    // of what the round has sent: most of it is delivered later than the first loss is seen
+    // a share of all bytes that the round has sent: most of them arrive after the first loss is seen
     if (this.#lostInRound < LOSS_SHARE * Math.max(this.#inflightInRound, this.#deliveredInRound)) return;
     this.#isBackedOff = true;
     this.#isFull = true;

@@ -46,7 +46,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 
 export type State = 'opening' | 'deciding' | 'answering' | 'open' | 'closed';
 
-/** What the connection tells its stream. */
+/** The events of a connection, for its stream. */
 export interface ConnectionEvents {
   onOpen(): void;
   /** There are bytes to read, or the peer has ended its direction. */
@@ -124,7 +124,7 @@ export class Connection {
   #keepAliveIntervalMs = KEEPALIVE_INTERVAL_MS;
   #keepAliveAt = NEVER;
   #keepAlives = 0;
-  #heardAt = 0;
+  #receivedAt = 0;
   #accounted = { sent: 0, received: 0 };
 
   constructor(host: ConnectionHost, options: { route: Route; key: string; initial: number; isActive: boolean }) {
@@ -259,7 +259,7 @@ export class Connection {
     this.#sender = new Sender({ mss, roundTrip: this.#roundTrip, window, hasSack: this.#hasSack });
     this.#windowSeq = this.#peerInitial;
     this.#windowAck = this.#initial;
-    this.#heard(now);
+    this.#noteReceived(now);
     this.#host.opened(this);
     this.#events?.onOpen();
     this.#host.soon(this);
@@ -340,7 +340,7 @@ export class Connection {
       if (this.state !== 'open') return; // the application has ended it
     }
     if (!this.#receiveAck(segment, now)) return;
-    this.#heard(now);
+    this.#noteReceived(now);
     if (segment.hasTimestamps && ((segment.seq - this.#lastAck) | 0) <= 0) this.#recentTimestamp = segment.timestamp;
     if (segment.end > segment.start) this.#receivePayload(packet.subarray(segment.start, segment.end), offset);
     if (segment.is(FLAG.fin)) this.#finOffset ??= offset + segment.end - segment.start;
@@ -371,7 +371,7 @@ export class Connection {
       if (segment.is(FLAG.syn) && segment.seq === this.#peerInitial) this.#sendSyn(now);
       return;
     }
-    this.#heard(now);
+    this.#noteReceived(now);
     const hasPayload = segment.end > segment.start;
     // notes what came twice
     if (hasPayload && offset < this.#received.next && !this.#isFinReceived)
@@ -619,7 +619,7 @@ export class Connection {
     else if (this.#unacked > 0 && this.#delayedAckAt === NEVER) this.#delayedAckAt = now + DELAYED_ACK_MS;
   }
 
-  /** Whether the application has read so much that the peer must be told. */
+  /** Whether the application has read so much that the peer needs a new window. */
   #hasMuchMoreWindow(): boolean {
     const known = this.#edge - this.#received.next;
     const free = this.#freeWindow();
@@ -642,8 +642,8 @@ export class Connection {
 
   // timers
 
-  #heard(now: number): void {
-    this.#heardAt = now;
+  #noteReceived(now: number): void {
+    this.#receivedAt = now;
     this.#keepAlives = 0;
     if (this.#keepAliveMs > 0) this.#keepAliveAt = now + this.#keepAliveMs;
     this.#sender?.answered();
@@ -691,7 +691,7 @@ export class Connection {
 
   /** False if the peer is gone. */
   #keepAlive(now: number): boolean {
-    this.#keepAliveAt = Math.max(now, this.#heardAt) + this.#keepAliveIntervalMs;
+    this.#keepAliveAt = Math.max(now, this.#receivedAt) + this.#keepAliveIntervalMs;
     if (this.#sender!.inflight > 0) return true;
     if (this.#keepAlives++ >= KEEPALIVE_PROBES) {
       this.#timedOut('The peer does not answer keepalives');

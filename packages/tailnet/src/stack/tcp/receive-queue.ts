@@ -1,4 +1,4 @@
-// Reassembly: bytes in order wait for the application, and bytes after a gap wait for what is missing.
+// Reassembly: bytes in order wait for the application, and bytes after a gap wait for the missing ones.
 import { Deque } from './deque.ts';
 import { MAX_SACK_BLOCKS } from './segment.ts';
 
@@ -6,7 +6,7 @@ import { MAX_SACK_BLOCKS } from './segment.ts';
 const MAX_RANGES = 1_024;
 /** Segments after gaps of one connection, so that small ones cannot hold more memory than they count. */
 const MAX_SEGMENTS_AFTER_GAPS = 4_096;
-/** What a stored segment counts at least, because of what the buffer object itself takes. */
+/** A stored segment counts at least this much, because the buffer object itself takes memory. */
 const MIN_COUNTED_BYTES = 256;
 /** A payload that is smaller than its buffer by this factor is copied. */
 const MAX_RETAINED_RATIO = 8;

@@ -33,7 +33,7 @@ export interface Sent {
 const DUPLICATES_THRESHOLD = 3;
 /** How early a packet may leave: about the resolution of timers. */
 const PACING_SLACK_MS = 1;
-/** After a pause, this many packets may leave at once. Queues on the way have room for 256. */
+/** After a pause, this many packets may leave together. Queues on the way have room for 256. */
 export const MAX_BURST = 64;
 /** Segments in flight, so that single bytes cannot hold much memory. */
 const MAX_SEGMENTS = 16_384;

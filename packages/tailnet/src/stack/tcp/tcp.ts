@@ -29,7 +29,7 @@ export interface TcpLimits {
   /** Bytes that wait to be acknowledged, per connection and in all. */
   maxSendBytes: number;
   maxSendBytesInAll: number;
-  /** Bytes that wait to be read or for what is missing before them. */
+  /** Bytes that wait for the application, or for missing bytes before them. */
   maxReceiveBytes: number;
   maxReceiveBytesInAll: number;
 }
@@ -94,7 +94,7 @@ export class Tcp implements ConnectionHost {
   readonly #connections = new Map<string, Connection>();
   readonly #perPeer = new Counts();
   readonly #halfOpenPerPeer = new Counts();
-  /** Connections whose handshake is not complete, with what waits for it. */
+  /** Connections whose handshake is not complete, with the callbacks that wait for it. */
   readonly #openings = new Map<Connection, Opening>();
   readonly #timeWaits = new Map<string, TimeWait>();
   readonly #timeWaitAlarm = createAlarm((now) => this.#expireTimeWaits(now));
