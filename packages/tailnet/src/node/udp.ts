@@ -43,8 +43,10 @@ export const openUdp: OpenUdp = async (family, { onPacket, onError }) => {
     // all hosts are numeric: nothing to resolve
     lookup: (host, _options, done) => done(null, host, family),
   });
+  // with this lookup, bind does everything immediately
+  const listening = once(socket, 'listening');
   socket.bind(0, family === 4 ? '0.0.0.0' : '::');
-  await once(socket, 'listening');
+  await listening;
   socket.on('message', (packet, { address, port }) => onPacket(packet, address, port));
   let isOpen = true;
   const close = () => {
