@@ -123,7 +123,7 @@ class ReportedActivity implements Activity {
       return;
     }
     tunnel.closed = true;
-    if (tunnel.reason === '') tunnel.reason = reason;
+    if (kind === 'port') tunnel.reason = reason;
     this.#finishTunnel(id, tunnel);
   }
 

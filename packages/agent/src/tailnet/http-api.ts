@@ -10,7 +10,7 @@ import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
 import { acceptWebSocket, refuseUpgrade } from '@ropewalk/wire/websocket';
 import { listeningPorts } from '../services/ports.ts';
 import type { Workspace } from '../workspace.ts';
-import type { TailnetServices } from './membership.ts';
+import type { TailnetServices } from './services.ts';
 
 const MAX_BODY_BYTES = 64 * 1024;
 const RECREATE = /^\/api\/v0\/containers\/devcontainers\/([0-9a-f-]{36})\/recreate$/i;

@@ -10,8 +10,8 @@ import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
 import { Stack } from '@ropewalk/tailnet/stack/stack';
 import type { AgentOptions } from '../options.ts';
 import type { Workspace } from '../workspace.ts';
-import type { TailnetServices } from './membership.ts';
 import { servePorts } from './ports.ts';
+import type { TailnetServices } from './services.ts';
 
 /** How often the agent checks whether it has clients, in ms. */
 const CHECK_MS = 30_000;
@@ -23,7 +23,7 @@ export interface MemberOptions {
   log: Logger;
   /** How long to stay without clients, in ms. */
   idleMs: number;
-  /** Leaves at once when it aborts. */
+  /** Leaves immediately when it aborts. */
   signal: AbortSignal;
   /** The connection to the server. Rejects when the signal aborts. */
   dial(signal: AbortSignal): Promise<ControlConnection>;

@@ -5,23 +5,13 @@ import type { Duplex } from 'node:stream';
 import { errorText, type Logger } from '@ropewalk/kit';
 import type { ControlConnection } from '@ropewalk/tailnet/coordinator/client';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
-import type { Activity } from '../activity.ts';
-import type { Devcontainers } from '../containers/devcontainers.ts';
 import type { AgentOptions } from '../options.ts';
 import type { Service } from '../services/service.ts';
-import type { SshServer } from '../ssh/server.ts';
 import type { Workspace } from '../workspace.ts';
+import type { TailnetServices } from './services.ts';
 
 /** How long the agent remains in the tailnet without clients, in ms. */
 const IDLE_MS = 10 * 60_000;
-
-/** What clients reach over the tailnet. */
-export interface TailnetServices {
-  ssh: Pick<SshServer, 'serve'>;
-  pty: Service;
-  devcontainers: Pick<Devcontainers, 'list' | 'refresh' | 'onChange' | 'recreate'>;
-  activity: Activity;
-}
 
 export interface MembershipOptions {
   options: AgentOptions;

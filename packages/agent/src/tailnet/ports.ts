@@ -9,7 +9,7 @@ import type { TcpStream } from '@ropewalk/tailnet/stack/tcp/stream';
 import type { Workspace } from '../workspace.ts';
 import { forwardTcp, forwardUdp } from './forward.ts';
 import { createHttpApi } from './http-api.ts';
-import type { TailnetServices } from './membership.ts';
+import type { TailnetServices } from './services.ts';
 import { serveSpeedtest } from './speedtest.ts';
 import { serveTerminal } from './terminal.ts';
 

@@ -1,5 +1,5 @@
 // The speed test of upstream's command: a line of JSON with the direction and the time, an answer, then random bytes in the
-// one direction. Whoever sends ends the connection.
+// one direction. The sender ends the connection.
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { readPreamble } from '@ropewalk/wire/tunnel';
