@@ -9,12 +9,10 @@ import { silentLogger } from '@ropewalk/kit';
 import { type Connection, Connection_Action, ManifestSchema } from '@ropewalk/wire/proto/agent';
 import { eventually } from '@ropewalk/wire/test-sockets';
 import { createActivity } from '../activity.ts';
-import { runAgent } from '../agent.ts';
 import { createAgentMetrics } from '../metrics.ts';
 import { AGENT_ID, startTestServer, TOKEN } from '../testing/server.ts';
 import type { AgentClient } from '../wire-types.ts';
 import type { Workspace } from '../workspace.ts';
-import { TailnetMembership } from './membership.ts';
 
 const loaded = new Set<string>();
 registerHooks({
@@ -27,6 +25,8 @@ const isOfTailnet = () => [...loaded].some((url) => url.includes('/packages/tail
 
 // first: the other test loads the package
 test('an agent loads nothing of the tailnet before the server asks for it', async (t) => {
+  // after the hook, so that it sees what the agent imports
+  const { runAgent } = await import('../agent.ts');
   const server = await startTestServer();
   const agent = runAgent({
     ...{ url: server.url, token: TOKEN, version: 'v0.1.0', log: silentLogger, devcontainers: false },
@@ -46,6 +46,7 @@ test('an agent loads nothing of the tailnet before the server asks for it', asyn
 
 /** A coordinator and a relay behind their protocols, and one agent and one client that know them. */
 async function setUp(t: TestContext, idleMs: number) {
+  const { TailnetMembership } = await import('./membership.ts');
   const { addressOf, randomAddress, TAILNET_PREFIX } = await import('@ropewalk/tailnet/address');
   const { CoordinatorClient } = await import('@ropewalk/tailnet/coordinator/client');
   const { DerpRelay } = await import('@ropewalk/tailnet/derp/relay');
