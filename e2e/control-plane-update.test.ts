@@ -41,7 +41,7 @@ async function followPods(): Promise<void> {
   while (!ending.signal.aborted) {
     const { items } = await cluster.client.list<Pod>(PODS, {
       namespace,
-      labelSelector: 'app.kubernetes.io/name=coder',
+      labelSelector: 'app.kubernetes.io/name=coder-control-plane',
     });
     endpoints = items.filter(
       ({ metadata, status }) =>

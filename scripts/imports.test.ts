@@ -16,7 +16,7 @@ const MAY: Record<string, string[]> = {
   server: ['contract', 'wire', 'tailnet', 'hcl', 'kit', 'rules'],
   'terraform-provider': ['wire', 'kit', 'rules'],
   provisioner: ['terraform-provider', 'wire', 'hcl', 'kit', 'rules'],
-  agent: ['client', 'wire', 'kit'],
+  agent: ['client', 'tailnet', 'wire', 'kit'],
   operator: ['client', 'contract', 'kit', 'rules', 'wire'],
   cli: ['client', 'contract', 'kit', 'rules'],
   testkit: [

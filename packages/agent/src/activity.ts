@@ -10,6 +10,8 @@ import { durationMs, type Routine } from './wire-types.ts';
 /** The maximum number of reports that wait without a connection. */
 const MAX_REPORTS = 2_048;
 const DEFAULT_INTERVAL_MS = 5 * 60_000;
+/** The address in reports of tunnels: the server knows their clients. */
+const LOOPBACK = '127.0.0.1';
 
 export type SessionKind = 'ssh' | 'vscode' | 'jetbrains' | 'reconnecting_pty';
 
@@ -25,16 +27,22 @@ const TYPES: Record<SessionKind | 'port', Connection_Type> = {
 interface Report {
   id: string;
   action: Connection_Action;
+  ip: string;
   type: Connection_Type;
   timestamp: Date;
   statusCode: number;
   reason: string;
 }
 
-/** A tunnel that several sessions may share. */
+/** A tunnel, or a connection in the tailnet, that several sessions may share. */
 interface SharedTunnel {
   /** Of its first session. */
-  kind: SessionKind;
+  kind: SessionKind | 'port';
+  /** The address of its client. */
+  ip: string;
+  since: Date;
+  /** Whether the server knows that it began. */
+  isReported: boolean;
   /** The number of open sessions. */
   sessions: number;
   closed: boolean;
@@ -50,6 +58,11 @@ export interface Activity {
    * knows who connected. A session without one is recorded as a separate connection, as is a terminal.
    */
   begin(kind: SessionKind, connectionId?: string): (statusCode: number, reason: string) => void;
+  /**
+   * Records that a connection began that the server does not know, from a client with this address. Returns its id for
+   * `begin` and `tunnelEnded`. An SSH connection is reported with its first session, which defines its type.
+   */
+  beginConnection(kind: 'ssh' | 'port', ip: string): string;
   /**
    * Records the end of a tunnel's connection, with the exit code of its last session: immediately, or when its sessions have
    * ended too. A tunnel may have many sessions, as those of editors have, or none, if it only forwards ports.
@@ -95,13 +108,22 @@ class ReportedActivity implements Activity {
     };
   }
 
+  beginConnection(kind: 'ssh' | 'port', ip: string): string {
+    const id = randomUUID();
+    const tunnel = newTunnel(kind, ip);
+    this.#tunnels.set(id, tunnel);
+    if (kind === 'port') this.#announce(id, tunnel);
+    return id;
+  }
+
   tunnelEnded(kind: 'ssh' | 'port', id: string, reason: string): void {
     const tunnel = this.#tunnels.get(id);
     if (!tunnel) {
-      this.#report(id, Connection_Action.DISCONNECT, kind, 0, reason);
+      this.#report(id, { action: Connection_Action.DISCONNECT, kind, reason });
       return;
     }
     tunnel.closed = true;
+    if (kind === 'port') tunnel.reason = reason;
     this.#finishTunnel(id, tunnel);
   }
 
@@ -116,7 +138,7 @@ class ReportedActivity implements Activity {
     for (;;) {
       for (let first = reports[0]; first; first = reports[0]) {
         const { id, timestamp, ...rest } = first;
-        const connection = { ...rest, id: uuidBytes(id), ip: '127.0.0.1', timestamp: timestampFromDate(timestamp) };
+        const connection = { ...rest, id: uuidBytes(id), timestamp: timestampFromDate(timestamp) };
         await client.reportConnection({ connection }, { signal });
         // A newer report may have pushed it out during the call.
         if (reports[0] === first) reports.shift();
@@ -164,15 +186,16 @@ class ReportedActivity implements Activity {
 
   /** Records a session as a separate connection. */
   #beginAlone(kind: SessionKind, id: string = randomUUID()): Finish {
-    this.#report(id, Connection_Action.CONNECT, kind, 0, '');
-    return (statusCode, reason) => this.#report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+    this.#report(id, { action: Connection_Action.CONNECT, kind });
+    return (statusCode, reason) => this.#report(id, { action: Connection_Action.DISCONNECT, kind, statusCode, reason });
   }
 
   /** Counts a session of a tunnel's connection, which the first session records. */
   #join(kind: SessionKind, id: string): Finish {
-    const tunnel = this.#tunnels.get(id) ?? { kind, sessions: 0, closed: false, statusCode: 0, reason: '' };
-    if (!this.#tunnels.has(id)) this.#report(id, Connection_Action.CONNECT, kind, 0, '');
+    const tunnel = this.#tunnels.get(id) ?? newTunnel(kind, LOOPBACK);
     this.#tunnels.set(id, tunnel);
+    if (!tunnel.isReported) tunnel.kind = kind;
+    this.#announce(id, tunnel);
     tunnel.sessions++;
     return (statusCode, reason) => {
       tunnel.sessions--;
@@ -182,15 +205,33 @@ class ReportedActivity implements Activity {
   }
 
   /** Records the end of a tunnel's connection, if the tunnel and all its sessions have ended. */
-  #finishTunnel(id: string, { kind, sessions: open, closed, statusCode, reason }: SharedTunnel): void {
-    if (!closed || open > 0) return;
+  #finishTunnel(id: string, tunnel: SharedTunnel): void {
+    const { kind, ip, statusCode, reason } = tunnel;
+    if (!tunnel.closed || tunnel.sessions > 0) return;
     this.#tunnels.delete(id);
-    this.#report(id, Connection_Action.DISCONNECT, kind, statusCode, reason);
+    this.#announce(id, tunnel);
+    this.#report(id, { action: Connection_Action.DISCONNECT, kind, ip, statusCode, reason });
   }
 
-  #report(id: string, action: Connection_Action, kind: SessionKind | 'port', statusCode: number, reason: string): void {
+  #announce(id: string, tunnel: SharedTunnel): void {
+    const { kind, ip, since } = tunnel;
+    if (tunnel.isReported) return;
+    tunnel.isReported = true;
+    this.#report(id, { action: Connection_Action.CONNECT, kind, ip, timestamp: since });
+  }
+
+  #report(
+    id: string,
+    { kind, ...more }: { kind: SessionKind | 'port' } & Pick<Report, 'action'> & Partial<Omit<Report, 'id' | 'type'>>,
+  ): void {
     if (this.#reports.length >= MAX_REPORTS) this.#reports.shift();
-    this.#reports.push({ id, action, type: TYPES[kind], timestamp: new Date(), statusCode, reason });
+    const base = { ip: LOOPBACK, timestamp: new Date(), statusCode: 0, reason: '' };
+    this.#reports.push({ ...base, ...more, id, type: TYPES[kind] });
     this.#added.notify();
   }
 }
+
+const newTunnel = (kind: SharedTunnel['kind'], ip: string): SharedTunnel => ({
+  ...{ kind, ip, since: new Date(), isReported: false },
+  ...{ sessions: 0, closed: false, statusCode: 0, reason: '' },
+});

@@ -38,6 +38,7 @@ import { speedtestService } from './services/speedtest.ts';
 import { tcpService } from './services/tcp.ts';
 import { udpService } from './services/udp.ts';
 import { createSshServer, type SshServer } from './ssh/server.ts';
+import { TailnetMembership } from './tailnet/membership.ts';
 import { serveTunnel } from './tunnels.ts';
 import type { AgentClient, Manifest, Routine } from './wire-types.ts';
 import { createWorkspace, type Workspace } from './workspace.ts';
@@ -76,6 +77,7 @@ export class AgentLife {
   readonly #metadata: MetadataReporter;
   readonly #ssh: SshServer;
   readonly #pty: PtyService;
+  readonly #tailnet: TailnetMembership;
   readonly #local: LocalSocket | undefined;
   readonly #services: Services;
   /** The token of the current connection. */
@@ -100,6 +102,7 @@ export class AgentLife {
     this.#metadata = createMetadataReporter(options.metadataPaceMs);
     this.#ssh = createSshServer({ log, options, activity: this.#activity });
     this.#pty = ptyService(this.#activity, this.#lifecycle);
+    this.#tailnet = this.#createTailnet();
     this.#local = options.socketPath ? startLocalSocket({ wanted: options.socketPath, log }) : undefined;
     this.#services = this.#createServices();
     // last: the first connection uses all fields
@@ -134,7 +137,21 @@ export class AgentLife {
       ['ping', pingService],
       ['forget', forgetService(this.#sessions)],
       ['speedtest', speedtestService],
+      ['tailnet', this.#tailnet.serve],
     ]);
+  }
+
+  #createTailnet(): TailnetMembership {
+    return new TailnetMembership({
+      options: this.#options,
+      log: this.#log,
+      services: {
+        ssh: this.#ssh,
+        pty: this.#pty.serve,
+        devcontainers: this.#devcontainers,
+        activity: this.#activity,
+      },
+    });
   }
 
   /** Connects and works over the connection until it ends or another one replaces it. Rejects if it cannot connect. */
@@ -150,6 +167,7 @@ export class AgentLife {
     if (this.#ended.signal.aborted) end();
     this.#log.info('connected to the server', { tunnels });
     const connected = new AbortController();
+    this.#tailnet.setConnection(session);
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
     this.#local?.setServer(client);
     void session.closed.then(({ reason }) => {
@@ -165,6 +183,7 @@ export class AgentLife {
       void session.close();
     });
     const close = await Promise.race([session.closed, moved.promise]);
+    this.#tailnet.unsetConnection(session);
     if (close === 'moved') this.#log.info('moving to another server');
     const reason = close === 'moved' ? 'the agent moves to another server' : `the connection ended: ${close.reason}`;
     connected.abort(new Error(reason));
@@ -183,7 +202,7 @@ export class AgentLife {
       headers: {
         ...(await this.#options.headers?.()),
         Cookie: `coder_session_token=${this.#token}`,
-        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1']),
+        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1', 'tailnet/1']),
         [HOST_KEY_HEADER]: hostKey.publicBlob.toString('base64'),
       },
     });
@@ -255,6 +274,7 @@ export class AgentLife {
     this.#ssh.setWorkspace(workspace);
     this.#pty.setWorkspace(workspace);
     this.#devcontainers.setWorkspace(workspace, this.#token);
+    this.#tailnet.setWorkspace(workspace);
     return workspace;
   }
 
@@ -305,6 +325,7 @@ export class AgentLife {
     this.#sessions.close();
     this.#ssh.close();
     this.#pty.close();
+    await this.#tailnet.close();
     this.#ended.abort();
     await Promise.all([this.done, this.#local?.close()]);
   }

@@ -6,9 +6,17 @@ export const CAPABILITIES_HEADER = 'Platform-Capabilities';
 /**
  * `tunnel/1`: streams opened to this peer begin with the tunnel preamble. `resume/1`: the peer's services accept
  * sessions that outlive their connections (see resume/). `job-control/1`: the peer speaks the JobControl service.
- * `job-errors/1`: the server's errors about jobs have codes (see job-errors.ts).
+ * `job-errors/1`: the server's errors about jobs have codes (see job-errors.ts). `tailnet/1`: the agent joins the tailnet when
+ * the server asks for it, by a tunnel to its service `tailnet`.
  */
-export const CAPABILITIES = ['tunnel/1', 'resume/1', 'job-control/1', 'job-finish/1', 'job-errors/1'] as const;
+export const CAPABILITIES = [
+  'tunnel/1',
+  'resume/1',
+  'job-control/1',
+  'job-finish/1',
+  'job-errors/1',
+  'tailnet/1',
+] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 
 export function formatCapabilities(capabilities: Iterable<Capability>): string {

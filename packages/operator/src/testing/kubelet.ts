@@ -45,7 +45,7 @@ export interface KubeletOptions {
   podGroups?: boolean;
   /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready immediately. */
   probed?: string;
-  /** Gives each pod an address, at whose port the program must listen. Readiness probes go there. */
+  /** Gives each pod an own address, at whose port the program must listen. Readiness probes go there. */
   podPort?: number;
 }
 
@@ -185,7 +185,7 @@ class LocalKubelet implements Kubelet {
       return Buffer.from(secret.data[key]!, 'base64').toString();
     }
     if (valueFrom?.fieldRef?.fieldPath === 'metadata.name') return pod.metadata.name;
-    if (valueFrom?.fieldRef?.fieldPath === 'status.podIP') return this.#addressOf(pod.metadata.name) ?? '';
+    if (valueFrom?.fieldRef?.fieldPath === 'status.podIP') return this.#addressOf(pod.metadata.name) ?? '127.0.0.1';
     return value ?? '';
   }
 

@@ -81,7 +81,11 @@ async function open({ key, kind, query }: (typeof streams)[number], token: strin
     assert.ok(value, `no thing for {${name}} of ${key}: add one`);
     return value;
   });
-  const more = key.endsWith('/pty') ? `reconnect=${crypto.randomUUID()}` : '';
+  const more = key.endsWith('/pty')
+    ? `reconnect=${crypto.randomUUID()}`
+    : key.endsWith('/coordinate')
+      ? 'version=2.0'
+      : '';
   const url = `${server.url}/api/v2${path}?${[query, more].filter(Boolean).join('&')}`;
   const headers = { 'Coder-Session-Token': token };
   if (kind === 'sse') {

@@ -217,6 +217,11 @@ export class Coordinator implements RelayPolicy {
     return this.#peers.get(Buffer.from(id).toString('hex'))?.node;
   }
 
+  /** Whether a peer has a tunnel to the peer with this id, which need not be connected. */
+  isWanted(id: Uint8Array): boolean {
+    return this.#sources.has(Buffer.from(id).toString('hex'));
+  }
+
   /** The number of connected peers and of tunnels. */
   get size(): { peers: number; tunnels: number } {
     const tunnels = [...this.#tunnels.values()].reduce((sum, destinations) => sum + destinations.size, 0);

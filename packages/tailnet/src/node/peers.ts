@@ -112,6 +112,12 @@ export class Peers {
   readonly #byAddress = new Map<string, KnownPeer[]>();
   readonly #byDisco = new Map<string, KnownPeer[]>();
   readonly #bySource = new Map<string, KnownPeer[]>();
+  readonly #onReleased: (address: string) => void;
+
+  /** `onReleased`: an address, by its name, is no longer that of the peer that had it. */
+  constructor(onReleased: (address: string) => void = () => {}) {
+    this.#onReleased = onReleased;
+  }
 
   get size(): number {
     return this.#byKey.size;
@@ -210,11 +216,17 @@ export class Peers {
     deleteClaim(this.#bySource, name, peer);
   }
 
+  #release(address: string, peer: KnownPeer): void {
+    const isOwner = this.byAddress(address) === peer;
+    deleteClaim(this.#byAddress, address, peer);
+    if (isOwner) this.#onReleased(address);
+  }
+
   /** What a peer claims again keeps its place before the claims of others. */
   #replaceClaims(peer: KnownPeer, old: Claimed, { addresses, discoKey }: Claimed): void {
     for (const address of addresses) addClaim(this.#byAddress, address, peer);
     if (discoKey) addClaim(this.#byDisco, nameOf(discoKey), peer);
-    for (const address of old.addresses) if (!addresses.includes(address)) deleteClaim(this.#byAddress, address, peer);
+    for (const address of old.addresses) if (!addresses.includes(address)) this.#release(address, peer);
     if (old.discoKey && !(discoKey && old.discoKey.equals(discoKey)))
       deleteClaim(this.#byDisco, nameOf(old.discoKey), peer);
   }

@@ -44,6 +44,8 @@ export interface TailnetNodeOptions {
   addresses: readonly Uint8Array[];
   /** An IPv6 packet from one of a peer's addresses. `peer` is the peer's key. */
   onPacket: (packet: Buffer, peer: Buffer) => void;
+  /** An address of 16 bytes is no longer that of its peer. Connections with it must end, before another peer gets it. */
+  onAddressReleased?: (address: Buffer) => void;
   /** Uses no UDP, so that all packets go over relays. */
   blockDirect?: boolean;
   /** Reaches relays only through WebSockets. */
@@ -145,7 +147,7 @@ export class TailnetNode {
   readonly #log: Logger;
   readonly #discoKeys: KeyPair;
   readonly #own: ReadonlySet<string>;
-  readonly #peers = new Peers();
+  readonly #peers: Peers;
   readonly #relays: Relays;
   readonly #network: Network;
   /** Peers with something to do at some time. */
@@ -168,6 +170,7 @@ export class TailnetNode {
     this.#random = random;
     this.#log = log;
     this.#discoKeys = options.discoKeys ?? KeyPair.generate();
+    this.#peers = new Peers((address) => options.onAddressReleased?.(Buffer.from(address, 'latin1')));
     this.#own = new Set(options.addresses.map(nameOf));
     this.#offset = this.#clockOffset();
     this.#relays = new Relays({

@@ -28,6 +28,7 @@ import { Departure } from '../departure.ts';
 import { patient } from '../patience.ts';
 import { TailnetAgents } from '../tailnet/agents.ts';
 import { TailnetHub } from '../tailnet/hub.ts';
+import { TailnetInvitations } from '../tailnet/invitations.ts';
 import { agentApi } from './api.ts';
 import { AgentConnection } from './connection.ts';
 import { type AgentLiveness, startAgentLiveness } from './liveness.ts';
@@ -91,6 +92,7 @@ class ConnectedAgents implements AgentConnections {
   readonly #watching: { close(): void };
   readonly #tailnet: TailnetHub;
   readonly #tailnetAgents: TailnetAgents;
+  readonly #invitations: TailnetInvitations;
   readonly #off: (() => void)[];
   /** All connections, those of log writers included. */
   readonly #all = new Set<AgentConnection>();
@@ -104,6 +106,13 @@ class ConnectedAgents implements AgentConnections {
     const { events, clock } = services;
     this.#tailnet = tailnet ?? new TailnetHub(services, createResumeTokens(randomText(43), clock));
     this.#tailnetAgents = new TailnetAgents(this.#tailnet);
+    this.#invitations = new TailnetInvitations(this.#tailnet, {
+      accepts: (agentId) => this.offers(agentId, 'tailnet/1'),
+      invite: async (agentId) => {
+        const stream = await this.open(agentId, { service: 'tailnet' });
+        stream.on('error', () => {}).destroy();
+      },
+    });
     this.#services = services;
     this.#metrics = metrics;
     this.#departure = departure;
@@ -166,6 +175,7 @@ class ConnectedAgents implements AgentConnections {
     if (this.#departure.isOn) this.#move(entering);
     void this.#liveness.arrived(entering);
     if (number === 1) this.#metrics.agentFirstConnected(agent);
+    this.#invitations.connected(agent.id);
     this.#services.log.info('agent connected', { agent_id: agent.id, workspace_id: agent.workspace_id });
   }
 
@@ -281,6 +291,7 @@ class ConnectedAgents implements AgentConnections {
 
   async close(): Promise<void> {
     this.#watching.close();
+    this.#invitations.close();
     this.#tailnetAgents.close();
     for (const stop of this.#off) stop();
     this.#logWriters.close();

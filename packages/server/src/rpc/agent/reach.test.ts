@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
+import { encodeNodeKey, formatDiscoKey, KeyPair } from '@ropewalk/tailnet/keys';
 import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { createDrpcClient } from '@ropewalk/wire/drpc';
 import { Tailnet } from '@ropewalk/wire/proto/tailnet';
@@ -42,7 +43,9 @@ test('answers the calls of an agent without tunnels, and opens no stream to it',
   };
   void maps.receive().then(end, end);
   const coordinate = tailnet.coordinate();
-  await coordinate.send({ updateSelf: { node: { preferredDerp: 1 } } });
+  const { publicKey } = KeyPair.generate();
+  const [key, disco] = [encodeNodeKey(publicKey), formatDiscoKey(publicKey)];
+  await coordinate.send({ updateSelf: { node: { preferredDerp: 1, key, disco } } });
   void coordinate.receive().then(end, end);
 
   const from = performance.now();

@@ -129,7 +129,10 @@ export class TailnetClient {
       workspace = (await reachableAgents(this.#ctx, [agentId]))[0]?.workspace_id;
     } while (checks !== this.#checks);
     if (workspace === undefined) this.#destinations.delete(agentId);
-    else this.#destinations.set(agentId, workspace);
+    else {
+      this.#destinations.set(agentId, workspace);
+      this.#hub.want(agentId);
+    }
     return workspace !== undefined;
   }
 

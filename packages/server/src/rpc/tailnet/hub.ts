@@ -29,6 +29,7 @@ export class TailnetHub {
   #parts: TailnetParts | undefined;
   /** Lost peers by owner, oldest first. */
   readonly #lost = new Map<string, Set<CoordinatedPeer>>();
+  readonly #onWanted = new Set<(agentId: string) => void>();
 
   constructor(services: Services, resumeTokens: ResumeTokens) {
     this.services = services;
@@ -69,6 +70,17 @@ export class TailnetHub {
     const coordinator = new Coordinator({ clock });
     this.#parts = { coordinator, relay: new DerpRelay({ policy: coordinator, clock }), rules };
     return this.#parts;
+  }
+
+  /** Calls back when a client may and wants to reach an agent. Returns a function that ends that. */
+  onWanted(listener: (agentId: string) => void): () => void {
+    this.#onWanted.add(listener);
+    return () => void this.#onWanted.delete(listener);
+  }
+
+  /** A client wants to reach this agent, and may. */
+  want(agentId: string): void {
+    for (const listener of this.#onWanted) listener(agentId);
   }
 
   /** Serves one connection to the relay. Resolves when it ended. */

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { after, before, type TestContext, test } from 'node:test';
+import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
+import { CoordinatorClient } from '@ropewalk/tailnet/coordinator/client';
+import { KeyPair } from '@ropewalk/tailnet/keys';
+import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
+import { Stack } from '@ropewalk/tailnet/stack/stack';
+import type { TcpStream } from '@ropewalk/tailnet/stack/tcp/stream';
+import {
+  eventually,
+  startTestServer,
+  startTestWorkspace,
+  type TestServer,
+  type TestWorkspace,
+} from '@ropewalk/testkit';
+import { uuidBytes } from '@ropewalk/wire/uuid';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
+
+// A client of the tailnet reaches this platform's agent, against a whole server.
+
+let server: TestServer;
+let workspace: TestWorkspace;
+before(async () => {
+  server = await startTestServer({ env: { CODER_DERP_SERVER_STUN_ADDRESSES: 'disable' } });
+  workspace = await startTestWorkspace(server, 'joins');
+});
+after(async () => {
+  await workspace.stop();
+  await server.stop();
+});
+
+interface Client {
+  node: TailnetNode;
+  stack: Stack;
+  coordinator: CoordinatorClient;
+  agent: Buffer;
+}
+
+/** A client, as upstream's command has it, that asks for the agent. */
+function joinAsClient(t: TestContext, agentId = workspace.agentId): Client {
+  const addresses = [randomAddress(TAILNET_PREFIX)];
+  const stack: Stack = new Stack({ addresses, onPacket: (packet) => void node.send(packet) });
+  const node = new TailnetNode({
+    ...{ addresses, keys: KeyPair.generate(), id: 1n, blockDirect: true },
+    onPacket: (packet) => stack.receive(packet),
+  });
+  const coordinator = new CoordinatorClient({
+    ...{ node, role: 'client', serverUrl: server.url },
+    dial: async ({ signal }) => {
+      const { connection } = await dialWebSocket(
+        `${server.url}/api/v2/workspaceagents/${agentId}/coordinate?version=2.0`,
+        { headers: { 'Coder-Session-Token': server.adminToken }, signal },
+      );
+      const session = new YamuxSession(byteStream(connection), { role: 'client' });
+      return { openStream: () => session.openStream(), close: () => void session.close() };
+    },
+  });
+  coordinator.addTunnel(uuidBytes(agentId));
+  void coordinator.run();
+  t.after(async () => {
+    await coordinator.close();
+    stack.close();
+    node.close();
+  });
+  return { node, stack, coordinator, agent: addressOf(TAILNET_PREFIX, uuidBytes(agentId)) };
+}
+
+/** Waits until the agent answers. */
+async function reached(t: TestContext): Promise<Client> {
+  const client = joinAsClient(t);
+  await eventually('the agent answers', async () =>
+    client.stack.ping(client.agent, { timeoutMs: 200 }).then(
+      () => true,
+      () => false,
+    ),
+  );
+  return client;
+}
+
+async function firstBytes(stream: TcpStream, length: number): Promise<string> {
+  let text = '';
+  for await (const chunk of stream.iterator({ destroyOnReturn: false })) {
+    text += (chunk as Buffer).toString('latin1');
+    if (text.length >= length) break;
+  }
+  return text;
+}
+
+test('an agent joins when a client wants it, and serves SSH and the ports of its loopback', async (t) => {
+  const echo = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1');
+  await once(echo, 'listening');
+  t.after(() => echo.close());
+  const { port } = echo.address() as AddressInfo;
+  const { stack, agent } = await reached(t);
+  for (const ssh of [1, 22]) {
+    const stream = await stack.connect({ to: agent, port: ssh });
+    assert.match(await firstBytes(stream, 8), /^SSH-2\.0-/);
+    stream.destroy();
+  }
+  const forwarded = await stack.connect({ to: agent, port });
+  forwarded.write('through the tailnet');
+  assert.equal(await firstBytes(forwarded, 19), 'through the tailnet');
+  forwarded.end();
+  await once(forwarded.resume(), 'close');
+  const bare = createServer().listen(0, '127.0.0.1');
+  await once(bare, 'listening');
+  const { port: free } = bare.address() as AddressInfo;
+  bare.close();
+  await once(bare, 'close');
+  for (const refused of [free, 5, 8])
+    await assert.rejects(stack.connect({ to: agent, port: refused }), { code: 'ECONNREFUSED' });
+});
