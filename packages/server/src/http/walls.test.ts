@@ -152,6 +152,7 @@ const EVERYBODY: RouteKey[] = [
   'GET /licenses',
   'GET /applications/host',
   'GET /workspaceagents/connection',
+  'GET /derp-map',
   'GET /templates/examples',
   'GET /users/roles',
   'GET /notifications/templates/custom',
@@ -168,6 +169,8 @@ const EVERYBODY: RouteKey[] = [
   'GET /external-auth/{externalauth}',
   'GET /external-auth/{externalauth}/device',
   'POST /external-auth/{externalauth}/device',
+  // each tunnel is checked by itself: see tailnet.test.ts
+  'GET /tailnet',
   // lists, which contain only readable items
   'GET /api/experimental/aitasks/prompts',
   'GET /groups',
