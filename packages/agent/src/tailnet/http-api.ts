@@ -6,6 +6,7 @@ import { networkInterfaces } from 'node:os';
 import { join, sep } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { AppError, errorText } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
 import { acceptWebSocket, refuseUpgrade } from '@ropewalk/wire/websocket';
 import { listeningPorts } from '../services/ports.ts';
@@ -49,8 +50,8 @@ function send(response: ServerResponse, status: number, body: unknown): void {
 }
 
 function statusOf(err: unknown): number {
-  if (err instanceof AppError) return STATUS[err.code] ?? 500;
-  return FILE_STATUS[(err as NodeJS.ErrnoException).code ?? ''] ?? 500;
+  if (err instanceof AppError) return ownValue(STATUS, err.code) ?? 500;
+  return ownValue(FILE_STATUS, (err as NodeJS.ErrnoException).code ?? '') ?? 500;
 }
 
 async function answer({ node, workspace, devcontainers }: HttpApiOptions, request: IncomingMessage): Promise<Answer> {
