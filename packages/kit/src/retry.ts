@@ -14,16 +14,18 @@ export interface BackoffOptions {
   factor?: number;
   /** The random share of each wait, 0 to 1. Keeps many clients from returning at the same moment. */
   jitter?: number;
+  /** A number from 0 to 1. Default Math.random. */
+  random?: () => number;
 }
 
 /** A growing wait. `next()` returns the milliseconds to wait now. Call `reset()` after a success. */
-export function backoff({ baseMs, capMs, factor = 1.618, jitter = 0.2 }: BackoffOptions) {
+export function backoff({ baseMs, capMs, factor = 1.618, jitter = 0.2, random = Math.random }: BackoffOptions) {
   let wait = baseMs;
   return {
     next(): number {
       const now = wait;
       wait = Math.min(capMs, wait * factor);
-      return now * (1 - jitter + Math.random() * jitter);
+      return now * (1 - jitter + random() * jitter);
     },
     reset(): void {
       wait = baseMs;

@@ -30,6 +30,13 @@ export class RateBudget {
     return this.#left > 0;
   }
 
+  /** Takes an amount if all of it is left. Returns whether it was. */
+  takeWhole(amount: number, now: number): boolean {
+    if (this.left(now) < amount) return false;
+    this.take(amount, now);
+    return true;
+  }
+
   /** What is left. Not positive: nothing. */
   left(now: number): number {
     return Math.min(this.#burst, this.#left + ((now - this.#at) / 1_000) * this.#perSecond);

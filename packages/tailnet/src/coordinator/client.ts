@@ -19,6 +19,7 @@ import {
 } from '@ropewalk/wire/proto/tailnet';
 import { readRelayMap } from '../derp/map.ts';
 import { decodeNodeKey } from '../keys.ts';
+import { hexOf } from '../names.ts';
 import type { TailnetNode } from '../node/tailnet-node.ts';
 
 /** A connection to the coordinator's services, such as a yamux session. */
@@ -306,5 +307,3 @@ export class CoordinatorClient {
     for (const id of this.#options.node.ids) this.#options.node.markLost(id);
   }
 }
-
-const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');

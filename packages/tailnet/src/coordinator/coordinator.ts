@@ -36,6 +36,7 @@ import {
 import { uuidText } from '@ropewalk/wire/uuid';
 import type { RelayPolicy } from '../derp/relay.ts';
 import { decodeNodeKey, parseDiscoKey } from '../keys.ts';
+import { hexOf } from '../names.ts';
 import { RateBudget } from '../rate-budget.ts';
 import { KeyOwners } from './key-owners.ts';
 import { addTo, deleteFrom, LINGER_MS, LingeringPairs } from './lingering.ts';
@@ -155,7 +156,7 @@ export class Coordinator implements RelayPolicy {
    */
   connect({ id, owner, rule }: ConnectOptions): CoordinatedPeer {
     if (id.length !== ID_BYTES) throw new RangeError(`An id has ${ID_BYTES} bytes, not ${id.length}`);
-    const name = Buffer.from(id).toString('hex');
+    const name = hexOf(id);
     const peer: Peer = {
       ...{ id: Uint8Array.from(id), name, owner, rule, queue: new ResponseQueue(MAX_RESPONSES) },
       ...{ node: undefined, key: undefined, delayed: undefined, held: [], sent: new Map() },
@@ -172,8 +173,7 @@ export class Coordinator implements RelayPolicy {
       forgotten: peer.forgotten.promise,
       request: (request) => this.#request(peer, request),
       revoke: (destination) => {
-        if (peer.isOpen || this.#lost.get(name) === peer)
-          this.#removeTunnel(peer, Buffer.from(destination).toString('hex'));
+        if (peer.isOpen || this.#lost.get(name) === peer) this.#removeTunnel(peer, hexOf(destination));
         this.#settle();
       },
       close: (end = 'lost') => {
@@ -189,7 +189,7 @@ export class Coordinator implements RelayPolicy {
    */
   tick(): void {
     for (const peer of [...this.#delayed])
-      if (peer.delayed && this.#takeUpdate(peer)) this.#publish(peer, peer.delayed);
+      if (peer.delayed && peer.updates.takeWhole(1, this.#now())) this.#publish(peer, peer.delayed);
     for (const peer of this.#lost.values()) {
       if (peer.lostUntil > this.#now()) break;
       this.#forgetLost(peer);
@@ -214,12 +214,12 @@ export class Coordinator implements RelayPolicy {
 
   /** The node that the peer with this id published last, while it is connected. */
   nodeOf(id: Uint8Array): Node | undefined {
-    return this.#peers.get(Buffer.from(id).toString('hex'))?.node;
+    return this.#peers.get(hexOf(id))?.node;
   }
 
   /** Whether a peer has a tunnel to the peer with this id, which need not be connected. */
   isWanted(id: Uint8Array): boolean {
-    return this.#sources.has(Buffer.from(id).toString('hex'));
+    return this.#sources.has(hexOf(id));
   }
 
   /** The number of connected peers and of tunnels. */
@@ -298,7 +298,7 @@ export class Coordinator implements RelayPolicy {
 
   #update(peer: Peer, node: Node): void {
     const isSame = peer.node !== undefined && equals(NodeSchema, peer.node, node);
-    if (isSame || this.#takeUpdate(peer)) {
+    if (isSame || peer.updates.takeWhole(1, this.#now())) {
       this.#publish(peer, node);
       return;
     }
@@ -316,13 +316,6 @@ export class Coordinator implements RelayPolicy {
     for (const other of this.#others(peer)) this.#send(other, [peer], 'node update');
   }
 
-  /** Takes one update from the peer's budget. */
-  #takeUpdate({ updates }: Peer): boolean {
-    if (updates.left(this.#now()) < 1) return false;
-    updates.take(1, this.#now());
-    return true;
-  }
-
   /** Makes the owner of a connected peer the owner of the keys of both its nodes. */
   #holdKeys(peer: Peer): void {
     const nodes = peer.isOpen ? [keysOf(peer.node), keysOf(peer.delayed)] : [];
@@ -333,7 +326,7 @@ export class Coordinator implements RelayPolicy {
   }
 
   #addTunnel(peer: Peer, id: Uint8Array): boolean {
-    const destination = Buffer.from(id).toString('hex');
+    const destination = hexOf(id);
     if (id.length !== ID_BYTES || destination === peer.name) {
       this.#fail(peer, 'invalid tunnel: the id of another peer has 16 bytes');
       return false;
@@ -362,7 +355,7 @@ export class Coordinator implements RelayPolicy {
   }
 
   #ready(peer: Peer, id: Uint8Array): void {
-    const name = Buffer.from(id).toString('hex');
+    const name = hexOf(id);
     if (!this.#share(peer.name, name)) {
       const error = `ready for handshake error: you do not share a tunnel with "${uuidText(id)}"`;
       if (!peer.queue.error(error)) this.#slow.add(peer);

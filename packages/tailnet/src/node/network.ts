@@ -1,9 +1,10 @@
 // What a node has of its network: UDP sockets, the addresses under which others reach them, the latencies of regions and
 // the choice of its home.
 import { type Clock, errorText, type Logger } from '@ropewalk/kit';
-import { ADDRESS_BYTES, type Endpoint, formatEndpoint, isMappedIPv4 } from '../address.ts';
+import { type Endpoint, formatEndpoint, isMappedIPv4 } from '../address.ts';
 import type { MeasureRegion } from '../derp/dial.ts';
 import { isHomeRegion, type RelayMap } from '../derp/map.ts';
+import { hexOf } from '../names.ts';
 import { HomeChoice } from './home.ts';
 import { checkNetwork, type RegionLatency, StunClient } from './network-check.ts';
 import type { Relays } from './relays.ts';
@@ -194,10 +195,8 @@ export class Network {
 
   #poll(): void {
     if (!this.usesUdp) return;
-    const text = (addresses: Buffer[]) =>
-      addresses.map((address) => address.toString('hex').slice(0, 2 * ADDRESS_BYTES));
-    const old = text(this.#interfaces).sort().join();
-    if (text(this.#options.interfaces()).sort().join() !== old) this.recheck();
+    const text = (addresses: Buffer[]) => addresses.map(hexOf).sort().join();
+    if (text(this.#options.interfaces()) !== text(this.#interfaces)) this.recheck();
   }
 
   /** Opens the sockets that are missing. */

@@ -6,9 +6,9 @@ import { eventually } from '@ropewalk/wire/test-sockets';
 import { formatHostPrefix, randomAddress, TAILNET_PREFIX } from '../address.ts';
 import { DerpRelay } from '../derp/relay.ts';
 import { encodeNodeKey, formatDiscoKey } from '../keys.ts';
+import { nameOf } from '../names.ts';
 import { introduce, packetOf, send, testNode } from '../testing/nodes.ts';
 import { mapOf, RelayServer } from '../testing/relay-server.ts';
-import { nameOf } from './packet.ts';
 import { MAX_PEERS, type PeerNode, Peers, readNode } from './peers.ts';
 import { LOST_MS } from './tailnet-node.ts';
 

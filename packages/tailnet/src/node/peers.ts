@@ -8,8 +8,9 @@ import { type Endpoint, parseEndpoint, parseHostPrefix } from '../address.ts';
 import type { Box } from '../box.ts';
 import { MAX_ENDPOINTS } from '../disco.ts';
 import { decodeNodeKey, parseDiscoKey } from '../keys.ts';
+import { nameOf } from '../names.ts';
+import { RateBudget } from '../rate-budget.ts';
 import type { Peer as WireGuardPeer } from '../wireguard/peer.ts';
-import { nameOf } from './packet.ts';
 import type { Paths } from './paths.ts';
 
 /** Maximum number of peers. */
@@ -56,19 +57,8 @@ export interface PeerOptions {
   keepAlive: boolean;
 }
 
-class DiscoBudget {
-  #tokens = DISCO_BURST;
-  #at = Number.NEGATIVE_INFINITY;
-
-  /** Takes one packet from the budget. */
-  take(now: number): boolean {
-    this.#tokens = Math.min(DISCO_BURST, this.#tokens + ((now - this.#at) / 1_000) * DISCO_PER_SECOND);
-    this.#at = now;
-    if (this.#tokens < 1) return false;
-    this.#tokens--;
-    return true;
-  }
-}
+/** The disco packets of a peer that are opened. Begins full. */
+const discoBudget = (): RateBudget => new RateBudget(DISCO_PER_SECOND, 0, DISCO_BURST);
 
 /** All that a node knows about one key. Parts that only active peers need are made when they are needed. */
 export class KnownPeer {
@@ -79,7 +69,7 @@ export class KnownPeer {
   readonly ids = new Map<string, { isLost: boolean }>();
   wireGuard: WireGuardPeer | undefined;
   paths: Paths | undefined;
-  /** Between this node's disco key and the peer's. Null: there is no such box. */
+  /** Between this node's disco key and the peer's. Null: their keys give none. */
   box: Box | null | undefined;
   /** The region over which its last packet came. */
   sourceRegion: number | undefined;
@@ -94,9 +84,9 @@ export class KnownPeer {
    * What comes over the relay, which proves the sender; from UDP addresses where the peer was; and from others, where
    * anyone can name any sender.
    */
-  readonly relayedDisco = new DiscoBudget();
-  readonly sourceDisco = new DiscoBudget();
-  readonly strangeDisco = new DiscoBudget();
+  readonly relayedDisco = discoBudget();
+  readonly sourceDisco = discoBudget();
+  readonly strangeDisco = discoBudget();
 
   constructor(node: PeerNode, keepAlive: boolean) {
     this.key = node.key;

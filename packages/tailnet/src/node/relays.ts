@@ -1,6 +1,6 @@
 // A node's connections to relays: one to its home, which is kept, and others to the homes of its peers, which end when
 // they are idle. Sets no timers: its owner calls `tick` at `dueAt`.
-import { type Clock, errorText, type Logger } from '@ropewalk/kit';
+import { backoff, type Clock, errorText, type Logger } from '@ropewalk/kit';
 import { DerpClient } from '../derp/client.ts';
 import { type DialRegion, RelayDialError } from '../derp/dial.ts';
 import type { Restart } from '../derp/frames.ts';
@@ -38,8 +38,7 @@ export interface RelayStatus {
 
 /** A connection that is not a home ends after this time without a packet to send. */
 const IDLE_MS = 60_000;
-const RETRY_MS = 250;
-const MAX_RETRY_MS = 5_000;
+const RETRY = { baseMs: 250, capMs: 5_000, factor: 1.6, jitter: 0.5 };
 /** A connection that lasted this long was a success, so that the next attempt waits only shortly. */
 const STABLE_MS = 10_000;
 /** A relay cannot keep its clients away for longer. */
@@ -157,7 +156,7 @@ class RegionConnection {
   #usedAt: number;
   /** The next attempt must wait until then. */
   #retryAt = 0;
-  #failures = 0;
+  readonly #waits: ReturnType<typeof backoff>;
   #restart: Restart | undefined;
   #problem: string | undefined;
   #isClosed = false;
@@ -167,6 +166,7 @@ class RegionConnection {
     this.region = region;
     this.#options = options;
     this.#usedAt = options.clock.monotonic();
+    this.#waits = backoff({ ...RETRY, random: options.random });
     if (options.forceWebSockets) this.webSocketReason = 'WebSockets are required by configuration';
   }
 
@@ -317,7 +317,7 @@ class RegionConnection {
     const wasOpen = this.#isOpen;
     this.#client = undefined;
     this.#isOpen = false;
-    if (wasOpen && this.#now() - this.#openedAt >= STABLE_MS) this.#failures = 0;
+    if (wasOpen && this.#now() - this.#openedAt >= STABLE_MS) this.#waits.reset();
     if (this.#isClosed) return;
     this.#wait();
     if (wasOpen) this.#options.onChange();
@@ -328,9 +328,7 @@ class RegionConnection {
     const restart = this.#restart;
     this.#restart = undefined;
     this.#waiting = [];
-    const share = 0.5 + this.#options.random() / 2;
-    const wait = share * Math.min(MAX_RETRY_MS, RETRY_MS * 1.6 ** Math.min(this.#failures++, 16));
-    this.#retryAt = this.#now() + Math.min(restart?.reconnectInMs ?? 0, MAX_RESTART_MS) + wait;
+    this.#retryAt = this.#now() + Math.min(restart?.reconnectInMs ?? 0, MAX_RESTART_MS) + this.#waits.next();
     this.#options.onDue();
   }
 }

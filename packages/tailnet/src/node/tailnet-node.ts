@@ -22,12 +22,13 @@ import {
   relayEndpoint,
   sealDisco,
 } from '../disco.ts';
+import { destinationOf, sourceOf } from '../ipv6.ts';
 import { encodeNodeKey, formatDiscoKey, KeyPair } from '../keys.ts';
+import { hexOf, nameOf } from '../names.ts';
 import { isStun } from '../stun.ts';
 import { Peer as WireGuardPeer } from '../wireguard/peer.ts';
 import { KEEPALIVE_BYTES } from '../wireguard/session.ts';
 import { Network } from './network.ts';
-import { destinationOf, nameOf, sourceOf } from './packet.ts';
 import { Paths, type Target } from './paths.ts';
 import { type KnownPeer, type PeerOptions, Peers, readNode } from './peers.ts';
 import { type RelayStatus, Relays } from './relays.ts';
@@ -359,9 +360,7 @@ export class TailnetNode {
 
   /** Notes when the peer next has something to do. */
   #due(peer: KnownPeer): void {
-    const { wireGuard, paths, lostAt, handshakeAt } = peer;
-    const lost = lostAt === undefined ? NEVER : (handshakeAt ?? lostAt) + LOST_MS;
-    peer.dueAt = Math.min(wireGuard?.dueAt ?? NEVER, paths?.dueAt ?? NEVER, lost);
+    peer.dueAt = Math.min(peer.wireGuard?.dueAt ?? NEVER, peer.paths?.dueAt ?? NEVER, forgottenAt(peer));
     if (peer.dueAt === NEVER || peer.ids.size === 0) this.#busy.delete(peer);
     else {
       this.#busy.add(peer);
@@ -370,11 +369,10 @@ export class TailnetNode {
   }
 
   #tickPeer(peer: KnownPeer, now: number): void {
-    const { wireGuard, paths, lostAt } = peer;
+    const { wireGuard, paths } = peer;
     if (wireGuard && now >= wireGuard.dueAt) wireGuard.tick();
     if (paths && now >= paths.dueAt) paths.tick();
-    if (lostAt !== undefined && now >= (peer.handshakeAt ?? lostAt) + LOST_MS)
-      for (const id of [...peer.ids.keys()]) this.remove(Buffer.from(id, 'hex'));
+    if (now >= forgottenAt(peer)) for (const id of [...peer.ids.keys()]) this.remove(Buffer.from(id, 'hex'));
     this.#due(peer);
   }
 
@@ -550,15 +548,17 @@ export class TailnetNode {
 
   /** Announces this node's addresses, and again if STUN servers find others. */
   #callMeMaybe(peer: KnownPeer): void {
+    let called = '';
     const call = () => {
       const endpoints = this.#network.endpoints.slice(0, MAX_ENDPOINTS);
-      if (endpoints.length > 0 && peer.ids.size > 0) this.#sendRelayed(peer, { type: 'callMeMaybe', endpoints });
-      return JSON.stringify(endpoints.map(formatEndpoint));
+      const text = endpoints.map(formatEndpoint).join();
+      if (text !== '' && text !== called && peer.ids.size > 0)
+        this.#sendRelayed(peer, { type: 'callMeMaybe', endpoints });
+      called = text;
     };
-    const called = call();
+    call();
     void this.#network.refresh().then(() => {
-      const endpoints = JSON.stringify(this.#network.endpoints.slice(0, MAX_ENDPOINTS).map(formatEndpoint));
-      if (!this.#isClosed && endpoints !== called) call();
+      if (!this.#isClosed) call();
     });
   }
 
@@ -627,7 +627,7 @@ export class TailnetNode {
   #receiveDisco(peer: KnownPeer, packet: Buffer, from: number | Target): void {
     const direct = typeof from !== 'number' && peer.sources.has(from.name) ? peer.sourceDisco : peer.strangeDisco;
     const budget = typeof from === 'number' ? peer.relayedDisco : direct;
-    const box = budget.take(this.#clock.monotonic()) ? this.#boxOf(peer) : undefined;
+    const box = budget.takeWhole(1, this.#clock.monotonic()) ? this.#boxOf(peer) : undefined;
     const message = box && openDisco(box, packet);
     if (!message) {
       this.#dropped.disco++;
@@ -663,7 +663,9 @@ export class TailnetNode {
   }
 }
 
-const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
+/** When a peer that the coordinator lost is removed. */
+const forgottenAt = ({ lostAt, handshakeAt }: KnownPeer): number =>
+  lostAt === undefined ? NEVER : (handshakeAt ?? lostAt) + LOST_MS;
 
 const sameKey = (a: Buffer | undefined, b: Buffer | undefined): boolean =>
   a === undefined || b === undefined ? a === b : a.equals(b);

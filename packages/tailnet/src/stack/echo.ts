@@ -10,7 +10,7 @@ import {
   SOURCE_OFFSET,
   writeChecksum,
   writeIpv6Header,
-} from './ipv6.ts';
+} from '../ipv6.ts';
 import { type Network, NetworkError } from './network.ts';
 import { createAlarm } from './timers.ts';
 

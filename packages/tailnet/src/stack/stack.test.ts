@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { seededRandom } from '@ropewalk/wire/test-sockets';
 import { parseAddress } from '../address.ts';
+import { checksum, writeChecksum, writeIpv6Header } from '../ipv6.ts';
 import { SimulatedNetwork } from '../testing/simulated-network.ts';
 import { fromHex, hex } from '../testing/vectors.ts';
 import { MTU } from '../wireguard/session.ts';
-import { checksum, writeChecksum, writeIpv6Header } from './ipv6.ts';
 import { Stack, type StackOptions } from './stack.ts';
 import { MAX_DATAGRAM_BYTES, type UdpFlow } from './udp.ts';
 

@@ -6,9 +6,9 @@
 // one real timer, which does not keep the process alive and ends with `close`.
 import { type Clock, systemClock } from '@ropewalk/kit';
 import { ADDRESS_BYTES } from '../address.ts';
+import { DESTINATION_OFFSET, isUnicast, PROTOCOL, SOURCE_OFFSET, wholeIpv6 } from '../ipv6.ts';
 import { MTU } from '../wireguard/session.ts';
 import { Echo, type PingOptions } from './echo.ts';
-import { DESTINATION_OFFSET, isUnicast, PROTOCOL, SOURCE_OFFSET, wholeIpv6 } from './ipv6.ts';
 import { type Network, NetworkError } from './network.ts';
 import type { Connection } from './tcp/connection.ts';
 import type { TcpStream } from './tcp/stream.ts';

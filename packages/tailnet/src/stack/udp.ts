@@ -1,6 +1,6 @@
 // UDP (RFC 768) in flows. A flow is what passes between one port of a peer and one own port. It begins with the first
 // datagram from either side and ends when it was idle for a while.
-import { MTU } from '../wireguard/session.ts';
+
 import {
   checksum,
   DESTINATION_OFFSET,
@@ -11,7 +11,11 @@ import {
   SOURCE_OFFSET,
   writeChecksum,
   writeIpv6Header,
-} from './ipv6.ts';
+} from '../ipv6.ts';
+import { nameOf } from '../names.ts';
+import { MTU } from '../wireguard/session.ts';
+import { Counts } from './counts.ts';
+import { freeEphemeralPort } from './ephemeral-ports.ts';
 import { type Network, NetworkError } from './network.ts';
 import { type Alarm, createAlarm } from './timers.ts';
 
@@ -31,9 +35,6 @@ export interface UdpLimits {
   maxFlowsPerPeer: number;
   maxFlows: number;
 }
-
-const EPHEMERAL_FIRST = 49_152;
-const EPHEMERAL_COUNT = 65_536 - EPHEMERAL_FIRST;
 
 /** What a flow does with the datagrams from its peer, and at its end. */
 export interface UdpFlowHandler {
@@ -121,7 +122,7 @@ export class Udp implements Owner {
   readonly network: Network;
   readonly #limits: UdpLimits;
   readonly #flows = new Map<string, UdpFlow>();
-  readonly #counts = new Map<string, number>();
+  readonly #perPeer = new Counts();
   #onFlow: ((flow: UdpFlow) => void) | undefined;
 
   constructor(network: Network, limits: UdpLimits) {
@@ -141,11 +142,11 @@ export class Udp implements Owner {
   /** Begins a flow to a peer's port. Throws a NetworkError if there are too many. */
   open(peer: Buffer, peerPort: number, handler: UdpFlowHandler): UdpFlow {
     const address = this.network.sourceFor(peer);
-    let port = EPHEMERAL_FIRST + Math.floor(this.network.random() * EPHEMERAL_COUNT);
-    for (let tried = 0; this.#flows.has(flowKey(peer, peerPort, address, port)); tried++) {
-      if (tried === EPHEMERAL_COUNT) throw new NetworkError('EADDRNOTAVAIL', 'All ports for UDP are in use');
-      port = port === 65_535 ? EPHEMERAL_FIRST : port + 1;
-    }
+    const port = freeEphemeralPort(
+      this.network.random(),
+      (each) => !this.#flows.has(flowKey(peer, peerPort, address, each)),
+    );
+    if (port === undefined) throw new NetworkError('EADDRNOTAVAIL', 'All ports for UDP are in use');
     const flow = this.#add({ peer, peerPort, address, port });
     if (!flow) throw new NetworkError('ENOBUFS', 'Too many flows of UDP');
     flow.handle(handler);
@@ -177,19 +178,16 @@ export class Udp implements Owner {
 
   removed(flow: UdpFlow): void {
     this.#flows.delete(flow.key);
-    const peer = flow.peer.toString('latin1');
-    const count = this.#counts.get(peer)! - 1;
-    if (count === 0) this.#counts.delete(peer);
-    else this.#counts.set(peer, count);
+    this.#perPeer.add(nameOf(flow.peer), -1);
   }
 
   #add(options: { peer: Buffer; peerPort: number; address: Buffer; port: number }): UdpFlow | undefined {
-    const peer = options.peer.toString('latin1');
-    if ((this.#counts.get(peer) ?? 0) >= this.#limits.maxFlowsPerPeer) this.#closeOldest(options.peer);
+    const peer = nameOf(options.peer);
+    if (this.#perPeer.of(peer) >= this.#limits.maxFlowsPerPeer) this.#closeOldest(options.peer);
     if (this.#flows.size >= this.#limits.maxFlows) return undefined;
     const flow = new UdpFlow(this, options);
     this.#flows.set(flow.key, flow);
-    this.#counts.set(peer, (this.#counts.get(peer) ?? 0) + 1);
+    this.#perPeer.add(peer, 1);
     return flow;
   }
 

@@ -18,7 +18,7 @@ export interface TestNode {
   received: { text: string; peer: string }[];
 }
 
-/** A node of its own address that uses this map. It ends with the test. */
+/** A node with a random address that uses this map. It ends with the test. */
 export function testNode(t: TestContext, map: RelayMap, options: Partial<TailnetNodeOptions> = {}): TestNode {
   const keys = options.keys ?? KeyPair.generate();
   const discoKeys = options.discoKeys ?? KeyPair.generate();

@@ -5,6 +5,7 @@
 //   answer to the SYN waits for its acknowledgment. `open`: until both FINs are acknowledged, or a RST. `closed`.
 // - Answers are not sent for each packet but when the stack has received a group of packets and flushes it, so that one
 //   acknowledgment answers a group.
+import { SecondLimit } from '../counts.ts';
 import { type Budget, type Network, NetworkError } from '../network.ts';
 import { type Alarm, createAlarm } from '../timers.ts';
 import { ReceiveQueue } from './receive-queue.ts';
@@ -111,8 +112,9 @@ export class Connection {
   #delayedAckAt = NEVER;
   #duplicateAcks = 0;
   #lastAck = 0;
-  #challengeAt = 0;
-  #challenges = 0;
+  /** When the rest of a burst leaves. */
+  #burstAt = NEVER;
+  readonly #challenges = new SecondLimit(MAX_CHALLENGE_ACKS);
   // ends
   #finOffset: number | undefined;
   #isFinReceived = false;
@@ -253,7 +255,6 @@ export class Connection {
     this.#synAt = NEVER;
     this.#deadlineAt = NEVER;
     if (this.#synRetries === 1) this.#roundTrip.sample(now - this.#synSentAt);
-    if (!this.#hasScale) this.#peerScale = 0;
     const mss = this.#peerMss - (this.#out.timestamps ? TIMESTAMP_OPTION_BYTES : 0);
     const window = this.#peerWindow;
     this.#sender = new Sender({ mss, roundTrip: this.#roundTrip, window, hasSack: this.#hasSack });
@@ -335,7 +336,7 @@ export class Connection {
         this.#sendReset(segment.ack);
         return;
       }
-      this.#peerWindow = segment.window << this.#scale();
+      this.#peerWindow = segment.window << this.#peerScale;
       this.#established(now);
       if (this.state !== 'open') return; // the application has ended it
     }
@@ -346,10 +347,6 @@ export class Connection {
     if (segment.is(FLAG.fin)) this.#finOffset ??= offset + segment.end - segment.start;
     this.#takeFin();
     this.#closeIfDone();
-  }
-
-  #scale(): number {
-    return this.#hasScale ? this.#peerScale : 0;
   }
 
   /** A segment that wrapped sequence numbers ago (PAWS). */
@@ -385,14 +382,7 @@ export class Connection {
   /** An acknowledgment for a segment that does not fit. Those without payload are limited: two stacks could go on for ever. */
   #challenge(now: number, isUnlimited = false): void {
     if (this.#state !== 'open') return;
-    if (!isUnlimited) {
-      if (now - this.#challengeAt >= 1_000) {
-        this.#challengeAt = now;
-        this.#challenges = 0;
-      }
-      if (this.#challenges++ >= MAX_CHALLENGE_ACKS) return;
-    }
-    this.#ackNow = true;
+    if (isUnlimited || this.#challenges.take(now)) this.#ackNow = true;
   }
 
   #receiveReset(): void {
@@ -413,7 +403,7 @@ export class Connection {
       ((segment.seq - this.#windowSeq) | 0) > 0 ||
       (segment.seq === this.#windowSeq && ((segment.ack - this.#windowAck) | 0) >= 0);
     if (isFresh && ack >= base) {
-      const window = segment.window << this.#scale();
+      const window = segment.window << this.#peerScale;
       this.#windowSeq = segment.seq;
       this.#windowAck = segment.ack;
       sender.setWindow(ack + window, window);
@@ -524,9 +514,7 @@ export class Connection {
 
   /** Resets the connection and forgets everything that waits. Without an effect if it is closed. */
   abort(error?: NetworkError): void {
-    if (this.#state === 'deciding') this.#sendResetWithAck();
-    else if (this.#state === 'answering' || this.#state === 'open')
-      this.#sendReset(this.#seqOf(this.#sender?.next ?? 0));
+    this.#resetPeer();
     this.#close(error);
     this.#received.clear();
     this.#account();
@@ -567,7 +555,6 @@ export class Connection {
     else this.#burstAt = NEVER;
     return count > 0;
   }
-  #burstAt = NEVER;
 
   #sendSegment(sent: Sent, now: number): void {
     const sender = this.#sender!;
@@ -635,9 +622,11 @@ export class Connection {
     this.#host.network.send(controlSegment(out, this.#state === 'opening' ? FLAG.rst : FLAG.rst | FLAG.ack));
   }
 
-  /** Refuses a SYN. */
-  #sendResetWithAck(): void {
-    this.#sendReset(0);
+  /** Sends a RST to a peer that may know the connection, or waits for the answer to its SYN. */
+  #resetPeer(): void {
+    if (this.#state === 'deciding') this.#sendReset(0);
+    else if (this.#state === 'answering' || this.#state === 'open')
+      this.#sendReset(this.#seqOf(this.#sender?.next ?? 0));
   }
 
   // timers
@@ -708,9 +697,7 @@ export class Connection {
   }
 
   #timedOut(what: string): void {
-    const { state } = this;
-    if (state === 'deciding') this.#sendResetWithAck();
-    else if (state === 'open' || state === 'answering') this.#sendReset(this.#seqOf(this.#sender?.next ?? 0));
+    this.#resetPeer();
     this.#close(new NetworkError('ETIMEDOUT', what));
   }
 

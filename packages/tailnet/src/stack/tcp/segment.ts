@@ -1,7 +1,8 @@
 // TCP segments (RFC 9293) with the options of RFC 7323 (window scale, timestamps) and RFC 2018 (SACK). Sequence numbers
 // are unsigned integers of 32 bits.
+
+import { IPV6_HEADER_BYTES, PROTOCOL, writeChecksum, writeIpv6Header } from '../../ipv6.ts';
 import { MTU } from '../../wireguard/session.ts';
-import { IPV6_HEADER_BYTES, PROTOCOL, writeChecksum, writeIpv6Header } from '../ipv6.ts';
 
 export const FLAG = { fin: 1, syn: 2, rst: 4, psh: 8, ack: 16 } as const;
 const HEADER_BYTES = 20;
@@ -225,9 +226,8 @@ export function ackFor(route: Route, seq: number, ack: number): Buffer {
   return controlSegment({ header: headerOf(route), seq, ack, window: 0, timestamps: undefined }, FLAG.ack);
 }
 
-/** The RST that answers a segment without a connection (RFC 9293, 3.10.7.1). Undefined for a RST. */
-export function resetFor(route: Route, segment: Segment): Buffer | undefined {
-  if (segment.is(FLAG.rst)) return undefined;
+/** The RST that answers a segment without a connection, which is not a RST itself (RFC 9293, 3.10.7.1). */
+export function resetFor(route: Route, segment: Segment): Buffer {
   const hasAck = segment.is(FLAG.ack);
   const out: Outgoing = {
     header: headerOf(route),

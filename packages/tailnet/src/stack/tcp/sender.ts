@@ -77,6 +77,8 @@ export class Sender {
   #order = 0;
   #selectivelyAcked = 0;
   #nextSendAt = 0;
+  /** Whether something waits for its time. */
+  #isPaced = false;
   #expirations = 0;
   #timeoutAt = NEVER;
   #probeAt = NEVER;
@@ -157,7 +159,6 @@ export class Sender {
   get pacedAt(): number {
     return this.#isPaced ? this.#nextSendAt - PACING_SLACK_MS : NEVER;
   }
-  #isPaced = false;
 
   push(chunk: Uint8Array): void {
     this.#queue.push(chunk);

@@ -1,14 +1,14 @@
 // The connections of one stack: which segment belongs to which of them, who answers new ones, and how many there may be.
 import { createHmac, randomBytes } from 'node:crypto';
-import { checksum, DESTINATION_OFFSET, flowKey, flowKeyOf, SOURCE_OFFSET } from '../ipv6.ts';
+import { checksum, DESTINATION_OFFSET, flowKey, flowKeyOf, SOURCE_OFFSET } from '../../ipv6.ts';
+import { Counts, SecondLimit } from '../counts.ts';
+import { freeEphemeralPort } from '../ephemeral-ports.ts';
 import { Budget, type Network, NetworkError } from '../network.ts';
 import { createAlarm } from '../timers.ts';
 import { Connection, type ConnectionHost } from './connection.ts';
 import { ackFor, FLAG, type Route, resetFor, Segment } from './segment.ts';
 import { TcpStream } from './stream.ts';
 
-const EPHEMERAL_FIRST = 49_152;
-const EPHEMERAL_COUNT = 65_536 - EPHEMERAL_FIRST;
 const CONNECT_MS = 30_000;
 /** How long a handler may take to decide about a new connection, and then the peer to complete the handshake. */
 const ACCEPT_MS = 30_000;
@@ -57,21 +57,6 @@ export interface Incoming {
   refuse(): void;
 }
 
-/** Counts per peer. */
-class Counts {
-  readonly #counts = new Map<string, number>();
-
-  of(peer: string): number {
-    return this.#counts.get(peer) ?? 0;
-  }
-
-  add(peer: string, difference: number): void {
-    const count = this.of(peer) + difference;
-    if (count > 0) this.#counts.set(peer, count);
-    else this.#counts.delete(peer);
-  }
-}
-
 interface TimeWait {
   route: Route;
   seq: number;
@@ -102,8 +87,7 @@ export class Tcp implements ConnectionHost {
   readonly #segment = new Segment();
   readonly #secret = randomBytes(32);
   #onIncoming: ((incoming: Incoming) => void) | undefined;
-  #resets = 0;
-  #resetsAt = 0;
+  readonly #resets = new SecondLimit(MAX_RESETS);
   #isClosed = false;
 
   constructor(network: Network, limits: TcpLimits, soon: (connection: Connection) => void) {
@@ -169,14 +153,12 @@ export class Tcp implements ConnectionHost {
 
   #freeRoute(peer: Buffer, peerPort: number): Route {
     const address = this.network.sourceFor(peer);
-    const first = Math.floor(this.network.random() * EPHEMERAL_COUNT);
-    for (let i = 0; i < EPHEMERAL_COUNT; i++) {
-      const port = EPHEMERAL_FIRST + ((first + i) % EPHEMERAL_COUNT);
-      const key = flowKey(peer, peerPort, address, port);
-      if (!this.#connections.has(key) && !this.#timeWaits.has(key) && !this.#listeners.has(port))
-        return { peer: Buffer.from(peer), peerPort, address, port };
-    }
-    throw new NetworkError('EADDRNOTAVAIL', 'All ports to this peer are in use');
+    const port = freeEphemeralPort(this.network.random(), (each) => {
+      const key = flowKey(peer, peerPort, address, each);
+      return !this.#connections.has(key) && !this.#timeWaits.has(key) && !this.#listeners.has(each);
+    });
+    if (port === undefined) throw new NetworkError('EADDRNOTAVAIL', 'All ports to this peer are in use');
+    return { peer: Buffer.from(peer), peerPort, address, port };
   }
 
   #add(route: Route, isActive: boolean): Connection {
@@ -274,17 +256,9 @@ export class Tcp implements ConnectionHost {
     this.network.send(ackFor(route, seq, ack));
   }
 
+  /** Answers a segment without a connection, unless it is a RST. */
   #reset(route: Route, segment: Segment): void {
-    const now = this.network.now();
-    if (now - this.#resetsAt >= 1_000) {
-      this.#resetsAt = now;
-      this.#resets = 0;
-    }
-    if (this.#resets >= MAX_RESETS) return;
-    const reset = resetFor(route, segment);
-    if (!reset) return;
-    this.#resets++;
-    this.network.send(reset);
+    if (!segment.is(FLAG.rst) && this.#resets.take(this.network.now())) this.network.send(resetFor(route, segment));
   }
 
   #receiveSyn(route: Route, segment: Segment): void {

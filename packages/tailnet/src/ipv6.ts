@@ -37,10 +37,20 @@ export function writeIpv6Header(
 
 /** The packet without bytes after its end. Undefined if it is not a whole IPv6 packet. */
 export function wholeIpv6(packet: Buffer): Buffer | undefined {
-  if (packet.length < IPV6_HEADER_BYTES || packet[0]! >> 4 !== 6) return undefined;
+  if (!isIpv6(packet)) return undefined;
   const end = IPV6_HEADER_BYTES + ((packet[4]! << 8) | packet[5]!);
   if (packet.length === end) return packet;
   return packet.length > end ? packet.subarray(0, end) : undefined;
+}
+
+/** The source and destination addresses, as in `nameOf`. Undefined if this is not an IPv6 packet. */
+export const sourceOf = (packet: Buffer): string | undefined =>
+  isIpv6(packet) ? packet.toString('latin1', SOURCE_OFFSET, DESTINATION_OFFSET) : undefined;
+export const destinationOf = (packet: Buffer): string | undefined =>
+  isIpv6(packet) ? packet.toString('latin1', DESTINATION_OFFSET, IPV6_HEADER_BYTES) : undefined;
+
+function isIpv6(packet: Buffer): boolean {
+  return packet.length >= IPV6_HEADER_BYTES && packet[0]! >> 4 === 6;
 }
 
 /** Whether an address can be the source of a packet: neither multicast nor unspecified. */
