@@ -5,13 +5,13 @@ const CHUNK = Buffer.alloc(128 * 1024);
 const REPORT_MS = 100;
 const LONGEST_MS = 10 * 60_000;
 
-/** Sends as fast as the stream accepts data, for this time. */
-function send(stream: Duplex, ms: number): void {
+/** Sends blocks as fast as the stream accepts them, for this time, and ends it. */
+export function sendBlocks(stream: Duplex, ms: number, block: Buffer): void {
   const end = performance.now() + ms;
   const more = () => {
-    while (!stream.destroyed) {
+    while (!stream.destroyed && !stream.writableEnded) {
       if (performance.now() >= end) return void stream.end();
-      if (!stream.write(CHUNK)) return;
+      if (!stream.write(block)) return;
     }
   };
   stream.on('drain', more);
@@ -56,7 +56,7 @@ export const speedtestService: Service = ({ accept }) => {
     stream.off('readable', read);
     const ms = asked.length === ASKED_BYTES ? asked.readUInt32BE(1) : 0;
     if (ms < 1 || ms > LONGEST_MS) stream.destroy();
-    else if (asked[0] === 0x64) send(stream, ms);
+    else if (asked[0] === 0x64) sendBlocks(stream, ms, CHUNK);
     else if (asked[0] === 0x75) receive(stream);
     else stream.destroy();
   };

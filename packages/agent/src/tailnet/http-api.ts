@@ -1,11 +1,11 @@
 // The agent's HTTP API in the tailnet, with upstream's routes. It has no sign-in: the coordinator and the relay let only
 // clients reach the agent who may use the workspace.
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { networkInterfaces } from 'node:os';
 import { join, sep } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { AppError, errorText } from '@ropewalk/kit';
+import { describeInterfaces } from '@ropewalk/kit/network-interfaces';
 import { ownValue } from '@ropewalk/kit/own-value';
 import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
 import { acceptWebSocket, refuseUpgrade } from '@ropewalk/wire/websocket';
@@ -62,7 +62,7 @@ async function answer({ node, workspace, devcontainers }: HttpApiOptions, reques
     case 'GET /api/v0/listening-ports':
       return { body: { ports: await listeningPorts() } };
     case 'GET /api/v0/netcheck':
-      return { body: await networkReport(node) };
+      return { body: networkReport(node) };
     case 'POST /api/v0/list-directory':
       return { body: await listDirectory(await readJson(request), workspace) };
     case 'GET /api/v0/containers':
@@ -125,15 +125,9 @@ async function listDirectory({ path, relativity }: Record<string, unknown>, { ac
 }
 
 /** What the agent knows about its network, in the form of upstream's network check. */
-async function networkReport(node: TailnetNode): Promise<object> {
+function networkReport(node: TailnetNode): object {
   const endpoints = node.status().endpoints;
-  const interfaces = await Promise.all(
-    Object.entries(networkInterfaces()).map(async ([name, addresses = []]) => ({
-      name,
-      mtu: await mtuOf(name),
-      addresses: addresses.flatMap(({ cidr }) => cidr ?? []),
-    })),
-  );
+  const interfaces = describeInterfaces();
   const unknown = { MappingVariesByDestIP: null, HairPinning: null, UPnP: null, PMP: null, PCP: null };
   return {
     ...{ severity: 'ok', warnings: [], dismissed: false },
@@ -148,10 +142,4 @@ async function networkReport(node: TailnetNode): Promise<object> {
     },
     interfaces: { severity: 'ok', warnings: [], dismissed: false, interfaces },
   };
-}
-
-/** 0 where the system does not say. */
-async function mtuOf(name: string): Promise<number> {
-  const text = await readFile(`/sys/class/net/${name}/mtu`, 'utf8').catch(() => '');
-  return Number(text.trim()) || 0;
 }

@@ -3,6 +3,7 @@
 // it for a while: an idle agent needs no memory for the tailnet.
 import type { Duplex } from 'node:stream';
 import { errorText, type Logger } from '@ropewalk/kit';
+import { abortable } from '@ropewalk/kit/abortable';
 import type { ControlConnection } from '@ropewalk/tailnet/coordinator/client';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { AgentOptions } from '../options.ts';
@@ -136,12 +137,4 @@ class ServerConnections {
       close: () => {},
     };
   }
-}
-
-function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { once: true });
-  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', abort));
 }

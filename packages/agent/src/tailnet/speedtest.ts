@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { readPreamble } from '@ropewalk/wire/tunnel';
+import { sendBlocks } from '../services/speedtest.ts';
 
 const VERSION = 2;
 const DOWNLOAD = 0;
@@ -24,7 +25,7 @@ export async function serveSpeedtest(stream: Duplex): Promise<void> {
     return;
   }
   stream.write('{}\n');
-  if (request.direction === DOWNLOAD) send(stream, request.ms);
+  if (request.direction === DOWNLOAD) sendBlocks(stream, request.ms, randomBytes(BLOCK_BYTES));
   else receive(stream);
 }
 
@@ -50,20 +51,6 @@ function parse(line: string): { direction: number; ms: number } | string {
   const ms = Number(time) / NS_PER_MS;
   if (!(ms > 0 && ms <= MAX_MS)) return `the time must be up to ${MAX_MS} ms`;
   return { direction, ms };
-}
-
-function send(stream: Duplex, ms: number): void {
-  const end = performance.now() + ms;
-  const block = randomBytes(BLOCK_BYTES);
-  const more = () => {
-    while (!stream.destroyed && !stream.writableEnded) {
-      if (performance.now() >= end) return void stream.end();
-      if (!stream.write(block)) return;
-    }
-  };
-  stream.on('drain', more);
-  stream.resume();
-  more();
 }
 
 function receive(stream: Duplex): void {

@@ -42,6 +42,13 @@ export function rememberUpgrade(request: IncomingMessage, upgrade: PendingUpgrad
   pending.set(request, upgrade);
 }
 
+const upgradeRequired = () => new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
+
+/** For handlers that begin something before they call `upgrade`. @throws AppError `invalid` without an upgrade request */
+export function requireUpgrade(http: Pick<Exchange, 'isUpgrade'>): void {
+  if (!http.isUpgrade) throw upgradeRequired();
+}
+
 /** Whether the client asked for a WebSocket. */
 export const isUpgrade = (request: IncomingMessage): boolean => pending.has(request);
 
@@ -57,7 +64,7 @@ export function exchange(
     isUpgrade: upgrade !== undefined,
     upgrade(more = {}) {
       const taken = takeUpgrade(request, reply);
-      if (!taken) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
+      if (!taken) throw upgradeRequired();
       const { socket, head } = taken;
       return acceptWebSocket(request.raw, socket, head, { headers: { ...headers, ...more }, maxMessageBytes });
     },

@@ -8,7 +8,7 @@ import { recordTunnel } from '../app/audit-entries/connection.ts';
 import { whileAllowed } from '../app/context/allowed.ts';
 import type { Ctx } from '../app/context/context.ts';
 import type { AgentReach } from '../cluster/agents.ts';
-import type { Exchange } from './exchange.ts';
+import { type Exchange, requireUpgrade } from './exchange.ts';
 
 export interface RelayOptions extends WantedTunnel {
   /** Headers of the answer. */
@@ -33,7 +33,7 @@ export async function relayToAgent(
     if (isAppError(err, 'forbidden')) recordTunnel(ctx, agent, wanted.request)?.deny('Rejected: not permitted.');
     throw err;
   });
-  if (!http.isUpgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
+  requireUpgrade(http);
   // watched before the tunnel is open, because the agent may take its time to answer
   const revoked = new AbortController();
   const stopWatching = whileAllowed(ctx, permission, () => {

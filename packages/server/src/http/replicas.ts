@@ -1,11 +1,10 @@
-import { AppError } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context/context.ts';
 import type { ClusterAgents } from '../cluster/agents.ts';
 import { Greetings, type ReplicaKey } from '../cluster/handshake.ts';
 import { PEER_PATH } from '../cluster/peers.ts';
 import { liveReplicas } from '../db/queries/replicas.ts';
-import { exchange } from './exchange.ts';
+import { exchange, requireUpgrade } from './exchange.ts';
 
 /** The longest message of another server: a frame of its session. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
@@ -19,7 +18,7 @@ export function replicaRoutes(
   const greetings = new Greetings(services.replicaId, key);
   app.get(PEER_PATH, async (request, reply) => {
     const http = exchange(request, reply, { headers: {}, maxMessageBytes: MAX_MESSAGE_BYTES });
-    if (!http.isUpgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
+    requireUpgrade(http);
     const { from, headers } = await greetings.check(
       request.headers,
       services.clock.now(),

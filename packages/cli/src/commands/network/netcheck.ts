@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
 import { errorText } from '@ropewalk/kit/errors';
+import { describeInterfaces } from '@ropewalk/kit/network-interfaces';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 
@@ -59,7 +58,7 @@ export default command({}, async (ctx) => {
       severity: 'ok',
       warnings: [],
       dismissed: false,
-      interfaces: interfacesOf(),
+      interfaces: describeInterfaces(),
     },
   };
   print(ctx.io, JSON.stringify(report, null, 2));
@@ -73,22 +72,5 @@ async function tryWebSocket(url: string, signal: AbortSignal): Promise<{ works: 
     return { works: true, error: null };
   } catch (err) {
     return { works: false, error: errorText(err) };
-  }
-}
-
-/** The network interfaces of this machine. Node does not report the MTU: Linux shows it in a file, and 0 is unknown. */
-function interfacesOf(): { name: string; mtu: number; addresses: string[] }[] {
-  return Object.entries(networkInterfaces()).map(([name, addresses = []]) => ({
-    name,
-    mtu: mtuOf(name),
-    addresses: addresses.flatMap(({ cidr }) => cidr ?? []),
-  }));
-}
-
-function mtuOf(name: string): number {
-  try {
-    return Number(readFileSync(`/sys/class/net/${name}/mtu`, 'utf8')) || 0;
-  } catch {
-    return 0;
   }
 }

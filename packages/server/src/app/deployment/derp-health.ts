@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream';
 import type { DERPHealthReport, HealthMessage, TailnetDERPNode, TailnetDERPRegion } from '@ropewalk/contract';
 import { errorText } from '@ropewalk/kit';
-import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { hostText } from '../../config/listen.ts';
 import { liveReplicas } from '../../db/queries/replicas.ts';
 import type { Services } from '../context/context.ts';
 import { derpMap, hasRelay } from '../tailnet/derp-map.ts';
@@ -87,8 +87,9 @@ async function checkNode(node: TailnetDERPNode): Promise<NodeReport> {
 /** The round trip of a relay, in ms, after a packet went from one client to another. */
 async function exchangePacket(node: TailnetDERPNode): Promise<number> {
   // loaded for those who look at the health
-  const [{ DerpClient }, { KeyPair }] = await Promise.all([
+  const [{ DerpClient }, { dialRelay }, { KeyPair }] = await Promise.all([
     import('@ropewalk/tailnet/derp/client'),
+    import('@ropewalk/tailnet/derp/dial'),
     import('@ropewalk/tailnet/keys'),
   ]);
   const signal = AbortSignal.timeout(CHECK_MS);
@@ -100,8 +101,7 @@ async function exchangePacket(node: TailnetDERPNode): Promise<number> {
     signal.addEventListener('abort', late, { once: true });
     arrived.promise.catch(() => {});
     const join = async (keys: typeof near, onPacket: () => void) => {
-      const { connection } = await dialWebSocket(urlOf(node), { protocols: ['derp'], signal });
-      const stream = byteStream(connection);
+      const stream = await dialRelay(urlOf(node), { websocket: true, signal });
       streams.push(stream);
       const client = new DerpClient(stream, { keys, isProber: true, onPacket });
       await Promise.race([client.ready, arrived.promise]);
@@ -117,6 +117,5 @@ async function exchangePacket(node: TailnetDERPNode): Promise<number> {
 }
 
 function urlOf({ HostName, DERPPort, ForceHTTP }: TailnetDERPNode): string {
-  const host = HostName.includes(':') ? `[${HostName}]` : HostName;
-  return `${ForceHTTP ? 'ws' : 'wss'}://${host}:${DERPPort === 0 ? 443 : DERPPort}/derp`;
+  return `${ForceHTTP ? 'http' : 'https'}://${hostText(HostName)}:${DERPPort === 0 ? 443 : DERPPort}`;
 }

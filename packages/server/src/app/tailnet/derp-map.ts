@@ -4,6 +4,7 @@
 import { readFile } from 'node:fs/promises';
 import type { TailnetDERPMap, TailnetDERPNode, TailnetDERPRegion } from '@ropewalk/contract';
 import { AppError, errorText } from '@ropewalk/kit';
+import { type Address, parseAddress } from '../../config/listen.ts';
 import type { Config } from '../../config/options.ts';
 import type { Services } from '../context/context.ts';
 import { boundedFetch } from '../outbound/fetch.ts';
@@ -94,15 +95,15 @@ function stunRegions(config: MapConfig): TailnetDERPRegion[] {
   });
 }
 
-function stunAddress(text: string): { host: string; port: number } {
-  const [, host, port] = /^(\[[0-9a-fA-F:.]+\]|[^:[\]]+):(\d{1,5})$/.exec(text) ?? [];
-  if (host === undefined || Number(port) < 1 || Number(port) > 65_535) {
+function stunAddress(text: string): Address {
+  const [, port] = /^(?:\[[0-9a-fA-F:.]+\]|[^:[\]]+):(\d{1,5})$/.exec(text) ?? [];
+  if (port === undefined || Number(port) < 1 || Number(port) > 65_535) {
     throw new AppError(
       'invalid',
       `Invalid value for --derp-server-stun-addresses: ${JSON.stringify(text)} must be HOST:PORT or "${NO_STUN}".`,
     );
   }
-  return { host: host.replace(/^\[|\]$/g, ''), port: Number(port) };
+  return parseAddress(text);
 }
 
 function nodeOf(region: number, more: Partial<TailnetDERPNode>): TailnetDERPNode {

@@ -1,6 +1,6 @@
 // Who may have the node of an agent: who may connect to its workspace with SSH, while its build is the workspace's latest.
-import { AppError, isAppError } from '@ropewalk/kit';
-import { authorize } from '../../authz/authorize.ts';
+import { AppError } from '@ropewalk/kit';
+import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { currentAgents } from '../../db/queries/agents.ts';
 import { liveReplicas, placeOfAgent } from '../../db/queries/replicas.ts';
@@ -12,15 +12,7 @@ import { isUuid } from '../values/ids.ts';
 /** The agents with these ids that the actor may reach. */
 export async function reachableAgents(ctx: Ctx, ids: readonly string[]): Promise<AgentIdentity[]> {
   const agents = await currentAgents(ctx.sql, ids.filter(isUuid));
-  return agents.filter((agent) => {
-    try {
-      authorize(ctx, 'ssh', workspaceObject(agent));
-      return true;
-    } catch (err) {
-      if (isAppError(err)) return false;
-      throw err;
-    }
-  });
+  return agents.filter((agent) => may(ctx.actor, 'ssh', workspaceObject(agent)));
 }
 
 /**

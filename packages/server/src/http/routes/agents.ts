@@ -1,5 +1,4 @@
 import type { AgentLog, RouteQuery } from '@ropewalk/contract';
-import { AppError } from '@ropewalk/kit';
 import { parseCapabilities } from '@ropewalk/wire/capabilities';
 import type { FastifyRequest } from 'fastify';
 import { admitAgent } from '../../app/agent/admit.ts';
@@ -21,7 +20,7 @@ import type { AgentIdentity } from '../../db/rows.ts';
 import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agent/connections.ts';
 import type { Departure } from '../../rpc/departure.ts';
 import { requestToken } from '../auth.ts';
-import { defineHandlers, type Exchange } from '../exchange.ts';
+import { defineHandlers, type Exchange, requireUpgrade } from '../exchange.ts';
 import { followAsEvents, followAsMessages, followAsTexts } from '../follow.ts';
 import { relayToAgent } from '../relay.ts';
 
@@ -61,7 +60,7 @@ export function agentHandlers(
     },
     'GET /workspaceagents/{workspaceagent}/containers/watch': async (ctx, { params, http }) => {
       const agent = await findReadableAgent(ctx, params.workspaceagent);
-      if (!http.isUpgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
+      requireUpgrade(http);
       const source = await containersSource(agent, service(agent));
       void followAsTexts(ctx, http.upgrade(), source);
     },

@@ -1,5 +1,4 @@
 import type { RouteQuery } from '@ropewalk/contract';
-import { AppError } from '@ropewalk/kit';
 import { formatNodeKey } from '@ropewalk/tailnet/keys';
 import { whileAllowed } from '../../app/context/allowed.ts';
 import type { Ctx } from '../../app/context/context.ts';
@@ -9,7 +8,7 @@ import { checkAgentApiVersion } from '../../app/values/api-version.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { TailnetClient, tailnetOwner } from '../../rpc/tailnet/client.ts';
 import type { TailnetHub } from '../../rpc/tailnet/hub.ts';
-import { defineHandlers, type Exchange } from '../exchange.ts';
+import { defineHandlers, type Exchange, requireUpgrade } from '../exchange.ts';
 import { watchSilence } from '../heartbeat.ts';
 
 type TailnetQuery = RouteQuery<'GET /tailnet'>;
@@ -26,7 +25,7 @@ export function tailnetHandlers(hub: TailnetHub) {
     checkAgentApiVersion(query.version || own.version);
     const resumed = query.resume_token ? hub.resumeTokens.read(query.resume_token, tailnetOwner(ctx)) : undefined;
     if (agentId !== undefined) await checkPlace(ctx, agentId);
-    if (!http.isUpgrade) throw new AppError('invalid', 'This endpoint requires a WebSocket upgrade.');
+    requireUpgrade(http);
     // before the upgrade: a server that ends answers with its status
     await hub.load();
     const connection = http.upgrade();

@@ -1,11 +1,11 @@
 // What the desktop application shows: the workspaces of one person with their agents, and each change of them.
-import { isAppError } from '@ropewalk/kit';
 import { Workspace_Status as Status, type Workspace_Status } from '@ropewalk/wire/proto/tailnet';
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
 import type { Ctx } from '../../app/context/context.ts';
 import { workspaceObject } from '../../app/find/workspace.ts';
+import { createWakeUp } from '../../app/follow/wake-up.ts';
 import { workspaceStatus } from '../../app/workspace/build/convert.ts';
-import { authorize } from '../../authz/authorize.ts';
+import { may } from '../../authz/authorize.ts';
 import { type WorkspaceWithAgents, workspacesWithAgents } from '../../db/queries/workspaces.ts';
 
 /** How often to look without an event, in ms: an event can be lost. */
@@ -22,9 +22,10 @@ interface Shown {
  */
 export async function* workspaceUpdates(now: () => Ctx, owner: Uint8Array, signal: AbortSignal) {
   const ownerId = uuidText(owner);
-  const wakes = new Wakes(signal);
+  const { wake, wait } = createWakeUp();
+  signal.addEventListener('abort', wake, { once: true });
   const off = now().events.on('workspace_changed', ({ owner_id: id }) => {
-    if (id === undefined || id === ownerId) wakes.wake();
+    if (id === undefined || id === ownerId) wake();
   });
   let before: Shown | undefined;
   try {
@@ -38,23 +39,17 @@ export async function* workspaceUpdates(now: () => Ctx, owner: Uint8Array, signa
       };
       if (!before || Object.values(update).some(({ length }) => length > 0)) yield update;
       before = after;
-      await wakes.next();
+      await wait(LOOK_AGAIN_MS);
     }
   } finally {
     off();
+    signal.removeEventListener('abort', wake);
   }
 }
 
 async function readable(ctx: Ctx, ownerId: string): Promise<WorkspaceWithAgents[]> {
-  return (await workspacesWithAgents(ctx.sql, ownerId)).filter((workspace) => {
-    try {
-      authorize(ctx, 'ssh', workspaceObject(workspace));
-      return true;
-    } catch (err) {
-      if (isAppError(err)) return false;
-      throw err;
-    }
-  });
+  const workspaces = await workspacesWithAgents(ctx.sql, ownerId);
+  return workspaces.filter((workspace) => may(ctx.actor, 'ssh', workspaceObject(workspace)));
 }
 
 function shown(rows: readonly WorkspaceWithAgents[]): Shown {
@@ -89,31 +84,3 @@ function changed<T extends { name: string; status?: unknown }>(
 
 const gone = <T>(before: Map<string, T> | undefined, after: Map<string, T>): T[] =>
   [...(before ?? [])].flatMap(([id, item]) => (after.has(id) ? [] : [item]));
-
-/** Waits for the next wake, which may have come before. */
-class Wakes {
-  readonly #signal: AbortSignal;
-  #pending = false;
-  #resolve: () => void = () => {};
-
-  constructor(signal: AbortSignal) {
-    this.#signal = signal;
-    signal.addEventListener('abort', () => this.wake(), { once: true });
-  }
-
-  wake(): void {
-    this.#pending = true;
-    this.#resolve();
-  }
-
-  async next(): Promise<void> {
-    if (!this.#pending && !this.#signal.aborted) {
-      const timer = setTimeout(() => this.wake(), LOOK_AGAIN_MS).unref();
-      await new Promise<void>((resolve) => {
-        this.#resolve = resolve;
-      });
-      clearTimeout(timer);
-    }
-    this.#pending = false;
-  }
-}
