@@ -1,10 +1,24 @@
-import { randomBytes } from 'node:crypto';
+import { argon2, randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
 import { AppError } from '@ropewalk/kit';
 import { sameBytes } from '../values/token.ts';
-import { argon2id, type Cost } from './argon2.ts';
+
+interface Cost {
+  /** In KiB. */
+  memory: number;
+  passes: number;
+  parallelism: number;
+  /** The length of the hash in bytes. */
+  tagLength: number;
+}
 
 /** OWASP's argon2id parameters: 19 MiB, two passes, one lane. */
 const COST: Cost = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
+
+/** Computes the argon2id hash, version 19, of a password in a thread of libuv. */
+async function argon2id(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
+  return (await promisify(argon2)('argon2id', { message: Buffer.from(password), nonce: salt, ...cost })) as Buffer;
+}
 
 /** The PHC string of a password: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
 export async function hashPassword(password: string): Promise<string> {
