@@ -1,8 +1,9 @@
-// What a server and its built-in daemons hold of memory when they have worked and rest again.
+// What a server and its built-in daemons, from the built executable, hold of memory when they have worked and rest again.
 import { ALLOCATOR } from '@ropewalk/kit/allocator';
 import {
   buildEnds,
   createWorkspace,
+  ensureExecutable,
   firstUser,
   makeTemplate,
   type ServerProcess,
@@ -30,7 +31,7 @@ async function build(server: ServerProcess, workspaceId: string, transition: str
 export async function benchMemory(): Promise<Row[]> {
   // as the image and the systemd units start it
   const env = { CODER_VERBOSE: 'false', CODER_PROVISIONER_DAEMONS: '3', ...ALLOCATOR };
-  const server = await startCoderServer({ env });
+  const server = await startCoderServer({ env, program: [await ensureExecutable()] });
   try {
     await firstUser(server);
     const templateId = await makeTemplate(server, 'bench', { 'main.tf': 'resource "terraform_data" "x" {}' });
