@@ -2,6 +2,7 @@
 // relay forwards between keys that the coordinator introduced to each other.
 import type { Duplex } from 'node:stream';
 import { AppError } from '@ropewalk/kit';
+import { MAX_MESSAGE_BYTES, RELAY_SUBPROTOCOL } from '@ropewalk/tailnet/derp/websocket';
 import { acceptWebSocket, byteStream, refuseUpgrade, WebSocketUpgradeError } from '@ropewalk/wire/websocket';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { networkOf } from '../app/values/network.ts';
@@ -10,11 +11,10 @@ import type { ClientAddress } from './client-address.ts';
 import { takeUpgrade } from './exchange.ts';
 
 const PROTOCOL_VERSION = '2';
-const SUBPROTOCOL = 'derp';
 /** Maximum number of connections of one network whose keys the coordinator does not know, or does not know yet. */
 export const MAX_STRANGERS_PER_NETWORK = 64;
-/** The longest message of a WebSocket. Its bytes are read as they come. */
-const MAX_MESSAGE_BYTES = 64 * 1024;
+/** The longest message of a client's WebSocket. Its bytes are read as they come. */
+const MAX_RECEIVED_BYTES = 64 * 1024;
 
 /** Serves the relay, and the route with which clients measure the way to it. */
 export function relayRoutes(
@@ -82,8 +82,8 @@ function plainStream(request: FastifyRequest, reply: FastifyReply, publicKey: Bu
 function webSocketStream(request: FastifyRequest, reply: FastifyReply): Duplex | undefined {
   const { socket, head } = takeUpgrade(request, reply)!;
   try {
-    const options = { protocol: SUBPROTOCOL, maxMessageBytes: MAX_MESSAGE_BYTES };
-    return byteStream(acceptWebSocket(request.raw, socket, head, options));
+    const options = { protocol: RELAY_SUBPROTOCOL, maxMessageBytes: MAX_RECEIVED_BYTES };
+    return byteStream(acceptWebSocket(request.raw, socket, head, options), { maxMessageBytes: MAX_MESSAGE_BYTES });
   } catch (err) {
     if (!(err instanceof WebSocketUpgradeError)) throw err;
     refuseUpgrade(socket, err.status, { message: err.message }, err.headers);

@@ -6,6 +6,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { byteStream, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
 import type { RelayRegion } from './map.ts';
+import { MAX_MESSAGE_BYTES, RELAY_SUBPROTOCOL } from './websocket.ts';
 
 /** TLS options, as in node:tls. */
 export type RelayTls = Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>;
@@ -41,7 +42,6 @@ interface RelayDialErrorOptions extends ErrorOptions {
   requiresWebSocket?: boolean;
 }
 
-const PROTOCOL = 'derp';
 const DIAL_MS = 10_000;
 const LATENCY_MS = 5_000;
 
@@ -74,7 +74,7 @@ export async function dialRelay(url: string | URL, options: DialRelayOptions = {
       );
     });
     req.on('upgrade', (res: IncomingMessage, socket: Socket, head: Buffer) => {
-      if (res.headers.upgrade?.toLowerCase() !== PROTOCOL) {
+      if (res.headers.upgrade?.toLowerCase() !== RELAY_SUBPROTOCOL) {
         socket.destroy();
         fail(
           new RelayDialError(`${target.host} switched to another protocol`, { status: 101, requiresWebSocket: true }),
@@ -99,14 +99,14 @@ async function dialOverWebSocket(target: URL, { tls, headers, signal, timeoutMs 
       ...(tls as object),
       ...(headers && { headers }),
       ...(signal && { signal }),
-      protocols: [PROTOCOL],
+      protocols: [RELAY_SUBPROTOCOL],
       timeoutMs: timeoutMs ?? DIAL_MS,
     });
-    if (connection.protocol !== PROTOCOL) {
+    if (connection.protocol !== RELAY_SUBPROTOCOL) {
       connection.destroy();
-      throw new RelayDialError(`${target.host} did not select the subprotocol "${PROTOCOL}"`, { status: 101 });
+      throw new RelayDialError(`${target.host} did not select the subprotocol "${RELAY_SUBPROTOCOL}"`, { status: 101 });
     }
-    return byteStream(connection);
+    return byteStream(connection, { maxMessageBytes: MAX_MESSAGE_BYTES });
   } catch (err) {
     if (!(err instanceof WebSocketDialError)) throw err;
     throw new RelayDialError(err.message, { status: err.status, cause: err });

@@ -7,6 +7,7 @@ import type { TestContext } from 'node:test';
 import { acceptWebSocket, byteStream } from '@ropewalk/wire/websocket';
 import type { RelayMap } from '../derp/map.ts';
 import type { DerpRelay } from '../derp/relay.ts';
+import { MAX_MESSAGE_BYTES, RELAY_SUBPROTOCOL } from '../derp/websocket.ts';
 
 /** How a relay's HTTP server treats upgrades to DERP: as a relay, or as proxies that allow only WebSockets do. */
 export type UpgradeTreatment = 'accept' | 'reject' | 'fail';
@@ -65,7 +66,11 @@ export class RelayServer {
     const protocol = String(req.headers.upgrade);
     this.upgrades.push(protocol);
     if (protocol.toLowerCase() === 'websocket') {
-      void this.relay.accept(byteStream(acceptWebSocket(req, socket, head, { protocol: 'derp' })));
+      void this.relay.accept(
+        byteStream(acceptWebSocket(req, socket, head, { protocol: RELAY_SUBPROTOCOL }), {
+          maxMessageBytes: MAX_MESSAGE_BYTES,
+        }),
+      );
       return;
     }
     if (this.treatment !== 'accept') {

@@ -14,20 +14,38 @@ export class WebSocketClosedError extends Error {
 }
 
 /** Larger frames delay what waits behind them and gain no speed. */
-const MAX_FRAME = 256 * 1024;
+const MAX_MESSAGE_BYTES = 256 * 1024;
 
 /**
  * Uses the WebSocket as a byte pipe: message boundaries have no meaning, and payload is delivered as it arrives,
  * without waiting for its frame. A text message closes it with 1003. The peer's close with 1000 or 1001 is the end.
  * Every other end destroys the stream with WebSocketClosedError. Ending the stream closes the WebSocket with the code
- * that `closeCode` returns (default 1000). Destroying it with an error drops the socket. Half-close does not exist: the
+ * that `closeCode` returns (default 1000). Messages have at most `maxMessageBytes` (default 256 KiB). Destroying it with an error drops the socket. Half-close does not exist: the
  * end of one direction ends the other.
  */
-export function byteStream(connection: WebSocketConnection, { closeCode = (): number => 1000 } = {}): Duplex {
+export function byteStream(
+  connection: WebSocketConnection,
+  { closeCode = (): number => 1000, maxMessageBytes = MAX_MESSAGE_BYTES } = {},
+): Duplex {
   let waiting: (() => void) | undefined;
   const send = (parts: readonly Uint8Array[], done: () => void) => {
     if (connection.sendBinary(...parts) || !connection.open) done();
     else waiting = done;
+  };
+  const sendAll = (chunks: readonly Buffer[], done: () => void) => {
+    const parts: Buffer[] = [];
+    let size = 0;
+    for (let chunk of chunks) {
+      while (size + chunk.length > maxMessageBytes) {
+        parts.push(chunk.subarray(0, maxMessageBytes - size));
+        chunk = chunk.subarray(maxMessageBytes - size);
+        connection.sendBinary(...parts.splice(0));
+        size = 0;
+      }
+      parts.push(chunk);
+      size += chunk.length;
+    }
+    send(parts, done);
   };
   const released = () => {
     const done = waiting;
@@ -40,20 +58,12 @@ export function byteStream(connection: WebSocketConnection, { closeCode = (): nu
     readableHighWaterMark: 128 * 1024,
     writableHighWaterMark: 128 * 1024,
     read: () => connection.resume(),
-    write: (chunk: Buffer, _encoding, done) => send([chunk], done),
-    writev: (chunks, done) => {
-      const parts: Buffer[] = [];
-      let size = 0;
-      for (const { chunk } of chunks as { chunk: Buffer }[]) {
-        if (size > 0 && size + chunk.length > MAX_FRAME) {
-          connection.sendBinary(...parts.splice(0));
-          size = 0;
-        }
-        parts.push(chunk);
-        size += chunk.length;
-      }
-      send(parts, done);
-    },
+    write: (chunk: Buffer, _encoding, done) => sendAll([chunk], done),
+    writev: (chunks, done) =>
+      sendAll(
+        (chunks as { chunk: Buffer }[]).map(({ chunk }) => chunk),
+        done,
+      ),
     final: (done) => {
       connection.close(closeCode());
       void connection.closed.then(() => done());
