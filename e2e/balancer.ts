@@ -9,9 +9,9 @@ export interface Balancer {
   close(): void;
 }
 
-/** Connections go to each backend in turn. A backend that refuses is skipped. */
-export async function startBalancer(): Promise<Balancer> {
-  let backends: number[] = [];
+/** Connections go to each backend in turn. A backend that refuses is skipped. Listens on any free port by default. */
+export async function startBalancer(ownPort = 0): Promise<Balancer> {
+  let backends: { host: string; port: number }[] = [];
   let next = 0;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket) => {
@@ -19,9 +19,9 @@ export async function startBalancer(): Promise<Balancer> {
     socket.once('close', () => sockets.delete(socket));
   };
   const forward = (client: Socket, tries: number) => {
-    const port = backends[next++ % backends.length];
-    if (port === undefined || tries === 0) return void client.destroy();
-    const server = connect({ port, host: '127.0.0.1', noDelay: true });
+    const backend = backends[next++ % backends.length];
+    if (backend === undefined || tries === 0) return void client.destroy();
+    const server = connect({ ...backend, noDelay: true });
     keep(server);
     server.once('error', () => forward(client, tries - 1));
     server.once('connect', () => {
@@ -42,11 +42,14 @@ export async function startBalancer(): Promise<Balancer> {
     client.on('error', () => {});
     forward(client, backends.length);
   });
-  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => listener.listen(ownPort, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`,
     use(...servers) {
-      backends = servers.map(({ url }) => Number(new URL(url).port));
+      backends = servers.map(({ url }) => {
+        const { hostname, port } = new URL(url);
+        return { host: hostname, port: Number(port) };
+      });
     },
     close() {
       listener.close();

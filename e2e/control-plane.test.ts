@@ -5,19 +5,11 @@ import { after, before, test } from 'node:test';
 import { CONTROL_PLANES, type ControlPlane } from '@ropewalk/operator/crd/control-plane';
 import { PROVISIONERS, type Provisioner } from '@ropewalk/operator/crd/provisioner';
 import { JOBS, type KubeObject, PODS, SECRETS, SERVICES } from '@ropewalk/operator/kube/types';
-import {
-  type Cluster,
-  installOperator,
-  needsKubernetes,
-  startCluster,
-  storeSecret,
-} from '@ropewalk/operator/testing/cluster';
-import { type Kubelet, startKubelet } from '@ropewalk/operator/testing/kubelet';
-import { freshDatabase } from '@ropewalk/testkit/postgres';
+import { needsKubernetes } from '@ropewalk/operator/testing/cluster';
 import { parse } from 'yaml';
+import { type ControlPlaneSystem, readPlane, startControlPlaneSystem } from './control-plane-system.ts';
 import {
   buildEnds,
-  CHECKOUT,
   type Connection,
   commandTemplate,
   connectTo,
@@ -27,82 +19,27 @@ import {
   freePort,
   makeTemplate,
 } from './harness.ts';
-import { type OperatorProcess, startOperatorProcess } from './operator-process.ts';
 
 const operatorPackage = join(import.meta.dirname, '../packages/operator');
 
-let cluster: Cluster;
-let database: { url: string; drop(): Promise<void> };
+let system: ControlPlaneSystem;
 let server: Connection;
-let operator: OperatorProcess;
-let kubelet: Kubelet;
-let namespace: string;
 let port: number;
 
 before(async () => {
   if (needsKubernetes.skip) return;
-  [cluster, database, port] = await Promise.all([
-    startCluster({
-      controllers: ['deployment-controller', 'replicaset-controller', 'job-controller', 'garbage-collector-controller'],
-    }),
-    freshDatabase(),
-    freePort(),
-  ]);
-  await installOperator(cluster);
-  namespace = await cluster.namespace();
-  await storeSecret(cluster, namespace, 'coder-db-url', { url: database.url });
-  const env = {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-    TF_CLI_CONFIG_FILE: process.env['TF_CLI_CONFIG_FILE'],
-    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
-    NODE_OPTIONS: `--import ${join(operatorPackage, 'src/testing/cluster-dns.ts')}`,
-  };
-  const { HOME: _, ...inPods } = env;
+  port = await freePort();
   server = connectTo(`http://127.0.0.1:${port}`);
-  kubelet = startKubelet({
-    client: cluster.client,
-    namespace,
-    program: CHECKOUT,
-    env: inPods,
-    probed: `http://127.0.0.1:${port}`,
-  });
-  operator = startOperatorProcess({ env }, [
-    '--kubeconfig',
-    cluster.kubeconfig,
-    '--context',
-    'operator',
-    '--poll-interval',
-    '200ms',
-  ]);
+  system = await startControlPlaneSystem({ probed: `http://127.0.0.1:${port}` });
 });
-after(async () => {
-  if (operator) assert.equal(await operator.stop(), 0, operator.log());
-  await kubelet?.stop();
-  await cluster?.stop();
-  await database?.drop();
-});
+after(() => system?.stop());
 
 function sampleSpec<Spec>(file: string): Spec {
   return (parse(readFileSync(join(operatorPackage, 'samples', file), 'utf8')) as { spec: Spec }).spec;
 }
 
-function ready<T extends ControlPlane | Provisioner>(read: () => Promise<T>): Promise<T> {
-  let last: T | undefined;
-  return eventually(
-    'it is ready',
-    async () => {
-      last = await read();
-      return last.status?.phase === 'Ready' && last;
-    },
-    60_000,
-  ).catch((err: Error) => {
-    const pods = [...kubelet.running].map(([pod, { log }]) => `${pod}:\n${log}`);
-    throw new Error(`${err.message}\n${JSON.stringify(last?.status, null, 1)}\n${operator.log()}\n${pods.join('\n')}`);
-  });
-}
-
 test('a control plane starts, its provisioner joins without a person, and builds', needsKubernetes, async () => {
+  const { cluster, namespace, ready } = system;
   const { client } = cluster;
   const {
     expose: _,
@@ -123,7 +60,7 @@ test('a control plane starts, its provisioner joins without a person, and builds
       ],
     },
   } as ControlPlane);
-  const plane = await ready(() => client.get<ControlPlane>(CONTROL_PLANES, namespace, 'coder'));
+  const plane = await ready(() => readPlane(system, 'coder'));
   const { items: jobs } = await client.list<KubeObject & { status: { succeeded?: number } }>(JOBS, { namespace });
   assert.deepEqual(
     jobs.map(({ status }) => status.succeeded),

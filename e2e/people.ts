@@ -60,7 +60,10 @@ export interface People {
 }
 
 /** Makes the templates and the workspace of people who use this coder command. */
-export async function invitePeople(deployment: Deployment, command: readonly string[]): Promise<People> {
+export async function invitePeople(
+  deployment: Pick<Deployment, 'site' | 'url' | 'env'>,
+  command: readonly string[],
+): Promise<People> {
   const { site, url } = deployment;
   const template = await makeTemplate(site, 'local', localExample());
   const { id } = await createWorkspace(site, template, 'dev');

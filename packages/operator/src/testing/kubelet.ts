@@ -2,6 +2,7 @@
 // as a local process, with the environment that the pod describes. A deleted pod runs its preStop hook, and gets SIGTERM and
 // its grace period, as from a real kubelet.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,6 +45,8 @@ export interface KubeletOptions {
   podGroups?: boolean;
   /** The URL on this machine of the port that readiness probes name. Without it, a pod is ready immediately. */
   probed?: string;
+  /** Gives each pod an own address, at whose port the program must listen. Readiness probes go there. */
+  podPort?: number;
 }
 
 const CONDITIONS = ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'];
@@ -61,6 +64,8 @@ class LocalKubelet implements Kubelet {
   readonly #taken = new Set<string>();
   /** The pods that were deleted before their process began. */
   readonly #unwanted = new Set<string>();
+  /** The addresses of pods, by name. */
+  readonly #addresses = new Map<string, string>();
   /** The pods whose process has ended. */
   readonly #ended = new Set<string>();
   readonly #work = new Set<Promise<void>>();
@@ -125,16 +130,18 @@ class LocalKubelet implements Kubelet {
   /** Runs a pod from its assignment to a node until its process has ended. */
   async #run(pod: Pod): Promise<void> {
     const { name } = pod.metadata;
+    const { probed, podPort } = this.#options;
     if (!this.#options.scheduled) await this.#bind(name);
+    const address = this.#addressOf(name);
     const entry = await this.#startProcess(pod);
     const { child, dir } = entry;
     this.running.set(name, entry);
     const group = this.#options.podGroups ? createPodGroup(child.pid!) : undefined;
     const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
     if (this.#unwanted.has(name)) end(entry);
-    const { probed } = this.#options;
     const path = pod.spec.containers[0]!.readinessProbe?.httpGet?.path;
-    if (path && probed) void this.#becomesReady(name, `${probed}${path}`, entry);
+    const base = address ? `http://${address}:${podPort}` : probed;
+    if (path && base) void this.#becomesReady(name, `${base}${path}`, entry);
     else await this.#report(name, 'Running', true);
     const code = await exited;
     if (code === null) this.#killed++;
@@ -178,8 +185,16 @@ class LocalKubelet implements Kubelet {
       return Buffer.from(secret.data[key]!, 'base64').toString();
     }
     if (valueFrom?.fieldRef?.fieldPath === 'metadata.name') return pod.metadata.name;
-    if (valueFrom?.fieldRef?.fieldPath === 'status.podIP') return '127.0.0.1';
+    if (valueFrom?.fieldRef?.fieldPath === 'status.podIP') return this.#addressOf(pod.metadata.name) ?? '127.0.0.1';
     return value ?? '';
+  }
+
+  /** An address of this machine that no other pod has. Undefined if pods have none. */
+  #addressOf(name: string): string | undefined {
+    if (this.#options.podPort === undefined) return undefined;
+    const address = this.#addresses.get(name) ?? `127.${randomInt(1, 255)}.${randomInt(255)}.${randomInt(1, 255)}`;
+    this.#addresses.set(name, address);
+    return address;
   }
 
   /** Probes a process until it answers. */
@@ -207,7 +222,9 @@ class LocalKubelet implements Kubelet {
       status: ready || type === 'PodScheduled' || type === 'Initialized' ? 'True' : 'False',
     }));
     const at = { namespace: this.#namespace, name };
-    await this.#client.merge(PODS, at, { status: { phase, conditions } }, 'status').catch(ignoreGone);
+    const podIP = this.#addressOf(name);
+    const status = { phase, conditions, ...(podIP ? { podIP, podIPs: [{ ip: podIP }] } : {}) };
+    await this.#client.merge(PODS, at, { status }, 'status').catch(ignoreGone);
   }
 
   #removePod(name: string): Promise<void> {
