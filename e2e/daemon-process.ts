@@ -43,7 +43,10 @@ export interface DaemonProcessOptions {
 }
 
 /** Starts a daemon and waits until it is connected. Its credentials are in the arguments or variables. */
-export async function startDaemon(server: ServerProcess, options: DaemonProcessOptions): Promise<DaemonProcess> {
+export async function startDaemon(
+  server: Pick<ServerProcess, 'url' | 'configDir'>,
+  options: DaemonProcessOptions,
+): Promise<DaemonProcess> {
   const { name, args = [] } = options;
   const cacheDir = options.cacheDir ?? join(server.configDir, `daemon-${name}`);
   const [file, ...first] = options.program ?? [process.execPath, main];
@@ -98,7 +101,7 @@ export async function startDaemon(server: ServerProcess, options: DaemonProcessO
 }
 
 /** Creates a provisioner key and returns its secret. */
-export async function makeKey(server: ServerProcess, name: string, tags: Record<string, string> = {}): Promise<string> {
+export async function makeKey(server: Connection, name: string, tags: Record<string, string> = {}): Promise<string> {
   const made = await server.api<{ key: string }>('POST', '/organizations/default/provisionerkeys', { name, tags });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return made.body.key;

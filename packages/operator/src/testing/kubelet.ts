@@ -217,9 +217,12 @@ class LocalKubelet implements Kubelet {
   }
 
   async #report(name: string, phase: string, ready: boolean): Promise<void> {
+    // each report is a change; a Deployment with minReadySeconds counts from here, and never counts a pod without it
+    const lastTransitionTime = new Date().toISOString();
     const conditions = CONDITIONS.map((type) => ({
       type,
       status: ready || type === 'PodScheduled' || type === 'Initialized' ? 'True' : 'False',
+      lastTransitionTime,
     }));
     const at = { namespace: this.#namespace, name };
     const podIP = this.#addressOf(name);
