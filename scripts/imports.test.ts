@@ -11,7 +11,7 @@ const MAY: Record<string, string[]> = {
   hcl: ['kit', 'rules'],
   kit: [],
   rules: ['kit'],
-  client: ['contract', 'wire'],
+  client: ['contract', 'kit', 'tailnet', 'wire'],
   dashboard: ['client', 'contract', 'kit', 'rules'],
   server: ['contract', 'wire', 'tailnet', 'hcl', 'kit', 'rules'],
   'terraform-provider': ['wire', 'kit', 'rules'],

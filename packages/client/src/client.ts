@@ -21,6 +21,8 @@ export interface ClientOptions {
   token: string;
   fetch: Fetch;
   headers?: Record<string, string>;
+  /** Whether the program itself reaches agents only through relays. Default false. */
+  blocksDirect?: boolean;
   /** Aborts every call. */
   signal?: AbortSignal;
   onAnswer?: OnAnswer;
@@ -41,6 +43,7 @@ export interface Client {
   readonly token: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly onAnswer?: OnAnswer;
+  readonly blocksDirect: boolean;
   /**
    * Calls a route of the contract. @throws ApiError for an answer with an error status, UnreachableError without an
    * answer.
@@ -93,6 +96,7 @@ export function createClient(options: ClientOptions): Client {
     url,
     token: options.token,
     headers: options.headers ?? {},
+    blocksDirect: options.blocksDirect ?? false,
     ...(options.onAnswer ? { onAnswer: options.onAnswer } : {}),
     async call(route: string, ...rest: unknown[]): Promise<never> {
       const input = rest[0] as { params?: object; query?: object; body?: unknown } | undefined;

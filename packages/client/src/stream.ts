@@ -1,31 +1,9 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WebSocketDialError } from '@ropewalk/wire/websocket';
 import type { Client } from './client.ts';
-import { ApiError, errorOf, UnreachableError } from './errors.ts';
-
-async function dial(client: Client, path: string, signal?: AbortSignal) {
-  const { dialWebSocket } = await import('@ropewalk/wire/websocket');
-  const seen = (headers: IncomingHttpHeaders) => {
-    const answered = { get: (name: string) => String(headers[name.toLowerCase()] ?? '') || null };
-    client.onAnswer?.(answered, 'stream');
-    return answered;
-  };
-  try {
-    const dialled = await dialWebSocket(`${client.url}/api/v2${path}`, {
-      headers: { ...client.headers, 'Coder-Session-Token': client.token },
-      ...(signal ? { signal } : {}),
-    });
-    seen(dialled.responseHeaders);
-    return dialled;
-  } catch (err) {
-    if (!(err instanceof Error) || err.name !== 'WebSocketDialError') throw err;
-    const { status, headers, body, message } = err as WebSocketDialError;
-    if (status === undefined) throw new UnreachableError(`Could not reach ${client.url}: ${message}`, err);
-    throw errorOf({ status, headers: seen(headers) }, body, `GET ${path}`);
-  }
-}
+import { dial } from './dial.ts';
+import { ApiError, UnreachableError } from './errors.ts';
+import type { AgentService } from './tailnet/tunnel.ts';
 
 /**
  * Calls back with each JSON message of a WebSocket route, in order, until the server closes it. Some routes send a list
@@ -53,8 +31,16 @@ export async function followJson(
 export interface Tunnel {
   /** The service's bytes. */
   stream: Duplex;
-  /** The agent's SSH host key that the server has stored, as base64 of the key blob. Empty if it has none. */
-  hostKey: string;
+  /**
+   * The agent's SSH host key that the server has stored, as base64 of the key blob. Empty if it has none. Undefined if the
+   * stream itself ends at the right agent, whose key the server vouches for.
+   */
+  hostKey: string | undefined;
+  /**
+   * How the bytes go now, if not through the server: `relay Europe`, `direct 192.0.2.7:41641`, or empty before the first
+   * answer to a ping.
+   */
+  path?: () => string;
 }
 
 /** An agent by its id, or a ready agent of a running workspace by the owner's and the workspace's name. */
@@ -67,12 +53,7 @@ export interface NamedAgent {
   agent: string;
 }
 
-export interface TunnelOptions {
-  /** `ssh`, `tcp` (with a port) or another service that the server lists. */
-  service: string;
-  /** A port of the workspace's loopback. */
-  port?: number;
-  signal?: AbortSignal;
+export interface TunnelOptions extends AgentService {
   /** Whether to wait for a server that cannot be reached, as for an agent that moves. */
   waitsForServer?: boolean;
   /** Called when the connection is lost, and when another one has resumed. */
@@ -81,7 +62,9 @@ export interface TunnelOptions {
 }
 
 /** Statuses that another attempt does not change: signed out, not allowed, not found, invalid. */
-const FINAL = new Set([400, 401, 403, 404, 410]);
+const FINAL = new Set([400, 401, 403, 404, 410, 501]);
+/** The status of an agent that has no tunnels of the server. */
+const NO_TUNNELS = 501;
 
 /** How long a tunnel is tried while the agent moves to another server, or the server cannot be reached, in ms. */
 const MAX_MOVE_MS = 20_000;
@@ -97,7 +80,8 @@ function waitAfter(err: unknown, { waitsForServer = false }: TunnelOptions): num
 /**
  * Opens a byte stream to a service of a connected agent. The stream outlives its connection: for 100 seconds after a
  * loss the client opens others and resumes where the last one ended. If that fails, the stream ends with ResumeError or
- * the server's error. For agents without resumable sessions the stream is one plain connection.
+ * the server's error. For agents without resumable sessions the stream is one plain connection. Agents that have no
+ * tunnels of the server, such as upstream's, are reached over the tailnet, if the target is an id.
  */
 export async function openTunnel(client: Client, target: TunnelTarget, options: TunnelOptions): Promise<Tunnel> {
   const [{ byteStream }, { connectResumable }] = await Promise.all([
@@ -140,6 +124,10 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
       return { stream, hostKey };
     } catch (err) {
       if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
+      if (typeof target === 'string' && err instanceof ApiError && err.status === NO_TUNNELS) {
+        const { openTailnetTunnel } = await import('./tailnet/tunnel.ts');
+        return { ...(await openTailnetTunnel(client, target, options)), hostKey: undefined };
+      }
       const waitMs = waitAfter(err, options);
       if (waitMs === undefined || performance.now() + waitMs > until) throw err;
       await delay(waitMs, undefined, signal ? { signal } : {});

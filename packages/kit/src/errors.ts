@@ -13,6 +13,7 @@ export type ErrorCode =
   | 'gone' // The thing existed once.
   | 'too_large' // The request exceeds a stated limit.
   | 'rate_limited'
+  | 'unsupported' // The other side (agent, daemon) does not have what the request needs: trying again does not help.
   | 'unavailable' // A dependency (database, agent, daemon) is unreachable: try again.
   | 'timeout'
   | 'canceled'

@@ -36,6 +36,7 @@ export function createContext(input: ContextInput): Context {
       token,
       fetch: nodeFetch,
       headers,
+      blocksDirect: globals['disable-direct-connections'],
       ...(kept ? {} : { signal }),
       // a command that opens a stream should not wait for another request
       onAnswer: (answered, to) =>

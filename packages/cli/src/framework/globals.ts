@@ -41,7 +41,7 @@ export const globalFlags = {
     type: 'bool',
     env: 'CODER_DISABLE_DIRECT_CONNECTIONS',
     description:
-      'Connect to workspaces only through the server. Has no effect: connections always go through the server.',
+      "Connect only through servers and relays. Without it, connections to upstream's agents go directly where possible.",
   },
   'disable-network-telemetry': {
     type: 'bool',

@@ -18,6 +18,7 @@ export const statusOf: Readonly<Record<ErrorCode, number>> = {
   rate_limited: 429,
   canceled: 499,
   internal: 500,
+  unsupported: 501,
   unavailable: 503,
   timeout: 504,
 };

@@ -45,6 +45,8 @@ export interface CoordinatorClientOptions {
   log?: Logger;
   /** The connection to the coordinator was opened or lost. */
   onConnected?: (isConnected: boolean) => void;
+  /** The node may send packets to the peer with this id. */
+  onPeer?: (id: Uint8Array) => void;
   /** The published map of relays, for other uses, such as reports. */
   onRelayMap?: (map: DERPMap) => void;
 }
@@ -253,7 +255,7 @@ export class CoordinatorClient {
     const isKnown = node.keyOf(update.id)?.equals(decodeNodeKey(update.node!.key) ?? NO_KEY) ?? false;
     if (role === 'agent' || isKnown || this.#ready.has(name) || this.#pending.size >= MAX_PENDING) {
       this.#forgetPending(name);
-      node.setPeer(update.id, update.node!, { keepAlive: role === 'client' });
+      this.#setPeer(update);
       return;
     }
     const pending = this.#pending.get(name);
@@ -280,8 +282,12 @@ export class CoordinatorClient {
     const pending = this.#pending.get(name);
     if (!pending) return;
     this.#forgetPending(name);
-    const { id, node } = pending.update;
-    this.#options.node.setPeer(id, node!, { keepAlive: true });
+    this.#setPeer(pending.update);
+  }
+
+  #setPeer({ id, node }: CoordinateResponse_PeerUpdate): void {
+    if (this.#options.node.setPeer(id, node!, { keepAlive: this.#options.role === 'client' }))
+      this.#options.onPeer?.(id);
   }
 
   #forgetPending(name: string): void {

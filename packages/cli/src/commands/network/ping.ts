@@ -21,7 +21,7 @@ function clock(utc: boolean): string {
 
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value.toFixed(1)}ms`;
 
-/** Measures round trips to the agent, through the server. Exit code 1 without any answer. */
+/** Measures round trips to the agent, through the server or over the tailnet. Exit code 1 without any answer. */
 export default command(
   { args: { workspace: {} }, flags, examples: [{ does: 'Measure three round trips', run: 'coder ping dev -n 3' }] },
   async (ctx, { args, flags: given }) => {
@@ -30,10 +30,11 @@ export default command(
     const client = await ctx.client();
     const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
     const { openTunnel } = await import('@ropewalk/client/stream');
-    const via = new URL(client.url).host;
+    const { host } = new URL(client.url);
     const times: number[] = [];
     let sent = 0;
     let trips: ReturnType<typeof roundTrips> | undefined;
+    let path = () => '';
     const aborted = new Promise<void>((resolve) =>
       ctx.signal.addEventListener('abort', () => resolve(), { once: true }),
     );
@@ -43,12 +44,13 @@ export default command(
         const stamp = given.time ? `${clock(given.utc)} ` : '';
         try {
           if (!trips) {
-            const { stream } = await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal });
-            trips = roundTrips(stream);
+            const tunnel = await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal });
+            path = tunnel.path ?? path;
+            trips = roundTrips(tunnel.stream);
           }
           const took = await trips.measure(given.timeout);
           times.push(took);
-          print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} via ${via}`);
+          print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} via ${path() || host}`);
         } catch (err) {
           if (ctx.signal.aborted) break;
           trips?.close();

@@ -14,7 +14,7 @@ const flags = {
   direct: {
     type: 'bool',
     short: 'd',
-    description: 'Wait for a direct connection. Has no effect: connections always go through the server.',
+    description: 'Wait for a direct connection. Has no effect.',
   },
   direction: {
     type: 'string',
@@ -34,13 +34,13 @@ const seconds = ({ start_time_seconds: from, end_time_seconds: to }: Interval) =
   `${from.toFixed(2)}-${to.toFixed(2)} sec`;
 const mbits = ({ throughput_mbits: value }: Interval) => `${value.toFixed(1)} Mbits/sec`;
 
-/** Measures the throughput of the connection to a workspace, through the server. */
+/** Measures the throughput of the connection to a workspace, through the server or over the tailnet. */
 export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
   if (given['pcap-file']) throw new AppError('invalid', '--pcap-file is not supported: the connection has no packets.');
   if (given.time < 1 || given.time > LONGEST_MS) {
     throw new AppError('invalid', '--time must be between 1ms and 10m.');
   }
-  if (given.direct) note(ctx.io, '--direct has no effect: the test measures the connection through the server.');
+  if (given.direct) note(ctx.io, '--direct has no effect.');
   const client = await ctx.client();
   const { agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
   const { openTunnel } = await import('@ropewalk/client/stream');

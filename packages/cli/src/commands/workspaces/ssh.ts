@@ -235,7 +235,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
 
 interface Opened {
   stream: Tunnel['stream'];
-  hostKey: string;
+  hostKey: Tunnel['hostKey'];
   stops: (() => unknown)[];
   /** What to run instead of the given command. */
   command?: string | undefined;

@@ -257,9 +257,10 @@ class WorkspaceAppProxy implements AppProxy {
 
   async #explain(grant: AppGrant, err: Error): Promise<Refusal> {
     // the agent may be disconnected, for a known reason
-    const why = isAppError(err, 'unavailable')
-      ? await explainAgent(this.#services, grant.agent).catch(() => undefined)
-      : undefined;
+    const why =
+      isAppError(err, 'unavailable') || isAppError(err, 'unsupported')
+        ? await explainAgent(this.#services, grant.agent).catch(() => undefined)
+        : undefined;
     return why ? { status: 502, ...why } : refusalOf(err);
   }
 
@@ -273,7 +274,7 @@ class WorkspaceAppProxy implements AppProxy {
       status: statusOf[err.code],
       title: err.message,
       detail: err.detail,
-      ...(err.code === 'unavailable' || err.code === 'not_found'
+      ...(err.code === 'unavailable' || err.code === 'unsupported' || err.code === 'not_found'
         ? { link: { url: `${this.#services.accessUrl}/`, text: 'Go to the dashboard' } }
         : {}),
     });

@@ -49,7 +49,10 @@ export interface AgentConnections {
     admitted: Admitted,
     offered: string | string[] | undefined,
   ): Promise<void>;
-  /** Opens a tunnel to a service of a connected agent. Throws `unavailable` if the agent is not connected or has no tunnels. */
+  /**
+   * Opens a tunnel to a service of a connected agent. Throws `unavailable` if the agent is not connected, and
+   * `unsupported` if it has no tunnels.
+   */
   open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
   connected(agentId: string): boolean;
   /** Whether a connected agent offers this capability. */
@@ -250,7 +253,7 @@ class ConnectedAgents implements AgentConnections {
     const here = this.#live.get(agentId);
     if (!here) throw new AppError('unavailable', 'The agent is not connected.');
     if (!here.offers.has('tunnel/1')) {
-      throw new AppError('unavailable', 'The agent of this workspace cannot be reached through this server.', {
+      throw new AppError('unsupported', 'The agent of this workspace cannot be reached through this server.', {
         detail:
           "It is upstream's agent, which offers only upstream's tunnels. Restart the workspace to get this server's agent.",
       });

@@ -55,11 +55,11 @@ test('answers the calls of an agent without tunnels, and opens no stream to it',
       headers: { 'Coder-Session-Token': server.adminToken },
     });
     const { status, message } = await refusal(dial.then(({ connection }) => connection.destroy()));
-    assert.equal(status, 503, way);
+    assert.equal(status, 501, way);
     assert.match(message, /cannot be reached/, way);
   }
   const ports = await server.api<{ message?: string }>('GET', `/workspaceagents/${id}/listening-ports`);
-  assert.equal(ports.status, 503);
+  assert.equal(ports.status, 501);
   assert.match(ports.body.message!, /cannot be reached/);
   // its own reports are shown all the same
   const watching = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${id}/watch-metadata-ws`, {

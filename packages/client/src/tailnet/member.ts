@@ -1,0 +1,148 @@
+// This program as a node of the tailnet, which reaches one agent. For agents that have no tunnels of the server.
+import type { Duplex } from 'node:stream';
+import { errorText } from '@ropewalk/kit';
+import { abortable } from '@ropewalk/kit/abortable';
+import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
+import { CoordinatorClient, ResumeTokenError } from '@ropewalk/tailnet/coordinator/client';
+import { regionDialer, regionMeasurer } from '@ropewalk/tailnet/derp/dial';
+import type { RelayRegion } from '@ropewalk/tailnet/derp/map';
+import { KeyPair } from '@ropewalk/tailnet/keys';
+import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
+import { Stack } from '@ropewalk/tailnet/stack/stack';
+import type { UdpFlow, UdpFlowHandler } from '@ropewalk/tailnet/stack/udp';
+import type { DERPMap } from '@ropewalk/wire/proto/tailnet';
+import { uuidBytes } from '@ropewalk/wire/uuid';
+import { YamuxSession } from '@ropewalk/wire/yamux';
+import type { Client } from '../client.ts';
+import { dialStream } from '../dial.ts';
+import { ApiError, UnreachableError } from '../errors.ts';
+
+/** How long the coordinator, the relay and the agent may take until the agent is a peer of this node, in ms. */
+const JOIN_MS = 30_000;
+/** The version of upstream's API that this program speaks. */
+const VERSION = '2.0';
+const UNAUTHORIZED = 401;
+
+/** How packets reach the agent, and how long their round trip takes. */
+export interface TailnetPing {
+  /** In ms. */
+  ms: number;
+  /** Such as `relay Europe` or `direct 192.0.2.7:41641`. */
+  path: string;
+}
+
+/**
+ * Joins the tailnet and waits until the agent is a peer. @throws ApiError if the server rejects this client,
+ * UnreachableError if the agent does not become a peer in time.
+ */
+export async function joinTailnet(client: Client, agentId: string, signal?: AbortSignal): Promise<TailnetMember> {
+  const info = await client.call('GET /workspaceagents/{workspaceagent}/connection', {
+    params: { workspaceagent: agentId },
+  });
+  const member = new TailnetMember(client, agentId, {
+    blockDirect: client.blocksDirect || info.disable_direct_connections,
+    forceWebSockets: info.derp_force_websockets,
+  });
+  try {
+    await member.reached(signal);
+    return member;
+  } catch (err) {
+    await member.close();
+    throw err;
+  }
+}
+
+export class TailnetMember {
+  readonly #stack: Stack;
+  readonly #node: TailnetNode;
+  readonly #coordinator: CoordinatorClient;
+  readonly #id: Uint8Array;
+  readonly #address: Buffer;
+  readonly #isPeer = Promise.withResolvers<void>();
+  #map: DERPMap | undefined;
+
+  constructor(client: Client, agentId: string, how: { blockDirect: boolean; forceWebSockets: boolean }) {
+    this.#id = uuidBytes(agentId);
+    this.#address = addressOf(TAILNET_PREFIX, this.#id);
+    const addresses = [randomAddress(TAILNET_PREFIX)];
+    this.#stack = new Stack({ addresses, onPacket: (packet) => void this.#node.send(packet) });
+    // what this program sends to its own server is not for relays of others
+    const common = ({ isEmbedded }: RelayRegion) => (isEmbedded ? { headers: { ...client.headers } } : {});
+    this.#node = new TailnetNode({
+      ...{ addresses, keys: KeyPair.generate(), id: BigInt(Math.floor(Math.random() * 2 ** 48)), ...how },
+      onPacket: (packet) => this.#stack.receive(packet),
+      onAddressReleased: (address) => this.#stack.forget(address),
+      dial: (region, dialing) => regionDialer(common(region))(region, dialing),
+      measure: (region, measuring) => regionMeasurer(common(region))(region, measuring),
+    });
+    this.#coordinator = new CoordinatorClient({
+      ...{ node: this.#node, role: 'client', serverUrl: client.url },
+      dial: (dialing) => dialCoordinator(client, agentId, dialing),
+      isFinal: (err) => err instanceof ApiError && err.status < 500,
+      onRelayMap: (map) => {
+        this.#map = map;
+      },
+      onPeer: () => this.#isPeer.resolve(),
+    });
+    this.#coordinator.addTunnel(this.#id);
+    this.#coordinator.run().catch((err) => this.#isPeer.reject(err));
+    this.#isPeer.promise.catch(() => {});
+  }
+
+  /** Resolves when the agent is a peer. */
+  async reached(signal?: AbortSignal): Promise<void> {
+    const limit = AbortSignal.timeout(JOIN_MS);
+    try {
+      await abortable(this.#isPeer.promise, signal ? AbortSignal.any([signal, limit]) : limit);
+    } catch (err) {
+      if (signal?.aborted || !limit.aborted) throw err;
+      throw new UnreachableError(`The agent did not join the tailnet within ${JOIN_MS / 1_000} s.`, err);
+    }
+  }
+
+  /** Opens a TCP connection to a port of the agent. */
+  async connect(port: number, signal?: AbortSignal): Promise<Duplex> {
+    try {
+      return await this.#stack.connect({ to: this.#address, port, ...(signal ? { signal } : {}) });
+    } catch (err) {
+      if (signal?.aborted) throw err;
+      throw new UnreachableError(`Could not connect to port ${port} of the agent: ${errorText(err)}`, err);
+    }
+  }
+
+  /** Begins a flow of datagrams to a port of the agent. */
+  openUdp(port: number, handler: UdpFlowHandler): UdpFlow {
+    return this.#stack.openUdp(this.#address, port, handler);
+  }
+
+  /** Asks the agent for an answer, on the path that packets take now. Rejects with PingError after 5 s. */
+  async ping(signal?: AbortSignal): Promise<TailnetPing> {
+    const { ms, path } = await this.#node.ping(this.#id, signal ? { signal } : {});
+    if (path.kind === 'direct') return { ms, path: `direct ${path.endpoint}` };
+    const region = Object.values(this.#map?.regions ?? {}).find(({ regionId }) => Number(regionId) === path.region);
+    return { ms, path: `relay ${region?.regionName || path.region}` };
+  }
+
+  /** Leaves the tailnet. Ends its connections. Never rejects. */
+  async close(): Promise<void> {
+    await this.#coordinator.close();
+    this.#stack.close();
+    this.#node.close();
+  }
+}
+
+async function dialCoordinator(
+  client: Client,
+  agentId: string,
+  { resumeToken, signal }: { resumeToken: string | undefined; signal: AbortSignal },
+) {
+  const query = new URLSearchParams({ version: VERSION, ...(resumeToken ? { resume_token: resumeToken } : {}) });
+  const path = `/workspaceagents/${encodeURIComponent(agentId)}/coordinate?${query}`;
+  const stream = await dialStream(client, path, signal).catch((err) => {
+    // the server may not know the token any more; without it, a rejection is about this person
+    if (resumeToken && err instanceof ApiError && err.status === UNAUTHORIZED) throw new ResumeTokenError(err.message);
+    throw err;
+  });
+  const session = new YamuxSession(stream, { role: 'client' });
+  return { openStream: () => session.openStream(), close: () => void session.close() };
+}
