@@ -270,7 +270,7 @@ test('serves upstream’s agent, and says that it cannot be reached', async () =
   const dial = dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/tunnel`, {
     headers: { 'Coder-Session-Token': server.adminToken },
   });
-  assert.equal(await refusal(dial), 503);
+  assert.equal(await refusal(dial), 501);
   session.close();
 });
 

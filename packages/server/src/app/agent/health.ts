@@ -92,7 +92,7 @@ export function agentHealth(agent: AgentState, sight: AgentSight, evidence: Evid
     return {
       healthy: true,
       reason:
-        "this is upstream's agent: only upstream's clients reach it, and its terminals, apps and ports cannot be reached through this server; restart the workspace to get this server's agent",
+        "this is upstream's agent: the coder command reaches it, but its terminals, apps and ports cannot be reached in the dashboard; restart the workspace to get this server's agent",
     };
   }
   if (agent.resource_alerts !== '') return { healthy: true, reason: agent.resource_alerts };

@@ -255,7 +255,7 @@ class ConnectedAgents implements AgentConnections {
     if (!here.offers.has('tunnel/1')) {
       throw new AppError('unsupported', 'The agent of this workspace cannot be reached through this server.', {
         detail:
-          "It is upstream's agent, which offers only upstream's tunnels. Restart the workspace to get this server's agent.",
+          "It is upstream's agent, which the coder command reaches directly or through a relay. Restart the workspace to get this server's agent.",
       });
     }
     try {
