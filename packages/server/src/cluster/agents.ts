@@ -7,10 +7,11 @@ import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Services } from '../app/context/context.ts';
 import type { RevokedHolders } from '../app/context/revoked.ts';
-import { placeOfAgent } from '../db/queries/replicas.ts';
 import type { AgentIdentity } from '../db/rows.ts';
 import type { AgentConnections } from '../rpc/agent/connections.ts';
 import { type Peers, peerSession } from './peers.ts';
+import { NOT_HERE, otherPlace } from './place.ts';
+import type { ClusterTailnet, TailnetRequest } from './tailnet/cluster-tailnet.ts';
 
 /** The agents of the deployment, on whichever server each is connected. Everything that reaches an agent goes through this. */
 export interface AgentReach {
@@ -30,25 +31,33 @@ type PeerRequest =
   | { service: 'agent'; agent: string; request: TunnelRequest }
   | { service: 'forget'; agent: string; holders: RevokedHolders }
   /** Accepted by a server to which agents and daemons may move. */
-  | { service: 'ready' };
-
-/** How a server says that an agent is not connected to it, for example because it has just moved. */
-const NOT_HERE = 'not here';
+  | { service: 'ready' }
+  | TailnetRequest;
 
 export class ClusterAgents implements AgentReach {
   readonly #services: Services;
   readonly #local: AgentConnections;
   readonly #peers: Peers;
   readonly #isReady: () => boolean;
+  readonly #tailnet: ClusterTailnet;
   /** The sessions that other servers have opened. */
   readonly #accepted = new Set<YamuxSession>();
 
   /** `isReady`: whether this server has started and does not end soon. */
-  constructor(services: Services, local: AgentConnections, peers: Peers, isReady: () => boolean) {
+  constructor(
+    services: Services,
+    {
+      local,
+      peers,
+      tailnet,
+      isReady,
+    }: { local: AgentConnections; peers: Peers; tailnet: ClusterTailnet; isReady: () => boolean },
+  ) {
     this.#services = services;
     this.#local = local;
     this.#peers = peers;
     this.#isReady = isReady;
+    this.#tailnet = tailnet;
   }
 
   async open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex> {
@@ -93,20 +102,17 @@ export class ClusterAgents implements AgentReach {
       );
   }
 
-  /** The other live server that the agent is connected to, as far as the database says. */
-  async #otherPlace(agentId: string): Promise<{ place?: string; isRecent: boolean }> {
-    const { sql, replicaId } = this.#services;
-    const { replica_id: place, is_recent: isRecent } = await placeOfAgent(sql, agentId);
-    if (place === null || place === replicaId) return { isRecent };
-    // a server that has just started
-    if (!this.#peers.has(place)) await this.#peers.refresh();
-    return this.#peers.has(place) ? { place, isRecent } : { isRecent };
+  #otherPlace(agentId: string): Promise<{ place?: string; isRecent: boolean }> {
+    return otherPlace(this.#services, this.#peers, agentId);
   }
 
   /** Serves the streams of another server until its connection ends. */
   async serve(connection: WebSocketConnection, from: string): Promise<void> {
     const { log } = this.#services;
-    const session = peerSession(connection, { role: 'server', onStream: (stream) => void this.#serveStream(stream) });
+    const session = peerSession(connection, {
+      role: 'server',
+      onStream: (stream) => void this.#serveStream(stream, from),
+    });
     this.#accepted.add(session);
     log.debug('another server connected', { replica: from });
     await session.closed;
@@ -122,7 +128,7 @@ export class ClusterAgents implements AgentReach {
   }
 
   /** Never rejects. */
-  async #serveStream(stream: Duplex): Promise<void> {
+  async #serveStream(stream: Duplex, from: string): Promise<void> {
     // its end is handled, and between two steps nothing else listens
     stream.on('error', () => {});
     try {
@@ -135,7 +141,8 @@ export class ClusterAgents implements AgentReach {
       } else if (wanted.service === 'ready') {
         if (this.#isReady()) tunnel.accept().end();
         else tunnel.refuse('This server is not ready.');
-      } else tunnel.refuse('This server does not have this service.');
+      } else if (isTailnetRequest(wanted)) await this.#tailnet.serve(tunnel, stream, wanted, from);
+      else tunnel.refuse('This server does not have this service.');
     } catch (err) {
       this.#services.log.debug('a stream of another server ended', { err: errorText(err) });
     }
@@ -158,6 +165,8 @@ export class ClusterAgents implements AgentReach {
     await splice(tunnel.accept(), inside);
   }
 }
+
+const isTailnetRequest = (request: PeerRequest): request is TailnetRequest => request.service.startsWith('tailnet ');
 
 /** An error as the text of a refusal. */
 function toRefusal(err: unknown): string {

@@ -95,6 +95,10 @@ export class Peers {
     return [...this.#peers.values()].map(({ row }) => row.relay_address).filter((address) => address !== '');
   }
 
+  get ids(): string[] {
+    return [...this.#peers.keys()];
+  }
+
   has(id: string): boolean {
     return this.#peers.has(id);
   }

@@ -15,6 +15,9 @@ export interface TailnetFigures {
     bytesReceived: number;
     packetsForwarded: number;
     bytesForwarded: number;
+    packetsToRelays: number;
+    packetsFromRelays: number;
+    remoteClients: number;
     dropped: Readonly<Record<string, number>>;
   };
   coordinator: { peers: number; tunnels: number };
@@ -44,8 +47,17 @@ export function createTailnetMetrics(registry: Registry, read: () => TailnetFigu
       },
     });
   gauge('coder_derp_server_connections', 'Open connections to the relay.', ({ relay }) => relay.connections);
-  gauge('coder_derp_server_clients', 'Clients of the relay, by their keys.', ({ relay }) => relay.clients);
+  gauge(
+    'coder_derp_server_clients',
+    'Clients of the relays of all servers, by their keys.',
+    ({ relay }) => relay.clients + relay.remoteClients,
+  );
   gauge('coder_derp_server_clients_local', 'Clients that are connected to this server.', ({ relay }) => relay.clients);
+  gauge(
+    'coder_derp_server_clients_remote',
+    'Clients that are connected to other servers.',
+    ({ relay }) => relay.remoteClients,
+  );
   gauge('coder_derp_server_home_connections', 'Clients whose home is this relay.', ({ relay }) => relay.homes);
   gauge(
     'coderd_derp_strangers',
@@ -62,6 +74,16 @@ export function createTailnetMetrics(registry: Registry, read: () => TailnetFigu
   );
   counter('coder_derp_server_packets_sent_total', 'Packets to clients.', ({ relay }) => relay.packetsForwarded);
   counter('coder_derp_server_bytes_sent_total', 'Bytes of packets to clients.', ({ relay }) => relay.bytesForwarded);
+  counter(
+    'coder_derp_server_packets_forwarded_out_total',
+    'Packets to the relays of other servers.',
+    ({ relay }) => relay.packetsToRelays,
+  );
+  counter(
+    'coder_derp_server_packets_forwarded_in_total',
+    'Packets from the relays of other servers.',
+    ({ relay }) => relay.packetsFromRelays,
+  );
   const sum = (dropped: Readonly<Record<string, number>>) => Object.values(dropped).reduce((all, one) => all + one, 0);
   counter('coder_derp_server_packets_dropped_total', 'Packets that no client received.', ({ relay }) =>
     sum(relay.dropped),

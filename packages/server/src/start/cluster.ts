@@ -5,10 +5,12 @@ import { ClusterAgents } from '../cluster/agents.ts';
 import { ReplicaKey } from '../cluster/handshake.ts';
 import { Membership } from '../cluster/membership.ts';
 import { Peers } from '../cluster/peers.ts';
+import { ClusterTailnet } from '../cluster/tailnet/cluster-tailnet.ts';
 import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
 import type { Config } from '../config/options.ts';
 import { liveReplicas } from '../db/queries/replicas.ts';
 import type { AgentConnections } from '../rpc/agent/connections.ts';
+import type { TailnetHub } from '../rpc/tailnet/hub.ts';
 import type { Starting } from './starting.ts';
 
 /** This server among the servers that use its database. */
@@ -17,9 +19,13 @@ export interface Cluster {
   peers: Peers;
   /** The agents of all servers. */
   agents: ClusterAgents;
+  tailnet: ClusterTailnet;
 }
 
-export function createCluster(services: Services, local: AgentConnections, isReady: () => boolean): Cluster {
+export function createCluster(
+  services: Services,
+  { local, hub, isReady }: { local: AgentConnections; hub: TailnetHub; isReady: () => boolean },
+): Cluster {
   const { replicaId: id, log, clock, sql } = services;
   const key = new ReplicaKey(id);
   const peers = new Peers({
@@ -29,7 +35,8 @@ export function createCluster(services: Services, local: AgentConnections, isRea
     now: () => clock.now(),
     readRows: () => liveReplicas(sql),
   });
-  return { key, peers, agents: new ClusterAgents(services, local, peers, isReady) };
+  const tailnet = new ClusterTailnet(services, { local, hub, peers });
+  return { key, peers, agents: new ClusterAgents(services, { local, peers, tailnet, isReady }), tailnet };
 }
 
 /** The server of the API, and the address on which it listens. */
@@ -42,7 +49,7 @@ interface Listening {
 export async function joinCluster(
   start: Starting,
   services: Services,
-  { key, peers, agents }: Cluster,
+  { key, peers, agents, tailnet }: Cluster,
   http: Listening,
 ): Promise<void> {
   const { config, closer } = start;
@@ -52,6 +59,7 @@ export async function joinCluster(
   const membership = new Membership(services, { peers, key, relayAddress, clusterAddress });
   closer.add('sessions of other servers', () => agents.close());
   closer.add('membership', () => membership.leave());
+  closer.add('tailnet of other servers', async () => tailnet.close());
   await membership.join();
 }
 

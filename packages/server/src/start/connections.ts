@@ -45,6 +45,6 @@ export function startConnections(
   closer.add('sessions', () => sessions.close());
   const feed = createChangeFeed(services);
   closer.add('changes', async () => feed.close());
-  const cluster = createCluster(services, agents, isReady);
+  const cluster = createCluster(services, { local: agents, hub: tailnet, isReady });
   return { sessions, daemons, agents, cluster, departure, feed, tailnet, installationSecret: randomText(43) };
 }

@@ -696,3 +696,55 @@ test('arbitrary requests of many peers leave nothing behind', async () => {
     assert.deepEqual(coordinator.size, { peers: 0, tunnels: 0 }, `seed ${seed}`);
   }
 });
+
+test('the server of the source decides about a tunnel: that of a mirror introduces nodes, but permits no packets', async () => {
+  const here = new Coordinator();
+  const agent = new Connected(here, AGENT);
+  await agent.ask({ updateSelf: { node: node(AGENT, 1) } });
+  const mirror = here.connect({ id: CLIENT, owner: 'person', rule: ALLOW, isMirror: true });
+  const request = (init: MessageInitShape<typeof CoordinateRequestSchema>) =>
+    mirror.request(create(CoordinateRequestSchema, init));
+  await request({ addTunnel: { id: AGENT }, updateSelf: { node: node(CLIENT, 2) } });
+  await eventually(() => agent.responses.some(({ peerUpdates }) => peerUpdates[0]?.kind === Kind.NODE), 'the node');
+  assert.deepEqual([here.permits(keyOf(2), keyOf(1)), here.introduced(keyOf(2))], [false, true]);
+  assert.deepEqual([here.isWanted(AGENT), here.isWantedHere(AGENT), here.wantedHere()], [true, false, []]);
+  assert.deepEqual(here.size, { peers: 1, tunnels: 0 });
+  assert.equal(here.recordOf(hex(CLIENT)!), undefined);
+  // the loss of a mirror leaves no permission either
+  mirror.close();
+  assert.equal(here.permits(keyOf(2), keyOf(1)), false);
+
+  const there = new Coordinator();
+  const client = new Connected(there, CLIENT, ALLOW, 'person');
+  const agentMirror = there.connect({ id: AGENT, owner: hex(AGENT)!, rule: ALLOW, isMirror: true });
+  await agentMirror.request(create(CoordinateRequestSchema, { updateSelf: { node: node(AGENT, 1) } }));
+  await client.ask({ addTunnel: { id: AGENT }, updateSelf: { node: node(CLIENT, 2) } });
+  const pairs = () => there.recordOf(hex(CLIENT)!)?.pairs.map((pair) => [...pair].sort());
+  assert.deepEqual(pairs(), [[keyOf(1), keyOf(2)]]);
+  assert.ok(there.permits(keyOf(2), keyOf(1)) && there.isWantedHere(AGENT));
+  assert.ok(there.takeChanged().includes(hex(CLIENT)!));
+  // the agent's server is gone: the pair lingers, until the client's right ends
+  agentMirror.close();
+  assert.deepEqual([pairs(), there.permits(keyOf(2), keyOf(1))], [[[keyOf(1), keyOf(2)]], true]);
+  client.peer.revoke(AGENT);
+  assert.deepEqual([pairs(), there.permits(keyOf(2), keyOf(1))], [[], false]);
+  assert.ok(there.takeChanged().includes(hex(CLIENT)!));
+});
+
+test('a mirror never replaces a connection to this server, which replaces a mirror', async () => {
+  const coordinator = new Coordinator();
+  const mirror = coordinator.connect({ id: CLIENT, owner: 'person', rule: ALLOW, isMirror: true });
+  const own = new Connected(coordinator, CLIENT, ALLOW, 'person');
+  await mirror.forgotten;
+  await coordinator.connect({ id: CLIENT, owner: 'person', rule: ALLOW, isMirror: true }).forgotten;
+  await own.ask({ updateSelf: { node: node(CLIENT, 2) } });
+  assert.deepEqual([own.ended, coordinator.ownerOf(CLIENT), coordinator.size.peers], [false, 'person', 1]);
+});
+
+test('does not accept a key that another server knows as that of another owner', async () => {
+  const coordinator = new Coordinator({ mayPublish: (key) => key !== keyOf(2) });
+  const client = new Connected(coordinator, CLIENT);
+  await client.ask({ updateSelf: { node: node(CLIENT, 2) } });
+  await eventually(() => client.ended, 'the end');
+  assert.match(client.responses[0]!.error, /belongs to another owner/);
+});

@@ -7,6 +7,10 @@
 // - A peer that is lost may come back. For 15 minutes it keeps its id, its keys and its permissions at the relay. A peer
 //   that disconnects keeps only its keys.
 //
+// - With several servers, a peer may be connected to another one. A mirror represents it here, and passes its requests on.
+//   The server of a tunnel's source decides about the tunnel. So the tunnel of a mirror introduces nodes, but it gives no
+//   permission at the relay: that comes from the other server.
+//
 // What the server calls, in this order:
 //
 // - A connection starts: `connect`. Then it writes `responses` to the stream, and passes each message to `request`.
@@ -70,6 +74,28 @@ export interface ConnectOptions {
    */
   owner: string;
   rule: CoordinateRule;
+  /**
+   * The peer is connected to another server, which checks its requests. If it is also connected to this one, the new
+   * handle ends. Default false.
+   */
+  isMirror?: boolean;
+}
+
+export interface CoordinatorOptions {
+  clock?: Pick<Clock, 'monotonic'>;
+  /** Whether other servers allow this owner to publish the key. Default: they do. */
+  mayPublish?: (key: string, owner: string) => boolean;
+  /** What `recordOf` returns may have changed for some peers, whose names `takeChanged` returns. */
+  onChange?: () => void;
+}
+
+/** What the relays of other servers must know of a peer. Keys are as in RelayPolicy. */
+export interface PeerRecord {
+  owner: string;
+  /** The keys that it has published, those for disco included, and those that it keeps after its loss. */
+  keys: string[];
+  /** The pairs of keys that may exchange packets because of its tunnels. */
+  pairs: [source: string, destination: string][];
 }
 
 /** How a peer ends: lost, as after a broken connection, or disconnected, as after its own request. */
@@ -107,6 +133,7 @@ interface Peer {
   readonly name: string;
   readonly owner: string;
   readonly rule: CoordinateRule;
+  readonly isMirror: boolean;
   readonly queue: ResponseQueue;
   node: Node | undefined;
   /** The key of `node`, in hexadecimal. Remains after the end. */
@@ -141,11 +168,17 @@ export class Coordinator implements RelayPolicy {
   readonly #delayed = new Set<Peer>();
   /** Peers whose queue is full. They are lost when the current request is done. */
   readonly #slow = new Set<Peer>();
+  /** Names of peers whose records may have changed. */
+  readonly #changed = new Set<string>();
+  readonly #mayPublish: (key: string, owner: string) => boolean;
+  readonly #onChange: () => void;
   #timer: { timeout: NodeJS.Timeout; ms: number } | undefined;
   #closed = false;
 
-  constructor({ clock = systemClock }: { clock?: Pick<Clock, 'monotonic'> } = {}) {
+  constructor({ clock = systemClock, mayPublish = () => true, onChange = () => {} }: CoordinatorOptions = {}) {
     this.#now = () => clock.monotonic();
+    this.#mayPublish = mayPublish;
+    this.#onChange = onChange;
     this.#owners = new KeyOwners(this.#now);
     this.#lingering = new LingeringPairs(this.#now);
   }
@@ -154,18 +187,18 @@ export class Coordinator implements RelayPolicy {
    * Adds a peer. A connection with the same id and owner ends, and the new one takes over its tunnels. With another owner,
    * the new connection ends with an error.
    */
-  connect({ id, owner, rule }: ConnectOptions): CoordinatedPeer {
+  connect({ id, owner, rule, isMirror = false }: ConnectOptions): CoordinatedPeer {
     if (id.length !== ID_BYTES) throw new RangeError(`An id has ${ID_BYTES} bytes, not ${id.length}`);
     const name = hexOf(id);
     const peer: Peer = {
-      ...{ id: Uint8Array.from(id), name, owner, rule, queue: new ResponseQueue(MAX_RESPONSES) },
+      ...{ id: Uint8Array.from(id), name, owner, rule, isMirror, queue: new ResponseQueue(MAX_RESPONSES) },
       ...{ node: undefined, key: undefined, delayed: undefined, held: [], sent: new Map() },
       ...{ isOpen: true, lostUntil: 0 },
       updates: new RateBudget(MAX_NODE_UPDATES_PER_SECOND, this.#now(), MAX_NODE_UPDATE_BURST),
       forgotten: Promise.withResolvers<void>(),
     };
     const old = this.#peers.get(name) ?? this.#lost.get(name);
-    if (this.#closed) this.#reject(peer);
+    if (this.#closed || (isMirror && old?.isOpen && !old.isMirror)) this.#reject(peer);
     else if (old && old.owner !== owner) this.#reject(peer, 'authorization: the peer ID belongs to another owner');
     else this.#join(peer, old);
     return {
@@ -222,10 +255,48 @@ export class Coordinator implements RelayPolicy {
     return this.#sources.has(hexOf(id));
   }
 
-  /** The number of connected peers and of tunnels. */
+  /** Whether a peer that is connected to this server has a tunnel to the peer with this id. */
+  isWantedHere(id: Uint8Array): boolean {
+    return this.#isWantedHere(hexOf(id));
+  }
+
+  /** The ids of the peers to which `isWantedHere` applies. */
+  wantedHere(): Uint8Array[] {
+    const names = [...this.#sources.keys()].filter((name) => this.#isWantedHere(name));
+    return names.map((name) => Buffer.from(name, 'hex'));
+  }
+
+  /** The owner of the connected peer with this id. */
+  ownerOf(id: Uint8Array): string | undefined {
+    return this.#peers.get(hexOf(id))?.owner;
+  }
+
+  /** The number of peers that are connected to this server, and of their tunnels. */
   get size(): { peers: number; tunnels: number } {
-    const tunnels = [...this.#tunnels.values()].reduce((sum, destinations) => sum + destinations.size, 0);
-    return { peers: this.#peers.size, tunnels };
+    const here = [...this.#peers.values()].filter(({ isMirror }) => !isMirror);
+    const tunnels = here.reduce((sum, { name }) => sum + (this.#tunnels.get(name)?.size ?? 0), 0);
+    return { peers: here.length, tunnels };
+  }
+
+  /** The names of peers whose records may have changed since the last call. Also of new and of forgotten ones. */
+  takeChanged(): string[] {
+    const names = [...this.#changed];
+    this.#changed.clear();
+    return names;
+  }
+
+  /** What other relays must know of the peer with this name. Undefined if it is forgotten, or a mirror. */
+  recordOf(name: string): PeerRecord | undefined {
+    const peer = this.#peers.get(name) ?? this.#lost.get(name);
+    if (!peer || peer.isMirror) return undefined;
+    const { owner, key, held } = peer;
+    const pairs = this.#lingering.pairsOf(name);
+    if (key !== undefined)
+      for (const destination of this.#tunnels.get(name) ?? []) {
+        const other = this.#peers.get(destination)?.key;
+        if (other !== undefined) pairs.push([key, other]);
+      }
+    return { owner, keys: [...new Set([...held, ...(key === undefined ? [] : [key])])], pairs };
   }
 
   /** Whether the key belongs to a node, or did in the last 15 minutes, also if the node has lost its rights. */
@@ -243,7 +314,7 @@ export class Coordinator implements RelayPolicy {
     const destinations = this.#byKey.get(destination);
     if (destinations)
       for (const from of this.#byKey.get(source) ?? [])
-        for (const to of destinations) if (this.#share(from.name, to.name)) return true;
+        for (const to of destinations) if (this.#allows(from.name, to.name)) return true;
     return this.#lingering.hasPair(source, destination);
   }
 
@@ -278,21 +349,25 @@ export class Coordinator implements RelayPolicy {
       this.#linger(old);
       this.#remove(old);
     }
+    // from now on, its new server decides
+    if (peer.isMirror && old && !old.isMirror) this.#lingering.deletePeer(peer.name);
     if (old) {
       this.#lost.delete(old.name);
       old.forgotten.resolve();
       peer.updates = old.updates;
     }
     this.#peers.set(peer.name, peer);
+    this.#changed.add(peer.name);
     this.#send(peer, this.#others(peer), 'init');
     this.#settle();
   }
 
   /** What is wrong with a key of this node: its owner is another one. */
-  #foreignKey({ owner }: Peer, node: Node | undefined): string | undefined {
+  #foreignKey({ owner, isMirror }: Peer, node: Node | undefined): string | undefined {
     const { key, disco } = keysOf(node);
-    if (key && !this.#owners.allows(key, owner)) return 'the node key belongs to another owner';
-    if (disco && !this.#owners.allows(disco, owner)) return 'the disco key belongs to another owner';
+    const isForeign = (own: string) => !this.#owners.allows(own, owner) || (!isMirror && !this.#mayPublish(own, owner));
+    if (key && isForeign(key)) return 'the node key belongs to another owner';
+    if (disco && isForeign(disco)) return 'the disco key belongs to another owner';
     return undefined;
   }
 
@@ -310,10 +385,13 @@ export class Coordinator implements RelayPolicy {
   #publish(peer: Peer, node: Node): void {
     peer.delayed = undefined;
     this.#delayed.delete(peer);
-    this.#setKey(peer, node);
+    const hasNewKey = this.#setKey(peer, node);
     peer.node = node;
     this.#holdKeys(peer);
-    for (const other of this.#others(peer)) this.#send(other, [peer], 'node update');
+    for (const other of this.#others(peer)) {
+      this.#send(other, [peer], 'node update');
+      if (hasNewKey) this.#changed.add(other.name);
+    }
   }
 
   /** Makes the owner of a connected peer the owner of the keys of both its nodes. */
@@ -323,6 +401,7 @@ export class Coordinator implements RelayPolicy {
     for (const key of held) if (!peer.held.includes(key)) this.#owners.hold(key, peer.owner);
     for (const key of peer.held) if (!held.includes(key)) this.#owners.release(key);
     peer.held = held;
+    this.#changed.add(peer.name);
   }
 
   #addTunnel(peer: Peer, id: Uint8Array): boolean {
@@ -337,6 +416,7 @@ export class Coordinator implements RelayPolicy {
     }
     addTo(this.#tunnels, peer.name, destination);
     addTo(this.#sources, destination, peer.name);
+    this.#changed.add(peer.name);
     const other = this.#peers.get(destination);
     if (!other) return true;
     this.#send(peer, [other], 'add tunnel');
@@ -348,6 +428,7 @@ export class Coordinator implements RelayPolicy {
     const existed = this.#deleteTunnel(peer.name, destination);
     if (this.#share(peer.name, destination)) return;
     this.#lingering.deleteBetween(peer.name, destination);
+    this.#changed.add(destination);
     const other = this.#peers.get(destination);
     if (!existed || !other) return;
     this.#forget(other, peer, Kind.DISCONNECTED, 'remove tunnel');
@@ -387,13 +468,18 @@ export class Coordinator implements RelayPolicy {
       if (this.#lost.size > MAX_LOST) this.#forgetLost(this.#lost.values().next().value!);
     } else this.#forgetLost(peer);
     const kind = end === 'lost' ? Kind.LOST : Kind.DISCONNECTED;
-    for (const other of others) this.#forget(peer, other, kind, reason);
+    for (const other of others) {
+      this.#forget(peer, other, kind, reason);
+      this.#changed.add(other.name);
+    }
   }
 
   /** Ends the place that a peer keeps after its loss. */
   #forgetLost(peer: Peer): void {
     this.#lost.delete(peer.name);
+    for (const name of this.#lingering.namesWith(peer.name)) this.#changed.add(name);
     this.#lingering.deletePeer(peer.name);
+    this.#changed.add(peer.name);
     peer.forgotten.resolve();
   }
 
@@ -415,15 +501,18 @@ export class Coordinator implements RelayPolicy {
     if (!key) return;
     this.#lingering.addKey({ name, key });
     for (const other of this.#others(peer))
-      if (other.key) this.#lingering.add({ name, key }, { name: other.name, key: other.key });
+      if (other.key && this.#allows(name, other.name))
+        this.#lingering.add({ name, key }, { name: other.name, key: other.key });
   }
 
-  #setKey(peer: Peer, node: Node): void {
+  /** Returns whether the key has changed. */
+  #setKey(peer: Peer, node: Node): boolean {
     const { key } = keysOf(node);
-    if (key === peer.key) return;
+    if (key === peer.key) return false;
     if (peer.key) deleteFrom(this.#byKey, peer.key, peer);
     if (key) addTo(this.#byKey, key, peer);
     peer.key = key;
+    return true;
   }
 
   /** Whether there is a tunnel between two peers, in either direction. */
@@ -431,7 +520,22 @@ export class Coordinator implements RelayPolicy {
     return this.#tunnels.get(a)?.has(b) === true || this.#tunnels.get(b)?.has(a) === true;
   }
 
+  /** Whether there is a tunnel between two peers about which this server decides. */
+  #allows(a: string, b: string): boolean {
+    return this.#isDecided(a, b) || this.#isDecided(b, a);
+  }
+
+  #isDecided(source: string, destination: string): boolean {
+    return this.#peers.get(source)?.isMirror === false && this.#tunnels.get(source)?.has(destination) === true;
+  }
+
+  #isWantedHere(name: string): boolean {
+    for (const source of this.#sources.get(name) ?? []) if (this.#peers.get(source)?.isMirror === false) return true;
+    return false;
+  }
+
   #deleteTunnel(source: string, destination: string): boolean {
+    this.#changed.add(source);
     deleteFrom(this.#sources, destination, source);
     return deleteFrom(this.#tunnels, source, destination);
   }
@@ -467,6 +571,7 @@ export class Coordinator implements RelayPolicy {
   /** Ends the peers that are too slow. That may make others too slow. */
   #settle(): void {
     for (const peer of this.#slow) this.#end(peer, 'lost', 'failed update');
+    if (this.#changed.size > 0) this.#onChange();
     this.#schedule();
   }
 

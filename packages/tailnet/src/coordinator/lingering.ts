@@ -57,6 +57,17 @@ export class LingeringPairs {
     this.add(node, node);
   }
 
+  /** The keys of the pairs of this peer that have not ended. */
+  pairsOf(name: string): [string, string][] {
+    const pairs = [...(this.#byName.get(name) ?? [])].filter(({ a, b, end }) => a.name !== b.name && end > this.#now());
+    return pairs.map(({ a, b }) => [a.key, b.key]);
+  }
+
+  /** The names of the peers with which this one has pairs, itself included. */
+  namesWith(name: string): string[] {
+    return [...(this.#byName.get(name) ?? [])].map(({ a, b }) => (a.name === name ? b : a).name);
+  }
+
   /** Deletes the pairs of two peers. */
   deleteBetween(name: string, other: string): void {
     for (const pair of [...(this.#byName.get(name) ?? [])])

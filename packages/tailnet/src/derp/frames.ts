@@ -41,6 +41,8 @@ export const GONE = { disconnected: 0, notHere: 1 } as const;
 export const HEADER_BYTES = 5;
 /** The header and the key that precede the packet in a frame. */
 export const PACKET_OFFSET = HEADER_BYTES + KEY_BYTES;
+/** The header and the two keys that precede the packet in a frame between relays. */
+export const FORWARDED_OFFSET = PACKET_OFFSET + KEY_BYTES;
 export const MAX_PACKET_BYTES = 65_536;
 export const PING_BYTES = 8;
 export const MAX_PING_BYTES = 1_000;
@@ -204,6 +206,28 @@ export function encodeSend(destination: Uint8Array, packet: Uint8Array): Buffer 
 export function turnIntoReceive(frame: Buffer, source: Uint8Array): void {
   frame[0] = FRAME.receive;
   frame.set(source, HEADER_BYTES);
+}
+
+/** The frame for the destination's relay, from a frame that sent a packet. */
+export function encodeForward(source: Uint8Array, sent: Buffer): Buffer {
+  return encodeFrame(FRAME.forward, source, sent.subarray(HEADER_BYTES));
+}
+
+/** The keys of a frame between relays, as views. */
+export function decodeForward(frame: Buffer): { source: Buffer; destination: Buffer } {
+  if (frame.length < FORWARDED_OFFSET) throw new DerpError('protocol', 'A forwarded frame is shorter than two keys');
+  return {
+    source: frame.subarray(HEADER_BYTES, PACKET_OFFSET),
+    destination: frame.subarray(PACKET_OFFSET, FORWARDED_OFFSET),
+  };
+}
+
+/** Turns a frame between relays into the one that its destination receives, in place, and returns that view. */
+export function turnForwardIntoReceive(frame: Buffer): Buffer {
+  frame.copyWithin(PACKET_OFFSET, HEADER_BYTES, PACKET_OFFSET);
+  const received = frame.subarray(KEY_BYTES);
+  writeHeader(received, FRAME.receive);
+  return received;
 }
 
 /** The key and the packet of a frame of type send or receive, as views. */

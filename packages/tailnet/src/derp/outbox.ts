@@ -53,8 +53,11 @@ export class Outbox {
     return this.#disco.bytes + this.#data.bytes;
   }
 
-  /** Writes a frame with a packet, or queues a copy. Returns the number of packets that were dropped. */
-  packet(frame: Buffer): number {
+  /**
+   * Writes a frame with a packet, or queues a copy. Returns the number of packets that were dropped. `offset`: of the
+   * packet in the frame.
+   */
+  packet(frame: Buffer, offset = PACKET_OFFSET): number {
     if (this.#blockedSince === undefined) {
       // the stream may hold many small frames, each with its whole chunk
       const isSmallPart = frame.length * MAX_RETAINED_RATIO < frame.buffer.byteLength;
@@ -62,7 +65,7 @@ export class Outbox {
       return 0;
     }
     // a view would keep all bytes that arrived with the packet
-    const queue = isDisco(frame.subarray(PACKET_OFFSET)) ? this.#disco : this.#data;
+    const queue = isDisco(frame.subarray(offset)) ? this.#disco : this.#data;
     return queue.push(Buffer.from(frame));
   }
 

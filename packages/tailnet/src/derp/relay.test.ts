@@ -19,7 +19,14 @@ import {
   GONE,
   HEADER_BYTES,
 } from './frames.ts';
-import { type AcceptOptions, DerpRelay, type RelayClosed, type RelayOptions, type RelayPolicy } from './relay.ts';
+import {
+  type AcceptOptions,
+  DerpRelay,
+  type RelayClosed,
+  type RelayLink,
+  type RelayOptions,
+  type RelayPolicy,
+} from './relay.ts';
 
 const OPEN: RelayPolicy = { introduced: () => true, permits: () => true };
 const DISCO = Buffer.concat([fromHex('5453f09f92ac'), Buffer.alloc(80)]);
@@ -628,4 +635,45 @@ test('one turn of the event loop writes all packets for a client together', asyn
   a.stream.write(Buffer.concat(Array.from({ length: 50 }, () => encodeSend(keys.publicKey, Buffer.alloc(100)))));
   await b.frame(FRAME.receive, 49);
   assert.equal(writes, 1);
+});
+
+test('forwards permitted packets of introduced nodes to the other relay, and a bounded number to one that does not read', async (t) => {
+  const [a, b] = [KeyPair.generate(), KeyPair.generate()];
+  const known = new Set([a, b].map(({ publicKey }) => hex(publicKey)!));
+  let isPermitted = true;
+  const policy: RelayPolicy = { introduced: (key) => known.has(key), permits: () => isPermitted };
+  const [near, far] = duplexPair();
+  const announced: [string, boolean][] = [];
+  const links = new Map<string, RelayLink>();
+  const mesh = {
+    find: (key: string) => links.get(key),
+    present: (key: string, isPresent: boolean) => announced.push([key, isPresent]),
+  };
+  const one = setup(t, { policy, mesh });
+  const two = setup(t, { policy });
+  links.set(hex(b.publicKey)!, one.relay.openLink(near));
+  const [from, to] = [await one.client(a), await two.client(b)];
+  assert.deepEqual(announced, [[hex(a.publicKey), true]]);
+
+  for (let n = 0; n < 2_000; n++) from.stream.write(encodeSend(b.publicKey, Buffer.alloc(1_200, n)));
+  await eventually(() => one.relay.stats().packetsToRelays === 2_000, 'the relay has done it');
+  const { queuedBytes, dropped } = one.relay.stats();
+  assert.ok(dropped.full >= 1_400, `${dropped.full} dropped, ${queuedBytes} bytes wait`);
+
+  two.relay.acceptLink(far);
+  const received = decodePacket(await to.frame(FRAME.receive));
+  assert.deepEqual(received.key, a.publicKey);
+  assert.equal(received.packet.length, 1_200);
+  await eventually(() => two.relay.stats().packetsFromRelays === 2_000 - dropped.full, 'the relay has done it');
+
+  // the node leaves the other relay
+  two.relay.left(hex(a.publicKey)!);
+  assert.deepEqual(decodePeerGone(await to.frame(FRAME.peerGone)), { key: a.publicKey, reason: GONE.disconnected });
+
+  isPermitted = false;
+  from.stream.write(encodeSend(b.publicKey, Buffer.from('denied')));
+  await eventually(() => one.relay.stats().dropped.denied === 1, 'the relay has done it');
+  assert.equal(one.relay.stats().packetsToRelays, 2_000);
+  from.stream.destroy();
+  await eventually(() => announced.length === 2, 'the relay has done it');
 });

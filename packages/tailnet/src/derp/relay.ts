@@ -3,6 +3,8 @@
 // - A connection is one byte stream. It signs in with a node key, whose possession it proves.
 // - A client is all connections of one key. Packets for it go to its active connection: the one that signed in or sent a
 //   packet last.
+// - A node's connection may be at the relay of another server. Relays forward packets to each other over links, only
+//   between nodes that may exchange packets, and only once.
 // - A key is introduced if the server knows whose it is. A stranger is a client whose key is not: a program that checks
 //   the relay with throw-away keys, or a node before its first announcement.
 //
@@ -15,21 +17,26 @@ import type { Duplex } from 'node:stream';
 import { type Clock, systemClock } from '@ropewalk/kit';
 import { isDisco } from '../disco.ts';
 import { KeyPair } from '../keys.ts';
+import { hexOf, nameOf } from '../names.ts';
 import { RateBudget } from '../rate-budget.ts';
 import {
   DerpError,
   DerpFrameReader,
   decodeClientInfo,
+  decodeForward,
   decodePacket,
   decodePing,
+  encodeForward,
   encodeFrame,
   encodeRestarting,
   encodeServerInfo,
   encodeServerKey,
+  FORWARDED_OFFSET,
   FRAME,
   GONE,
   HEADER_BYTES,
   type Restart,
+  turnForwardIntoReceive,
   turnIntoReceive,
 } from './frames.ts';
 import { Outbox } from './outbox.ts';
@@ -48,8 +55,24 @@ export interface RelayPolicy {
   permits(source: string, destination: string): boolean;
 }
 
+/** The way to another relay. */
+export interface RelayLink {
+  /** Sends a frame of type `forward`. Returns the number of packets that were dropped. */
+  send(frame: Buffer): number;
+}
+
+/** The relays of other servers. Keys are 64 hexadecimal digits. */
+export interface RelayMesh {
+  /** The way to the relay where this node is connected. Undefined if no other relay has it. Must be fast. */
+  find(key: string): RelayLink | undefined;
+  /** An introduced node has connected to this relay, or does not count as connected any more. */
+  present(key: string, isPresent: boolean): void;
+}
+
 export interface RelayOptions {
   policy: RelayPolicy;
+  /** Default: there are no other relays. */
+  mesh?: RelayMesh;
   /** Default: a new key pair, as clients learn it with each connection. */
   keys?: KeyPair;
   clock?: Pick<Clock, 'monotonic'>;
@@ -117,6 +140,9 @@ export interface RelayStats {
   /** Including those that a full queue dropped later. */
   packetsForwarded: number;
   bytesForwarded: number;
+  /** To other relays, including those that a full queue dropped later, and from them. */
+  packetsToRelays: number;
+  packetsFromRelays: number;
   /** Packets that no client received, by reason. */
   dropped: Record<'absent' | 'denied' | 'budget' | 'full', number>;
 }
@@ -169,6 +195,8 @@ class Client {
   readonly sentTo = new Set<string>();
   /** Whether its connections take turns in sending, so that both were warned. */
   warned = false;
+  /** Whether it has connected to another relay since it sent something here. */
+  hasMoved = false;
   isStranger = true;
   /** Bytes of packets since it connected. */
   bytesReceived = 0;
@@ -184,7 +212,15 @@ class Client {
   }
 }
 
-class Connection {
+/** What the relay reads within budgets. */
+interface Paced {
+  readonly stream: Duplex;
+  readonly rate: RateBudget;
+  /** Frames since the last piece of received bytes. */
+  frames: number;
+}
+
+class Connection implements Paced {
   readonly stream: Duplex;
   readonly outbox: Outbox;
   readonly since: number;
@@ -194,7 +230,6 @@ class Connection {
   client: Client | undefined;
   /** The budget of its key, once it signed in. */
   rate: RateBudget;
-  /** Frames since the last piece of received bytes. */
   frames = 0;
   isHome = false;
   /** It was the active connection of its client before. */
@@ -226,6 +261,7 @@ class Connection {
 
 export class DerpRelay {
   readonly #policy: RelayPolicy;
+  readonly #mesh: RelayMesh | undefined;
   readonly #keys: KeyPair;
   readonly #now: () => number;
   readonly #budget: QueueBudget;
@@ -238,8 +274,13 @@ export class DerpRelay {
   };
   /** What may be read from all connections. */
   readonly #rate: RateBudget;
-  /** Connections that are not read, the longest first. */
-  readonly #paused = new Set<Connection>();
+  /** Connections and links that are not read, the longest first. */
+  readonly #paused = new Set<Paced>();
+  /** Streams on which other relays forward packets. */
+  readonly #links = new Set<Duplex>();
+  readonly #maxBytesPerSecond: number;
+  /** Names of clients that have received packets from a node at another relay, by its name. */
+  readonly #receivers = new Map<string, Set<string>>();
   #resumeTimer: NodeJS.Timeout | undefined;
   readonly #connections = new Set<Connection>();
   /** Oldest first. */
@@ -257,14 +298,18 @@ export class DerpRelay {
     bytesReceived: 0,
     packetsForwarded: 0,
     bytesForwarded: 0,
+    packetsToRelays: 0,
+    packetsFromRelays: 0,
     dropped: { absent: 0, denied: 0, budget: 0, full: 0 },
   };
 
   constructor(options: RelayOptions) {
     const { policy, keys, clock = systemClock, maxConnections, maxSigningIn, maxStrangers, maxQueuedBytes } = options;
     this.#budget = { bytes: 0, maxBytes: maxQueuedBytes ?? 64 * 1024 * 1024 };
-    this.#rate = new RateBudget(options.maxBytesPerSecond ?? 256 * 1024 * 1024, clock.monotonic());
+    this.#maxBytesPerSecond = options.maxBytesPerSecond ?? 256 * 1024 * 1024;
+    this.#rate = new RateBudget(this.#maxBytesPerSecond, clock.monotonic());
     this.#policy = policy;
+    this.#mesh = options.mesh;
     this.#keys = keys ?? KeyPair.generate();
     this.#now = () => clock.monotonic();
     this.#max = {
@@ -310,6 +355,65 @@ export class DerpRelay {
     });
   }
 
+  /** The way to the relay at the other end of this stream, which passes the stream to `acceptLink`. */
+  openLink(stream: Duplex): RelayLink {
+    const outbox = new Outbox(stream, this.#now, this.#budget);
+    stream.once('close', () => outbox.clear());
+    return { send: (frame) => outbox.packet(frame, FORWARDED_OFFSET) };
+  }
+
+  /** Takes the packets that another relay forwards, until the stream ends. */
+  acceptLink(stream: Duplex): void {
+    const rate = new RateBudget(this.#maxBytesPerSecond, this.#now());
+    const link: Paced = { stream, rate, frames: 0 };
+    const reader = new DerpFrameReader((type, frame) => {
+      link.frames++;
+      if (type === FRAME.forward) this.#receiveForwarded(frame);
+    });
+    this.#links.add(stream);
+    stream.on('error', () => {});
+    stream.on('data', (chunk: Buffer) => {
+      try {
+        reader.push(chunk);
+        this.#pace(link, chunk.length);
+      } catch (err) {
+        if (!(err instanceof DerpError)) throw err;
+        reader.stop();
+        stream.destroy();
+      }
+    });
+    stream.once('end', () => stream.destroy());
+    stream.once('close', () => {
+      this.#links.delete(stream);
+      this.#paused.delete(link);
+    });
+    if (this.#stopped) stream.destroy();
+  }
+
+  /** Looks again whether the client with this key is a stranger. */
+  classify(key: string): void {
+    const client = this.#clients.get(nameOf(Buffer.from(key, 'hex')));
+    if (client) this.#classify(client);
+  }
+
+  /** The node with this key has connected to another relay. */
+  moved(key: string): void {
+    const client = this.#clients.get(nameOf(Buffer.from(key, 'hex')));
+    if (client) client.hasMoved = true;
+  }
+
+  /** The node with this key has left all other relays. */
+  left(key: string): void {
+    const bytes = Buffer.from(key, 'hex');
+    const name = nameOf(bytes);
+    const receivers = this.#receivers.get(name);
+    this.#receivers.delete(name);
+    const here = this.#clients.get(name);
+    if (here) here.hasMoved = false;
+    else
+      for (const receiver of receivers ?? []) this.#clients.get(receiver)?.active.outbox.gone(bytes, GONE.disconnected);
+  }
+
   /** Ends connections that are late or stuck, and sends keepalives. The relay's timer calls it each second. */
   tick(): void {
     const now = this.#now();
@@ -332,6 +436,7 @@ export class DerpRelay {
     this.#stopped = true;
     clearInterval(this.#timer);
     clearTimeout(this.#resumeTimer);
+    for (const link of this.#links) link.destroy();
     for (const connection of [...this.#connections]) {
       if (restart && connection.client) {
         connection.outbox.answer(encodeRestarting(restart));
@@ -380,13 +485,19 @@ export class DerpRelay {
       if (!(err instanceof DerpError)) throw err;
       this.#end(connection, err.code === 'unauthenticated' ? 'unauthenticated' : 'protocol', err);
     }
-    const cost = chunk.length + connection.frames * FRAME_COST_BYTES;
-    connection.frames = 0;
+    this.#pace(connection, chunk.length);
+    if (!this.#connections.has(connection)) this.#paused.delete(connection);
+  }
+
+  /** Stops to read for a while if that exceeds a budget. */
+  #pace(source: Paced, bytes: number): void {
+    const cost = bytes + source.frames * FRAME_COST_BYTES;
+    source.frames = 0;
     const now = this.#now();
-    const isWithin = connection.rate.take(cost, now);
-    if ((this.#rate.take(cost, now) && isWithin) || !this.#connections.has(connection)) return;
-    connection.stream.pause();
-    this.#paused.add(connection);
+    const isWithin = source.rate.take(cost, now);
+    if (this.#rate.take(cost, now) && isWithin) return;
+    source.stream.pause();
+    this.#paused.add(source);
     this.#scheduleResume();
   }
 
@@ -403,12 +514,12 @@ export class DerpRelay {
   #resume(): void {
     const now = this.#now();
     let left = this.#rate.left(now);
-    for (const connection of [...this.#paused]) {
+    for (const source of [...this.#paused]) {
       if (left <= 0) return;
-      if (connection.rate.left(now) <= 0) continue;
+      if (source.rate.left(now) <= 0) continue;
       left -= READ_BYTES;
-      this.#paused.delete(connection);
-      connection.stream.resume();
+      this.#paused.delete(source);
+      source.stream.resume();
     }
   }
 
@@ -436,7 +547,7 @@ export class DerpRelay {
       case FRAME.watch:
       case FRAME.closePeer:
       case FRAME.forward:
-        throw new DerpError('protocol', `Frame ${type} is for other relays, and this relay has none`);
+        throw new DerpError('protocol', `Frame ${type} is for other relays, which do not connect here`);
       default: // a pong, or a frame for clients: without effect
     }
   }
@@ -444,7 +555,7 @@ export class DerpRelay {
   #signIn(connection: Connection, frame: Buffer): void {
     const { key, box } = decodeClientInfo(this.#keys, frame);
     this.#signingIn.delete(connection);
-    const name = key.toString('latin1');
+    const name = nameOf(key);
     let client = this.#clients.get(name);
     if (!client) {
       client = new Client(key, connection);
@@ -458,8 +569,12 @@ export class DerpRelay {
     connection.keepAliveAt = keepAliveAfter(this.#now());
     connection.outbox.answer(encodeServerInfo(box, {}));
     if (client.connections.length > MAX_CONNECTIONS_PER_KEY) this.#end(client.connections[0]!, 'limit');
+    client.hasMoved = false;
     const hasChanged = this.#classify(client);
-    if (!hasChanged) this.#reportStranger(connection, client);
+    if (!hasChanged) {
+      if (!client.isStranger) this.#mesh?.present(client.hexKey, true);
+      this.#reportStranger(connection, client);
+    }
     if (this.#connections.has(connection)) this.#noteStranger(connection, client);
   }
 
@@ -472,6 +587,7 @@ export class DerpRelay {
     if (isStranger) client.rate.limit(MAX_STRANGER_BYTES_PER_SECOND, now, STRANGER_BURST_BYTES);
     else client.rate.limit(this.#max.bytesPerSecondPerKey, now);
     client.queued.maxBytes = isStranger ? MAX_STRANGER_QUEUED_BYTES : this.#max.queuedBytesPerKey;
+    this.#mesh?.present(client.hexKey, !isStranger);
     for (const connection of [...client.connections]) this.#reportStranger(connection, client);
     return true;
   }
@@ -496,9 +612,15 @@ export class DerpRelay {
     client.bytesReceived += frame.length;
     if (client.active !== connection) this.#activate(client, connection);
     connection.hasSent = true;
+    client.hasMoved = false;
     const { key, packet } = decodePacket(frame);
-    const name = key.toString('latin1');
+    const name = nameOf(key);
     const destination = this.#clients.get(name);
+    const link = destination?.hasMoved === false ? undefined : this.#mesh?.find(hexOf(key));
+    if (link) {
+      this.#forwardTo(link, connection, client, frame);
+      return;
+    }
     if (!destination || !this.#permits(connection, client, destination, frame.length)) {
       if (!destination) this.#counts.dropped.absent++;
       // a destination that the client may not reach looks like an absent one
@@ -510,10 +632,44 @@ export class DerpRelay {
       if (client.sentTo.size > MAX_CORRESPONDENTS) client.sentTo.delete(client.sentTo.values().next().value!);
     }
     turnIntoReceive(frame, client.key);
+    this.#deliver(destination, frame);
+  }
+
+  #deliver(destination: Client, frame: Buffer): void {
     this.#counts.dropped.full += destination.active.outbox.packet(frame);
     this.#counts.packetsForwarded++;
     this.#counts.bytesForwarded += frame.length;
     destination.bytesSent += frame.length;
+  }
+
+  /** Forwards a packet to the relay of its destination. Strangers there are not reached. */
+  #forwardTo(link: RelayLink, connection: Connection, client: Client, frame: Buffer): void {
+    const { key, packet } = decodePacket(frame);
+    if (!this.#policy.permits(client.hexKey, hexOf(key))) {
+      this.#counts.dropped.denied++;
+      if (isDisco(packet)) this.#reportAbsent(connection, key);
+      return;
+    }
+    if (client.isStranger) this.#classify(client);
+    this.#counts.dropped.full += link.send(encodeForward(client.key, frame));
+    this.#counts.packetsToRelays++;
+  }
+
+  /** The other relay has checked that the source may send to the destination. */
+  #receiveForwarded(frame: Buffer): void {
+    this.#counts.packetsFromRelays++;
+    const { source, destination: key } = decodeForward(frame);
+    const destination = this.#clients.get(nameOf(key));
+    if (destination?.isStranger) this.#classify(destination);
+    if (!destination || destination.isStranger) {
+      this.#counts.dropped[destination ? 'denied' : 'absent']++;
+      return;
+    }
+    const name = nameOf(source);
+    const receivers = this.#receivers.get(name) ?? new Set();
+    if (receivers.size === 0) this.#receivers.set(name, receivers);
+    if (receivers.size < MAX_CORRESPONDENTS) receivers.add(nameOf(destination.key));
+    this.#deliver(destination, turnForwardIntoReceive(frame));
   }
 
   #permits(connection: Connection, source: Client, destination: Client, bytes: number): boolean {
@@ -579,8 +735,9 @@ export class DerpRelay {
       newest.outbox.answer(encodeFrame(FRAME.health));
       return;
     }
-    this.#clients.delete(client.key.toString('latin1'));
+    this.#clients.delete(nameOf(client.key));
     if (this.#stopped) return;
+    if (!client.isStranger) this.#mesh?.present(client.hexKey, false);
     for (const name of client.sentTo) this.#clients.get(name)?.active.outbox.gone(client.key, GONE.disconnected);
   }
 }

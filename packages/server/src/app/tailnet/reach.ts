@@ -3,7 +3,6 @@ import { AppError } from '@ropewalk/kit';
 import { may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { currentAgents } from '../../db/queries/agents.ts';
-import { liveReplicas, placeOfAgent } from '../../db/queries/replicas.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { workspaceObject } from '../find/workspace.ts';
@@ -13,21 +12,6 @@ import { isUuid } from '../values/ids.ts';
 export async function reachableAgents(ctx: Ctx, ids: readonly string[]): Promise<AgentIdentity[]> {
   const agents = await currentAgents(ctx.sql, ids.filter(isUuid));
   return agents.filter((agent) => may(ctx.actor, 'ssh', workspaceObject(agent)));
-}
-
-/**
- * Checks that this server coordinates an agent, or that no other one does. Servers do not know each other's clients.
- * @throws AppError `conflict`
- */
-export async function checkPlace({ sql, replicaId }: Ctx, agentId: string): Promise<void> {
-  const { replica_id: place } = await placeOfAgent(sql, agentId);
-  if (place === null || place === replicaId) return;
-  // the row of an agent keeps the name of a server that is gone
-  if (!(await liveReplicas(sql)).some(({ id }) => id === place)) return;
-  throw new AppError(
-    'conflict',
-    "The agent of this workspace is connected to another server of this deployment, where upstream's clients cannot reach it. Use this server's own coder command.",
-  );
 }
 
 /**

@@ -3,7 +3,7 @@ import { formatNodeKey } from '@ropewalk/tailnet/keys';
 import { whileAllowed } from '../../app/context/allowed.ts';
 import type { Ctx } from '../../app/context/context.ts';
 import { connectionInfo, derpMap } from '../../app/tailnet/derp-map.ts';
-import { checkPlace, mayJoinTailnet } from '../../app/tailnet/reach.ts';
+import { mayJoinTailnet } from '../../app/tailnet/reach.ts';
 import { checkAgentApiVersion } from '../../app/values/api-version.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { TailnetClient, tailnetOwner } from '../../rpc/tailnet/client.ts';
@@ -24,7 +24,6 @@ export function tailnetHandlers(hub: TailnetHub) {
     await mayJoinTailnet(ctx, agentId);
     checkAgentApiVersion(query.version || own.version);
     const resumed = query.resume_token ? hub.resumeTokens.read(query.resume_token, tailnetOwner(ctx)) : undefined;
-    if (agentId !== undefined) await checkPlace(ctx, agentId);
     requireUpgrade(http);
     // before the upgrade: a server that ends answers with its status
     await hub.load();

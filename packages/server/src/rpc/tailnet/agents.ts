@@ -14,7 +14,7 @@ interface AgentPeer {
   peer: CoordinatedPeer;
 }
 
-const ownerOf = ({ id }: { id: string }) => `agent ${id}`;
+export const agentOwner = ({ id }: { id: string }): string => `agent ${id}`;
 
 /** The agents whose nodes this server coordinates, from their first call until the coordinator has forgotten them. */
 export class TailnetAgents {
@@ -43,13 +43,13 @@ export class TailnetAgents {
   ) {
     const { coordinator, rules } = await this.#hub.load();
     const id = uuidBytes(agent.id);
-    const peer = coordinator.connect({ id, owner: ownerOf(agent), rule: rules.agentRule(id) });
+    const peer = coordinator.connect({ id, owner: agentOwner(agent), rule: rules.agentRule(id) });
     this.#add({ agent, peer });
-    yield* this.#hub.coordinate(peer, ownerOf(agent), requests, signal);
+    yield* this.#hub.coordinate(peer, agentOwner(agent), requests, signal);
   }
 
   resumeToken(agent: AgentIdentity) {
-    return this.#hub.resumeToken({ id: agent.id, owner: ownerOf(agent) });
+    return this.#hub.resumeToken({ id: agent.id, owner: agentOwner(agent) });
   }
 
   close(): void {

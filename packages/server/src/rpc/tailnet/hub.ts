@@ -3,7 +3,7 @@
 import type { Duplex } from 'node:stream';
 import { AppError } from '@ropewalk/kit';
 import type { CoordinatedPeer, Coordinator } from '@ropewalk/tailnet/coordinator/coordinator';
-import type { AcceptOptions, DerpRelay, RelayClosed } from '@ropewalk/tailnet/derp/relay';
+import type { AcceptOptions, DerpRelay, RelayClosed, RelayMesh, RelayPolicy } from '@ropewalk/tailnet/derp/relay';
 import type { CoordinateRequest, CoordinateResponse } from '@ropewalk/wire/proto/tailnet';
 import type { Services } from '../../app/context/context.ts';
 import { derpMap, derpMapMessage } from '../../app/tailnet/derp-map.ts';
@@ -21,6 +21,22 @@ export interface TailnetParts {
   rules: typeof import('@ropewalk/tailnet/coordinator/rules');
 }
 
+/** The tailnet's parts on other servers. Keys are 64 hexadecimal digits. */
+export interface TailnetMesh extends RelayMesh {
+  /** Whether another server knows whose key this is. */
+  introduced(key: string): boolean;
+  /** Whether another server permits nodes with these keys to exchange packets. */
+  permits(source: string, destination: string): boolean;
+  /** Whether no other server knows the key as that of another owner. */
+  mayPublish(key: string, owner: string): boolean;
+  /** The number of nodes at other relays. */
+  readonly remote: number;
+  /** This server has loaded its parts. Called once, before they are used. */
+  loaded(parts: TailnetParts): void;
+  /** Peers of this server's coordinator have changed. */
+  changed(): void;
+}
+
 export class TailnetHub {
   readonly services: Services;
   readonly resumeTokens: ResumeTokens;
@@ -30,6 +46,7 @@ export class TailnetHub {
   /** Lost peers by owner, oldest first. */
   readonly #lost = new Map<string, Set<CoordinatedPeer>>();
   readonly #onWanted = new Set<(agentId: string) => void>();
+  #mesh: TailnetMesh | undefined;
 
   constructor(services: Services, resumeTokens: ResumeTokens) {
     this.services = services;
@@ -49,7 +66,17 @@ export class TailnetHub {
   /** What the parts have to do now, for metrics. */
   figures() {
     const parts = this.#parts;
-    return parts && { relay: parts.relay.stats(), coordinator: parts.coordinator.size };
+    return (
+      parts && {
+        relay: { ...parts.relay.stats(), remoteClients: this.#mesh?.remote ?? 0 },
+        coordinator: parts.coordinator.size,
+      }
+    );
+  }
+
+  /** Connects the parts with those of other servers. Only before they are loaded. */
+  join(mesh: TailnetMesh): void {
+    this.#mesh = mesh;
   }
 
   /** @throws AppError `unavailable` when the server ends */
@@ -67,8 +94,15 @@ export class TailnetHub {
     ]);
     this.#closed.signal.throwIfAborted();
     const { clock } = this.services;
-    const coordinator = new Coordinator({ clock });
-    this.#parts = { coordinator, relay: new DerpRelay({ policy: coordinator, clock }), rules };
+    const mesh = this.#mesh;
+    const coordinator = new Coordinator({
+      clock,
+      ...(mesh && { mayPublish: (key, owner) => mesh.mayPublish(key, owner), onChange: () => mesh.changed() }),
+    });
+    const policy = mesh ? withMesh(coordinator, mesh) : coordinator;
+    const relay = new DerpRelay({ policy, clock, ...(mesh && { mesh }) });
+    this.#parts = { coordinator, relay, rules };
+    mesh?.loaded(this.#parts);
     return this.#parts;
   }
 
@@ -161,6 +195,15 @@ export class TailnetHub {
   endRelay(): void {
     this.#parts?.relay.close(RESTART);
   }
+}
+
+/** What this server's coordinator permits, and what others do. */
+function withMesh(coordinator: Coordinator, mesh: TailnetMesh): RelayPolicy {
+  return {
+    introduced: (key) => coordinator.introduced(key) || mesh.introduced(key),
+    owned: (key) => coordinator.owned(key) || mesh.introduced(key),
+    permits: (source, destination) => coordinator.permits(source, destination) || mesh.permits(source, destination),
+  };
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -3,29 +3,17 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
-import { create } from '@bufbuild/protobuf';
-import type { BytesSentRecv, HealthcheckReport } from '@ropewalk/contract';
+import type { BytesSentRecv } from '@ropewalk/contract';
 import { addressOf, formatHostPrefix, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import { DerpClient } from '@ropewalk/tailnet/derp/client';
 import type { Restart } from '@ropewalk/tailnet/derp/frames';
-import { encodeNodeKey, formatDiscoKey, KeyPair } from '@ropewalk/tailnet/keys';
+import { encodeNodeKey, KeyPair } from '@ropewalk/tailnet/keys';
 import { createTestTemplate, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
-import { createDrpcClient } from '@ropewalk/wire/drpc';
-import {
-  type CoordinateRequestSchema,
-  type CoordinateResponse_PeerUpdate,
-  CoordinateResponse_PeerUpdate_Kind as Kind,
-  NodeSchema,
-  Tailnet,
-  Workspace_Status,
-} from '@ropewalk/wire/proto/tailnet';
+import { CoordinateResponse_PeerUpdate_Kind as Kind, Workspace_Status } from '@ropewalk/wire/proto/tailnet';
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
-import { byteStream, dialWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
-import { YamuxSession } from '@ropewalk/wire/yamux';
-import { systemContext } from '../../app/context/context.ts';
-import { systemTask } from '../../authz/proofs.ts';
-import { endReplica, upsertReplica } from '../../db/queries/replicas.ts';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { dialAgent, finishBuild, type MadeAgent, makeAgents, refusal } from '../testing/agents.ts';
+import { Control } from '../testing/tailnet.ts';
 
 // Clients and agents that speak upstream's protocol, against a whole server.
 
@@ -39,71 +27,6 @@ before(async () => {
   member = await insertPerson(server, 'member');
 });
 after(() => server.stop());
-
-type Init = Parameters<typeof create<typeof CoordinateRequestSchema>>[1];
-
-/** A control connection with its Coordinate call. */
-class Control {
-  readonly connection: WebSocketConnection;
-  readonly session: YamuxSession;
-  readonly tailnet;
-  readonly call;
-  readonly keys: KeyPair = KeyPair.generate();
-  readonly updates: CoordinateResponse_PeerUpdate[] = [];
-  readonly errors: string[] = [];
-  ended = false;
-
-  constructor(connection: WebSocketConnection) {
-    this.connection = connection;
-    this.session = new YamuxSession(byteStream(connection), { role: 'client', keepAlive: false });
-    this.tailnet = createDrpcClient(Tailnet, () => this.session.openStream());
-    this.call = this.tailnet.coordinate();
-    void this.#read();
-  }
-
-  async #read(): Promise<void> {
-    try {
-      for (;;) {
-        const response = await this.call.receive();
-        if (!response) break;
-        if (response.error) this.errors.push(response.error);
-        this.updates.push(...response.peerUpdates);
-      }
-    } catch (err) {
-      if (!/closed|ended/.test(String(err))) this.errors.push(String(err));
-    }
-    this.ended = true;
-  }
-
-  send(init: Init): Promise<void> {
-    return this.call.send(init as never);
-  }
-
-  publish(address: Uint8Array, more: object = {}): Promise<void> {
-    const addresses = [formatHostPrefix(address)];
-    const node = create(NodeSchema, {
-      key: encodeNodeKey(this.keys.publicKey),
-      disco: formatDiscoKey(KeyPair.generate().publicKey),
-      preferredDerp: 999,
-      addresses,
-      allowedIps: addresses,
-      ...more,
-    });
-    return this.send({ updateSelf: { node } });
-  }
-
-  /** The last kind of update about the peer with this key, by its node. */
-  kinds(): Kind[] {
-    return this.updates.map(({ kind }) => kind);
-  }
-
-  /** Waits until it has received the node of this control connection. */
-  async has(other: Control): Promise<CoordinateResponse_PeerUpdate> {
-    return eventually('the node', async () =>
-      this.updates.find(({ node }) => node && Buffer.from(node.key).equals(encodeNodeKey(other.keys.publicKey))),
-    ) as Promise<CoordinateResponse_PeerUpdate>;
-  }
-}
 
 async function dial(t: TestContext, path: string, token = server.adminToken): Promise<Control> {
   const { connection } = await dialWebSocket(`${server.url}/api/v2${path}`, {
@@ -460,26 +383,6 @@ test('a desktop client learns of the workspaces of its person, and of each chang
   const other = await dial(t, '/tailnet?version=2.3', member.token);
   const nothing = other.tailnet.workspaceUpdates({ workspaceOwnerId: uuidBytes(person.id) });
   assert.deepEqual((await nothing.receive())!.upsertedWorkspaces, []);
-});
-
-test('a client of an agent at another server learns that it cannot reach it, until that server is gone', async (t) => {
-  const { agent } = await joinedAgent(t);
-  const { services } = server;
-  const other = crypto.randomUUID();
-  const task = systemTask(systemContext(services, 'test'));
-  await upsertReplica(services.sql, task, {
-    ...{ id: other, hostname: 'other', version: services.version, relay_address: '', cluster_address: '' },
-    ...{ public_key: Buffer.alloc(32), certificate: '', database_latency_us: 1, problem: '' },
-  });
-  t.after(() => endReplica(services.sql, task, other));
-  await services.sql`UPDATE workspace_agents SET replica_id = ${other} WHERE id = ${agent.id}`;
-  const { status, message } = await refusal(dial(t, coordinate(agent)));
-  assert.equal(status, 409);
-  assert.match(message, /connected to another server/);
-  const { body } = await server.api<HealthcheckReport>('GET', '/debug/health?force=true');
-  assert.match(body.derp.warnings[0]!.message, /2 servers use this database/);
-  await endReplica(services.sql, task, other);
-  await dial(t, coordinate(agent));
 });
 
 test('a stopping server announces to the clients of its relay when to come back', async (t) => {

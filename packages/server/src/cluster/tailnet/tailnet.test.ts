@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict';
+import { after, before, type TestContext, test } from 'node:test';
+import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
+import { DerpClient } from '@ropewalk/tailnet/derp/client';
+import { KeyPair } from '@ropewalk/tailnet/keys';
+import { createTestTemplate, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { CoordinateResponse_PeerUpdate_Kind as Kind } from '@ropewalk/wire/proto/tailnet';
+import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
+import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { dialAgent, type MadeAgent, makeAgents } from '../../rpc/testing/agents.ts';
+import { Control } from '../../rpc/testing/tailnet.ts';
+
+// Clients and agents that speak upstream's protocol, each at another server.
+
+const MAX_MS = 5_000;
+const env = { CODER_DERP_SERVER_STUN_ADDRESSES: 'disable' };
+let one: TestServer;
+let two: TestServer;
+before(async () => {
+  one = await startTestServer({ env });
+  two = await startTestServer({ joins: one, env });
+});
+after(async () => {
+  await two.stop();
+  await one.stop();
+});
+
+let made = 0;
+async function makeAgent(owner?: string): Promise<MadeAgent> {
+  const name = `w${++made}`;
+  const template = await createTestTemplate(one, name);
+  return (await makeAgents(one, template, name, owner === undefined ? {} : { token: owner })).agents[0]!;
+}
+
+/** An agent of upstream's kind at a server. */
+async function joinAgent(t: TestContext, server: TestServer, agent: MadeAgent): Promise<Control> {
+  const control = new Control(await dialAgent(server, agent.token, { ours: false }));
+  t.after(() => control.connection.destroy());
+  await control.publish(addressOf(TAILNET_PREFIX, uuidBytes(agent.id)));
+  return control;
+}
+
+async function joinClient(
+  t: TestContext,
+  server: TestServer,
+  agent: MadeAgent,
+  { token = one.adminToken, resume = '' } = {},
+): Promise<Control> {
+  const query = `version=2.0${resume === '' ? '' : `&resume_token=${resume}`}`;
+  const url = `${server.url}/api/v2/workspaceagents/${agent.id}/coordinate?${query}`;
+  const { connection } = await dialWebSocket(url, { headers: { 'Coder-Session-Token': token } });
+  const control = new Control(connection);
+  t.after(() => connection.destroy());
+  await control.send({ addTunnel: { id: uuidBytes(agent.id) } });
+  await control.publish(randomAddress(TAILNET_PREFIX));
+  return control;
+}
+
+/** A connection to the relay of a server. */
+async function relayed(
+  t: TestContext,
+  server: TestServer,
+  keys: KeyPair,
+  received: string[] = [],
+): Promise<DerpClient> {
+  const { connection } = await dialWebSocket(`${server.url}/derp`, { protocols: ['derp'] });
+  const onPacket = (_source: Buffer, packet: Buffer) => received.push(packet.toString());
+  const derp = new DerpClient(byteStream(connection), { keys, onPacket });
+  t.after(() => derp.close());
+  await derp.ready;
+  return derp;
+}
+
+async function relayStats(server: TestServer): Promise<{ dropped: Record<string, number>; packetsFromRelays: number }> {
+  const headers = { 'Coder-Session-Token': one.adminToken };
+  return (await fetch(`${server.url}/api/v2/debug/tailnet`, { headers })).json() as never;
+}
+
+/** Sends packets until one arrives. */
+async function reaches(from: DerpClient, to: Control, received: string[], text: string): Promise<void> {
+  await eventually(`the packet ${text}`, async () => {
+    from.send(to.keys.publicKey, Buffer.from(text));
+    await from.ping();
+    return received.includes(text);
+  });
+}
+
+test('introduces a client of one server to an agent of the other, and forwards their packets', async (t) => {
+  const agent = await makeAgent();
+  const control = await joinAgent(t, two, agent);
+  const client = await joinClient(t, one, agent);
+  await client.has(control);
+  const { id } = await control.has(client);
+  await control.send({ readyForHandshake: [{ id }] });
+  await eventually('ready', async () => client.kinds().includes(Kind.READY_FOR_HANDSHAKE));
+
+  const [atClient, atAgent]: [string[], string[]] = [[], []];
+  // as a balancer may choose: each relay connection at the other server
+  const near = await relayed(t, two, client.keys, atClient);
+  const far = await relayed(t, one, control.keys, atAgent);
+  await reaches(near, control, atAgent, 'there');
+  await reaches(far, client, atClient, 'back');
+  assert.ok((await relayStats(one)).packetsFromRelays > 0);
+
+  // a stranger's packets stay at its relay
+  const stranger = await relayed(t, two, KeyPair.generate());
+  const before = (await relayStats(two)).dropped['denied']!;
+  stranger.send(control.keys.publicKey, Buffer.from('strange'));
+  await eventually('the denial', async () => (await relayStats(two)).dropped['denied']! > before);
+  assert.ok(!atAgent.includes('strange'));
+
+  await client.send({ disconnect: {} });
+  await eventually('the end', async () => client.ended && control.kinds().includes(Kind.DISCONNECTED));
+});
+
+test('ends the tunnel and the packets of a person whose session is revoked, also after the client is cut off', async (t) => {
+  for (const isCut of [false, true]) {
+    const person = await insertPerson(one, `out-${isCut}`);
+    const agent = await makeAgent(person.token);
+    const control = await joinAgent(t, two, agent);
+    const client = await joinClient(t, one, agent, { token: person.token });
+    await Promise.all([client.has(control), control.has(client)]);
+    const received: string[] = [];
+    const near = await relayed(t, two, client.keys);
+    await relayed(t, two, control.keys, received);
+    await reaches(near, control, received, 'before');
+    if (isCut) {
+      client.connection.destroy();
+      await eventually('the loss', async () => control.kinds().includes(Kind.LOST));
+      await reaches(near, control, received, 'cut');
+    }
+    assert.equal((await two.api('POST', '/users/logout', { token: person.token })).status, 200);
+    if (!isCut) await eventually('the end', async () => control.kinds().includes(Kind.DISCONNECTED), MAX_MS);
+    await eventually(
+      'the end of the permission',
+      async () => {
+        const before = (await relayStats(two)).dropped['denied']!;
+        near.send(control.keys.publicKey, Buffer.from('after'));
+        await near.ping();
+        return (await relayStats(two)).dropped['denied']! > before;
+      },
+      MAX_MS,
+    );
+  }
+});
+
+test('a client gets the node of an agent that moves to its server and back, and learns of its loss', async (t) => {
+  const agent = await makeAgent();
+  const first = await joinAgent(t, two, agent);
+  const client = await joinClient(t, one, agent);
+  await client.has(first);
+  first.connection.destroy();
+  await eventually('the loss', async () => client.kinds().includes(Kind.LOST));
+  for (const server of [one, two]) {
+    const next = await joinAgent(t, server, agent);
+    await Promise.all([client.has(next), next.has(client)]);
+  }
+  assert.equal(client.ended, false);
+});
+
+test('a client keeps its id at another server with its resume token', async (t) => {
+  const agent = await makeAgent();
+  const control = await joinAgent(t, two, agent);
+  const first = await joinClient(t, one, agent);
+  const { id } = await control.has(first);
+  const { token } = await first.tailnet.refreshResumeToken({});
+  const second = await joinClient(t, two, agent, { resume: token });
+  assert.equal(uuidText((await control.has(second)).id), uuidText(id));
+});
+
+test('a client gets the node of an agent whose server is gone when it connects to another one', async (t) => {
+  const three = await startTestServer({ joins: one, env });
+  let isStopped = false;
+  t.after(() => (isStopped ? undefined : three.stop()));
+  const agent = await makeAgent();
+  const client = await joinClient(t, one, agent);
+  const there = await joinAgent(t, three, agent);
+  await client.has(there);
+  isStopped = true;
+  await three.stop();
+  await eventually('the loss', async () => client.kinds().includes(Kind.LOST));
+  const next = await joinAgent(t, two, agent);
+  await Promise.all([client.has(next), next.has(client)]);
+});
