@@ -1,5 +1,5 @@
 // UDP sockets and the addresses of this machine.
-import { createSocket } from 'node:dgram';
+import { createSocket, type RemoteInfo } from 'node:dgram';
 import { once } from 'node:events';
 import { networkInterfaces } from 'node:os';
 import {
@@ -21,7 +21,7 @@ export interface UdpSocket {
 }
 
 export interface UdpEvents {
-  /** `host` is a numeric address. */
+  /** `host` is a numeric address. The datagrams of one turn of the event loop come together, before any microtask. */
   onPacket: (packet: Buffer, host: string, port: number) => void;
   /** The socket failed and is closed. */
   onError: (error: Error) => void;
@@ -47,8 +47,17 @@ export const openUdp: OpenUdp = async (family, { onPacket, onError }) => {
   const listening = once(socket, 'listening');
   socket.bind(0, family === 4 ? '0.0.0.0' : '::');
   await listening;
-  socket.on('message', (packet, { address, port }) => onPacket(packet, address, port));
   let isOpen = true;
+  // Node runs microtasks after each datagram, so that a connection would answer each of them alone
+  let waiting: { packet: Buffer; from: RemoteInfo }[] = [];
+  const deliver = () => {
+    const received = waiting;
+    waiting = [];
+    for (const { packet, from } of received) if (isOpen) onPacket(packet, from.address, from.port);
+  };
+  socket.on('message', (packet, from) => {
+    if (waiting.push({ packet, from }) === 1) setImmediate(deliver);
+  });
   const close = () => {
     if (isOpen) socket.close();
     isOpen = false;
