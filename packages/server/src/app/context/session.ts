@@ -32,7 +32,7 @@ interface Session {
   actor: UserActor;
   user: UserWithAccess;
   secretHash: Buffer;
-  /** Whether the token has scopes of its own, so that its hash differs. */
+  /** Whether the row of the token has scopes, so that its hash differs. */
   scoped: boolean;
   expiresAt: number;
   believedUntil: number;
@@ -57,7 +57,7 @@ const signedOut = (detail: string) =>
 /** The columns of a key that limit it. */
 export type TokenLimits = Pick<ApiKeyRow, 'scope' | 'scopes' | 'allow_list'>;
 
-/** A person with all their rights, for what the server does in their name. */
+/** No limits, as a key that does not exist: the server acts in the name of its owner. */
 export const WHOLE_PERSON = {
   id: '',
   scope: 'all',
