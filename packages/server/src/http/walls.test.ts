@@ -114,6 +114,7 @@ test('answers only public routes without a session', async () => {
     'GET /',
     'GET /appearance',
     'GET /applications/auth-redirect',
+    'GET /auth/scopes',
     'GET /buildinfo',
     'GET /updatecheck',
     'GET /users/authmethods',
