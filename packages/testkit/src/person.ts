@@ -1,6 +1,7 @@
 import { systemContext } from '@ropewalk/server/app/context/context';
 import { issueToken } from '@ropewalk/server/app/context/session';
 import { authorize } from '@ropewalk/server/authz/authorize';
+import type { TokenScope } from '@ropewalk/server/authz/scope';
 import { insertUser } from '@ropewalk/server/db/queries/users';
 import type { TestServer } from './server.ts';
 
@@ -31,4 +32,11 @@ export async function insertPerson(
     lifetimeMs: 3_600_000,
   });
   return { id: user.id, token };
+}
+
+/** Creates a token of a person with these limits. */
+export async function limitedToken({ services }: TestServer, ownerId: string, scope: TokenScope): Promise<string> {
+  const ctx = systemContext(services, 'test');
+  const session = { loginType: 'token', lifetimeMs: 3_600_000, tokenName: crypto.randomUUID(), scope } as const;
+  return (await issueToken(ctx, authorize(ctx, 'create', { type: 'api_key', ownerId }), session)).text;
 }

@@ -387,7 +387,8 @@ const administration: Nodes = {
     children: {
       create: { summary: 'Create an API token', load: () => import('./tokens/create.ts') },
       list: { summary: 'List API tokens', aliases: ['ls'], load: () => import('./tokens/list.ts') },
-      remove: { summary: 'Delete an API token', aliases: ['delete', 'rm'], load: () => import('./tokens/remove.ts') },
+      view: { summary: 'Show an API token', load: () => import('./tokens/view.ts') },
+      remove: { summary: 'End an API token', aliases: ['delete', 'rm'], load: () => import('./tokens/remove.ts') },
     },
   },
   support: {

@@ -85,20 +85,6 @@ export const restrictsUnless = (text: string, except: string, isHarmless: Foreig
 const isListOf = (value: unknown, item: (one: unknown) => boolean): boolean =>
   Array.isArray(value) && value.every(item);
 
-/** Scopes of a token: harmless if they are the one that permits everything, by either of its names. */
-export const tokenScopes = restrictsUnless('the scopes of a token', '`["all"]`', (value) =>
-  isListOf(value, (one) => one === 'all' || one === 'coder:all' || one === ''),
-);
-
-/** Objects that a token may use: harmless if they are all objects of all types, as text or as object. */
-export const tokenAllowList = restrictsUnless('the objects that a token may use', '`["*:*"]`', (value) =>
-  isListOf(value, (one) => {
-    if (typeof one !== 'object' || one === null) return one === '*:*' || one === '*';
-    const { type, id } = one as { type?: unknown; id?: unknown };
-    return type === '*' && id === '*';
-  }),
-);
-
 /** Permissions that members have on their own objects. Negated ones take some away. */
 export const memberPermissions = restrictsUnless(
   'permissions of members on their own objects',

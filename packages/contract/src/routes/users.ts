@@ -12,6 +12,7 @@ import {
   CreateFirstUserResponse,
   CreateTokenRequest,
   CreateUserRequestWithOrgs,
+  ExternalAPIKeyScopes,
   GenerateAPIKeyResponse,
   GetUsersResponse,
   GitSSHKey,
@@ -40,7 +41,7 @@ import {
   ValidateUserPasswordResponse,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
-import { harmless, restricts, restrictsUnless, tokenAllowList, tokenScopes, unknownKeys } from './unknown-keys.ts';
+import { harmless, restricts, restrictsUnless, unknownKeys } from './unknown-keys.ts';
 
 // Upstream's API document has an array of these. Its programs send and read a single one.
 const quietHours = documentedAlso(
@@ -212,7 +213,10 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
-    query: Type.Object({ include_all: Type.Optional(Type.Boolean()) }),
+    query: Type.Object({
+      include_all: Type.Optional(Type.Boolean()),
+      include_expired: Type.Optional(Type.Boolean()),
+    }),
     responses: { 200: Type.Array(APIKeyWithOwner) },
   }),
   'POST /users/{user}/keys/tokens': route({
@@ -220,7 +224,7 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String() }),
     body: CreateTokenRequest,
-    unknownKeys: unknownKeys('access', { scopes: tokenScopes, allow_list: tokenAllowList }),
+    unknownKeys: unknownKeys('access'),
     responses: { 201: GenerateAPIKeyResponse },
   }),
   'GET /users/{user}/keys/tokens/tokenconfig': route({
@@ -240,6 +244,19 @@ export const usersRoutes = {
     auth: 'session',
     params: Type.Object({ user: Type.String(), keyid: Type.String() }),
     responses: { 200: APIKey },
+  }),
+  'PUT /users/{user}/keys/{keyid}/expire': route({
+    tag: 'Users',
+    auth: 'session',
+    summary: 'Ends a key, and the keys that were created with it. Lists still contain it with include_expired.',
+    unknownKeys: unknownKeys('access'),
+    params: Type.Object({ user: Type.String(), keyid: Type.String() }),
+    responses: { 204: Nothing },
+  }),
+  'GET /auth/scopes': route({
+    tag: 'Authorization',
+    auth: 'none',
+    responses: { 200: ExternalAPIKeyScopes },
   }),
   'DELETE /users/{user}/keys/{keyid}': route({
     tag: 'Users',

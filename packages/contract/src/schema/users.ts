@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { PERMISSIONS, type PermissionResource } from '../permissions.ts';
+import { MAX_ALLOW_LIST, MAX_SCOPES } from '../token-scopes.ts';
 import { LoginType, SlimRole, UserStatus } from './common.ts';
 import {
   documentedAlso,
@@ -17,16 +18,27 @@ import {
 export const APIKeyScope = named('APIKeyScope', stringEnum(['all', 'application_connect']));
 export type APIKeyScope = Static<typeof APIKeyScope>;
 
+/** The name of a scope, such as `workspace:read`. GET /auth/scopes lists them. */
+const ScopeName = Type.String({ maxLength: 64 });
+/** An object, all objects of a type, or all: `workspace:<uuid>`, `workspace:*` or `*:*`. */
+const AllowListEntry = Type.String({ maxLength: 128 });
+
+export const ExternalAPIKeyScopes = named('ExternalAPIKeyScopes', Type.Object({ external: Type.Array(ScopeName) }));
+export type ExternalAPIKeyScopes = Static<typeof ExternalAPIKeyScopes>;
+
 export const APIKey = named(
   'APIKey',
   Type.Object({
+    allow_list: Type.Array(AllowListEntry),
     created_at: Timestamp,
     expires_at: Timestamp,
     id: Type.String(),
     last_used: Timestamp,
     lifetime_seconds: Type.Integer(),
     login_type: LoginType,
-    scope: APIKeyScope,
+    /** Absent for a token with other scopes than these. */
+    scope: Type.Optional(APIKeyScope),
+    scopes: Type.Array(ScopeName),
     token_name: Type.String(),
     updated_at: Timestamp,
     user_id: Uuid,
@@ -251,9 +263,13 @@ export type CreateOrganizationRequest = Static<typeof CreateOrganizationRequest>
 export const CreateTokenRequest = named(
   'CreateTokenRequest',
   Type.Object({
+    /** Default: every object. */
+    allow_list: Type.Optional(Type.Array(AllowListEntry, { maxItems: MAX_ALLOW_LIST })),
     /** In nanoseconds, as Go clients send it. */
     lifetime: Type.Optional(Type.Integer({ minimum: MIN_INT64, maximum: MAX_INT64 })),
     scope: Type.Optional(APIKeyScope),
+    /** Default: the one in `scope`. */
+    scopes: Type.Optional(Type.Array(ScopeName, { maxItems: MAX_SCOPES })),
     token_name: Type.Optional(Line),
   }),
 );

@@ -18,7 +18,7 @@ export interface UpstreamRest {
   basePath: string;
   /** Path → lower-case method → operation. */
   paths: Record<string, Record<string, UpstreamOperation>>;
-  definitions: Record<string, { type?: string; properties?: Record<string, object> }>;
+  definitions: Record<string, { type?: string; required?: string[]; properties?: Record<string, object> }>;
 }
 
 export interface UpstreamFlag {
@@ -73,6 +73,10 @@ function load<T>(name: string): T {
 export function upstreamRest(): UpstreamRest {
   const rest = load<UpstreamRest>('rest-api');
   Object.assign(rest.definitions, MISDOCUMENTED_TYPES);
+  for (const [name, fields] of Object.entries(NO_LONGER_REQUIRED)) {
+    const definition = rest.definitions[name]!;
+    definition.required = definition.required?.filter((field) => !fields.includes(field)) ?? [];
+  }
   for (const [name, fields] of Object.entries(UNTAGGED_TYPES)) {
     const definition = rest.definitions[name];
     if (!definition) throw new Error(`no definition ${name}`);
@@ -114,6 +118,12 @@ export const upstreamBodyKeys = () => load<Record<string, string[]>>('body-keys'
 export const upstreamClientCalls = () => load<UpstreamClientCall[]>('client-calls');
 /** In the form of `terraform providers schema -json`, for one provider. */
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
+
+/** Fields that upstream requires in 2.25 and no longer in 2.36. */
+const NO_LONGER_REQUIRED: Readonly<Record<string, readonly string[]>> = {
+  // the older name of a token's scope, which tokens with several have not
+  'codersdk.APIKey': ['scope'],
+};
 
 /** Types that upstream's API document describes by Go's fields, and the form that Go programs send. */
 const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { UserWithAccess } from '../db/rows.ts';
 import { organizationRoles, ownerWithoutAccess, type Role, siteRoles } from './policy.ts';
+import type { TokenScope } from './scope.ts';
 
 /** A signed-in person. */
 export interface UserActor {
@@ -16,7 +17,8 @@ export interface UserActor {
   groups: ReadonlySet<string>;
   /** The roles of these names. */
   held: HeldRoles;
-  scope: 'all' | 'application_connect';
+  /** The limits of the token. */
+  scope: TokenScope;
   apiKeyId: string;
   /** The account when the session was verified, a few seconds ago at most. An event announces changes. */
   account?: UserWithAccess;
@@ -62,7 +64,11 @@ export function rightsOf(actor: UserActor): string {
   let text = rights.get(actor);
   if (text === undefined) {
     const { id, scope, groups, held } = actor;
-    text = hash('sha256', JSON.stringify([id, scope, [...groups], held.site, [...held.org]]), 'base64');
+    text = hash(
+      'sha256',
+      JSON.stringify([id, scope.names, scope.allowList, [...groups], held.site, [...held.org]]),
+      'base64',
+    );
     rights.set(actor, text);
   }
   return text;

@@ -4,7 +4,6 @@ import type { Actor, CustomRoles, UserActor } from './actor.ts';
 import { notFound } from './not-found.ts';
 import {
   type Action,
-  applicationConnectScope,
   assignable,
   grants,
   operatorScope,
@@ -13,10 +12,16 @@ import {
   type Role,
   siteRoles,
 } from './policy.ts';
+import { allowedIds, inScope, isAppsOnly, tokenScope } from './scope.ts';
 
 /** The object of an action, with the fields that the policy uses. */
 export interface AuthzObject {
   type: Resource;
+  /**
+   * The object's id, which the allow list of a token may contain. Absent for a new object and for all of a type. Users
+   * and organizations need none: theirs is `ownerId` or `organizationId`.
+   */
+  id?: string;
   organizationId?: string;
   ownerId?: string;
   /**
@@ -46,13 +51,29 @@ function aclGrants(actor: UserActor, action: Action, object: AuthzObject): boole
   return false;
 }
 
+/**
+ * Whether the token of the actor permits this, whatever the roles. Every token may read the account of its owner, which
+ * paths such as `/users/me/keys` name.
+ */
+export function scopePermits({ scope, id: self }: UserActor, action: Action, object: AuthzObject): boolean {
+  const { type, id, organizationId, ownerId } = object;
+  const own = type === 'user' && action === 'read' && ownerId === self;
+  if (own && !isAppsOnly(scope)) return true;
+  return inScope(
+    scope,
+    action,
+    type,
+    id ?? (type === 'organization' ? organizationId : type === 'user' ? ownerId : id),
+  );
+}
+
 /** Whether the policy lets this actor do this. Pure: the same arguments always give the same result. */
 export function may(actor: Actor, action: Action, object: AuthzObject): boolean {
   if (actor.kind === 'system') return true;
   if (actor.kind === 'none') return false;
   if (actor.kind === 'operator')
     return object.organizationId === actor.organizationId && grants(operatorScope, action, object.type);
-  if (actor.scope === 'application_connect' && !grants(applicationConnectScope, action, object.type)) return false;
+  if (!scopePermits(actor, action, object)) return false;
   const { site, org } = rolesOf(actor, object.organizationId);
   if ([...site, ...org].some((role) => grants(role.deny, action, object.type)) && !actor.roles.includes('owner')) {
     return false;
@@ -177,19 +198,26 @@ export interface ReadScope {
   all: boolean;
   organizationIds: string[];
   ownerId: string;
+  /** Only these of them, which the allow list of a token contains. Null: all of them. */
+  ids: string[] | null;
 }
 
 export function readScope(actor: Actor, type: Resource): ReadScope {
-  if (actor.kind === 'system') return { all: true, organizationIds: [], ownerId: '' };
-  const nothing = { all: false, organizationIds: [], ownerId: '' };
+  if (actor.kind === 'system') return { all: true, organizationIds: [], ownerId: '', ids: null };
+  const nothing = { all: false, organizationIds: [], ownerId: '', ids: null };
   if (actor.kind === 'none') return nothing;
   if (actor.kind === 'operator')
     return { ...nothing, organizationIds: grants(operatorScope, 'read', type) ? [actor.organizationId] : [] };
   // a restricted token may not even read the person's own rows
-  if (actor.scope === 'application_connect' && !grants(applicationConnectScope, 'read', type)) return nothing;
+  if (!grants(actor.scope.grants, 'read', type)) return nothing;
+  // the query applies the allow list
+  const unlisted = { ...actor, scope: tokenScope(actor.scope.names) };
   return {
-    all: may(actor, 'read', { type }),
-    organizationIds: [...actor.organizations.keys()].filter((id) => may(actor, 'read', { type, organizationId: id })),
+    all: may(unlisted, 'read', { type }),
+    organizationIds: [...actor.organizations.keys()].filter((id) =>
+      may(unlisted, 'read', { type, organizationId: id }),
+    ),
     ownerId: actor.id,
+    ids: allowedIds(actor.scope, type),
   };
 }

@@ -6,6 +6,7 @@ import { PERMISSIONS } from '@ropewalk/contract/permissions';
 import { type Actor, heldRoles, type UserActor } from './actor.ts';
 import { type AuthzObject, authorize, may, mayAssign } from './authorize.ts';
 import { type Action, organizationRoles, type Resource, type Role, siteRoles } from './policy.ts';
+import { FULL_SCOPE, tokenScope } from './scope.ts';
 
 const RESOURCES = Object.keys(PERMISSIONS) as Resource[];
 const HOME = 'home';
@@ -18,7 +19,7 @@ interface Person {
 }
 
 function person(site: string[], org: string[] = [], more: Person = {}): UserActor {
-  const { scope = 'all', custom = [], ownersReach = true } = more;
+  const { scope = FULL_SCOPE, custom = [], ownersReach = true } = more;
   return {
     kind: 'user',
     id: 'self',
@@ -42,7 +43,7 @@ const actors: Record<string, Actor> = {
       .map((name) => [name, person([], [name])]),
   ),
   operator: { kind: 'operator', organizationId: HOME },
-  'owner, token for applications': person(['owner'], [], { scope: 'application_connect' }),
+  'owner, token for applications': person(['owner'], [], { scope: tokenScope(['coder:application_connect']) }),
 };
 
 const situations: Record<string, Omit<AuthzObject, 'type'>> = {

@@ -174,9 +174,6 @@ export const ownerWithoutAccess: Role = {
   site: { ...siteRoles['owner']!.site, workspace: MANAGE_WORKSPACE },
 };
 
-/** The permissions of a token for app access only, whatever roles its owner has. */
-export const applicationConnectScope: Grants = { workspace: ['application_connect'] };
-
 /** The permissions of the Kubernetes operator, in its organization. A key is the permission to run daemons. */
 export const operatorScope: Grants = {
   organization: READ,

@@ -131,6 +131,7 @@ test('every write of a person has an entry with the fields that changed', async 
   const token = { token_name: 'ci' };
   const key = await records('POST', '/users/me/keys/tokens', ['api_key', 'create', ...keyFields], token);
   const { api_key_id: keyId } = key.additional_fields as { api_key_id: string };
+  await records('PUT', `/users/me/keys/${keyId}/expire`, ['api_key', 'write', 'expires_at']);
   await records('DELETE', `/users/me/keys/${keyId}`, ['api_key', 'delete', ...keyFields]);
 
   const acme = { name: 'acme', display_name: 'Acme' };

@@ -3,12 +3,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { apiPath, type RouteDef, type RouteKey, routes } from '@ropewalk/contract';
-import { insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { insertPerson, limitedToken, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { TEMPLATES } from '../app/notification/templates.ts';
 import { organizationRoles, siteRoles } from '../authz/policy.ts';
+import { tokenScope } from '../authz/scope.ts';
 import { sampleRequest } from './testing/route-sample.ts';
 
-// Calls every route with every built-in role about objects of the caller, of another person of the same organization,
+// Calls every route with every built-in role, and with limited tokens of an owner, about objects of the caller, of another person of the same organization,
 // and of another organization, and compares the statuses with a checked-in table. Nothing is ever written: a trigger
 // stops the first write of a request, whose status is then 504 and stands in the table as `write`. So a cell is `ok`
 // (a read that succeeded), `write` (permitted, up to the first write), or the status of a rejection. 400, 409 and 412
@@ -26,6 +27,8 @@ interface Caller {
 }
 
 const callers: Caller[] = [];
+/** Tokens of an owner, so that only their limits reject a request. */
+const limited: Caller[] = [];
 const things = {} as Record<Exclude<Place, 'own'>, Things>;
 const ownThings = new Map<string, Things>();
 
@@ -148,6 +151,15 @@ before(async () => {
     ownThings.set(role, await belongings(person.id, home!.id, shared, `of-${role}`));
     callers.push({ role, ...person });
   }
+  const owner = callers.find(({ role }) => role === 'owner')!;
+  for (const [role, scope] of Object.entries({
+    'workspace:read': tokenScope(['workspace:read']),
+    'api_key:*': tokenScope(['api_key:*']),
+    'coder:workspaces.operate': tokenScope(['coder:workspaces.operate']),
+    'one-workspace': tokenScope(['coder:all'], [`workspace:${ownThings.get('owner')!['workspace']}`]),
+  })) {
+    limited.push({ ...owner, role, token: await limitedToken(server, owner.id, scope) });
+  }
   await stopWrites();
 });
 
@@ -193,12 +205,12 @@ async function call(key: RouteKey, caller: Caller, about: Things): Promise<strin
 
 const isStream = (key: RouteKey) => (routes[key] as RouteDef).stream !== undefined;
 
-/** The roles with each status, as one line. */
-async function row(key: RouteKey, place: Place | ''): Promise<string> {
+/** The callers with each status, as one line. */
+async function row(key: RouteKey, place: Place | '', asking: Caller[]): Promise<string> {
   const byStatus = new Map<string, string[]>();
-  const asking = place === 'foreign' ? callers.filter(({ role }) => FOREIGN.includes(role)) : callers;
   for (const caller of asking) {
-    const about = place === '' || place === 'own' ? ownThings.get(caller.role)! : things[place];
+    const about =
+      place === '' || place === 'own' ? (ownThings.get(caller.role) ?? ownThings.get('owner')!) : things[place];
     const status = await call(key, caller, about);
     byStatus.set(status, [...(byStatus.get(status) ?? []), caller.role]);
   }
@@ -214,11 +226,18 @@ test('each route permits each role exactly what the checked-in table lists', asy
     PLACED.test(key) || NAMING.test(JSON.stringify((routes[key] as RouteDef).body)) ? ['own', 'same', 'foreign'] : [''];
   const wanted = keys.flatMap((key) => places(key).map((place) => [key, place] as const));
   const lines: string[] = [];
+  const ofTokens: string[] = [];
   const queue = wanted.entries();
   const work = async () => {
-    for (const [at, [key, place]] of queue) lines[at] = await row(key, place);
+    for (const [at, [key, place]] of queue) {
+      const asking = place === 'foreign' ? callers.filter(({ role }) => FOREIGN.includes(role)) : callers;
+      lines[at] = await row(key, place, asking);
+      // the limits of a token are the same in another organization
+      if (place !== 'foreign') ofTokens[at] = `token | ${await row(key, place, limited)}`;
+    }
   };
   await Promise.all(Array.from({ length: 8 }, work));
+  lines.push(...ofTokens.filter(Boolean));
   assert.deepEqual(
     lines.filter((line) => line.includes('500: ')),
     [],

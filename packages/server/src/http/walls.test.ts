@@ -17,6 +17,7 @@ import { issueToken } from '../app/context/session.ts';
 import { completeJob } from '../app/job/complete.ts';
 import { TEMPLATES } from '../app/notification/templates.ts';
 import { authorize } from '../authz/authorize.ts';
+import { tokenScope } from '../authz/scope.ts';
 import { sampleRequest } from './testing/route-sample.ts';
 
 /** Calls every route of the contract without a session, as a stranger to the organization, and as a plain fellow member. */
@@ -113,6 +114,7 @@ test('answers only public routes without a session', async () => {
     'GET /',
     'GET /appearance',
     'GET /applications/auth-redirect',
+    'GET /auth/scopes',
     'GET /buildinfo',
     'GET /updatecheck',
     'GET /users/authmethods',
@@ -269,7 +271,7 @@ test('lets a token for apps read nothing, also an administrator’s', async () =
     {
       loginType: 'token',
       lifetimeMs: 3_600_000,
-      scope: 'application_connect',
+      scope: tokenScope(['coder:application_connect']),
     },
   );
   const wrong: string[] = [];

@@ -15,6 +15,16 @@ const flags = {
     env: 'CODER_TOKEN_USER',
     description: 'User who gets the token, by name or ID. Default: you.',
   },
+  scope: {
+    type: 'string[]',
+    description:
+      'Scopes of the token, separated by commas, such as workspace:read. It may do only what they permit. Default: everything that the user may do.',
+  },
+  allow: {
+    type: 'string[]',
+    description:
+      'Objects that the token may use, separated by commas, as type:id or type:*, such as workspace:<uuid>. Default: all.',
+  },
 } as const;
 
 export default command({ flags }, async (ctx, { flags: given }) => {
@@ -24,6 +34,8 @@ export default command({ flags }, async (ctx, { flags: given }) => {
     body: {
       ...(given.lifetime ? { lifetime: Math.round(parseDuration(given.lifetime) * 1e6) } : {}),
       ...(given.name ? { token_name: given.name } : {}),
+      ...(given.scope.length > 0 ? { scopes: given.scope } : {}),
+      ...(given.allow.length > 0 ? { allow_list: given.allow } : {}),
     },
   });
   print(ctx.io, key);

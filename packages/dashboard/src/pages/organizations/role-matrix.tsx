@@ -1,6 +1,6 @@
 import { PERMISSIONS, type PermissionResource } from '@ropewalk/contract/permissions';
-import { ownValue } from '@ropewalk/kit/own-value';
 import { Checkbox } from '../../ui/checkbox.tsx';
+import { actionName, capital } from '../../util/permission-names.ts';
 import { type Grant, grantOf } from './role-grants.ts';
 
 const RESOURCES: Partial<Record<PermissionResource, { name: string; help: string }>> = {
@@ -19,19 +19,6 @@ const RESOURCES: Partial<Record<PermissionResource, { name: string; help: string
   audit_log: { name: 'Audit log', help: 'Who changed what in the organization.' },
   connection_log: { name: 'Connection log', help: 'Who connected to which workspace.' },
 };
-
-const ACTIONS: Readonly<Record<string, string>> = {
-  application_connect: 'Open apps',
-  create_agent: 'Add agents',
-  delete_agent: 'Remove agents',
-  read_personal: 'Read personal data',
-  ssh: 'Open shells',
-  update_personal: 'Change personal data',
-  view_insights: 'View insights',
-};
-
-const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1).replaceAll('_', ' ');
-const actionName = (action: string) => ownValue(ACTIONS, action) ?? capital(action);
 
 /** Chooses what a role grants: a row for each type of resource, with its actions. */
 export function RoleMatrix({

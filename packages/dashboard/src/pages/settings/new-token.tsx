@@ -1,4 +1,3 @@
-import type { APIKeyScope } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../../api/client.ts';
@@ -6,7 +5,6 @@ import { fieldError } from '../../api/errors.ts';
 import { apiQuery, useChange } from '../../api/query.ts';
 import { SidebarPage } from '../../layouts/sidebar.tsx';
 import { Button, LinkButton } from '../../ui/button.tsx';
-import { RadioGroup } from '../../ui/choice.tsx';
 import { CodeLine } from '../../ui/copy.tsx';
 import { Field, Input, NativeSelect } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
@@ -16,7 +14,7 @@ import { QueryView } from '../../ui/states.tsx';
 import { paths } from '../../util/paths.ts';
 import { formatDate, serverNow } from '../../util/time.ts';
 import { lifetimeChoices, nanoseconds } from './lifetimes.ts';
-import { SCOPES } from './token-choices.ts';
+import { isIncomplete, LimitFields, type Limits, requestOf } from './token-limits.tsx';
 
 const configQuery = apiQuery('GET /users/{user}/keys/tokens/tokenconfig', [], { params: { user: 'me' } });
 
@@ -29,40 +27,42 @@ export default function NewTokenPage() {
   );
 }
 
+function NewToken({ token }: { token: string }) {
+  return (
+    <Section title="Your new token">
+      <CodeLine code={token} label="Copy the token" wrap />
+      <Notice
+        tone="warn"
+        title="Copy the token now. It is not shown again."
+        detail="Set CODER_SESSION_TOKEN to it, or send it in the header Coder-Session-Token."
+      />
+      <div>
+        <LinkButton to={paths.settings('tokens')} look="primary">
+          Done
+        </LinkButton>
+      </div>
+    </Section>
+  );
+}
+
 function TokenForm({ longestNs }: { longestNs: number }) {
   const choices = lifetimeChoices(longestNs);
   const [name, setName] = useState('');
   const [days, setDays] = useState(choices.includes(30) ? 30 : choices.at(-1));
-  const [scope, setScope] = useState<APIKeyScope>('all');
+  const [limits, setLimits] = useState<Limits>({ access: 'all', scopes: [], objects: undefined });
   const create = useChange(
     () =>
       call('POST /users/{user}/keys/tokens', {
         params: { user: 'me' },
         body: {
           ...(name.trim() ? { token_name: name.trim() } : {}),
-          scope,
+          ...requestOf(limits),
           lifetime: days === undefined ? longestNs : nanoseconds(days),
         },
       }),
     { ownError: true, refetch: ['GET /users/{user}/keys/tokens'] },
   );
-  if (create.data) {
-    return (
-      <Section title="Your new token">
-        <CodeLine code={create.data.key} label="Copy the token" wrap />
-        <Notice
-          tone="warn"
-          title="Copy the token now. It is not shown again."
-          detail="Set CODER_SESSION_TOKEN to it, or send it in the header Coder-Session-Token."
-        />
-        <div>
-          <LinkButton to={paths.settings('tokens')} look="primary">
-            Done
-          </LinkButton>
-        </div>
-      </Section>
-    );
-  }
+  if (create.data) return <NewToken token={create.data.key} />;
   return (
     <Section>
       <Form
@@ -71,7 +71,7 @@ function TokenForm({ longestNs }: { longestNs: number }) {
         fields={['token_name', 'name', 'lifetime']}
         actions={
           <>
-            <Button type="submit" look="primary" pending={create.isPending}>
+            <Button type="submit" look="primary" pending={create.isPending} disabled={isIncomplete(limits)}>
               Create token
             </Button>
             <LinkButton to={paths.settings('tokens')}>Cancel</LinkButton>
@@ -102,9 +102,7 @@ function TokenForm({ longestNs }: { longestNs: number }) {
             <Input disabled value="The longest that this server permits" />
           )}
         </Field>
-        <Field label="Scope">
-          <RadioGroup value={scope} onChange={(value) => setScope(value as APIKeyScope)} options={SCOPES} />
-        </Field>
+        <LimitFields limits={limits} onChange={setLimits} />
       </Form>
     </Section>
   );

@@ -13,7 +13,8 @@ import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { actionsColumn, Table } from '../../ui/table.tsx';
 import { paths } from '../../util/paths.ts';
 import { formatDate, formatRelative, isZeroTime, serverNow } from '../../util/time.ts';
-import { SCOPES, tokensQuery } from './token-choices.ts';
+import { summaryOf } from './token-choices.ts';
+import { tokensQuery } from './tokens-query.ts';
 
 const CREATE = (
   <LinkButton to={paths.newToken()} look="primary" icon={Plus}>
@@ -73,10 +74,14 @@ function TokenTable({
       columns={[
         { name: 'Name', cell: (token) => <span className="truncate font-medium">{token.token_name}</span> },
         {
-          name: 'Scope',
-          width: '9rem',
+          name: 'Access',
+          width: '11rem',
           wideOnly: true,
-          cell: (token) => <Badge>{SCOPES.find(({ value }) => value === token.scope)?.label ?? token.scope}</Badge>,
+          cell: (token) => (
+            <span className="truncate text-muted" title={[...token.scopes, ...token.allow_list].join(', ')}>
+              {summaryOf(token)}
+            </span>
+          ),
         },
         {
           name: 'Last used',

@@ -12,9 +12,10 @@ import { isUuid, NIL_UUID } from '../values/ids.ts';
  * @throws AppError `forbidden` if the actor may read none
  */
 export function readableRecords(ctx: Ctx): string[] | undefined {
-  const { all, organizationIds } = readScope(ctx.actor, 'audit_log');
-  if (all) return undefined;
-  if (organizationIds.length > 0) return organizationIds;
+  const { all, organizationIds, ids } = readScope(ctx.actor, 'audit_log');
+  // records have no id that an allow list contains
+  if (ids === null && all) return undefined;
+  if (ids === null && organizationIds.length > 0) return organizationIds;
   throw new AppError('forbidden', 'Forbidden.', {
     detail: 'Only owners and auditors may read the audit and connection logs.',
   });

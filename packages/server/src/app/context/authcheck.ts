@@ -35,6 +35,7 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
   const ask = (organization: string | undefined) =>
     may(actor, action, {
       type,
+      ...(id !== undefined ? { id } : {}),
       ...(organization ? { organizationId: organization } : {}),
       ...(ownerId ? { ownerId } : {}),
       ...(acl ? { acl } : {}),

@@ -1,6 +1,8 @@
+import { ALLOW_ALL, canonicalScope } from '@ropewalk/contract/token-scopes';
 import { AppError } from '@ropewalk/kit';
 import { heldRoles, type UserActor } from '../../authz/actor.ts';
 import { verifiedToken } from '../../authz/proofs.ts';
+import { FULL_SCOPE, isAppsOnly, isFull, type TokenScope, tokenScope } from '../../authz/scope.ts';
 import type { Db, Tx } from '../../db/connect.ts';
 import type { EventMap } from '../../db/events.ts';
 import {
@@ -14,7 +16,7 @@ import {
 } from '../../db/queries/apikeys.ts';
 import { touchUser, userById } from '../../db/queries/users.ts';
 import type { UserWithAccess } from '../../db/rows.ts';
-import { newToken, sameBytes, sha256, splitToken } from '../values/token.ts';
+import { hashOfSecret, newToken, sameBytes, splitToken } from '../values/token.ts';
 import type { Ctx, Services } from './context.ts';
 
 /**
@@ -30,6 +32,8 @@ interface Session {
   actor: UserActor;
   user: UserWithAccess;
   secretHash: Buffer;
+  /** Whether the row of the token has scopes, so that its hash differs. */
+  scoped: boolean;
   expiresAt: number;
   believedUntil: number;
 }
@@ -50,9 +54,25 @@ const signedOut = (detail: string) =>
     detail,
   });
 
+/** The columns of a key that limit it. */
+export type TokenLimits = Pick<ApiKeyRow, 'scope' | 'scopes' | 'allow_list'>;
+
+/** No limits, as a key that does not exist: the server acts in the name of its owner. */
+export const WHOLE_PERSON = {
+  id: '',
+  scope: 'all',
+  scopes: null,
+  allow_list: [ALLOW_ALL],
+} as const satisfies TokenLimits & {
+  id: string;
+};
+
+export const scopeOfKey = ({ scope, scopes, allow_list }: TokenLimits): TokenScope =>
+  tokenScope(scopes ?? [canonicalScope(scope)], allow_list);
+
 export function actorOf(
   user: UserWithAccess,
-  key: { id: string; scope: 'all' | 'application_connect' },
+  key: TokenLimits & { id: string },
   config: Pick<Services['config'], 'disableOwnerWorkspaceAccess'>,
 ): UserActor {
   return {
@@ -69,7 +89,7 @@ export function actorOf(
       custom: user.custom_roles,
       ownersReach: !config.disableOwnerWorkspaceAccess,
     }),
-    scope: key.scope,
+    scope: scopeOfKey(key),
     apiKeyId: key.id,
     account: user,
   };
@@ -105,7 +125,7 @@ export function createSessions(services: Services): Sessions {
   async function load(id: string, secret: string): Promise<Session> {
     const key = await apiKeyById(sql, id);
     if (!key) throw signedOut('Token not found.');
-    if (!sameBytes(key.hashed_secret, sha256(secret))) throw signedOut('Token not found.');
+    if (!sameBytes(key.hashed_secret, hashOfSecret(secret, key.scopes !== null))) throw signedOut('Token not found.');
     const now = clock.now();
     if (key.expires_at <= now) throw signedOut('Token has expired.');
     const user = await userById(sql, key.user_id);
@@ -126,6 +146,7 @@ export function createSessions(services: Services): Sessions {
       actor,
       user,
       secretHash: key.hashed_secret,
+      scoped: key.scopes !== null,
       expiresAt: expiresAt.getTime(),
       believedUntil: clock.monotonic() + BELIEVED_MS,
     };
@@ -141,7 +162,7 @@ export function createSessions(services: Services): Sessions {
         session = await load(parts.id, parts.secret);
         if (known.size >= MAX_REMEMBERED) known.clear();
         if (changes === before) known.set(parts.id, session);
-      } else if (!sameBytes(session.secretHash, sha256(parts.secret))) {
+      } else if (!sameBytes(session.secretHash, hashOfSecret(parts.secret, session.scoped))) {
         throw signedOut('Token not found.');
       }
       if (session.expiresAt <= clock.now().getTime()) throw signedOut('Token has expired.');
@@ -160,7 +181,8 @@ export interface NewSession {
   /** The token that created it. Both end together, so it expires no later, whatever its lifetime. */
   parent?: { id: string; expiresAt: Date } | undefined;
   tokenName?: string;
-  scope?: 'all' | 'application_connect';
+  /** Default: no limits. */
+  scope?: TokenScope;
 }
 
 export interface IssuedToken {
@@ -176,8 +198,10 @@ export async function issueToken(
   session: NewSession,
   db: Db = ctx.sql,
 ): Promise<IssuedToken> {
-  const token = newToken();
-  const { parent } = session;
+  const { parent, scope = FULL_SCOPE } = session;
+  const all = scope.allowList.includes(ALLOW_ALL);
+  const scoped = !isFull(scope) && !(isAppsOnly(scope) && all);
+  const token = newToken(scoped);
   const now = ctx.clock.now().getTime();
   const expiresAt = Math.min(now + session.lifetimeMs, parent?.expiresAt.getTime() ?? Number.POSITIVE_INFINITY);
   const key = await insertApiKey(db, owner, {
@@ -185,7 +209,8 @@ export async function issueToken(
     hashed_secret: token.hashedSecret,
     token_name: session.tokenName ?? '',
     login_type: session.loginType,
-    scope: session.scope ?? 'all',
+    scope: !isFull(scope) ? 'application_connect' : 'all',
+    ...(scoped ? { scopes: [...scope.names], allow_list: [...scope.allowList] } : {}),
     ...(parent ? { parent_id: parent.id } : {}),
     // the parent may have just expired
     lifetime_seconds: Math.max(0, Math.floor((expiresAt - now) / 1000)),

@@ -58,7 +58,7 @@ const by = (ctx: Ctx, what: string) => ({
  */
 export async function readableFile(ctx: Ctx, id: string): Promise<FileRow | undefined> {
   const file = await fileById(ctx.sql, id);
-  if (!file || may(ctx.actor, 'read', { type: 'file', ownerId: file.created_by })) return file;
+  if (!file || may(ctx.actor, 'read', { type: 'file', id, ownerId: file.created_by })) return file;
   const templates = await templatesOfFile(ctx.sql, id);
   return templates.some((template) => may(ctx.actor, 'update', templateObject(template))) ? file : undefined;
 }

@@ -10,7 +10,7 @@ import { findOrganization } from './organization.ts';
 /** The members of a group may read it. */
 export function groupObject(group: { id: string; organization_id: string }): AuthzObject {
   const { id, organization_id } = group;
-  return { type: 'group', organizationId: organization_id, acl: { users: {}, groups: { [id]: 'use' } } };
+  return { type: 'group', id, organizationId: organization_id, acl: { users: {}, groups: { [id]: 'use' } } };
 }
 
 /** Whether this is an organization's group of all members. */

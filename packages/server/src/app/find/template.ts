@@ -8,9 +8,13 @@ import type { TemplateRow, VersionRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 
-export function templateObject(template: Pick<TemplateRow, 'organization_id' | 'user_acl' | 'group_acl'>): AuthzObject {
+/** The object of a template. The id is null for a version without a template. */
+export function templateObject(
+  template: Pick<TemplateRow, 'organization_id' | 'user_acl' | 'group_acl'> & { id: string | null },
+): AuthzObject {
   return {
     type: 'template',
+    ...(template.id ? { id: template.id } : {}),
     organizationId: template.organization_id,
     acl: { users: template.user_acl, groups: template.group_acl },
   };
@@ -46,6 +50,7 @@ export async function findTemplateByName(
  */
 export function versionObject(version: VersionRow): AuthzObject {
   return templateObject({
+    id: version.template_id,
     organization_id: version.organization_id,
     user_acl: version.user_acl ?? {},
     group_acl: version.group_acl ?? {},

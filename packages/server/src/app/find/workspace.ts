@@ -9,15 +9,17 @@ import { isUuid } from '../values/ids.ts';
 
 /**
  * The object that permissions on a workspace are checked on. A dormant workspace has a separate type, because nobody may
- * start it or connect to it.
+ * start it or connect to it. Rows of parts, such as of builds and agents, name their workspace in `workspace_id`.
  */
 export function workspaceObject(
-  workspace: Pick<WorkspaceRow, 'owner_id' | 'organization_id' | 'dormant_at'>,
+  workspace: Pick<WorkspaceRow, 'owner_id' | 'organization_id' | 'dormant_at'> &
+    ({ workspace_id: string } | { id: string }),
 ): AuthzObject {
+  const id = 'workspace_id' in workspace ? workspace.workspace_id : workspace.id;
   const { owner_id: ownerId, organization_id: organizationId, dormant_at: dormantAt } = workspace;
-  if (dormantAt === null) return { type: 'workspace', ownerId, organizationId };
+  if (dormantAt === null) return { type: 'workspace', id, ownerId, organizationId };
   const name = 'workspace while it is dormant. Activate it first';
-  return { type: 'workspace_dormant', ownerId, organizationId, name };
+  return { type: 'workspace_dormant', id, ownerId, organizationId, name };
 }
 
 /** The user whose favorites a list marks. */

@@ -99,9 +99,11 @@ function versionChange({
   return present({ kind: 'template_version', id, template_version_id: id, template_id, organization_id });
 }
 
-function versionReader(row: Pick<ChangedVersion, 'organization_id' | 'user_acl' | 'group_acl'>): AuthzObject {
-  const { organization_id, user_acl, group_acl } = row;
-  return templateObject({ organization_id, user_acl: user_acl ?? {}, group_acl: group_acl ?? {} });
+function versionReader(
+  row: Pick<ChangedVersion, 'template_id' | 'organization_id' | 'user_acl' | 'group_acl'>,
+): AuthzObject {
+  const { template_id, organization_id, user_acl, group_acl } = row;
+  return templateObject({ id: template_id, organization_id, user_acl: user_acl ?? {}, group_acl: group_acl ?? {} });
 }
 
 function jobChange(row: ChangedJob): Change {
@@ -130,13 +132,13 @@ const queueObject = ({ organization_id }: ChangedJob): AuthzObject => ({
 
 /** What the job is for, if it is still known. */
 function subjectObject(row: ChangedJob): AuthzObject[] {
-  const { organization_id, owner_id, dormant_at } = row;
+  const { organization_id, owner_id, workspace_id, dormant_at } = row;
   if (row.type === 'workspace_build') {
-    return owner_id ? [workspaceObject({ owner_id, organization_id, dormant_at })] : [];
+    return owner_id && workspace_id ? [workspaceObject({ workspace_id, owner_id, organization_id, dormant_at })] : [];
   }
   // a dry run belongs to the person who might create the workspace
   if (row.type === 'template_version_dry_run') {
-    return [workspaceObject({ owner_id: row.initiator_id, organization_id, dormant_at: null })];
+    return [{ type: 'workspace', ownerId: row.initiator_id, organizationId: organization_id }];
   }
   return [versionReader(row)];
 }
@@ -164,7 +166,7 @@ function otherReaders({ kind, id, organization_id, owner_id }: EventMap['object_
       return 'everyone';
     case 'notification':
       // of this person alone
-      return owner_id ? [{ type: 'api_key', ownerId: owner_id }] : [];
+      return owner_id ? [{ type: 'inbox_notification', ownerId: owner_id }] : [];
     default:
       return [];
   }

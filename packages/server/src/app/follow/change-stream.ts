@@ -1,6 +1,7 @@
 import type { ChangeHello } from '@ropewalk/contract';
 import { rightsOf } from '../../authz/actor.ts';
 import { type AuthzObject, may } from '../../authz/authorize.ts';
+import { isFull } from '../../authz/scope.ts';
 import type { Ctx } from '../context/context.ts';
 import type { ReadableChange } from './change-readers.ts';
 import type { ChangeRing, Position } from './change-ring.ts';
@@ -123,8 +124,8 @@ function createReader(ctx: Pick<Ctx, 'actor'>): Reader {
   let newRights = false;
   let known = new Map<string, boolean>();
   const mayReadObject = (object: AuthzObject): boolean => {
-    // a list of permitted users belongs to one object
-    if (object.acl) return may(actor, 'read', object);
+    // a list of permitted users belongs to one object, and one of permitted objects to a token
+    if (object.acl || (actor.kind === 'user' && !isFull(actor.scope))) return may(actor, 'read', object);
     const own = actor.kind === 'user' && object.ownerId === actor.id;
     const key = `${object.type} ${object.organizationId} ${own}`;
     let answer = known.get(key);

@@ -1,5 +1,5 @@
 import type { Group, GroupMembersResponse } from '@ropewalk/contract';
-import { may, readScope } from '../../authz/authorize.ts';
+import { may, type ReadScope, readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import {
   findGroupMembers,
@@ -76,7 +76,7 @@ export async function getGroupByName(
 /** The members of a group that the actor may read, by user name: all, or only the actor. */
 async function pageOfMembers(ctx: Ctx, group: GroupRow, query: UserListQuery): Promise<GroupMembersResponse> {
   const { actor } = ctx;
-  const only = mayReadMembers(ctx, group) ? undefined : actor.kind === 'user' ? actor.id : null;
+  const only = mayReadMembers(ctx, group) ? undefined : actor.kind === 'user' ? [actor.id] : [];
   const { users, count } = await findGroupMembers(ctx.lists, group.id, { ...peopleQuery(query), only });
   return { users: users.map(toReducedUser), count };
 }
@@ -94,9 +94,9 @@ export async function listMembersByName(
   return pageOfMembers(ctx, await findGroupByName(ctx, organization, name), query);
 }
 
-/** The ids of the groups that an actor may read because of being a member. A restricted token may read none. */
-function ownGroups({ actor }: Pick<Ctx, 'actor'>): string[] {
-  if (actor.kind !== 'user' || actor.scope !== 'all') return [];
+/** The ids of the groups that an actor may read because of being a member. A token without this scope may read none. */
+function ownGroups({ actor }: Pick<Ctx, 'actor'>, { ownerId }: ReadScope): string[] {
+  if (actor.kind !== 'user' || ownerId === '') return [];
   return [...actor.groups, ...actor.organizations.keys()];
 }
 
@@ -119,9 +119,10 @@ export async function listGroups(ctx: Ctx, query: GroupQuery): Promise<Group[]> 
   const id = member === 'me' && actor.kind === 'user' ? actor.id : member;
   const person = id ? await (isUuid(id) ? userById(db, id) : userByName(db, id)) : undefined;
   if ((organization && !place) || (id && !person)) return [];
+  const scope = readScope(actor, 'group');
   const rows = await listGroupRows(db, {
-    scope: readScope(actor, 'group'),
-    own: ownGroups(ctx),
+    scope,
+    own: ownGroups(ctx, scope),
     organizationId: place?.id,
     ids,
     userId: person?.id,

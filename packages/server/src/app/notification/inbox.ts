@@ -50,10 +50,10 @@ function filterOf({ targets, templates, read_status: status = 'all' }: InboxQuer
 }
 
 /** The person whose inbox a request is about: always the caller. */
-function reader(ctx: Ctx): UserActor {
+function reader(ctx: Ctx, action: 'read' | 'update' = 'read'): UserActor {
   const { actor } = ctx;
   if (actor.kind !== 'user') throw new AppError('forbidden', 'Only users have a notification inbox.');
-  authorize(ctx, 'read', { type: 'api_key', ownerId: actor.id });
+  authorize(ctx, action, { type: 'inbox_notification', ownerId: actor.id });
   return actor;
 }
 
@@ -86,7 +86,7 @@ export async function setReadStatus(
   id: string,
   read: boolean,
 ): Promise<UpdateInboxNotificationReadStatusResponse> {
-  const actor = reader(ctx);
+  const actor = reader(ctx, 'update');
   if (!isUuid(id) || !(await isInInbox(ctx.sql, actor.id, id))) throw notFound();
   return ctx.sql.begin(async (tx) => {
     const row = await setRead(tx, verifiedToken(actor), id, read);
@@ -98,7 +98,7 @@ export async function setReadStatus(
 }
 
 export async function markAllRead(ctx: Ctx): Promise<undefined> {
-  const actor = reader(ctx);
+  const actor = reader(ctx, 'update');
   await ctx.sql.begin(async (tx) => {
     await setAllRead(tx, verifiedToken(actor));
     await announce(ctx, tx, actor.id);

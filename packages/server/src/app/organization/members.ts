@@ -61,7 +61,7 @@ export async function listMembers(
   const place = { type: 'organization_member', ownerId } as const;
   const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
   const all = may(actor, 'read', { type: 'organization_member', organizationId });
-  const only = all ? undefined : ownerId;
+  const only = all ? undefined : [ownerId].filter((id) => id !== '');
   const { members, count } = await membersOf(ctx.lists, organizationId, { ...peopleQuery(query), only });
   const roles = await rolesOfOrganization(ctx.lists, organizationId);
   return { members: members.map((member) => toMemberWithUser(member, roles)), count };

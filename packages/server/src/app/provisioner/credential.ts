@@ -5,7 +5,7 @@ import type { DaemonRow } from '../../db/queries/daemons.ts';
 import { existingProvisionerKeys } from '../../db/queries/provisioner-keys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { Services } from '../context/context.ts';
-import { actorOf, refreshedExpiry } from '../context/session.ts';
+import { actorOf, refreshedExpiry, WHOLE_PERSON } from '../context/session.ts';
 
 const EXTEND_BEFORE_MS = 60_000;
 
@@ -65,7 +65,7 @@ export async function withoutCredential(
   }
   for (const [id, rows] of byUser) {
     const user = await userById(sql, id);
-    const actor = user && user.status !== 'suspended' ? actorOf(user, { id: '', scope: 'all' }, config) : undefined;
+    const actor = user && user.status !== 'suspended' ? actorOf(user, WHOLE_PERSON, config) : undefined;
     lost(rows.filter((row) => !actor || !may(actor, 'create', daemonObject(row, id))));
   }
   return gone;

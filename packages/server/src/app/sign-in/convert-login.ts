@@ -5,6 +5,7 @@
  */
 import type { ConvertLoginRequest, OAuthConversionResponse } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
+import { authorize } from '../../authz/authorize.ts';
 import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
 import { deleteLinks } from '../../db/queries/user-links.ts';
 import { setLoginType } from '../../db/queries/users.ts';
@@ -51,6 +52,7 @@ export async function convertLogin(
   const user = await findUser(ctx, 'read', name);
   requirePerson(user);
   if (ctx.actor.kind !== 'user' || ctx.actor.id !== user.id) return changeLoginType(ctx, user.id, to, input.password);
+  authorize(ctx, 'update_personal', { type: 'user', ownerId: user.id });
   if (to !== 'oidc' && to !== 'github') {
     throw new AppError('invalid', 'Only an administrator can change your account to this login type.', {
       validations: [{ field: 'to_type', detail: 'must be a provider' }],

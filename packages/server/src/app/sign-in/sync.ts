@@ -26,7 +26,7 @@ import { syncSettings, textRecord } from './sync-settings.ts';
 /** What a sync changed, for the audit log. */
 type Changes = Record<string, string[]>;
 
-const EVERYTHING = { all: true, organizationIds: [], ownerId: '' };
+const EVERYTHING = { all: true, organizationIds: [], ownerId: '', ids: null };
 
 /** Applies the claims of a person who signs in. The context is the server's own. Whether anything changed. */
 export async function syncIdentity(system: Ctx, tx: Tx, userId: string, claims: Claims): Promise<boolean> {

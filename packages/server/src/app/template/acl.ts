@@ -19,7 +19,12 @@ import { isUuid } from '../values/ids.ts';
 
 /** All groups of the template's organization: anyone who may change its permissions may choose each. */
 const groupsOf = (ctx: Ctx, organizationId: string, ids?: string[]): Promise<GroupRow[]> =>
-  listGroupRows(ctx.lists, { scope: { all: true, organizationIds: [], ownerId: '' }, own: [], organizationId, ids });
+  listGroupRows(ctx.lists, {
+    scope: { all: true, organizationIds: [], ownerId: '', ids: null },
+    own: [],
+    organizationId,
+    ids,
+  });
 
 /** The people and groups with a permission on a template. Only people who may change the template read it. */
 export async function getTemplateAcl(ctx: Ctx, id: string): Promise<TemplateACL> {

@@ -25,8 +25,8 @@ async function readTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: st
   const { lists: sql, actor } = ctx;
   const search = parseSearch(query.q, KNOWN);
   const scope = readScope(actor, 'template');
-  // a template's own list of users and groups applies only within the actor's organizations, and not to an app token
-  const memberId = actor.kind === 'user' && actor.scope === 'all' ? actor.id : null;
+  // a template's own list of users and groups applies only within the actor's organizations, and if the token may read
+  const memberId = actor.kind === 'user' && scope.ownerId !== '' ? actor.id : null;
   const rows = await listTemplateRows(sql, {
     scope,
     memberId,

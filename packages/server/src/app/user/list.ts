@@ -50,7 +50,8 @@ export function peopleQuery(query: UserListQuery): PeopleSearch & PeoplePage {
 /** The users that the actor may read, by name, with the total number of matches. */
 export async function listUsers(ctx: Ctx, query: UserListQuery): Promise<GetUsersResponse> {
   const scope = readScope(ctx.actor, 'user');
-  const only = scope.all ? undefined : scope.ownerId || null;
+  const own = scope.all ? undefined : [scope.ownerId].filter((id) => id !== '');
+  const only = scope.ids === null ? own : scope.ids.filter((id) => !own || own.includes(id));
   const { users, count } = await findUsers(ctx.lists, { ...peopleQuery(query), only });
   return { users: users.map((user) => toUserWithRoles(ctx, user)), count };
 }

@@ -2,13 +2,16 @@ import type {
   APIKey,
   APIKeyWithOwner,
   CreateTokenRequest,
+  ExternalAPIKeyScopes,
   GenerateAPIKeyResponse,
   TokenConfig,
   UserSession,
 } from '@ropewalk/contract';
+import { allowEntryProblem, canonicalScope, normalizeAllowList, TOKEN_SCOPES } from '@ropewalk/contract/token-scopes';
 import { AppError, formatDuration } from '@ropewalk/kit';
 import { type Allowed, allow, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
+import { covers, FULL_SCOPE, isAppsOnly, type TokenScope, tokenScope } from '../../authz/scope.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import {
   type ApiKeyRow,
@@ -16,6 +19,7 @@ import {
   apiTokenByName,
   apiTokens,
   deleteSessions,
+  expireApiKey,
   sessionKeys,
 } from '../../db/queries/apikeys.ts';
 import { usernames } from '../../db/queries/users.ts';
@@ -23,7 +27,7 @@ import type { UserRow } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireTokenRoom } from '../context/limits.ts';
-import { issueToken, type NewSession, revokeToken } from '../context/session.ts';
+import { issueToken, type NewSession, revokeToken, scopeOfKey } from '../context/session.ts';
 import { findUser, requirePerson } from '../find/user.ts';
 import { beginInTurn } from '../lists/turns.ts';
 import { time } from '../values/time.ts';
@@ -35,13 +39,23 @@ const NANOSECONDS_PER_MS = 1_000_000;
 /** The lifetime of keys for a program that acts as the person, for example an editor. */
 const KEY_LIFETIME_MS = 7 * 24 * 3_600_000;
 
+/** The scope by its older name. Undefined for a token with other limits. */
+function olderScope(scope: TokenScope): APIKey['scope'] {
+  if (isAppsOnly(scope)) return 'application_connect';
+  return scope.names.includes('coder:all') ? 'all' : undefined;
+}
+
 function toApiKey(row: ApiKeyRow): APIKey {
+  const scope = scopeOfKey(row);
+  const older = olderScope(scope);
   return {
     id: row.id,
     user_id: row.user_id,
     token_name: row.token_name,
     login_type: row.login_type,
-    scope: row.scope,
+    ...(older ? { scope: older } : {}),
+    scopes: [...scope.names],
+    allow_list: [...scope.allowList],
     lifetime_seconds: row.lifetime_seconds,
     last_used: time(row.last_used),
     expires_at: time(row.expires_at),
@@ -68,7 +82,7 @@ export async function createKey(ctx: Ctx, user: string): Promise<GenerateAPIKeyR
   return {
     key: await beginInTurn(ctx, async (tx) => {
       await requireTokenRoom(ctx, tx, owner, false);
-      return createRecorded(ctx, tx, allowed, session);
+      return createRecorded(ctx, tx, allowed, { ...session, scope: scopeOfMaker(ctx) });
     }),
   };
 }
@@ -85,7 +99,7 @@ const entryOf = (row: ApiKeyRow) => ({
   resourceType: 'api_key',
   resourceId: row.user_id,
   target: row.token_name,
-  fields: { api_key_id: row.id, scope: row.scope },
+  fields: { api_key_id: row.id, scopes: [...scopeOfKey(row).names], allow_list: row.allow_list },
 });
 
 /** The key that makes the request. */
@@ -102,11 +116,38 @@ async function makerToken(ctx: Ctx): Promise<ReturnType<typeof makerOf> | undefi
   return key && isToken(key) ? makerOf(key) : undefined;
 }
 
+const scopeOfMaker = ({ actor }: Pick<Ctx, 'actor'>): TokenScope => (actor.kind === 'user' ? actor.scope : FULL_SCOPE);
+
+/** The requested limits. By default, those of the token that makes the request, which a new one cannot exceed. */
+function requestedScope(ctx: Ctx, { scope, scopes = [], allow_list: allowList = [] }: CreateTokenRequest): TokenScope {
+  const invalid = (field: string, detail: string) =>
+    new AppError('invalid', 'Failed to create API key.', { detail, validations: [{ field, detail }] });
+  const maker = scopeOfMaker(ctx);
+  const asked = scopes.length > 0 ? scopes : scope ? [scope] : maker.names;
+  const names = [...new Set(asked.map(canonicalScope))];
+  const unknown = names.find((name) => !TOKEN_SCOPES.has(name));
+  if (unknown !== undefined)
+    throw invalid(
+      'scopes',
+      `invalid or unsupported API key scope: ${JSON.stringify(unknown)}. GET /auth/scopes lists them`,
+    );
+  for (const entry of allowList) {
+    const problem = allowEntryProblem(entry.trim());
+    if (problem !== undefined) throw invalid('allow_list', problem);
+  }
+  const wanted = tokenScope(names, allowList.length > 0 ? normalizeAllowList(allowList) : maker.allowList);
+  if (covers(maker, wanted)) return wanted;
+  throw new AppError('forbidden', 'Forbidden.', {
+    detail: 'A token cannot create a token that may do more. Choose scopes and objects of the token that you use.',
+  });
+}
+
 /** Creates a named token. Its lifetime is in nanoseconds; 0 or absent means the default. */
 export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequest): Promise<GenerateAPIKeyResponse> {
   const owner = await findUser(ctx, 'read', user);
   requirePerson(owner);
   const allowed = authorize(ctx, 'create', { type: 'api_key', ownerId: owner.id });
+  const scope = requestedScope(ctx, input);
   const longest = longestLifetime(ctx, owner);
   const asked = (input.lifetime ?? 0) / NANOSECONDS_PER_MS;
   const invalid = (detail: string) =>
@@ -137,7 +178,7 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
         lifetimeMs: asked || Math.min(ctx.config.defaultTokenLifetime, longest),
         parent: maker,
         tokenName: name,
-        ...(input.scope ? { scope: input.scope } : {}),
+        scope,
       } as const;
       return { key: await createRecorded(ctx, tx, allowed, session) };
     });
@@ -149,12 +190,21 @@ export async function createToken(ctx: Ctx, user: string, input: CreateTokenRequ
   }
 }
 
-/** Lists the user's tokens. With `all`, every token that the actor may read. */
-export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<APIKeyWithOwner[]> {
+interface TokensQuery {
+  include_all?: boolean;
+  include_expired?: boolean;
+}
+
+/** Lists the user's tokens. With `include_all`, every token that the actor may read. */
+export async function listTokens(ctx: Ctx, user: string, query: TokensQuery): Promise<APIKeyWithOwner[]> {
   const owner = await findUser(ctx, 'read', user);
   authorize(ctx, 'read', { type: 'api_key', ownerId: owner.id });
-  const everybody = all && may(ctx.actor, 'read', { type: 'api_key' });
-  const rows = await apiTokens(ctx.sql, everybody ? undefined : owner.id);
+  const everybody = query.include_all && may(ctx.actor, 'read', { type: 'api_key' });
+  const rows = await apiTokens(
+    ctx.sql,
+    everybody ? undefined : owner.id,
+    query.include_expired ? undefined : ctx.clock.now(),
+  );
   const names = new Map([[owner.id, owner.username]]);
   const others = rows.map((row) => row.user_id).filter((id) => !names.has(id));
   if (others.length > 0) {
@@ -163,7 +213,7 @@ export async function listTokens(ctx: Ctx, user: string, all: boolean): Promise<
   return rows.map((row) => ({ ...toApiKey(row), username: names.get(row.user_id) ?? '' }));
 }
 
-async function findKey<A extends 'read' | 'delete'>(
+async function findKey<A extends 'read' | 'update' | 'delete'>(
   ctx: Ctx,
   user: string,
   action: A,
@@ -187,6 +237,22 @@ export async function deleteKey(ctx: Ctx, user: string, id: string): Promise<und
   const row = await findKey(ctx, user, 'delete', () => apiKeyById(ctx.sql, id));
   await revokeToken(ctx, row, (tx) => audit(ctx, tx, { ...entryOf(row), action: 'delete', status: 204, before: row }));
 }
+
+/** Ends a key, and the keys that were created with it. Lists still contain it with `include_expired`. */
+export async function expireKey(ctx: Ctx, user: string, id: string): Promise<undefined> {
+  const row = await findKey(ctx, user, 'update', () => apiKeyById(ctx.sql, id));
+  const now = ctx.clock.now();
+  await ctx.sql.begin(async (tx) => {
+    const ids = await expireApiKey(tx, row, now);
+    if (ids.length === 0) return;
+    const after = { ...row, expires_at: now };
+    await audit(ctx, tx, { ...entryOf(row), action: 'write', status: 204, before: row, after });
+    await ctx.events.publish(tx, 'revoked', { api_key_ids: ids });
+  });
+}
+
+/** The names of the scopes that a token can have. */
+export const listScopes = (): ExternalAPIKeyScopes => ({ external: [...TOKEN_SCOPES.keys()] });
 
 /** The sessions in which a person is signed in: browsers and programs, but not tokens. The last used one first. */
 export async function listSessions(ctx: Ctx, user: string): Promise<UserSession[]> {

@@ -21,11 +21,17 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** A new session or API token: `<10 characters>-<22 characters>`. The id and the secret's SHA-256 are stored. */
-export function newToken(): { id: string; text: string; hashedSecret: Buffer } {
+/**
+ * What is stored of a secret. That of a token with scopes differs, so that servers which know no scopes reject it: during
+ * an upgrade they would let it do other things.
+ */
+export const hashOfSecret = (secret: string, scoped: boolean): Buffer => sha256(scoped ? `scoped ${secret}` : secret);
+
+/** A new session or API token: `<10 characters>-<22 characters>`. The id and the secret's hash are stored. */
+export function newToken(scoped = false): { id: string; text: string; hashedSecret: Buffer } {
   const id = randomText(10);
   const secret = randomText(22);
-  return { id, text: `${id}-${secret}`, hashedSecret: sha256(secret) };
+  return { id, text: `${id}-${secret}`, hashedSecret: hashOfSecret(secret, scoped) };
 }
 
 /** The two parts of a token. Undefined if the text cannot be a token. */

@@ -1,6 +1,6 @@
 import { AppError } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
-import { may } from '../../authz/authorize.ts';
+import { may, scopePermits } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { portShare, type ShareLevel } from '../../db/queries/port-shares.ts';
 import {
@@ -62,14 +62,15 @@ function permits(
   workspace: AppWorkspace,
 ): boolean {
   // of a dormant workspace, people with access see why nothing answers
-  if (actor.kind === 'user' && may(actor, 'application_connect', workspaceObject({ ...workspace, dormant_at: null }))) {
+  const object = workspaceObject({ ...workspace, dormant_at: null });
+  if (actor.kind === 'user' && may(actor, 'application_connect', object)) {
     if (actor.id === workspace.owner_id) return true;
     // a path app runs in the dashboard's origin, so it could use the visitor's session
     if (kind !== 'path' || config.dangerousAllowPathAppSiteOwnerAccess) return true;
   }
   const effective = kind === 'path' && !config.dangerousAllowPathAppSharing ? 'owner' : level;
   if (effective === 'public') return true;
-  if (actor.kind !== 'user') return false;
+  if (actor.kind !== 'user' || !scopePermits(actor, 'application_connect', object)) return false;
   if (effective === 'authenticated') return true;
   return effective === 'organization' && actor.organizations.has(workspace.organization_id);
 }

@@ -3,6 +3,7 @@ import { AppError } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { verifiedSignIn } from '../../authz/proofs.ts';
+import { isFull } from '../../authz/scope.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { apiKeyById, insertApiKey } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
@@ -33,8 +34,8 @@ export function redirectToApp(ctx: Ctx, tokens: AppTokens, redirectUri: string |
       validations: [{ field: 'redirect_uri', detail }],
     });
   const { actor, config } = ctx;
-  // a token for apps alone must not create another one, which would outlive the original session
-  if (actor.kind !== 'user' || actor.scope !== 'all') {
+  // a limited token must not create one for all apps
+  if (actor.kind !== 'user' || !isFull(actor.scope)) {
     throw new AppError('unauthenticated', 'Sign in to open this app.');
   }
   const wildcard = parseWildcard(config.wildcardAccessUrl);

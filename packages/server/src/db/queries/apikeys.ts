@@ -9,7 +9,12 @@ export interface ApiKeyRow {
   hashed_secret: Buffer;
   token_name: string;
   login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
+  /** What servers before there were scopes permit: less than the scopes. */
   scope: 'all' | 'application_connect';
+  /** Names of scopes. Null: the one of `scope`. */
+  scopes: string[] | null;
+  /** Entries `type:id`. Never empty. */
+  allow_list: string[];
   /** The token that created this one. Both are revoked together. */
   parent_id: string | null;
   lifetime_seconds: number;
@@ -28,8 +33,13 @@ export async function apiKeyById(db: Db, id: string): Promise<ApiKeyRow | undefi
 /** The owner of a new key: the person who signs in, or a person whose keys the actor may create. */
 export type KeyOwner = VerifiedSignIn | Allowed<'create', { type: 'api_key'; ownerId: string }>;
 
-export type NewApiKey = Omit<ApiKeyRow, 'user_id' | 'created_at' | 'updated_at' | 'last_used' | 'parent_id'> & {
+export type NewApiKey = Omit<
+  ApiKeyRow,
+  'user_id' | 'created_at' | 'updated_at' | 'last_used' | 'parent_id' | 'scopes' | 'allow_list'
+> & {
   parent_id?: string;
+  scopes?: string[];
+  allow_list?: string[];
 };
 
 export async function insertApiKey(db: Db, owner: KeyOwner, key: NewApiKey): Promise<ApiKeyRow> {
@@ -53,6 +63,16 @@ export async function deleteApiKey(tx: Tx, key: RevocableKey): Promise<string[]>
   return ids;
 }
 
+/** Expires a key and all keys that were created with it, unless they have expired. Returns the ids of the expired ones. */
+export async function expireApiKey(tx: Tx, { id }: Allowed<'update', ApiKeyRow>, at: Date): Promise<string[]> {
+  const rows = await tx<{ id: string }[]>`WITH RECURSIVE made (id) AS (
+      SELECT id FROM api_keys WHERE id = ${id}
+      UNION SELECT k.id FROM api_keys k JOIN made ON k.parent_id = made.id)
+    UPDATE api_keys SET expires_at = ${at}, updated_at = ${at}
+    WHERE id IN (SELECT id FROM made) AND expires_at > ${at} RETURNING id`;
+  return rows.map((row) => row.id);
+}
+
 /** Deletes all keys of a person but one. */
 export async function deleteOtherApiKeys(
   tx: Tx,
@@ -67,9 +87,11 @@ export async function touchApiKey(db: Db, { apiKeyId }: VerifiedToken, at: Date,
   await db`UPDATE api_keys SET last_used = ${at}, updated_at = ${at}, expires_at = ${expiresAt} WHERE id = ${apiKeyId}`;
 }
 
-export async function apiTokens(db: Db, userId: string | undefined): Promise<ApiKeyRow[]> {
+/** Tokens by age: of one person or of everyone, and without those that expired before `after`. */
+export async function apiTokens(db: Db, userId: string | undefined, after: Date | undefined): Promise<ApiKeyRow[]> {
   return db<ApiKeyRow[]>`SELECT * FROM api_keys WHERE login_type = 'token'
-    ${userId === undefined ? db`` : db`AND user_id = ${userId}`} ORDER BY created_at, id`;
+    ${userId === undefined ? db`` : db`AND user_id = ${userId}`}
+    ${after === undefined ? db`` : db`AND expires_at > ${after}`} ORDER BY created_at, id`;
 }
 
 export async function apiTokenByName(db: Db, userId: string, name: string): Promise<ApiKeyRow | undefined> {

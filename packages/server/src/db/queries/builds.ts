@@ -93,7 +93,8 @@ export async function parameterOfBuilds(
   const rows = await db<{ id: string; value: string }[]>`
     SELECT b.id, p.value FROM workspace_build_parameters p JOIN workspace_builds b ON b.id = p.workspace_build_id
     JOIN workspaces w ON w.id = b.workspace_id WHERE b.id = ANY(${[...buildIds]}) AND p.name = ${name}
-    AND (${scope.all} OR w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))`;
+    AND (${scope.all} OR w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))
+    AND (${scope.ids}::uuid[] IS NULL OR w.id = ANY(${scope.ids}::uuid[]))`;
   return new Map(rows.map(({ id, value }) => [id, value]));
 }
 

@@ -25,9 +25,9 @@ export async function fileById(db: Db, id: string): Promise<FileRow | undefined>
 export async function templatesOfFile(
   db: Db,
   id: string,
-): Promise<Pick<TemplateRow, 'organization_id' | 'user_acl' | 'group_acl'>[]> {
-  return db<Pick<TemplateRow, 'organization_id' | 'user_acl' | 'group_acl'>[]>`
-    SELECT organization_id, user_acl, group_acl FROM templates WHERE NOT deleted AND id IN (
+): Promise<Pick<TemplateRow, 'id' | 'organization_id' | 'user_acl' | 'group_acl'>[]> {
+  return db<Pick<TemplateRow, 'id' | 'organization_id' | 'user_acl' | 'group_acl'>[]>`
+    SELECT id, organization_id, user_acl, group_acl FROM templates WHERE NOT deleted AND id IN (
       SELECT tv.template_id FROM provisioner_jobs j JOIN template_versions tv ON tv.job_id = j.id
       WHERE j.file_id = ${id} AND j.type = 'template_version_import')`;
 }

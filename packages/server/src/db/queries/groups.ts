@@ -50,6 +50,7 @@ export async function listGroupRows(db: Db, filter: GroupFilter): Promise<GroupR
   const { scope, own, organizationId, ids, userId } = filter;
   return db<GroupRow[]>`${GROUPS(db)}
     WHERE (${scope.all} OR g.organization_id = ANY(${scope.organizationIds}) OR g.id = ANY(${own}))
+      ${scope.ids === null ? db`` : db`AND g.id = ANY(${scope.ids}::uuid[])`}
       ${organizationId ? db`AND g.organization_id = ${organizationId}` : db``}
       ${ids ? db`AND g.id = ANY(${ids}::uuid[])` : db``}
       ${userId ? db`AND g.id IN (SELECT group_id FROM all_group_members WHERE user_id = ${userId})` : db``}

@@ -85,6 +85,7 @@ export async function listTemplateRows(db: Db, filter: TemplateFilter): Promise<
     WHERE NOT t.deleted
     AND (${scope.all} OR t.organization_id = ANY(${scope.organizationIds}) OR t.group_acl ?| mine.groups
       OR (mine.groups IS NOT NULL AND t.user_acl ? ${memberId}::text))
+    AND (${scope.ids}::uuid[] IS NULL OR t.id = ANY(${scope.ids}::uuid[]))
     AND (${organizationId}::uuid IS NULL OR t.organization_id = ${organizationId}::uuid)
     AND (${organization}::text IS NULL OR o.id::text = ${organization}::text OR lower(o.name) = lower(${organization}::text))
     AND (${exactName}::text IS NULL OR lower(t.name) = lower(${exactName}::text))

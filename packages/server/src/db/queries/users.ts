@@ -168,8 +168,8 @@ export interface PeoplePage {
 }
 
 export interface UserFilter extends PeopleSearch, PeoplePage {
-  /** The only person that the actor may read. Undefined: the actor may read everyone. Null: nobody. */
-  only: string | null | undefined;
+  /** The only people that the actor may read. Undefined: everyone. */
+  only: readonly string[] | undefined;
 }
 
 type Fragment = postgres.PendingQuery<postgres.Row[]>;
@@ -184,7 +184,7 @@ export async function pageOfPeople<Row extends object>(
 ): Promise<{ rows: Row[]; count: number }> {
   const { only, afterId, limit, offset } = filter;
   const found = db`${from} AND NOT u.deleted AND NOT u.is_system
-    ${only === undefined ? db`` : db`AND u.id = ${only}`} ${peopleFound(db, filter)}`;
+    ${only === undefined ? db`` : db`AND u.id = ANY(${[...only]}::uuid[])`} ${peopleFound(db, filter)}`;
   const [total] = await db<{ count: number }[]>`SELECT count(*) AS count ${found}`;
   const rows = await db<Row[]>`SELECT ${columns} ${found}
     ${afterId ? db`AND lower(u.username) > (SELECT lower(a.username) FROM users a WHERE a.id = ${afterId})` : db``}

@@ -199,6 +199,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
   if (!scope.all) {
     parts.push(db`(w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))`);
   }
+  if (scope.ids !== null) parts.push(db`w.id = ANY(${scope.ids}::uuid[])`);
   if (ownerId !== null) parts.push(db`w.owner_id = ${ownerId}`);
   if (ownerName !== null) parts.push(db`w.owner_sort = lower(${ownerName})`);
   if (namePattern !== null) parts.push(db`w.name ILIKE ${namePattern}`);

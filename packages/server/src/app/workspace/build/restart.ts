@@ -25,7 +25,7 @@ import { userById } from '../../../db/queries/users.ts';
 import { workspaceById } from '../../../db/queries/workspaces.ts';
 import type { BuildRow, WorkspaceRow } from '../../../db/rows.ts';
 import type { Ctx } from '../../context/context.ts';
-import { actorOf } from '../../context/session.ts';
+import { actorOf, WHOLE_PERSON } from '../../context/session.ts';
 import type { NameValue } from '../../evaluate/parameter-values.ts';
 import { findWorkspace, workspaceObject } from '../../find/workspace.ts';
 import { beginInTurn } from '../../lists/turns.ts';
@@ -174,7 +174,7 @@ async function inNameOf(ctx: Ctx, due: DueRestart): Promise<Ctx> {
   if (!user) throw new AppError('forbidden', 'The person who restarted the workspace was deleted.');
   if (user.status === 'suspended')
     throw new AppError('forbidden', 'The person who restarted the workspace is suspended.');
-  const actor = actorOf(user, { id: '', scope: 'all' }, ctx.config);
+  const actor = actorOf(user, WHOLE_PERSON, ctx.config);
   return { ...ctx, actor, requestId: due.request_id, ip: due.ip, userAgent: due.user_agent };
 }
 
