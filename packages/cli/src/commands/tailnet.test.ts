@@ -142,3 +142,25 @@ for (const direction of ['down', 'up'])
     const { overall } = JSON.parse(stdout) as { overall: { throughput_mbits: number } };
     assert.ok(overall.throughput_mbits > 1, stdout);
   });
+
+test('a session ends when its token is revoked', async (t) => {
+  const made = await server.api<{ key: string }>('POST', '/users/me/keys/tokens', { body: { token_name: 'short' } });
+  const interrupt = new AbortController();
+  t.after(() => interrupt.abort());
+  let said = '';
+  const running = invoke(
+    ['ssh', 'dev', '--', 'echo begun; sleep 300'],
+    { ...env(), CODER_SESSION_TOKEN: made.body.key },
+    '',
+    (soFar) => {
+      said = soFar;
+    },
+    interrupt.signal,
+  );
+  await eventually('it has begun', async () => said.includes('begun'));
+  const id = made.body.key.split('-')[0]!;
+  assert.equal((await server.api('DELETE', `/users/me/keys/${id}`)).status, 204);
+  const { code, stderr } = await running;
+  assert.notEqual(code, 0);
+  assert.match(stderr, /connection/i);
+});

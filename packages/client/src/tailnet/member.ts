@@ -77,8 +77,13 @@ export class TailnetMember {
     });
     this.#coordinator = new CoordinatorClient({
       ...{ node: this.#node, role: 'client', serverUrl: client.url },
-      dial: (dialing) => dialCoordinator(client, agentId, dialing),
-      isFinal: (err) => err instanceof ApiError && err.status < 500,
+      dial: (dialing) =>
+        dialCoordinator(client, agentId, dialing).catch((err) => {
+          // this person may not reach the agent any more
+          if (isRejection(err)) this.#stack.close();
+          throw err;
+        }),
+      isFinal: isRejection,
       onRelayMap: (map) => {
         this.#map = map;
       },
@@ -130,6 +135,9 @@ export class TailnetMember {
     this.#node.close();
   }
 }
+
+/** Whether another attempt changes nothing. */
+const isRejection = (err: unknown): boolean => err instanceof ApiError && err.status < 500;
 
 async function dialCoordinator(
   client: Client,

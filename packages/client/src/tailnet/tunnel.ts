@@ -47,7 +47,12 @@ class Reach {
     this.#streams++;
     try {
       this.#joined ??= joinTailnet(this.#client, this.#agentId, options.signal);
-      const member = await this.#joined;
+      const joined = this.#joined;
+      const member = await joined.catch((err) => {
+        // the next stream joins again
+        if (this.#joined === joined) this.#joined = undefined;
+        throw err;
+      });
       const opened = await openService(member, options);
       opened.stream.once('close', () => this.#left());
       return opened;

@@ -72,6 +72,9 @@ test('this client reaches its peer over the public relay', { skip }, async (t) =
       assert.deepEqual(await to.next(), { source: from.keys.publicKey, packet });
     }
   }
+  // as the health check of this server does
+  assert.ok(a.client.send(a.keys.publicKey, Buffer.from('to itself')));
+  assert.equal((await a.next()).packet.toString(), 'to itself');
   assert.ok((await a.client.ping()) < 20_000);
   b.client.close();
   assert.deepEqual(await a.gone, { key: b.keys.publicKey, reason: GONE.disconnected });
