@@ -110,11 +110,18 @@ function withNames(definition: Definition, names: ReadonlyMap<string, string>): 
 }
 export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
 export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
+/** Keys whose values Go's programs send as text, such as `workspace:<uuid>`, although their types have fields. */
+const TEXTS: ReadonlyMap<string, readonly string[]> = new Map([['POST /users/{}/keys/tokens', ['allow_list']]]);
+
 /**
  * The keys of bodies by route, with `{}` for each parameter of the path: those that upstream's Go clients of any version
  * from 2.0 to 2.36 send, and its dashboards where they send more. Keys within other keys are joined with dots.
  */
-export const upstreamBodyKeys = () => load<Record<string, string[]>>('body-keys');
+export function upstreamBodyKeys(): Record<string, string[]> {
+  const found = Object.entries(load<Record<string, string[]>>('body-keys'));
+  const isPart = (route: string, name: string) => (TEXTS.get(route) ?? []).some((text) => name.startsWith(`${text}.`));
+  return Object.fromEntries(found.map(([route, names]) => [route, names.filter((name) => !isPart(route, name))]));
+}
 export const upstreamClientCalls = () => load<UpstreamClientCall[]>('client-calls');
 /** In the form of `terraform providers schema -json`, for one provider. */
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
