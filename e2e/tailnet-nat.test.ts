@@ -3,7 +3,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 
 // Two nodes behind two routers, each in its own network namespace, and a relay with a STUN server on the network between
 // the routers. nftables makes each router one of the kinds that disco has to cope with.

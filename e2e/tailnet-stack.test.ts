@@ -9,7 +9,7 @@ import { buffer } from 'node:stream/consumers';
 import { after, before, beforeEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { NetworkError, TcpStream } from '@ropewalk/tailnet';
-import { seededRandom } from '@ropewalk/wire/test-sockets';
+import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { type Impairment, KernelNetwork, needsTun } from './tun.ts';
 
 const MB = 1e6;

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { formatAddress, MTU, parseAddress, Stack } from '@ropewalk/tailnet';
-import { seededRandom } from '@ropewalk/wire/test-sockets';
+import { seededRandom } from '@ropewalk/wire/testing/sockets';
 
 const run = promisify(execFile);
 const works = (program: string, ...args: string[]) => spawnSync(program, args).status === 0;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { seededRandom } from '@ropewalk/wire/test-sockets';
+import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { formatEndpoint, parseEndpoint } from './address.ts';
 import { decodeStunRequest, decodeStunResponse, encodeStunRequest, encodeStunResponse, isStun } from './stun.ts';
 import { fromHex, hex, vectors } from './testing/vectors.ts';

@@ -7,7 +7,7 @@ import {
   CoordinateResponse_PeerUpdate_Kind as Kind,
   NodeSchema,
 } from '@ropewalk/wire/proto/tailnet';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { addressOf, formatHostPrefix, randomAddress, TAILNET_PREFIX } from './address.ts';
 import { Coordinator } from './coordinator/coordinator.ts';
 import { agentRule, clientRule } from './coordinator/rules.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
 import { DrpcDecoder, DrpcError, encodeMetadata, encodePacket, KIND } from './drpc/frames.ts';
 import { implement, serveDrpc } from './drpc/index.ts';
-import { eventually, seededRandom, socketPair } from './test-sockets.ts';
+import { eventually, seededRandom, socketPair } from './testing/sockets.ts';
 import { encodeFrame, FrameParser, OP, WebSocketProtocolError } from './websocket/frames.ts';
 import { encodeHeader, YamuxError, YamuxParser } from './yamux/frames.ts';
 import { YamuxSession, type YamuxStream } from './yamux/index.ts';

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from './capabilities.ts';
 import { splice } from './splice.ts';
-import { byteStreamPair, eventually, fromHex, Inbox, socketPair, webSocketPair } from './test-sockets.ts';
+import { byteStreamPair, eventually, fromHex, Inbox, socketPair, webSocketPair } from './testing/sockets.ts';
 import { acceptTunnel, requestTunnel, TunnelError } from './tunnel.ts';
 import { byteStream } from './websocket/index.ts';
 import { YamuxSession, type YamuxStream } from './yamux/index.ts';

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { silentLogger } from '@ropewalk/kit';
 import { type Connection, Connection_Action, ManifestSchema } from '@ropewalk/wire/proto/agent';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { createActivity } from '../activity.ts';
 import { createAgentMetrics } from '../metrics.ts';
 import { AGENT_ID, startTestServer, TOKEN } from '../testing/server.ts';

@@ -12,7 +12,7 @@ import { randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
 import { Stack } from '@ropewalk/tailnet/stack/stack';
 import { Lifecycle_State } from '@ropewalk/wire/proto/agent';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { createActivity } from '../activity.ts';
 import type { Lifecycle } from '../lifecycle.ts';
 import { createAgentMetrics } from '../metrics.ts';

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { silentLogger } from '@ropewalk/kit';
 import { CoordinateRequestSchema, type Node, NodeSchema } from '@ropewalk/wire/proto/tailnet';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { addressOf, formatHostPrefix, randomAddress, TAILNET_PREFIX } from '../address.ts';
 import { DerpRelay } from '../derp/relay.ts';
 import { encodeNodeKey, formatDiscoKey, KeyPair } from '../keys.ts';

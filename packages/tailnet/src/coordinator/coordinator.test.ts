@@ -10,7 +10,7 @@ import {
   type Node,
   NodeSchema,
 } from '@ropewalk/wire/proto/tailnet';
-import { eventually, seededRandom } from '@ropewalk/wire/test-sockets';
+import { eventually, seededRandom } from '@ropewalk/wire/testing/sockets';
 import { addressOf, formatHostPrefix, SERVICE_PREFIX, TAILNET_PREFIX } from '../address.ts';
 import { encodeNodeKey, formatDiscoKey } from '../keys.ts';
 import { fromHex, hex, vectors } from '../testing/vectors.ts';

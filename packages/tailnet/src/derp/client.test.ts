@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
-import { eventually, seededRandom, socketPair } from '@ropewalk/wire/test-sockets';
+import { eventually, seededRandom, socketPair } from '@ropewalk/wire/testing/sockets';
 import { KeyPair } from '../keys.ts';
 import { RawClient } from '../testing/derp.ts';
 import { fromHex, hex } from '../testing/vectors.ts';

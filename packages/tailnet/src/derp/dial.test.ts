@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { createCertificate } from '@ropewalk/kit/certificate';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { KeyPair } from '../keys.ts';
 import { mapOf, RelayServer } from '../testing/relay-server.ts';
 import { DerpClient } from './client.ts';

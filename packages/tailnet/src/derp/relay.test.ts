@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type Duplex, duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { byteStreamPair, eventually, seededRandom, socketPair } from '@ropewalk/wire/test-sockets';
+import { byteStreamPair, eventually, seededRandom, socketPair } from '@ropewalk/wire/testing/sockets';
 import { Box } from '../box.ts';
 import { KeyPair } from '../keys.ts';
 import { derpVectors, RawClient } from '../testing/derp.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { parseAddress, parseEndpoint } from '../address.ts';
 import { Box } from '../box.ts';
 import { DerpRelay } from '../derp/relay.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { NodeSchema } from '@ropewalk/wire/proto/tailnet';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { formatHostPrefix, randomAddress, TAILNET_PREFIX } from '../address.ts';
 import { DerpRelay } from '../derp/relay.ts';
 import { encodeNodeKey, formatDiscoKey } from '../keys.ts';

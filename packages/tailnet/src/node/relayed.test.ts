@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { DerpRelay } from '../derp/relay.ts';
 import { introduce, packetOf, send, testNode } from '../testing/nodes.ts';
 import { mapOf, RelayServer } from '../testing/relay-server.ts';

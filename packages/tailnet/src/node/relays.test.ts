@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { silentLogger } from '@ropewalk/kit';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { DerpRelay } from '../derp/relay.ts';
 import { KeyPair } from '../keys.ts';
 import { mapOf } from '../testing/relay-server.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { openUdp, type UdpEvents } from './udp.ts';
 
 async function open(t: TestContext, onPacket: UdpEvents['onPacket']) {

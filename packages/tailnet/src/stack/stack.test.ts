@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { seededRandom } from '@ropewalk/wire/test-sockets';
+import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { parseAddress } from '../address.ts';
 import { checksum, writeChecksum, writeIpv6Header } from '../ipv6.ts';
 import { SimulatedNetwork } from '../testing/simulated-network.ts';

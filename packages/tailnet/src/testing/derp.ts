@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { eventually } from '@ropewalk/wire/test-sockets';
+import { eventually } from '@ropewalk/wire/testing/sockets';
 import { Box } from '../box.ts';
 import { DerpFrameReader, decodeServerKey, encodeClientInfo, FRAME } from '../derp/frames.ts';
 import { KeyPair } from '../keys.ts';

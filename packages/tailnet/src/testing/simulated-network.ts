@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { seededRandom } from '@ropewalk/wire/test-sockets';
+import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { parseAddress } from '../address.ts';
 import { Stack, type StackOptions } from '../stack/stack.ts';
 

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
 import { AcquiredJobSchema, ProvisionerDaemon, UpdateJobRequestSchema } from '@ropewalk/wire/proto/provisionerd';
-import { byteStreamPair, eventually, fromHex, Inbox, socketPair } from '../test-sockets.ts';
+import { byteStreamPair, eventually, fromHex, Inbox, socketPair } from '../testing/sockets.ts';
 import { YamuxSession } from '../yamux/index.ts';
 import { decodeMetadata, encodeMetadata, encodePacket, KIND } from './frames.ts';
 import {

@@ -14,7 +14,7 @@ import { file_agent } from '@ropewalk/wire/proto/agent';
 import { file_platform_provisioner } from '@ropewalk/wire/proto/platform_provisioner';
 import { file_provisioner } from '@ropewalk/wire/proto/provisioner';
 import { file_provisionerd } from '@ropewalk/wire/proto/provisionerd';
-import { seededRandom } from '../test-sockets.ts';
+import { seededRandom } from '../testing/sockets.ts';
 import { encodeMessage } from './encode-message.ts';
 
 // Every message that a daemon or an agent may send: encoding and decoding returns the same message whatever it

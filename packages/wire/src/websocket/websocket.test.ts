@@ -13,7 +13,7 @@ import {
   socketPair,
   upgradeServer,
   webSocketPair,
-} from '../test-sockets.ts';
+} from '../testing/sockets.ts';
 import {
   acceptWebSocket,
   byteStream,

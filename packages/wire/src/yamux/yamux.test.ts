@@ -5,7 +5,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { type TestContext, test } from 'node:test';
-import { eventually, fromHex, Inbox, socketPair } from '../test-sockets.ts';
+import { eventually, fromHex, Inbox, socketPair } from '../testing/sockets.ts';
 import { encodeHeader } from './frames.ts';
 import { YamuxError, type YamuxOptions, YamuxSession, type YamuxStream } from './index.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { seededRandom } from '@ropewalk/wire/test-sockets';
+import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { Deque } from './deque.ts';
 import { ReceiveQueue } from './receive-queue.ts';
 import { SendQueue } from './send-queue.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
-import { seededRandom } from '@ropewalk/wire/test-sockets';
+import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { writeChecksum } from '../../ipv6.ts';
 import { type LinkOptions, SimulatedNetwork } from '../../testing/simulated-network.ts';
 import type { NetworkError } from '../network.ts';

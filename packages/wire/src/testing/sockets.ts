@@ -9,7 +9,7 @@ import {
   dialWebSocket,
   type WebSocketConnection,
   type WebSocketOptions,
-} from './websocket/index.ts';
+} from '../websocket/index.ts';
 
 // Shared by this package's tests: real sockets on the loopback that end with the test.
 
