@@ -1,12 +1,12 @@
 import { type AnyRoute, createRootRoute, createRoute } from '@tanstack/react-router';
 import { NotFoundPage } from './layouts/problems.tsx';
 import { Root } from './layouts/root.tsx';
-import { accessRoutes } from './pages/access/routes.ts';
 import { deploymentRoutes } from './pages/deployment/routes.ts';
 import { moreRoutes, openRoutes } from './pages/more/routes.ts';
 import { organizationRoutes } from './pages/organizations/routes.ts';
 import { recordRoutes } from './pages/records/routes.ts';
 import { settingsRoutes } from './pages/settings/routes.ts';
+import { signInRoutes } from './pages/sign-in/routes.ts';
 import { taskRoutes } from './pages/tasks/routes.ts';
 import { templateRoutes } from './pages/templates/routes.ts';
 import { terminalRoutes } from './pages/terminal/routes.ts';
@@ -36,4 +36,4 @@ const shell = layout(
   ],
 );
 
-export const routeTree = root.addChildren([...accessRoutes(root), ...openRoutes(root), ...terminalRoutes(root), shell]);
+export const routeTree = root.addChildren([...signInRoutes(root), ...openRoutes(root), ...terminalRoutes(root), shell]);

@@ -11,7 +11,7 @@ import { RadioGroup } from '../../ui/choice.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Form } from '../../ui/form.tsx';
-import { NewPasswordField } from '../access/password-field.tsx';
+import { NewPasswordField } from '../sign-in/password-field.tsx';
 import { NewPasswordDialog } from './new-password.tsx';
 import { randomPassword } from './random-password.ts';
 

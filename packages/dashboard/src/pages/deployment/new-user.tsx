@@ -17,7 +17,7 @@ import { Form } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
 import { paths } from '../../util/paths.ts';
-import { NewPasswordField } from '../access/password-field.tsx';
+import { NewPasswordField } from '../sign-in/password-field.tsx';
 import { randomPassword } from './random-password.ts';
 
 type SignIn = 'password' | 'oidc' | 'github' | 'none';

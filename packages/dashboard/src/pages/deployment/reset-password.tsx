@@ -7,7 +7,7 @@ import { useChange } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Form } from '../../ui/form.tsx';
-import { NewPasswordField } from '../access/password-field.tsx';
+import { NewPasswordField } from '../sign-in/password-field.tsx';
 import { NewPasswordDialog } from './new-password.tsx';
 import { randomPassword } from './random-password.ts';
 

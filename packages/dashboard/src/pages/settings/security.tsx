@@ -9,7 +9,7 @@ import { Button } from '../../ui/button.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Section } from '../../ui/page.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { NewPasswordField, PasswordField } from '../access/password-field.tsx';
+import { NewPasswordField, PasswordField } from '../sign-in/password-field.tsx';
 import { Sessions } from './sessions.tsx';
 import { SignInMethod } from './sign-in-method.tsx';
 

@@ -9,7 +9,7 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Form } from '../../ui/form.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
 import { paths } from '../../util/paths.ts';
-import { PasswordField } from '../access/password-field.tsx';
+import { PasswordField } from '../sign-in/password-field.tsx';
 
 /** How the person signs in, and the change from a password to a provider. */
 export function SignInMethod({ me, methods }: { me: User; methods: AuthMethods }) {

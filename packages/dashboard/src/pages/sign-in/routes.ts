@@ -1,7 +1,7 @@
 import type { AnyRoute } from '@tanstack/react-router';
 import { page } from '../../util/route.ts';
 
-export const accessRoutes = (parent: AnyRoute): AnyRoute[] => [
+export const signInRoutes = (parent: AnyRoute): AnyRoute[] => [
   page(parent, '/setup', () => import('./setup.tsx')),
   page(parent, '/login', () => import('./login.tsx')),
   page(parent, '/login/device', () => import('./device.tsx')),
