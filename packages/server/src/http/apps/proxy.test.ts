@@ -188,7 +188,8 @@ test('sends the database no query with a grant or a token that was just verified
     await blocker.begin(async (tx) => {
       await tx`LOCK TABLE users, api_keys, workspaces, workspace_agents, workspace_apps, workspace_builds,
         workspace_agent_port_shares, templates, site_config IN ACCESS EXCLUSIVE MODE`;
-      for (let i = 0; i < 100; i++) {
+      // few enough for the five seconds in which a verified token is believed, on a busy machine too
+      for (let i = 0; i < 20; i++) {
         const answer = await ask(server.url, { host: HOST, path: `/${i}`, headers: { Cookie: cookie } });
         assert.equal(answer.status, 200);
       }
