@@ -1,4 +1,4 @@
-// A control plane of three servers in pods, which the operator and Kubernetes replace one after the other while people build,
+// A control plane of two servers in pods, which the operator and Kubernetes replace one after the other while people build,
 // type, forward ports, follow logs and watch pages. Nothing may be lost, doubled or ended, and every request is answered.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -16,10 +16,10 @@ import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import { CHECKOUT, type Connection, connectTo, ensureExecutable, eventually, firstUser, freePort } from './harness.ts';
 import { invitePeople, type People, work } from './people.ts';
 
-const REPLICAS = 3;
+const REPLICAS = 2;
 /** About as long as the update takes: each new server is ready for 15 s before the next one is replaced. */
-const SECONDS = 90;
-const UPDATE_MS = 240_000;
+const SECONDS = 60;
+const UPDATE_MS = 400_000;
 /** How often the Service's endpoints follow the pods. */
 const ENDPOINTS_MS = 200;
 const ANNOTATION = 'example.com/update';
