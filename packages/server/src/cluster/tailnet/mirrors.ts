@@ -11,7 +11,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-
 import type { CoordinatedPeer, Coordinator, PeerEnd } from '@ropewalk/tailnet/coordinator/coordinator';
 import { framedMessages, frameMessage } from '@ropewalk/wire/framed-messages';
 import {
