@@ -17,6 +17,8 @@ import { CHECKOUT, type Connection, connectTo, ensureExecutable, eventually, fir
 import { invitePeople, type People, work } from './people.ts';
 
 const REPLICAS = 2;
+/** For the long build, the short ones and the imports of templates, which would wait for each other. */
+const DAEMONS = 3;
 /** About as long as the update takes: each new server is ready for 15 s before the next one is replaced. */
 const SECONDS = 60;
 const UPDATE_MS = 400_000;
@@ -31,7 +33,7 @@ interface Pod extends KubeObject {
 let dir: string;
 let system: ControlPlaneSystem;
 let balancer: Balancer;
-let daemon: DaemonProcess;
+let daemons: DaemonProcess[] = [];
 let site: Connection;
 let people: People;
 /** The lowest number of ready pods since the last look at it. */
@@ -89,7 +91,11 @@ before(async () => {
   site = connectTo(balancer.url);
   await firstUser(site);
   const env = { HOME: dir, CODER_PROVISIONER_DAEMON_KEY: await makeKey(site, 'outside') };
-  daemon = await startDaemon({ url: balancer.url, configDir: dir }, { name: 'outside', env });
+  daemons = await Promise.all(
+    Array.from({ length: DAEMONS }, (_, n) =>
+      startDaemon({ url: balancer.url, configDir: dir }, { name: `outside-${n}`, env }),
+    ),
+  );
   const envOfPeople = () => ({
     PATH: process.env['PATH'],
     HOME: dir,
@@ -102,7 +108,7 @@ before(async () => {
 });
 after(async () => {
   people?.end();
-  await daemon?.kill();
+  await Promise.all(daemons.map((daemon) => daemon.kill()));
   ending.abort();
   await endpoints;
   await system?.stop();
