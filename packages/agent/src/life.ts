@@ -167,7 +167,7 @@ export class AgentLife {
     if (this.#ended.signal.aborted) end();
     this.#log.info('connected to the server', { tunnels });
     const connected = new AbortController();
-    this.#tailnet.setConnection(session);
+    this.#tailnet.setConnection(session, tunnels);
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
     this.#local?.setServer(client);
     void session.closed.then(({ reason }) => {

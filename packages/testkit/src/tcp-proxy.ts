@@ -9,15 +9,26 @@ export interface Pipe {
   close(): void;
 }
 
-/** A TCP proxy in front of a server. Each connection calls `watch` for a reader of its client's bytes. */
-export async function startPipe(target: NetConnectOpts, watch?: () => (part: Buffer) => void): Promise<Pipe> {
+/**
+ * A TCP proxy in front of a server. Each connection calls `watch` for a reader of its client's bytes. `rewrite` changes the
+ * first part of what a client sends, which has the headers of its request.
+ */
+export async function startPipe(
+  target: NetConnectOpts,
+  watch?: () => (part: Buffer) => void,
+  rewrite: (head: Buffer) => Buffer = (head) => head,
+): Promise<Pipe> {
   const sockets = new Set<Socket>();
   let down = false;
   const server = createServer({ noDelay: true }, (inside) => {
     if (down) return void inside.on('error', () => {}).destroy();
     const outside = connect(target);
     if (watch) inside.on('data', watch());
-    inside.pipe(outside).pipe(inside);
+    inside.once('data', (head: Buffer) => {
+      outside.write(rewrite(head));
+      inside.pipe(outside);
+    });
+    outside.pipe(inside);
     for (const socket of [inside, outside]) {
       sockets.add(socket);
       socket.on('error', () => {});

@@ -6,9 +6,11 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type RunningAgent, runAgent } from '@ropewalk/agent';
 import type { Workspace, WorkspaceAgent, WorkspaceBuild } from '@ropewalk/contract';
 import { silentLogger } from '@ropewalk/kit';
+import { CAPABILITIES_HEADER } from '@ropewalk/wire/capabilities';
 import { completeJob } from '@ropewalk/server/app/job/complete';
 import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import type { TestServer } from './server.ts';
+import { startPipe } from './tcp-proxy.ts';
 import { createTestTemplate, takeJob } from './template.ts';
 import { eventually } from './wait.ts';
 
@@ -44,6 +46,8 @@ export interface TestWorkspaceOptions {
   task?: string;
   /** Whether to wait until its startup scripts have ended (default true). */
   ready?: boolean;
+  /** The agent and the server meet as upstream's agent and this server do: neither knows the other's tunnels. */
+  withoutTunnels?: boolean;
 }
 
 /** Starts a workspace whose build Terraform never ran, with a real agent in this process. */
@@ -87,8 +91,9 @@ export async function startTestWorkspace(
   await completeJob(server.services, own, create(CompletedJobSchema, { jobId: own.jobId, type }));
   const build = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${made.body.latest_build.id}`);
   const agentId = build.body.resources[0]!.agents![0]!.id;
+  const front = options.withoutTunnels ? await startFront(server.url) : undefined;
   const agent = runAgent({
-    url: server.url,
+    url: front?.url ?? server.url,
     token: agentToken,
     version: 'v0.1.0',
     log: silentLogger,
@@ -113,7 +118,17 @@ export async function startTestWorkspace(
     look,
     async stop() {
       await agent.stop();
+      front?.close();
       rmSync(home, { recursive: true, force: true, maxRetries: 5 });
     },
   };
+}
+
+/** The server as a server without tunnels sees its agents. */
+async function startFront(url: string): Promise<{ url: string; close(): void }> {
+  const { hostname: host, port } = new URL(url);
+  const pipe = await startPipe({ host, port: Number(port) }, undefined, (head) =>
+    Buffer.from(head.toString('latin1').replace(`${CAPABILITIES_HEADER}:`, 'x-nothing:'), 'latin1'),
+  );
+  return { url: `http://127.0.0.1:${pipe.port}`, close: pipe.close };
 }

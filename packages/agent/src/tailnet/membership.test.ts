@@ -79,7 +79,7 @@ async function setUp(t: TestContext, idleMs: number) {
   const manifest = create(ManifestSchema, { agentId: AGENT_ID, disableDirectConnections: true });
   membership.setWorkspace({ manifest } as Workspace);
   const session = await control.dialAsAgent(AGENT_ID)();
-  membership.setConnection(session as never);
+  membership.setConnection(session as never, true);
   t.after(async () => {
     reporting.abort();
     await membership.close();

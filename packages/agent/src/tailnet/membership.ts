@@ -1,6 +1,6 @@
 // The agent as a node of the tailnet, which reaches clients that speak upstream's protocol. The server asks the agent to
 // join when a client wants to reach it. Only then does the agent load what it needs, and it leaves when no client has known
-// it for a while: an idle agent needs no memory for the tailnet.
+// it for a while: an idle agent needs no memory for the tailnet. Upstream's server does not ask: the agent joins and stays.
 import type { Duplex } from 'node:stream';
 import { errorText, type Logger } from '@ropewalk/kit';
 import { abortable } from '@ropewalk/kit/abortable';
@@ -27,6 +27,7 @@ export class TailnetMembership {
   readonly #workspace = Promise.withResolvers<Workspace>();
   readonly #closed = new AbortController();
   #isAsked = false;
+  #stays = false;
   #running: Promise<void> | undefined;
 
   constructor(options: MembershipOptions) {
@@ -39,8 +40,7 @@ export class TailnetMembership {
     stream.on('error', () => {});
     stream.resume();
     stream.end();
-    this.#isAsked = true;
-    this.#running ??= this.#run();
+    this.#join();
   };
 
   /** Whether the agent is in the tailnet, or joins or leaves it. */
@@ -52,9 +52,11 @@ export class TailnetMembership {
     this.#workspace.resolve(workspace);
   }
 
-  /** The connection to use from now on. */
-  setConnection(session: Pick<YamuxSession, 'openStream'>): void {
+  /** The connection to use from now on. `isAsked`: whether this server asks the agent to join. */
+  setConnection(session: Pick<YamuxSession, 'openStream'>, isAsked: boolean): void {
     this.#control.set(session);
+    this.#stays = !isAsked;
+    if (this.#stays) this.#join();
   }
 
   /** This connection is no longer to be used, even if it is still open. */
@@ -68,9 +70,14 @@ export class TailnetMembership {
     await this.#running;
   }
 
-  /** Whether the server asked since the last call. */
+  #join(): void {
+    this.#isAsked = true;
+    this.#running ??= this.#run();
+  }
+
+  /** Whether the server asked since the last call, or never asks. */
   #takeAsked(): boolean {
-    const isAsked = this.#isAsked;
+    const isAsked = this.#isAsked || this.#stays;
     this.#isAsked = false;
     return isAsked;
   }

@@ -171,13 +171,14 @@ const isTailnetRequest = (request: PeerRequest): request is TailnetRequest => re
 /** An error as the text of a refusal. */
 function toRefusal(err: unknown): string {
   if (!isAppError(err)) return JSON.stringify({ message: 'The agent of this workspace does not answer.' });
-  return JSON.stringify({ message: err.message, detail: err.detail });
+  return JSON.stringify({ code: err.code, message: err.message, detail: err.detail });
 }
 
 function fromRefusal(text: string): AppError {
   try {
-    const { message, detail } = JSON.parse(text) as { message: string; detail?: string };
-    return new AppError('unavailable', message, detail === undefined ? {} : { detail });
+    const { code, message, detail } = JSON.parse(text) as { code?: string; message: string; detail?: string };
+    // what only this server can know, such as permissions, another one does not decide
+    return new AppError(code === 'unsupported' ? code : 'unavailable', message, detail === undefined ? {} : { detail });
   } catch {
     return new AppError('unavailable', text);
   }

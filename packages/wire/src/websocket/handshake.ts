@@ -118,6 +118,8 @@ export interface DialOptions extends WebSocketOptions {
   timeoutMs?: number;
   /** Connects to this Unix socket. The address then only sets the path and the Host header. */
   socketPath?: string | undefined;
+  /** Uses this open stream instead of a new connection. The address then only sets the path and the Host header. */
+  stream?: Duplex;
   /** TLS options, as in node:tls. */
   ca?: RequestOptions['ca'];
   cert?: RequestOptions['cert'];
@@ -195,7 +197,7 @@ export async function dialWebSocket(url: string | URL, options: DialOptions = {}
       ...(options.socketPath ? { socketPath: options.socketPath } : {}),
       method: 'GET',
       headers: requestHeaders(options, key),
-      agent: false,
+      ...(options.stream ? { createConnection: () => options.stream! } : { agent: false }),
     });
     const timeoutMs = options.timeoutMs ?? 30_000;
     const timer = setTimeout(() => {

@@ -10,6 +10,12 @@ import { endOfAgent } from './health.ts';
 
 type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;
 
+/**
+ * The field of a request whose client can join the tailnet. Where the agent has no tunnels, its bytes then take the client's
+ * own path.
+ */
+export const CLIENT_JOINS = 'client_joins';
+
 /** The services of an agent that a client may ask for. The others are for the server. */
 const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
 
@@ -22,7 +28,7 @@ export function tunnelRequest(ctx: Ctx, { service = 'ssh', port }: TunnelQuery):
     throw new AppError('forbidden', 'This installation lets people connect to workspaces through the browser only.');
   }
   if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
-  return { service, ...(port === undefined ? {} : { port }) };
+  return { service, [CLIENT_JOINS]: true, ...(port === undefined ? {} : { port }) };
 }
 
 /** A tunnel that the actor may have, for as long as `permission` holds. */

@@ -29,6 +29,7 @@ import { patient } from '../patience.ts';
 import { TailnetAgents } from '../tailnet/agents.ts';
 import { TailnetHub } from '../tailnet/hub.ts';
 import { TailnetInvitations } from '../tailnet/invitations.ts';
+import { TailnetServices } from '../tailnet/services.ts';
 import { agentApi } from './api.ts';
 import { AgentConnection } from './connection.ts';
 import { type AgentLiveness, startAgentLiveness } from './liveness.ts';
@@ -50,8 +51,8 @@ export interface AgentConnections {
     offered: string | string[] | undefined,
   ): Promise<void>;
   /**
-   * Opens a tunnel to a service of a connected agent. Throws `unavailable` if the agent is not connected, and
-   * `unsupported` if it has no tunnels.
+   * Opens a tunnel to a service of a connected agent, or its service over the tailnet if it has no tunnels. Throws
+   * `unavailable` if the agent is not connected or does not answer, and `unsupported` if it does not have the service.
    */
   open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex>;
   connected(agentId: string): boolean;
@@ -96,6 +97,7 @@ class ConnectedAgents implements AgentConnections {
   readonly #tailnet: TailnetHub;
   readonly #tailnetAgents: TailnetAgents;
   readonly #invitations: TailnetInvitations;
+  readonly #tailnetServices: TailnetServices;
   readonly #off: (() => void)[];
   /** All connections, those of log writers included. */
   readonly #all = new Set<AgentConnection>();
@@ -116,6 +118,7 @@ class ConnectedAgents implements AgentConnections {
         stream.on('error', () => {}).destroy();
       },
     });
+    this.#tailnetServices = new TailnetServices(this.#tailnet);
     this.#services = services;
     this.#metrics = metrics;
     this.#departure = departure;
@@ -252,12 +255,7 @@ class ConnectedAgents implements AgentConnections {
   async open(agentId: string, request: TunnelRequest, signal?: AbortSignal): Promise<Duplex> {
     const here = this.#live.get(agentId);
     if (!here) throw new AppError('unavailable', 'The agent is not connected.');
-    if (!here.offers.has('tunnel/1')) {
-      throw new AppError('unsupported', 'The agent of this workspace cannot be reached through this server.', {
-        detail:
-          "It is upstream's agent, which the coder command reaches directly or through a relay. Restart the workspace to get this server's agent.",
-      });
-    }
+    if (!here.offers.has('tunnel/1')) return this.#tailnetServices.open(agentId, request, signal);
     try {
       return await requestTunnel(here.session, request, {
         timeoutMs: TUNNEL_TIMEOUT_MS,
@@ -296,6 +294,7 @@ class ConnectedAgents implements AgentConnections {
     this.#watching.close();
     this.#invitations.close();
     this.#tailnetAgents.close();
+    await this.#tailnetServices.close();
     for (const stop of this.#off) stop();
     this.#logWriters.close();
     for (const { session } of this.#all) session.close();
