@@ -14,6 +14,7 @@ const API_PORT = 4;
 const API_HOST = 'agent';
 const API = '/api/v0';
 const MAX_BODY_BYTES = 1024 * 1024;
+const MAX_TEXT = 1_000;
 const ANSWER_MS = 30_000;
 const OK = 200;
 const ACCEPTED = 202;
@@ -108,8 +109,11 @@ async function readBody(answer: IncomingMessage): Promise<string> {
 function rejection(status: number, body: string): AppError {
   const code = ownValue(CODES, String(status)) ?? 'unavailable';
   try {
-    const { message } = JSON.parse(body) as { message?: unknown };
-    if (typeof message === 'string' && message !== '') return new AppError(code, message.slice(0, 1_000));
+    const { message, detail } = JSON.parse(body) as { message?: unknown; detail?: unknown };
+    if (typeof message === 'string' && message !== '') {
+      const more = typeof detail === 'string' && detail !== '' ? { detail: detail.slice(0, MAX_TEXT) } : {};
+      return new AppError(code, message.slice(0, MAX_TEXT), more);
+    }
   } catch {
     // not upstream's form of an error
   }

@@ -36,12 +36,19 @@ export class ServerMembership {
   readonly #hub: TailnetHub;
   readonly #idleMs: number;
   readonly #agents = new Map<string, KnownAgent>();
+  readonly #joinMs: number;
+  readonly #closed = new AbortController();
   #member: Member | undefined;
-  #isClosed = false;
 
-  constructor(hub: TailnetHub, { idleMs = IDLE_MS }: { idleMs?: number } = {}) {
+  constructor(hub: TailnetHub, { idleMs = IDLE_MS, joinMs = JOIN_MS }: { idleMs?: number; joinMs?: number } = {}) {
     this.#hub = hub;
     this.#idleMs = idleMs;
+    this.#joinMs = joinMs;
+  }
+
+  /** How many agents are peers, or are about to be. */
+  get size(): number {
+    return this.#agents.size;
   }
 
   /**
@@ -49,11 +56,12 @@ export class ServerMembership {
    * @throws AppError `unavailable` if the agent does not join the tailnet or does not accept the connection in time
    */
   async connect(agentId: string, port: number, signal?: AbortSignal): Promise<Duplex> {
-    if (this.#isClosed) throw new AppError('unavailable', 'The server is shutting down.');
+    this.#closed.signal.throwIfAborted();
+    const until = signal ? AbortSignal.any([signal, this.#closed.signal]) : this.#closed.signal;
     const agent = this.#use(agentId);
     try {
-      await this.#joined(agent, signal);
-      const stream = await this.#dial(agentId, port, signal);
+      await this.#joined(agent, until);
+      const stream = await this.#dial(agentId, port, until);
       stream.once('close', () => this.#leave(agentId, agent));
       return stream;
     } catch (err) {
@@ -63,7 +71,7 @@ export class ServerMembership {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#closed.abort(new AppError('unavailable', 'The server is shutting down.'));
     for (const { idle } of this.#agents.values()) clearTimeout(idle);
     this.#agents.clear();
     await this.#end();
@@ -88,7 +96,7 @@ export class ServerMembership {
 
   #leave(agentId: string, agent: KnownAgent): void {
     agent.uses--;
-    if (agent.uses > 0 || this.#isClosed) return;
+    if (agent.uses > 0 || this.#closed.signal.aborted) return;
     agent.idle = setTimeout(() => {
       this.#agents.delete(agentId);
       this.#member?.coordinator.removeTunnel(uuidBytes(agentId));
@@ -97,24 +105,23 @@ export class ServerMembership {
     agent.idle.unref();
   }
 
-  async #joined({ joined }: KnownAgent, signal: AbortSignal | undefined): Promise<void> {
-    const limit = AbortSignal.timeout(JOIN_MS);
+  async #joined({ joined }: KnownAgent, signal: AbortSignal): Promise<void> {
     try {
-      await abortable(joined.promise, signal ? AbortSignal.any([signal, limit]) : limit);
+      await abortable(joined.promise, AbortSignal.any([signal, AbortSignal.timeout(this.#joinMs)]));
     } catch (cause) {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       throw new AppError('unavailable', 'The agent of this workspace has not joined the tailnet.', { cause });
     }
   }
 
-  async #dial(agentId: string, port: number, signal: AbortSignal | undefined): Promise<Duplex> {
+  async #dial(agentId: string, port: number, signal: AbortSignal): Promise<Duplex> {
     const to = addressOf(TAILNET_PREFIX, uuidBytes(agentId));
-    const limit = AbortSignal.timeout(CONNECT_MS);
+    const until = AbortSignal.any([signal, AbortSignal.timeout(CONNECT_MS)]);
     try {
       if (!this.#member) throw new Error('the node was closed');
-      return await this.#member.stack.connect({ to, port, signal: signal ? AbortSignal.any([signal, limit]) : limit });
+      return await this.#member.stack.connect({ to, port, signal: until });
     } catch (cause) {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       throw new AppError('unavailable', `Could not connect to port ${port} of the workspace: ${errorText(cause)}`, {
         cause,
       });
