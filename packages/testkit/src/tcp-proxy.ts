@@ -11,7 +11,7 @@ export interface Pipe {
 
 /**
  * A TCP proxy in front of a server. Each connection calls `watch` for a reader of its client's bytes. `rewrite` changes the
- * first part of what a client sends, which has the headers of its request.
+ * first bytes of a client, which contain the headers of its request.
  */
 export async function startPipe(
   target: NetConnectOpts,

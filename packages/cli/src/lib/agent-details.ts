@@ -24,7 +24,7 @@ export async function agentDetails(client: Client, agent: WorkspaceAgent, detail
     lines.push(`app ${app.slug}${health}${what}`);
   }
   if (agent.status === 'connected') {
-    // upstream's agent does not report ports
+    // an agent may not answer
     const { ports } = await client
       .call('GET /workspaceagents/{workspaceagent}/listening-ports', { params })
       .catch(() => ({ ports: [] }));

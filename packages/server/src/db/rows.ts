@@ -268,8 +268,6 @@ export interface AgentRow {
   logs_overflowed: boolean;
   /** The server of its newest connection, which may have ended. */
   replica_id: string | null;
-  /** Whether its current connection serves streams. Unknown before the first connection. */
-  reachable: boolean | null;
   /** A sentence about resources above the template's thresholds. Usually empty. */
   resource_alerts: string;
   created_at: Date;

@@ -147,7 +147,7 @@ test('shows since when and why an agent is lost, and accepts its reports while t
   );
 });
 
-test('names a failed script with its status, and says that upstream’s agent cannot be reached', async () => {
+test('names a failed script of an agent without tunnels with its status', async () => {
   const { token, look } = await started('failed', {
     scripts: [
       { displayName: 'Fine', script: 'true', runOnStart: true },
@@ -162,7 +162,6 @@ test('names a failed script with its status, and says that upstream’s agent ca
     "in the template's order",
   );
   await eventually('connected', async () => (await look()).status === 'connected');
-  assert.match((await look()).health.reason!, /upstream.*cannot be reached/);
   const [start, end] = [timestampFromDate(new Date()), timestampFromDate(new Date())];
   const timing = { scriptId: scripts[1]!.id, start, end, stage: Timing_Stage.START };
   await rpc.scriptCompleted({ timing: { ...timing, exitCode: 7, status: Timing_Status.EXIT_FAILURE } });

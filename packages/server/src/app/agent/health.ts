@@ -88,13 +88,6 @@ export function agentHealth(agent: AgentState, sight: AgentSight, evidence: Evid
   // slow is not unhealthy
   if (life === 'start_timeout')
     return { healthy: true, reason: `agent's ${script ?? 'start script did not end in time'}` };
-  if (agent.reachable === false) {
-    return {
-      healthy: true,
-      reason:
-        "this is upstream's agent: the coder command reaches it, but its terminals, apps and ports cannot be reached in the dashboard; restart the workspace to get this server's agent",
-    };
-  }
   if (agent.resource_alerts !== '') return { healthy: true, reason: agent.resource_alerts };
   if (life === 'starting') return { healthy: true, reason: 'agent still runs its start scripts' };
   return { healthy: true };

@@ -143,14 +143,13 @@ export type AgentState = Pick<
   | 'disconnected_at'
   | 'created_at'
   | 'connection_timeout_seconds'
-  | 'reachable'
   | 'resource_alerts'
 >;
 
 export async function agentStatesOfJobs(db: Db, jobIds: string[]): Promise<(AgentState & { job_id: string })[]> {
   return db<(AgentState & { job_id: string })[]>`
     SELECT r.job_id, a.id, a.lifecycle_state, a.first_connected_at, a.last_connected_at, a.disconnected_at, a.created_at,
-      a.connection_timeout_seconds, a.reachable, a.resource_alerts
+      a.connection_timeout_seconds, a.resource_alerts
     FROM workspace_resources r JOIN workspace_agents a ON a.resource_id = r.id
     WHERE r.job_id = ANY(${jobIds}) AND NOT a.deleted`;
 }
@@ -196,7 +195,7 @@ export async function laterBuilds(db: Db, agentIds: string[]): Promise<LaterBuil
 
 /** What is stored of an agent's newest connection. */
 export interface ConnectionTraits {
-  /** Whether it serves our tunnels. */
+  /** Whether it serves our tunnels. Only servers of an earlier release read it. */
   reachable: boolean;
   /** The version of the agent API. */
   version: string;

@@ -29,8 +29,7 @@ test('an agent that does not join is unavailable, and forgotten after a while', 
   const { hub, membership } = start(t, { joinMs: 200, idleMs: 200 });
   const agents = [crypto.randomUUID(), crypto.randomUUID()];
   const opened = agents.map((agent) => membership.connect(agent, 80));
-  for (const each of opened)
-    await assert.rejects(each, { code: 'unavailable', message: /has not joined the tailnet/ });
+  for (const each of opened) await assert.rejects(each, { code: 'unavailable', message: /has not joined the tailnet/ });
   assert.equal(membership.size, 2);
   await eventually('nobody is known', async () => membership.size === 0);
   await eventually('the node has left', async () => hub.figures()!.coordinator.peers === 0);
@@ -41,7 +40,7 @@ test('a caller that leaves, or the end of the server, ends the wait', async (t) 
   const left = new AbortController();
   const reason = new Error('the page was closed');
   const first = membership.connect(crypto.randomUUID(), 80, left.signal);
-  const second = membership.connect(crypto.randomUUID(), 80);
+  const second = membership.connect(crypto.randomUUID(), 80, new AbortController().signal);
   left.abort(reason);
   await assert.rejects(first, reason);
   await Promise.all([assert.rejects(second, { code: 'unavailable' }), membership.close()]);
