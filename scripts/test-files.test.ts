@@ -24,7 +24,7 @@ const FAILS_ONCE = `test('fine', () => {}); test('fails once', () => { if (isFir
 /** Runs test files with these contents as `npm test` does, in a separate process, because a test cannot run tests. */
 async function runs(
   contents: string[],
-  given: { fileMs?: number; wholeMs?: number; listed?: string[]; outputs?: string } = {},
+  given: { fileMs?: number; wholeMs?: number; listed?: string[]; outputs?: string; alone?: string[] } = {},
 ): Promise<[string, TestResult]> {
   const outputs = join(dir, 'outputs');
   const files = contents.map((content, n) => {
@@ -71,6 +71,20 @@ test('ends a file that does not end by itself, counts it as failed and runs the 
   );
   assert.deepEqual(counts, { passed: 2, failed: 1, skipped: [], flaky: [] });
   assert.match(report, /✖ .*0\.test\.mjs: did not end within [\d.]+ s, all its tests did/m);
+});
+
+test('runs some files after the others, and one by one', async () => {
+  const other = `test('takes a while', () => new Promise((resolve) => setTimeout(resolve, 1_000)));
+    process.on('exit', () => writeFileSync(import.meta.filename + '.ended', ''));`;
+  const alone = `test('is alone', () => {
+    const running = [0, 1, 2, 3].map((n) => ${JSON.stringify(dir)} + '/' + n + '.test.mjs')
+      .filter((file) => file !== import.meta.filename && existsSync(file + '.ran') && !existsSync(file + '.ended'));
+    if (running.length > 0 || !existsSync(${JSON.stringify(join(dir, '3.test.mjs.ran'))})) throw new Error(String(running));
+  }); process.on('exit', () => writeFileSync(import.meta.filename + '.ended', ''));`;
+  const [, counts] = await runs([alone, alone, other, other], {
+    alone: [0, 1].map((n) => join(dir, `${n}.test.mjs`)),
+  });
+  assert.deepEqual(counts, { passed: 4, failed: 0, skipped: [], flaky: [] });
 });
 
 test('ends the processes that a file left', async () => {

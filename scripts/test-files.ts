@@ -16,6 +16,8 @@ export interface TestRun {
   files: readonly string[];
   /** The number of files to run at the same time. Default 2. */
   concurrency?: number;
+  /** Those of the files that run after the others, one by one: they assert times that a busy machine does not reach. */
+  alone?: readonly string[];
   /** The time limit of one file, in ms. Default 5 minutes. */
   fileMs?: number;
   /** The time limit of the whole run, in ms. Unfinished files then count as failed. Default 40 minutes. */
@@ -54,7 +56,8 @@ const MAX_REPEATED = 10;
  * it also ends the processes that the file left, so that they do not disturb the next file.
  */
 export async function runTestFiles(options: TestRun): Promise<TestResult> {
-  const { files, concurrency = 2, fileMs = 300_000, wholeMs = 2_400_000, listed = [], outputs, print } = options;
+  const { files, concurrency = 2, alone = [], fileMs = 300_000, wholeMs = 2_400_000 } = options;
+  const { listed = [], outputs, print } = options;
   const counts: TestResult = { passed: 0, failed: 0, skipped: [], flaky: [] };
   const add = ({ passed, failed, skipped }: TestCounts) => {
     counts.passed += passed;
@@ -67,16 +70,17 @@ export async function runTestFiles(options: TestRun): Promise<TestResult> {
     print(result.report);
     return result;
   };
-  const waiting = [...files];
   const failures: FileResult[] = [];
-  const worker = async () => {
+  const runAll = async (waiting: string[]) => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
       const result = await runOne(file);
       if (result.failed > 0) failures.push(result);
       else add(result);
     }
   };
-  await Promise.all(Array.from({ length: concurrency }, worker));
+  const together = files.filter((file) => !alone.includes(file));
+  await Promise.all(Array.from({ length: concurrency }, () => runAll(together)));
+  await runAll(files.filter((file) => alone.includes(file)));
 
   for (const [n, first] of failures.entries()) {
     if (n >= MAX_REPEATED || whole.aborted) {

@@ -16,6 +16,8 @@ import { startFastPostgres } from '@ropewalk/testkit/postgres';
 import { flakyFiles, runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
+/** They assert how long moves of agents take, and that a page and a build succeed in the time of an update. */
+const ALONE = ['e2e/pods-update.test.ts', 'e2e/server-moves.test.ts'];
 const BUILD_MS = 600_000;
 const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']);
 const system = globSync('e2e/**/*.test.ts').filter((file) => !MAIN_PATH.includes(file));
@@ -88,8 +90,10 @@ process.env['CHECKPOINT_DISABLE'] = '1';
 const started = performance.now();
 // an update of pods under load takes minutes on a slow machine
 const fileSeconds = process.env['TEST_FILE_SECONDS'] ?? (isSystem ? '600' : undefined);
+const absolute = (file: string) => join(process.cwd(), file);
 const { passed, failed, skipped, flaky } = await runTestFiles({
-  files: files.map((file) => join(process.cwd(), file)),
+  files: files.map(absolute),
+  alone: ALONE.map(absolute),
   // A third file keeps two processors busy while another waits. The tests of the whole system start more processes.
   concurrency: isSystem ? 2 : 3,
   ...(fileSeconds ? { fileMs: Number(fileSeconds) * 1_000 } : {}),
