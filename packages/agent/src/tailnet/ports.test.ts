@@ -172,7 +172,7 @@ test('opens terminals, and reports what is wrong with a request', async (t) => {
   assert.match(text, /31 91/);
   assert.match(text, /got keys/);
   assert.match(await open({ ...request, ID: 'x' }), /must be a UUID/);
-  assert.match(await open({ ...request, Container: 'c' }), /no terminals in containers/);
+  assert.match(await open({ ...request, Container: '--help' }), /Invalid container name/);
   assert.match(await open('{'), /JSON/);
 });
 

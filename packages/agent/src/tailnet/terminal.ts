@@ -2,6 +2,7 @@
 // service for terminals takes.
 import type { Duplex } from 'node:stream';
 import { errorText } from '@ropewalk/kit';
+import { containerCommand } from '@ropewalk/kit/container-command';
 import { readPreamble } from '@ropewalk/wire/tunnel';
 import type { Service } from '../services/service.ts';
 
@@ -16,6 +17,7 @@ interface Request {
   Width?: unknown;
   Command?: unknown;
   Container?: unknown;
+  ContainerUser?: unknown;
 }
 
 /** Serves one terminal until the stream or its program ends. Reports errors in the stream. */
@@ -30,15 +32,20 @@ export async function serveTerminal(stream: Duplex, pty: Service): Promise<void>
     stream.end(`\r\n${text}\r\n`);
   };
   try {
-    const { ID, Height, Width, Command, Container } = JSON.parse(head.toString('utf8', LENGTH_BYTES)) as Request;
-    if (Container) return refuse('This agent opens no terminals in containers.');
+    const { ID, Height, Width, ...rest } = JSON.parse(head.toString('utf8', LENGTH_BYTES)) as Request;
     const sides = { ...(Height ? { height: Height } : {}), ...(Width ? { width: Width } : {}) };
     await pty({
-      request: { service: 'pty', id: ID, user: USER, command: Command ?? '', ...sides },
+      request: { service: 'pty', id: ID, user: USER, command: commandOf(rest), ...sides },
       accept: () => stream,
       refuse,
     });
   } catch (err) {
     refuse(errorText(err));
   }
+}
+
+function commandOf({ Command, Container, ContainerUser }: Omit<Request, 'ID' | 'Height' | 'Width'>): unknown {
+  if (!Container) return Command ?? '';
+  const [container, user, command] = [Container, ContainerUser, Command].map((value) => String(value ?? ''));
+  return containerCommand({ container: container!, user: user!, command, tty: true });
 }

@@ -2,6 +2,7 @@
 
 import type { Client } from '@ropewalk/client';
 import type { WorkspaceAgent, WorkspaceAgentContainer } from '@ropewalk/contract';
+import { containerCommand } from '@ropewalk/kit/container-command';
 import { AppError } from '@ropewalk/kit/errors';
 
 export interface ContainerSession {
@@ -24,7 +25,6 @@ export interface ContainerOptions {
 
 /** So that `a` does not mean whichever container has an ID with it. */
 const LEAST_ID = 4;
-const SHELL = 'exec "$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f7 | grep . || echo /bin/sh)" -l';
 
 /**
  * Finds how to run a command in a running container. A dev container with an agent is entered through that agent, and any
@@ -53,23 +53,9 @@ export async function containerSession(
   }
   const inside = devcontainers.find((one) => one.container?.id === found.id)?.agent;
   if (inside && user === '') return { agentId: inside.id, command };
-  const words = [
-    'docker',
-    'exec',
-    '--interactive',
-    ...(tty ? ['--tty'] : []),
-    ...(user === '' ? [] : ['--user', user]),
-    ...Object.entries(env).flatMap(([name, value]) => ['--env', `${name}=${value}`]),
-    found.id,
-    '/bin/sh',
-    '-c',
-    command ?? SHELL,
-  ];
   // the shell of the workspace reads it, whatever runs the CLI
-  return { agentId: agent.id, command: words.map(quoted).join(' ') };
+  return { agentId: agent.id, command: containerCommand({ container: found.id, user, command, env, tty }) };
 }
-
-const quoted = (word: string) => (/^[\w@=:./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 const nameOf = ({ name, container }: { name: string; container?: WorkspaceAgentContainer }): string[] =>
   container?.running ? [name] : [];

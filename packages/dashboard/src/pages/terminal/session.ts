@@ -28,6 +28,8 @@ export interface SessionOptions {
   /** Whether to skip waiting for startup scripts. */
   noWait: boolean;
   container: string;
+  /** The user in the container. Empty: the container's own. */
+  containerUser: string;
   terminal: {
     size(): { cols: number; rows: number };
     write(data: Uint8Array): void;
@@ -69,7 +71,8 @@ class NotYet extends Error {
 class Hopeless extends Error {}
 
 /** The address of the program in the terminal. */
-function programAddress({ tab, noWait, container, terminal }: SessionOptions, agentId: string, command: string): URL {
+function programAddress(options: SessionOptions, agentId: string, command: string): URL {
+  const { tab, noWait, container, containerUser, terminal } = options;
   const { cols, rows } = terminal.size();
   const address = new URL(`/api/v2/workspaceagents/${agentId}/pty`, location.href);
   address.protocol = address.protocol.replace('http', 'ws');
@@ -80,6 +83,7 @@ function programAddress({ tab, noWait, container, terminal }: SessionOptions, ag
     ...(command ? { command } : {}),
     ...(noWait ? { no_wait: 'true' } : {}),
     ...(container ? { container } : {}),
+    ...(containerUser ? { container_user: containerUser } : {}),
   }).toString();
   return address;
 }

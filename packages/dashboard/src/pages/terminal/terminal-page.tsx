@@ -168,6 +168,7 @@ export default function TerminalPage() {
               agent,
               noWait: search.no_wait !== undefined,
               container: search.container ?? '',
+              containerUser: search.container_user ?? '',
             }}
             active={tab.id === active}
             fontFamily={font}

@@ -62,7 +62,7 @@ export function TerminalView({
   onAgent,
 }: {
   tab: TerminalTab;
-  place: { owner: string; workspace: string; agent: string; noWait: boolean; container: string };
+  place: { owner: string; workspace: string; agent: string; noWait: boolean; container: string; containerUser: string };
   active: boolean;
   fontFamily: string;
   searching: boolean;

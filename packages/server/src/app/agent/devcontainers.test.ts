@@ -99,8 +99,8 @@ const ready = (id: string) =>
   );
 
 /** What a command prints in a terminal of an agent. */
-async function shell(agentId: string, command: string): Promise<string> {
-  const query = new URLSearchParams({ reconnect: crypto.randomUUID(), command });
+async function shell(agentId: string, command: string, more: Record<string, string> = {}): Promise<string> {
+  const query = new URLSearchParams({ reconnect: crypto.randomUUID(), command, ...more });
   const { connection } = await dialWebSocket(`${server.url}/api/v2/workspaceagents/${agentId}/pty?${query}`, {
     headers: { 'Coder-Session-Token': server.adminToken },
   });
@@ -145,6 +145,16 @@ test('starts the dev container of a template, with an agent in it that people re
   const text = await shell(sub.id, 'echo "$STAND_IN_CONTAINER $PWD $CODER_WORKSPACE_AGENT_NAME"');
   assert.equal(text.trim(), `${one.container!.id} ${app} app`);
   assert.doesNotMatch(docker.log(), /CODER_AGENT_TOKEN=/, 'the token is in no argument');
+
+  // without its agent
+  const { name, id } = one.container!;
+  for (const container of [name, id.slice(0, 12)]) {
+    const inside = await shell(dev.agentId, 'echo "in $STAND_IN_CONTAINER"', { container, container_user: 'root' });
+    assert.equal(inside.trim(), `in ${id}`);
+  }
+  assert.match(docker.log(), /"exec","--interactive","--tty","--user","root"/);
+  assert.match(await shell(dev.agentId, 'true', { container: 'missing' }), /No such container/);
+  await assert.rejects(shell(dev.agentId, 'true', { container: '--help' }), { status: 400 });
 
   const source = (await dev.look()).log_sources.find(({ display_name: name }) => name === 'Dev Container (app)');
   await eventually('its log', async () => {

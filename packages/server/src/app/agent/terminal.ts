@@ -1,4 +1,5 @@
 import { AppError } from '@ropewalk/kit';
+import { containerCommand } from '@ropewalk/kit/container-command';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 
@@ -9,24 +10,25 @@ export interface TerminalQuery {
   height?: number;
   command?: string;
   container?: string;
+  container_user?: string;
   no_wait?: boolean;
 }
 
 /** The request for this user's terminal on the agent. Throws `invalid`. */
 export function terminalRequest(ctx: Ctx, query: TerminalQuery): { service: 'pty'; [field: string]: unknown } {
-  const { reconnect = '', width, height, command = '', container, no_wait: noWait } = query;
+  const { reconnect = '', width, height, command = '', container, container_user: user, no_wait: noWait } = query;
   if (!isUuid(reconnect)) {
     throw new AppError('invalid', 'Query param "reconnect" must be a valid UUID.', {
       validations: [{ field: 'reconnect', detail: `${JSON.stringify(reconnect)} is not a UUID` }],
     });
   }
-  if (container) throw new AppError('invalid', 'Terminals in containers of a workspace are not supported.');
   return {
     service: 'pty',
     id: reconnect,
     // keeps the terminals of different users apart
     user: ctx.actor.kind === 'user' ? ctx.actor.id : '',
-    command,
+    // every agent can run it, earlier versions too
+    command: container ? containerCommand({ container, user: user ?? '', command, tty: true }) : command,
     ...(width ? { width } : {}),
     ...(height ? { height } : {}),
     wait: !noWait,
