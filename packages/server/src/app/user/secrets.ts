@@ -77,7 +77,7 @@ export async function getSecret(ctx: Ctx, user: string, name: string): Promise<U
   return toUserSecret(await findSecret(ctx, ctx.sql, await findUser(ctx, 'read', user), name, 'read'));
 }
 
-/** Finds the person for whom the actor may create secrets. */
+/** Finds a person whose secrets the actor may create. */
 async function findOwner(ctx: Ctx, user: string) {
   const owner = await findUser(ctx, 'read', user);
   requirePerson(owner);
