@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { AuditLogResponse, Response, UserSecret } from '@ropewalk/contract';
+import type { AuditLogResponse, DeploymentSecurity, Response, UserSecret } from '@ropewalk/contract';
 import { createLogger } from '@ropewalk/kit';
 import { MAX_SECRET_BYTES, MAX_SECRETS } from '@ropewalk/rules/user-secret';
 import { createPerson, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
@@ -254,6 +254,15 @@ test('records changes without values, stores them encrypted, and logs none', asy
   assert.equal(found, 0);
   assert.ok(lines.includes('user_secret'), 'the log is read');
   assert.ok(!lines.includes(MARK), lines.slice(Math.max(0, lines.indexOf(MARK) - 300), lines.indexOf(MARK)));
+});
+
+test('counts its values among those that a new key encrypts again', async () => {
+  const count = async () =>
+    (await server.api<DeploymentSecurity>('GET', '/deployment/security')).body.encryption.keys[0]!.secrets;
+  const { token } = await insertPerson(server, 'kay');
+  const before = await count();
+  await made({ name: 'one', env_name: 'ONE' }, token);
+  assert.equal(await count(), before + 1);
 });
 
 test('deletes the secrets with their person', async () => {
