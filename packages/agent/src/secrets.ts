@@ -2,9 +2,9 @@
 // files. The server announces changes through the service `secrets`, and the agent then fetches them again.
 
 import { constants } from 'node:fs';
-import { mkdir, open, readFile, stat } from 'node:fs/promises';
+import { open, readFile, stat } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
-import { errorText, type Logger } from '@ropewalk/kit';
+import { ensureDirectory, errorText, type Logger } from '@ropewalk/kit';
 import type { Service } from './services/service.ts';
 import type { Manifest } from './wire-types.ts';
 
@@ -44,7 +44,7 @@ export async function writeSecretFiles(secrets: readonly Secret[], home: string,
 }
 
 async function writeSecretFile(path: string, value: Uint8Array): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: DIRECTORY_MODE });
+  await ensureDirectory(dirname(path), { mode: DIRECTORY_MODE });
   const known = await stat(path).catch(() => undefined);
   if (known && !known.isFile()) throw new Error('it is not a regular file');
   if (known?.size === value.length && (await readFile(path).catch(() => undefined))?.equals(value)) return;

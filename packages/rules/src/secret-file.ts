@@ -2,6 +2,7 @@
 // and lines, never values: the file may be another secret that somebody chose by mistake.
 
 import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { envNameProblem, MAX_SECRETS, type NewSecret } from './user-secret.ts';
 
 export const SECRET_FILE_FORMATS = ['env', 'json', 'yaml'] as const;
@@ -79,7 +80,7 @@ function envValue(text: string, line: number): string {
   const [, inner, rest] = (quote === '"' ? /^"((?:[^"\\]|\\.)*)"(.*)$/s : /^'([^']*)'(.*)$/s).exec(text) ?? [];
   if (inner === undefined) throw invalid(`Line ${line} has no closing quote.`);
   if (rest!.trim() !== '') throw invalid(`Line ${line} continues after its closing quote.`);
-  return quote === "'" ? inner : inner.replaceAll(/\\(.)/gs, (all, char: string) => ESCAPED[char] ?? all);
+  return quote === "'" ? inner : inner.replaceAll(/\\(.)/gs, (all, char: string) => ownValue(ESCAPED, char) ?? all);
 }
 
 /** An object of texts. It is read entry by entry, since a parsed object has lost the first of two equal names. */

@@ -1,5 +1,6 @@
 import { extname } from 'node:path';
 import { AppError } from '@ropewalk/kit/errors';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { parseSecretFile, SECRET_FILE_FORMATS, type SecretFileFormat } from '@ropewalk/rules/secret-file';
 import { newSecretProblems } from '@ropewalk/rules/user-secret';
 import { command } from '../../framework/definition.ts';
@@ -43,7 +44,7 @@ export default command({ args: { file: {} }, flags, help }, async (ctx, { args: 
 
 function formatOf(path: string): SecretFileFormat {
   // the whole name of a file such as .env is an ending, too
-  const format = FORMATS[(extname(path) || path.slice(path.lastIndexOf('/') + 1)).toLowerCase()];
+  const format = ownValue(FORMATS, (extname(path) || path.slice(path.lastIndexOf('/') + 1)).toLowerCase());
   if (format) return format;
   const names = SECRET_FILE_FORMATS.join(', ');
   throw new AppError(

@@ -8,6 +8,7 @@ import type {
   UserSecret,
 } from '@ropewalk/contract';
 import { AppError, isAppError, type Validation } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { parseSecretFile } from '@ropewalk/rules/secret-file';
 import {
   MAX_ALL_SECRETS_BYTES,
@@ -130,7 +131,7 @@ function change<T>(ctx: Ctx, ownerId: string, run: (tx: Tx) => Promise<T>): Prom
 /** The error for a statement that a unique index rejected. Other errors stay. */
 function conflict(err: unknown): unknown {
   if (!isPgError(err, UNIQUE_VIOLATION)) return err;
-  const taken = TAKEN[(err as { constraint_name?: string }).constraint_name ?? ''];
+  const taken = ownValue(TAKEN, (err as { constraint_name?: string }).constraint_name ?? '');
   return taken ? rejected([taken], 'conflict') : err;
 }
 
