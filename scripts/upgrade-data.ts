@@ -14,6 +14,7 @@ const LEFT_OUT = [
   'provisioner_job_timings',
   'schema_migrations',
   'site_config',
+  'user_secrets',
   'workspace_agent_logs',
   'workspace_agent_metadata',
   'workspace_agent_script_timings',

@@ -74,6 +74,7 @@ test('each page opens, is accessible in both themes and fits a phone', needsBrow
     '/settings/security': 'Security',
     '/settings/ssh-keys': 'SSH key',
     '/settings/external-auth': 'External accounts',
+    '/settings/secrets': 'Secrets',
     '/settings/tokens': 'Tokens',
     '/settings/tokens/new': 'Create a token',
     '/organizations/new': 'Create an organization',

@@ -229,6 +229,7 @@ test('what is not found has a heading', needsBrowser, async (t) => {
 test('an empty list shows one sentence and one action, and nothing to filter', needsBrowser, async (t) => {
   const { page } = await site.open(t, '/workspaces');
   for (const [path, title, action] of [
+    ['/settings/secrets', 'No secrets', 'Add secret'],
     ['/settings/tokens', 'No tokens', 'Create token'],
     ['/settings/external-auth', 'No services to connect', 'External authentication'],
     ['/organizations/coder/provisioner-keys', 'No provisioner keys', 'Create key'],

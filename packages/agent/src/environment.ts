@@ -57,13 +57,18 @@ export interface EnvironmentSource {
   token: string;
   manifest: Manifest;
   binDir: string;
+  /** The variables of the owner's secrets. */
+  secrets: Readonly<Record<string, string>>;
   /** Of the agent's local socket. */
   socketPath: string | undefined;
 }
 
-/** The environment of a process of the user. `extra` belongs to the session and overrides the template's variables. */
+/**
+ * The environment of a process of the user. `extra` belongs to the session and overrides the template's variables, and
+ * secrets override both.
+ */
 export function userEnvironment(from: EnvironmentSource, extra: NodeJS.ProcessEnv = {}): Record<string, string> {
-  const { options, account, token, manifest, binDir, socketPath } = from;
+  const { options, account, token, manifest, secrets, binDir, socketPath } = from;
   const inherited = options.env ?? process.env;
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(inherited)) if (value !== undefined) env[name] = value;
@@ -89,6 +94,7 @@ export function userEnvironment(from: EnvironmentSource, extra: NodeJS.ProcessEn
   }
   for (const [name, value] of Object.entries(manifest.environmentVariables)) env[name] = expandVariables(value, env);
   for (const [name, value] of Object.entries(extra)) if (value !== undefined) env[name] = value;
+  Object.assign(env, secrets);
   env['PATH'] = [binDir, env['PATH'] || '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'].join(delimiter);
   return env;
 }

@@ -27,6 +27,7 @@ import { type Disconnected, reconnect } from './reconnect.ts';
 import { awaitReinit, reinitService } from './reinit.ts';
 import { reportResources } from './resources.ts';
 import { createScripts, type ScriptOutcome, type Scripts } from './scripts.ts';
+import { secretsService, writeSecretFiles } from './secrets.ts';
 import { connectionOf } from './services/connection.ts';
 import { forgetService } from './services/forget.ts';
 import { moveService } from './services/move.ts';
@@ -85,6 +86,8 @@ export class AgentLife {
   /** The token with which the current manifest was fetched. */
   #tokenOfWorkspace = '';
   #workspace: Workspace | undefined;
+  /** The calls of the current connection. */
+  #client: AgentClient | undefined;
   /** Resolves when the start scripts have ended. */
   #started: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
@@ -129,6 +132,7 @@ export class AgentLife {
       ['tcp', tcpService(this.#activity)],
       ['watch', this.#metadata.watch],
       ['reinit', reinitService(this.#startOver)],
+      ['secrets', secretsService(() => this.#refreshSecrets())],
       ['udp', udpService(this.#activity)],
       ['pty', this.#pty.serve],
       ['ports', portsService()],
@@ -169,6 +173,7 @@ export class AgentLife {
     const connected = new AbortController();
     this.#tailnet.setConnection(session, tunnels);
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
+    this.#client = client;
     this.#local?.setServer(client);
     void session.closed.then(({ reason }) => {
       this.#local?.unsetServer(client);
@@ -267,8 +272,12 @@ export class AgentLife {
   async #apply(manifest: Manifest, client: AgentClient, signal: AbortSignal): Promise<Workspace> {
     const { version, subsystems = [] } = this.#options;
     this.#tokenOfWorkspace = this.#token;
+    const { secrets } = manifest;
+    // only what needs them gets them
+    manifest.secrets = [];
     const workspace = createWorkspace(this.#options, this.#token, manifest, await this.#local?.path);
     this.#workspace = workspace;
+    await this.#setSecrets(workspace, secrets);
     const expandedDirectory = expandPath(manifest.directory, workspace.account, workspace.environment());
     await client.updateStartup({ startup: { version, expandedDirectory, subsystems } }, { signal });
     this.#ssh.setWorkspace(workspace);
@@ -276,6 +285,20 @@ export class AgentLife {
     this.#devcontainers.setWorkspace(workspace, this.#token);
     this.#tailnet.setWorkspace(workspace);
     return workspace;
+  }
+
+  async #setSecrets(workspace: Workspace, secrets: Manifest['secrets']): Promise<void> {
+    workspace.setSecrets(secrets);
+    await writeSecretFiles(secrets, workspace.account.home, this.#log);
+  }
+
+  /** Fetches the secrets again. Running processes keep the old ones. */
+  async #refreshSecrets(): Promise<void> {
+    const workspace = this.#workspace;
+    // the first manifest follows, and has them
+    if (!workspace || !this.#client) return;
+    const { secrets, agentId } = await this.#client.getManifest({}, { signal: this.#ended.signal });
+    if (Buffer.compare(agentId, workspace.manifest.agentId) === 0) await this.#setSecrets(workspace, secrets);
   }
 
   /** Runs the start scripts and begins what follows them. */

@@ -1,6 +1,7 @@
 import { tmpdir } from 'node:os';
 import { type Account, currentAccount, scriptBinDir, userEnvironment, workingDirectory } from './environment.ts';
 import type { AgentOptions } from './options.ts';
+import { secretVariables } from './secrets.ts';
 import type { Manifest } from './wire-types.ts';
 
 /** A program to start. */
@@ -21,7 +22,10 @@ const FROM_AFAR = { SSH_CLIENT: '0.0.0.0 0 0', SSH_CONNECTION: '0.0.0.0 0 0.0.0.
 export interface Workspace {
   readonly options: AgentOptions;
   readonly account: Account;
+  /** Without secrets. */
   readonly manifest: Manifest;
+  /** Replaces the secrets for the processes that start from now on. */
+  setSecrets(secrets: Manifest['secrets']): void;
   environment(extra?: NodeJS.ProcessEnv): Record<string, string>;
   directory(env: NodeJS.ProcessEnv): string;
   /**
@@ -39,13 +43,17 @@ export function createWorkspace(
 ): Workspace {
   const account = currentAccount(options.env ?? process.env);
   const binDir = scriptBinDir(options, tmpdir());
+  let secrets: Record<string, string> = {};
   const environment = (extra?: NodeJS.ProcessEnv) =>
-    userEnvironment({ options, account, token, manifest, binDir, socketPath }, extra);
+    userEnvironment({ options, account, token, manifest, secrets, binDir, socketPath }, extra);
   const directory = (env: NodeJS.ProcessEnv) => workingDirectory(manifest, account, env);
   return {
     options,
     account,
     manifest,
+    setSecrets(values) {
+      secrets = secretVariables(values);
+    },
     environment,
     directory,
     session(command, extra) {

@@ -34,6 +34,7 @@ export const PERMISSIONS = {
   tailnet_coordinator: CRUD,
   template: [...CRUD, 'use', 'view_insights'],
   user: [...CRUD, 'read_personal', 'update_personal'],
+  user_secret: CRUD,
   webpush_subscription: ['create', 'read', 'delete'],
   workspace: WORKSPACE,
   workspace_agent_devcontainers: ['create'],

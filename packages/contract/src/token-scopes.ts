@@ -53,6 +53,7 @@ const single = {
   organization: ['read', 'update', 'delete', '*'],
   template: ['read', 'create', 'update', 'delete', 'use', '*'],
   user: ['read', 'read_personal', 'update_personal', '*'],
+  user_secret: ['read', 'create', 'update', 'delete', '*'],
   workspace: ['read', 'create', 'update', 'delete', 'ssh', 'start', 'stop', 'application_connect', '*'],
 } as const satisfies Partial<Record<PermissionResource, readonly (PermissionAction | '*')[]>>;
 

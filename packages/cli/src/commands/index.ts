@@ -16,6 +16,27 @@ const account: Nodes = {
     aliases: ['pubkey'],
     load: () => import('./users/publickey.ts'),
   },
+  secret: {
+    summary: 'Manage secrets for your workspaces',
+    aliases: ['secrets'],
+    examples: [
+      {
+        does: 'Set a variable in your workspaces',
+        run: 'printf %s "$KEY" | coder secret create api-key --env API_KEY',
+      },
+      { does: 'Write a file in your workspaces', run: 'coder secret create netrc --file "~/.netrc" < ~/.netrc' },
+      { does: 'Import secrets from a file', run: 'coder secret import secrets.env' },
+    ],
+    children: {
+      create: { summary: 'Create a secret', load: () => import('./secrets/create.ts') },
+      update: { summary: 'Change a secret', load: () => import('./secrets/update.ts') },
+      list: { summary: 'List secrets, or show one', aliases: ['ls'], load: () => import('./secrets/list.ts') },
+      enable: { summary: 'Give a secret to your workspaces', load: () => import('./secrets/enable.ts') },
+      disable: { summary: 'Keep a secret without using it', load: () => import('./secrets/disable.ts') },
+      import: { summary: 'Create secrets from a file', load: () => import('./secrets/import.ts') },
+      delete: { summary: 'Delete a secret', aliases: ['remove', 'rm'], load: () => import('./secrets/delete.ts') },
+    },
+  },
 };
 
 const schedule: Node = {

@@ -15,6 +15,7 @@ import { provisionersRoutes } from './provisioners.ts';
 import { tasksRoutes } from './tasks.ts';
 import { templatesRoutes } from './templates.ts';
 import { terminalRoutes } from './terminal.ts';
+import { userSecretsRoutes } from './user-secrets.ts';
 import { usersRoutes } from './users.ts';
 import { workspacesRoutes } from './workspaces.ts';
 
@@ -24,6 +25,7 @@ export const routes = {
   ...auditRoutes,
   ...notificationsRoutes,
   ...usersRoutes,
+  ...userSecretsRoutes,
   ...organizationsRoutes,
   ...groupsRoutes,
   ...idpSyncRoutes,

@@ -55,6 +55,7 @@ export const ResourceType = named(
     'appearance',
     'file',
     'provisioner_key',
+    'user_secret',
   ]),
 );
 export type ResourceType = Static<typeof ResourceType>;

@@ -149,7 +149,7 @@ export const organizationEntries = (organizations: readonly Organization[], open
     run: () => open(paths.organization(each.name)),
   }));
 
-const SETTINGS = ['account', 'appearance', 'schedule', 'security', 'notifications', 'ssh-keys', 'tokens'];
+const SETTINGS = ['account', 'appearance', 'schedule', 'security', 'notifications', 'ssh-keys', 'secrets', 'tokens'];
 
 export const settingsEntries = (open: Open): Entry[] =>
   SETTINGS.map((each) => ({

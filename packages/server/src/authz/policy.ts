@@ -35,7 +35,12 @@ const byName = <T>(roles: Readonly<Record<string, T>>): Readonly<Record<string, 
   Object.assign(Object.create(null), roles);
 
 export const siteRoles = byName<Role>({
-  owner: { name: 'owner', displayName: 'Owner', site: { '*': '*', workspace_dormant: DORMANT_WORKSPACE } },
+  owner: {
+    name: 'owner',
+    displayName: 'Owner',
+    // secrets belong to their person alone
+    site: { '*': '*', workspace_dormant: DORMANT_WORKSPACE, user_secret: [] },
+  },
   'user-admin': {
     name: 'user-admin',
     displayName: 'User Admin',
@@ -93,6 +98,7 @@ export const siteRoles = byName<Role>({
     user: {
       user: ['read', 'read_personal', 'update_personal'],
       api_key: CRUD,
+      user_secret: CRUD,
       file: ['create', 'read'],
       organization_member: READ,
       group_member: READ,
@@ -110,7 +116,13 @@ export const organizationRoles = byName<Role>({
     displayName: 'Organization Admin',
     // reads people who are not in the organization yet, to add them
     site: { user: READ },
-    org: { '*': '*', workspace: MANAGE_WORKSPACE, workspace_dormant: DORMANT_WORKSPACE, assign_role: [] },
+    org: {
+      '*': '*',
+      workspace: MANAGE_WORKSPACE,
+      workspace_dormant: DORMANT_WORKSPACE,
+      assign_role: [],
+      user_secret: [],
+    },
   },
   'organization-member': {
     name: 'organization-member',

@@ -94,7 +94,7 @@ test('a token covers only scopes and objects that it has', () => {
 });
 
 test('scopes have the names and permissions of upstream', () => {
-  assert.equal(TOKEN_SCOPES.size, 40);
+  assert.equal(TOKEN_SCOPES.size, 45);
   assert.deepEqual(grantsOfScopes(['workspace:read', 'workspace:ssh']), { workspace: ['read', 'ssh'] });
   assert.deepEqual(grantsOfScopes(['workspace:read', 'workspace:*']), { workspace: '*' });
   assert.deepEqual(grantsOfScopes(['workspace:read', 'coder:all']), { '*': '*' });

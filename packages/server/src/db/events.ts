@@ -32,6 +32,8 @@ export interface EventMap {
   agent_connected: { agent_id: string; number: number };
   /** The agents of a workspace must reinitialize. */
   agent_reinit: { workspace_id: string; reason: string };
+  /** The secrets of a person for their workspaces changed. */
+  user_secrets_changed: { user_id: string };
   /** Someone reads this agent's metadata. Repeated while they do. */
   agent_watched: { agent_id: string };
   /** New metadata of these agents. */

@@ -134,6 +134,14 @@ test('every write of a person has an entry with the fields that changed', async 
   await records('PUT', `/users/me/keys/${keyId}/expire`, ['api_key', 'write', 'expires_at']);
   await records('DELETE', `/users/me/keys/${keyId}`, ['api_key', 'delete', ...keyFields]);
 
+  const secret = { name: 'pin', value: 'hunter2', env_name: 'PIN' };
+  const secretFields = ['enabled', 'env_name', 'id', 'name', 'user_id', 'value'];
+  await records('POST', '/users/me/secrets', ['user_secret', 'create', ...secretFields], secret);
+  await records('PATCH', '/users/me/secrets/pin', ['user_secret', 'write', 'value'], { value: 'hunter3' });
+  await records('DELETE', '/users/me/secrets/pin', ['user_secret', 'delete', ...secretFields]);
+  const file = { format: 'env', content: 'A=b' };
+  await records('POST', '/users/me/secrets/batch', ['user_secret', 'create', ...secretFields], file);
+
   const acme = { name: 'acme', display_name: 'Acme' };
   const organization = ['name', 'display_name', 'updated_at'];
   await records('POST', '/organizations', ['organization', 'create', ...organization], acme);

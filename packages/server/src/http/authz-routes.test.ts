@@ -88,7 +88,7 @@ async function insertWorkspace(owner: string, organization: string, of: Things):
   };
 }
 
-/** A token of a person, and a group with this member. */
+/** A token and a secret of a person, and a group with this member. */
 async function insertBelongings(owner: string, organization: string, group: string): Promise<Things> {
   const { sql } = server.services;
   const key = crypto.randomUUID().slice(0, 10);
@@ -97,11 +97,12 @@ async function insertBelongings(owner: string, organization: string, group: stri
   const [row] = await sql<{ id: string }[]>`INSERT INTO groups (organization_id, name)
     VALUES (${organization}, ${group}) RETURNING id`;
   await sql`INSERT INTO group_members (group_id, organization_id, user_id) VALUES (${row!.id}, ${organization}, ${owner})`;
+  await sql`INSERT INTO user_secrets (user_id, name, value, value_bytes, env_name) VALUES (${owner}, 'pin', 'x', 1, 'PIN')`;
   const [message] = await sql<
     { id: string }[]
   >`INSERT INTO inbox_notifications (id, user_id, template_id, title, content)
     VALUES (gen_random_uuid(), ${owner}, ${TEMPLATES.userCreated.id}, 'title', 'content') RETURNING id`;
-  return { user: owner, keyid: key, keyname: 'ci', group: row!.id, groupName: group, id: message!.id };
+  return { user: owner, name: 'pin', keyid: key, keyname: 'ci', group: row!.id, groupName: group, id: message!.id };
 }
 
 const SITE = Object.keys(siteRoles);

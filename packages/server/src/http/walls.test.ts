@@ -69,6 +69,8 @@ before(async () => {
   assert.equal(group.status, 201);
   const role = await server.api('POST', '/organizations/default/members/roles', { body: { name: 'walled' } });
   assert.equal(role.status, 200);
+  const secret = { name: 'walled', value: 'x', env_name: 'WALLED' };
+  assert.equal((await server.api('POST', '/users/me/secrets', { body: secret })).status, 201);
   const versionName = await server.api<{ name: string }>('GET', `/templateversions/${version}`);
   things = {
     user: me.body.id,
@@ -87,6 +89,7 @@ before(async () => {
     group: group.body.id,
     groupName: 'walled',
     roleName: 'walled',
+    name: 'walled',
     externalauth: 'github',
     workspacename: 'mine',
     workspace: made.body.id,

@@ -31,6 +31,7 @@ import { taskHandlers } from '../http/routes/tasks.ts';
 import { templateVersionHandlers } from '../http/routes/template-versions.ts';
 import { templateHandlers } from '../http/routes/templates.ts';
 import { terminalHandlers } from '../http/routes/terminal.ts';
+import { userSecretHandlers } from '../http/routes/user-secrets.ts';
 import { userHandlers } from '../http/routes/users.ts';
 import { workspaceHandlers } from '../http/routes/workspaces.ts';
 import type { Profiler } from '../profiles/record.ts';
@@ -66,6 +67,7 @@ export async function createHandlers(
     ...eventHandlers(feed),
     ...sessionHandlers({ limit, passcodeLimit, devices }),
     ...signInHandlers({ providers, flows, tokens, limit }),
+    ...userSecretHandlers,
     ...userHandlers(limit),
     ...keyHandlers,
     ...auditHandlers,

@@ -20,6 +20,7 @@ const TYPES = [
   'user',
   'api_key',
   'git_ssh_key',
+  'user_secret',
   'group',
   'organization',
   'organization_member',

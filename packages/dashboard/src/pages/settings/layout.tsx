@@ -12,6 +12,7 @@ const ENTRIES = [
   { name: 'Notifications', to: paths.settings('notifications') },
   { name: 'SSH key', to: paths.settings('ssh-keys') },
   { name: 'External accounts', to: paths.settings('external-auth') },
+  { name: 'Secrets', to: paths.settings('secrets') },
   { name: 'Tokens', to: paths.settings('tokens') },
 ];
 

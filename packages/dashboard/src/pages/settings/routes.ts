@@ -16,6 +16,7 @@ export const settingsRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/ssh-keys', () => import('./ssh-keys.tsx')),
       page(self, '/notifications', () => import('./notifications.tsx')),
       page(self, '/external-auth', () => import('./external-auth.tsx')),
+      page(self, '/secrets', () => import('./secrets.tsx')),
       page(self, '/tokens', () => import('./tokens.tsx')),
       page(self, '/tokens/new', () => import('./new-token.tsx')),
     ],

@@ -101,6 +101,10 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
     ),
     hashed_password: 'secret',
   },
+  user_secret: {
+    ...track('id', 'user_id', 'name', 'description', 'env_name', 'file_path', 'enabled'),
+    value: 'secret',
+  },
   workspace: {
     ...track(
       'id',

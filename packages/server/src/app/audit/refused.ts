@@ -19,6 +19,7 @@ const TYPES: readonly (readonly [path: RegExp, type: string])[] = [
   [/^\/organizations/, 'organization'],
   [/^\/users\/\{user\}\/(?:keys|sessions)/, 'api_key'],
   [/^\/users\/\{user\}\/gitsshkey/, 'git_ssh_key'],
+  [/^\/users\/\{user\}\/secrets/, 'user_secret'],
   [/^\/users\/\{user\}\/convert-login/, 'convert_login'],
   [/^\/users\/\{user\}\/workspaces/, 'workspace'],
   [/^\/(?:users|external-auth)/, 'user'],

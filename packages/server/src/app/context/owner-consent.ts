@@ -46,27 +46,35 @@ export const notStarted = (owner: string, versionName: string): string =>
   `${owner} has not yet started version ${JSON.stringify(versionName)} with these parameters`;
 
 /**
- * Rejects an agent that may not read its owner's secrets. Another person may restart what the owner has started before:
- * the same program with the same values already had the secrets.
- * @throws AppError `forbidden`
+ * Why an agent may not read its owner's secrets. Undefined if it may. Another person may restart what the owner has started
+ * before: the same program with the same values already had the secrets.
  */
-export async function requireOwnerData(
+export async function ownerDataRefusal(
   db: Db,
   agent: Pick<AgentIdentity, 'id' | 'api_key_scope' | 'owner_name'>,
-): Promise<void> {
+): Promise<AppError | undefined> {
   if (agent.api_key_scope === 'no_user_data')
-    throw new AppError(
+    return new AppError(
       'forbidden',
       `This agent may not read data of its owner: the template sets api_key_scope to "no_user_data".`,
     );
   const consent = await consentOfAgent(db, agent.id);
-  if (!consent || consent.begun_by === 'owner' || consent.started_before) return;
+  if (!consent || consent.begun_by === 'owner' || consent.started_before) return undefined;
   const owner = agent.owner_name;
-  throw new AppError(
+  return new AppError(
     'forbidden',
     `This workspace may not read data of its owner: ${
       consent.begun_by === 'other' ? `${consent.initiator_name} started it, not ${owner}` : whyNoSecrets(consent, owner)
     }.`,
     { detail: `${owner} can restart the workspace to allow it.` },
   );
+}
+
+/**
+ * Rejects an agent that may not read its owner's secrets.
+ * @throws AppError `forbidden`
+ */
+export async function requireOwnerData(...of: Parameters<typeof ownerDataRefusal>): Promise<void> {
+  const refusal = await ownerDataRefusal(...of);
+  if (refusal) throw refusal;
 }

@@ -9,6 +9,7 @@ import { SEALED_PREFIX, type Sealed, storedText } from '../sealed.ts';
 const PLACES = [
   { table: 'git_ssh_keys', id: ['user_id'], secrets: ['private_key'] },
   { table: 'external_auth_links', id: ['user_id', 'provider_id'], secrets: ['access_token', 'refresh_token', 'extra'] },
+  { table: 'user_secrets', id: ['id'], secrets: ['value'] },
   { table: 'user_links', id: ['user_id', 'login_type'], secrets: ['access_token', 'refresh_token'] },
 ] as const;
 

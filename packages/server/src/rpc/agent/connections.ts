@@ -133,6 +133,7 @@ class ConnectedAgents implements AgentConnections {
       events.on('agent_connected', (event) => this.#supersedeOlder(event)),
       events.on('revoked', (event) => this.#forgetRevoked(event)),
       events.on('agent_reinit', (event) => this.#askToReinitialize(event)),
+      events.on('user_secrets_changed', (event) => this.#refreshSecrets(event)),
     ];
     this.#watching = startWatching(services, {
       reports: this.#reports,
@@ -327,6 +328,18 @@ class ConnectedAgents implements AgentConnections {
       this.open(agentId, { service: 'reinit', reason }).then(
         (stream) => stream.on('error', () => {}).destroy(),
         (err) => log.debug('could not ask an agent to start over', { agent_id: agentId, err: errorText(err) }),
+      );
+    }
+  }
+
+  /** Upstream's agents have no message for this: they get new secrets when they connect again. */
+  #refreshSecrets({ user_id: id }: EventMap['user_secrets_changed']): void {
+    const { log } = this.#services;
+    for (const [agentId, { ownerId, offers }] of this.#live) {
+      if (ownerId !== id || !offers.has('tunnel/1')) continue;
+      this.open(agentId, { service: 'secrets' }).then(
+        (stream) => stream.on('error', () => {}).destroy(),
+        (err) => log.debug('could not announce secrets to an agent', { agent_id: agentId, err: errorText(err) }),
       );
     }
   }

@@ -78,7 +78,7 @@ test('rejects a wrong request with a message before anything is opened', async (
     status: 400,
     message: 'Unknown service "nothing".',
   });
-  for (const service of ['pty', 'forget', 'reinit', 'watch']) {
+  for (const service of ['pty', 'forget', 'reinit', 'secrets', 'watch']) {
     assert.equal(await status({ service }), 400, `${service} is the server’s own`);
   }
   for (const wrong of [0, 65_536, 'text', -1, 1.5]) assert.equal(await status({ service: 'tcp', port: wrong }), 400);

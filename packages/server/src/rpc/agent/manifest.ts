@@ -1,21 +1,23 @@
 import { uuidBytes } from '@ropewalk/wire/uuid';
 import type { Services } from '../../app/context/context.ts';
 import { derpMap, derpMapMessage } from '../../app/tailnet/derp-map.ts';
+import { agentSecrets } from '../../app/user/agent-secrets.ts';
 import { portProxyUri, subdomainName } from '../../app/values/app-address.ts';
 import { appsOfAgents, devcontainersOfAgent, metadataOfAgent, scriptsOfAgents } from '../../db/queries/agent-parts.ts';
 import { agentById } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import { APP_HEALTH, SHARING } from './names.ts';
 
-/** The scripts, apps and metadata of an agent. Read at each connection. */
+/** The scripts, apps, metadata and secrets of an agent. Read at each connection, and for new secrets. */
 export async function manifest(services: Services, agent: AgentIdentity) {
   const { sql } = services;
-  const [fresh, scripts, apps, metadata, devcontainers] = await Promise.all([
+  const [fresh, scripts, apps, metadata, devcontainers, secrets] = await Promise.all([
     agentById(sql, agent.id),
     scriptsOfAgents(sql, [agent.id]),
     appsOfAgents(sql, [agent.id]),
     metadataOfAgent(sql, agent.id),
     devcontainersOfAgent(sql, agent.id),
+    agentSecrets(services, agent),
   ]);
   return {
     agentId: uuidBytes(agent.id),
@@ -77,6 +79,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
       configPath: container.config_path,
       ...(container.subagent_id ? { subagentId: uuidBytes(container.subagent_id) } : {}),
     })),
+    secrets,
     ...(agent.parent_id ? { parentId: uuidBytes(agent.parent_id) } : {}),
   };
 }

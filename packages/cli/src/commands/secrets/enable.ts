@@ -1,0 +1,3 @@
+import { setEnabled } from './set-enabled.ts';
+
+export default setEnabled(true);
