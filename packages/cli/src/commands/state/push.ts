@@ -3,8 +3,8 @@ import { buffer } from 'node:stream/consumers';
 import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printDone } from '../../framework/io.ts';
+import { findBuild } from '../../lib/find-build.ts';
 import { followBuild } from '../../lib/job.ts';
-import { findBuild } from '../../lib/state.ts';
 
 const flags = {
   build: {
