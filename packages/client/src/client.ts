@@ -1,5 +1,6 @@
 import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@ropewalk/contract';
 import { apiPath } from '@ropewalk/contract/api-path';
+import type { ClientTls } from '@ropewalk/wire/websocket';
 import type { FetchAnswer, OnAnswer } from './answer.ts';
 import { errorOf } from './errors.ts';
 
@@ -21,6 +22,8 @@ export interface ClientOptions {
   token: string;
   fetch: Fetch;
   headers?: Record<string, string>;
+  /** For connections that the client opens next to `fetch`: streams and relays. */
+  tls?: ClientTls;
   /** Whether the program itself reaches agents only through relays. Default false. */
   blocksDirect?: boolean;
   /** Aborts every call. */
@@ -44,6 +47,7 @@ export interface Client {
   readonly headers: Readonly<Record<string, string>>;
   readonly onAnswer?: OnAnswer;
   readonly blocksDirect: boolean;
+  readonly tls: ClientTls;
   /**
    * Calls a route of the contract. @throws ApiError for an answer with an error status, UnreachableError without an
    * answer.
@@ -97,6 +101,7 @@ export function createClient(options: ClientOptions): Client {
     token: options.token,
     headers: options.headers ?? {},
     blocksDirect: options.blocksDirect ?? false,
+    tls: options.tls ?? {},
     ...(options.onAnswer ? { onAnswer: options.onAnswer } : {}),
     async call(route: string, ...rest: unknown[]): Promise<never> {
       const input = rest[0] as { params?: object; query?: object; body?: unknown } | undefined;
