@@ -202,6 +202,10 @@ const users: Node = {
     list: { summary: 'List users', aliases: ['ls'], load: () => import('./users/list.ts') },
     show: { summary: 'Show a user', load: () => import('./users/show.ts') },
     'edit-roles': { summary: 'Set the roles of a user', load: () => import('./users/edit-roles.ts') },
+    'oidc-claims': {
+      summary: 'Show what the identity provider reported about you',
+      load: () => import('./users/oidc-claims.ts'),
+    },
     suspend: { summary: 'Suspend a user', load: () => import('./users/suspend.ts') },
     activate: { summary: 'Activate a suspended user', aliases: ['active'], load: () => import('./users/activate.ts') },
     delete: { summary: 'Delete a user', aliases: ['rm'], load: () => import('./users/delete.ts') },
@@ -311,6 +315,7 @@ const notifications: Node = {
       load: () => import('./notifications/resume.ts'),
     },
     test: { summary: 'Send a test notification to yourself', load: () => import('./notifications/test.ts') },
+    custom: { summary: 'Send a notification to yourself', load: () => import('./notifications/custom.ts') },
   },
 };
 

@@ -164,6 +164,7 @@ const EVERYBODY: RouteKey[] = [
   'GET /notifications/inbox',
   'GET /notifications/inbox/watch',
   'PUT /notifications/inbox/mark-all-as-read',
+  'POST /notifications/custom',
   'POST /authcheck',
   'POST /files',
   // their own account, which they do not have
