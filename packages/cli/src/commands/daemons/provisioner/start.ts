@@ -107,6 +107,11 @@ export const flags = {
     default: '127.0.0.1:2112',
     description: 'Address for Prometheus metrics, as host:port.',
   },
+  experiments: {
+    type: 'string[]',
+    env: 'CODER_EXPERIMENTS',
+    description: 'Experiments to enable. Has no effect: there are none.',
+  },
   ...orgFlag,
   handover: { type: 'string', hidden: true },
 } as const;
