@@ -1,6 +1,5 @@
 import type { RouteAnswer, RouteBody, RouteKey, RouteParams, RouteQuery } from '@ropewalk/contract';
 import { apiPath } from '@ropewalk/contract/api-path';
-import type { ClientTls } from '@ropewalk/wire/websocket';
 import type { FetchAnswer, OnAnswer } from './answer.ts';
 import { errorOf } from './errors.ts';
 
@@ -14,6 +13,14 @@ export type Fetch = (
     signal?: AbortSignal;
   },
 ) => Promise<FetchAnswer>;
+
+/** PEM texts. `ca` replaces the built-in authorities. */
+export interface ClientTls {
+  ca?: string;
+  /** The client certificate and its key. */
+  cert?: string;
+  key?: string;
+}
 
 export interface ClientOptions {
   /** Base URL of the server, which may contain a path. */

@@ -1,4 +1,3 @@
-export type { ClientTls } from '@ropewalk/wire/websocket';
 export type { AnswerHeaders, FetchAnswer, OnAnswer } from './answer.ts';
 export * from './client.ts';
 export { ApiError, apiErrorText, UnreachableError } from './errors.ts';

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { ClientTls } from '@ropewalk/wire/websocket';
-import type { Fetch } from './client.ts';
+import type { ClientTls, Fetch } from './client.ts';
 import { UnreachableError } from './errors.ts';
 
 const TIMEOUT_MS = 60_000;

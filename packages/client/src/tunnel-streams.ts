@@ -1,4 +1,4 @@
-import type { ClientTls } from '@ropewalk/wire/websocket';
+import type { ClientTls } from './client.ts';
 
 /** Helpers for the streams that `openTunnel` returns. */
 export { DatagramReader, frameDatagram } from '@ropewalk/wire/datagrams';

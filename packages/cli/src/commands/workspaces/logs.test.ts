@@ -22,7 +22,9 @@ before(async () => {
   dev = await startTestWorkspace(server, 'dev', {
     agent: { scripts: [{ displayName: 'Startup', script: 'echo from the script', runOnStart: true }] },
   });
-  await logBuild(await jobOf(1), 'planned', '2026-11-28T01:02:03.456Z');
+  const job = await jobOf(1);
+  await logBuild(job, 'planned', '2026-11-28T01:02:03.456Z');
+  await logBuild(job, 'cleaned up', '2096-11-28T01:02:03Z');
   await eventually('the log of the script', async () => {
     const { sql } = server.services;
     const [row] = await sql`SELECT 1 FROM workspace_agent_logs WHERE output = 'from the script'`;
@@ -68,6 +70,7 @@ test('prints the log of the build and of its agents, in upstream’s form, sorte
   );
   const times = lines.map((line) => line.slice(0, line.indexOf(' ')));
   assert.deepEqual(times, [...times].sort());
+  assert.match(lines.at(-1)!, / cleaned up$/);
 });
 
 test('follows a build through its agents until a newer build has replaced them', async () => {
