@@ -14,6 +14,14 @@ export type Fetch = (
   },
 ) => Promise<FetchAnswer>;
 
+/** PEM texts. `ca` replaces the built-in authorities. */
+export interface ClientTls {
+  ca?: string;
+  /** The client certificate and its key. */
+  cert?: string;
+  key?: string;
+}
+
 export interface ClientOptions {
   /** Base URL of the server, which may contain a path. */
   url: string;
@@ -21,6 +29,8 @@ export interface ClientOptions {
   token: string;
   fetch: Fetch;
   headers?: Record<string, string>;
+  /** For connections that the client opens next to `fetch`: streams and relays. */
+  tls?: ClientTls;
   /** Whether the program itself reaches agents only through relays. Default false. */
   blocksDirect?: boolean;
   /** Aborts every call. */
@@ -44,6 +54,7 @@ export interface Client {
   readonly headers: Readonly<Record<string, string>>;
   readonly onAnswer?: OnAnswer;
   readonly blocksDirect: boolean;
+  readonly tls: ClientTls;
   /**
    * Calls a route of the contract. @throws ApiError for an answer with an error status, UnreachableError without an
    * answer.
@@ -97,6 +108,7 @@ export function createClient(options: ClientOptions): Client {
     token: options.token,
     headers: options.headers ?? {},
     blocksDirect: options.blocksDirect ?? false,
+    tls: options.tls ?? {},
     ...(options.onAnswer ? { onAnswer: options.onAnswer } : {}),
     async call(route: string, ...rest: unknown[]): Promise<never> {
       const input = rest[0] as { params?: object; query?: object; body?: unknown } | undefined;

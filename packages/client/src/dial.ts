@@ -14,6 +14,7 @@ export async function dial(client: Client, path: string, signal?: AbortSignal) {
   };
   try {
     const dialled = await dialWebSocket(`${client.url}/api/v2${path}`, {
+      ...client.tls,
       headers: { ...client.headers, 'Coder-Session-Token': client.token },
       ...(signal ? { signal } : {}),
     });

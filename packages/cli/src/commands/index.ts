@@ -8,7 +8,13 @@ function grouped(group: string, nodes: Nodes): Nodes {
 }
 
 const account: Nodes = {
-  login: { summary: 'Log in to a server', load: () => import('./session/login.ts') },
+  login: {
+    summary: 'Log in to a server',
+    load: () => import('./session/login.ts'),
+    children: {
+      token: { summary: 'Print the session token', load: () => import('./session/login-token.ts') },
+    },
+  },
   logout: { summary: 'Log out of the server', load: () => import('./session/logout.ts') },
   whoami: { summary: 'Show the user who is logged in', load: () => import('./session/whoami.ts') },
   publickey: {
@@ -57,6 +63,7 @@ const workspaces: Nodes = {
   create: { summary: 'Create a workspace', load: () => import('./workspaces/create.ts') },
   list: { summary: 'List workspaces', aliases: ['ls'], load: () => import('./workspaces/list.ts') },
   show: { summary: 'Show the resources and agents of a workspace', load: () => import('./workspaces/show.ts') },
+  logs: { summary: 'Show the logs of a workspace', load: () => import('./workspaces/logs.ts') },
   start: { summary: 'Start a workspace', load: () => import('./workspaces/start.ts') },
   stop: { summary: 'Stop a workspace', load: () => import('./workspaces/stop.ts') },
   restart: { summary: 'Stop and start a workspace', load: () => import('./workspaces/restart.ts') },
@@ -216,6 +223,10 @@ const users: Node = {
     list: { summary: 'List users', aliases: ['ls'], load: () => import('./users/list.ts') },
     show: { summary: 'Show a user', load: () => import('./users/show.ts') },
     'edit-roles': { summary: 'Set the roles of a user', load: () => import('./users/edit-roles.ts') },
+    'oidc-claims': {
+      summary: 'Show what the identity provider reported about you',
+      load: () => import('./users/oidc-claims.ts'),
+    },
     suspend: { summary: 'Suspend a user', load: () => import('./users/suspend.ts') },
     activate: { summary: 'Activate a suspended user', aliases: ['active'], load: () => import('./users/activate.ts') },
     delete: { summary: 'Delete a user', aliases: ['rm'], load: () => import('./users/delete.ts') },
@@ -229,6 +240,12 @@ const organizations: Node = {
   aliases: ['organization', 'org', 'orgs'],
   children: {
     create: { summary: 'Create an organization', load: () => import('./organizations/create.ts') },
+    delete: {
+      summary: 'Delete an organization',
+      aliases: ['rm'],
+      load: () => import('./organizations/delete.ts'),
+    },
+    list: { summary: 'List organizations', aliases: ['ls'], load: () => import('./organizations/list.ts') },
     show: { summary: 'Show organizations', load: () => import('./organizations/show.ts') },
     members: {
       summary: 'Manage the members of an organization',
@@ -319,6 +336,7 @@ const notifications: Node = {
       load: () => import('./notifications/resume.ts'),
     },
     test: { summary: 'Send a test notification to yourself', load: () => import('./notifications/test.ts') },
+    custom: { summary: 'Send a notification to yourself', load: () => import('./notifications/custom.ts') },
   },
 };
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Client } from '@ropewalk/client';
 import { AppError } from '@ropewalk/kit/errors';
+import { clientTls } from './client-tls.ts';
 import { readConfig } from './config-dir.ts';
 import type { Context, Program } from './context.ts';
 import type { GlobalFlags } from './globals.ts';
@@ -25,8 +26,9 @@ export function createContext(input: ContextInput): Context {
   const clients = new Map<boolean, Promise<Client>>();
   const clientOf = async (url: string, token: string, kept = false): Promise<Client> => {
     const { createClient } = await import('@ropewalk/client');
-    const { nodeFetch } = await import('@ropewalk/client/node-fetch');
+    const { nodeFetch, nodeFetchWith } = await import('@ropewalk/client/node-fetch');
     const { VERSION } = await import('@ropewalk/kit/version');
+    const tls = await clientTls(globals);
     const more = await extraHeaders(globals, env);
     // the audit and connection logs show it
     const named = Object.keys(more).some((name) => name.toLowerCase() === 'user-agent');
@@ -34,7 +36,8 @@ export function createContext(input: ContextInput): Context {
     const client: Client = createClient({
       url,
       token,
-      fetch: nodeFetch,
+      fetch: tls ? nodeFetchWith(tls) : nodeFetch,
+      ...(tls ? { tls } : {}),
       headers,
       blocksDirect: globals['disable-direct-connections'],
       ...(kept ? {} : { signal }),

@@ -31,6 +31,22 @@ export const globalFlags = {
     env: 'CODER_HEADER_COMMAND',
     description: 'Command that prints HTTP headers to add to every request, as one name=value per line.',
   },
+  'client-tls-ca-file': {
+    type: 'string',
+    env: 'CODER_CLIENT_TLS_CA_FILE',
+    description:
+      'PEM file with the certificate authorities to trust. Default: those of Node.js and of NODE_EXTRA_CA_CERTS.',
+  },
+  'client-tls-cert-file': {
+    type: 'string',
+    env: 'CODER_CLIENT_TLS_CERT_FILE',
+    description: 'PEM file with the client certificate for servers and relays that require one.',
+  },
+  'client-tls-key-file': {
+    type: 'string',
+    env: 'CODER_CLIENT_TLS_KEY_FILE',
+    description: 'PEM file with the private key of the client certificate, without a passphrase.',
+  },
   'force-tty': {
     type: 'bool',
     env: 'CODER_FORCE_TTY',

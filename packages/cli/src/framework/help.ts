@@ -28,8 +28,9 @@ export function helpText(input: HelpInput): string {
   const options = Object.entries(flags).filter(([, def]) => !def.hidden);
   const usage = ['coder', ...path];
   if (options.length > 0 && !isRoot) usage.push('[flags]');
-  if (node.children) usage.push(isRoot ? '[global-flags] <subcommand>' : node.load ? '[subcommand]' : '<subcommand>');
-  else if (definition?.args) usage.push(argumentsUsage(definition.args));
+  if (definition?.args) usage.push(argumentsUsage(definition.args));
+  else if (node.children)
+    usage.push(isRoot ? '[global-flags] <subcommand>' : node.load ? '[subcommand]' : '<subcommand>');
   out.push(...indent(wrap(usage.join(' '), width - 4), 2, 2), '');
   const about = [node.summary && `${node.summary}.`, definition?.help].filter((text) => text !== undefined);
   for (const text of about) out.push(...indent(wrap(text, width - 2), 2), '');

@@ -3,6 +3,7 @@ import type { MatchedProvisioners, ProvisionerJob, ProvisionerJobLog } from '@ro
 import { AppError, errorText } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
+import { followLog } from './follow-log.ts';
 import { tagsText } from './format.ts';
 import { type Progress, showProgress } from './progress.ts';
 
@@ -25,7 +26,8 @@ export function inFlightText({ error = '', in_flight: names = [] }: ProvisionerJ
   return unsaid.length === 0 ? '' : `\nResources that were being created: ${unsaid.join(', ')}.`;
 }
 
-const isDone = (job: ProvisionerJob) => !['pending', 'running', 'canceling'].includes(job.status);
+/** Whether a job has ended, with or without success. */
+export const isDone = (job: ProvisionerJob) => !['pending', 'running', 'canceling'].includes(job.status);
 
 /**
  * Shows a job until it has ended: why it waits, then each stage with its log and duration. The first Ctrl+C cancels the
@@ -35,14 +37,6 @@ const isDone = (job: ProvisionerJob) => !['pending', 'running', 'canceling'].inc
 export async function followJob(ctx: Context, client: Client, followed: FollowedJob): Promise<ProvisionerJob> {
   const view = new StageView(ctx, followed.quiet ?? false);
   const ended = new AbortController();
-  let lastId = 0;
-  const onMessage = (message: unknown) => {
-    for (const log of ([] as ProvisionerJobLog[]).concat(message as ProvisionerJobLog)) {
-      if (log.id <= lastId) continue;
-      lastId = log.id;
-      view.log(log);
-    }
-  };
   const onInterrupt = () => {
     view.say('Canceling. Press Ctrl+C again to exit immediately.');
     void followed.cancel?.(client).catch((err) => view.say(`Could not cancel: ${errorText(err)}`));
@@ -50,24 +44,19 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
   ctx.signal.addEventListener('abort', onInterrupt, { once: true });
   const watching = watchQueue(client, followed, view, ended.signal);
   try {
-    const { followJson } = await import('@ropewalk/client/stream');
-    for (let lost = 0; ; ) {
-      const before = lastId;
-      const failure = await followJson(client, `${followed.logsPath}?follow=true&after=${lastId}`, onMessage).then(
-        () => undefined,
-        (err: unknown) => err as Error,
-      );
-      const { job } = await followed.fetch(client);
-      if (isDone(job)) {
-        ended.abort();
-        await watching;
-        return view.end(job);
-      }
-      // a server that restarts closes the socket in the middle of a job
-      lost = lastId > before ? 0 : lost + 1;
-      if (lost > 20) throw failure ?? new AppError('unavailable', 'The server did not send the log of this job.');
-      await pause(Math.min(250 * lost, 2_000));
-    }
+    let job: ProvisionerJob | undefined;
+    await followLog<ProvisionerJobLog>(client, {
+      path: followed.logsPath,
+      after: 0,
+      onLine: (line) => view.log(line),
+      isOver: async () => {
+        ({ job } = await followed.fetch(client));
+        return isDone(job);
+      },
+    });
+    ended.abort();
+    await watching;
+    return view.end(job!);
   } finally {
     ended.abort();
     ctx.signal.removeEventListener('abort', onInterrupt);
@@ -75,8 +64,6 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
     await watching;
   }
 }
-
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 async function watchQueue(client: Client, followed: FollowedJob, view: StageView, signal: AbortSignal): Promise<void> {
   try {

@@ -27,11 +27,11 @@ export const parameterFlags = {
     description:
       'Default value of a template parameter, as name=value. Replaces the default of the template. May be repeated.',
   },
-} as const;
-
-/** The same for commands that build an existing workspace. */
-export const buildParameterFlags = {
-  ...parameterFlags,
+  'use-parameter-defaults': {
+    type: 'bool',
+    env: 'CODER_WORKSPACE_USE_PARAMETER_DEFAULTS',
+    description: 'Use the default of every parameter that has one, without asking.',
+  },
   'build-option': {
     type: 'string[]',
     pairs: true,
@@ -57,11 +57,12 @@ export interface ParameterFlagValues {
   parameter: string[];
   'rich-parameter-file': string;
   'parameter-default': string[];
-  'build-option'?: string[];
-  'build-options'?: boolean;
-  'ephemeral-parameter'?: string[];
-  'prompt-ephemeral-parameters'?: boolean;
-  'always-prompt'?: boolean;
+  'use-parameter-defaults': boolean;
+  'build-option': string[];
+  'build-options': boolean;
+  'ephemeral-parameter': string[];
+  'prompt-ephemeral-parameters': boolean;
+  'always-prompt': boolean;
 }
 
 /** A value and the flag that sets it, for messages. */
@@ -107,8 +108,8 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
     ? classicParameters(client, versionId)
     : dynamicParameters(client, versionId, input.ownerId);
   const ephemeral = [
-    ...namedValues(flags['build-option'] ?? [], 'build-option'),
-    ...namedValues(flags['ephemeral-parameter'] ?? [], 'ephemeral-parameter'),
+    ...namedValues(flags['build-option'], 'build-option'),
+    ...namedValues(flags['ephemeral-parameter'], 'ephemeral-parameter'),
   ];
   const presetValues = (input.preset?.Parameters ?? []).map(({ Name, Value }) => ({ name: Name, value: Value }));
   const given = merged(input.given ?? (await givenValues(flags)), ephemeral, presetValues);
@@ -116,7 +117,7 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
     namedValues(flags['parameter-default'], 'parameter-default').map((one) => [one.name, one.value]),
   );
   const before = new Map((input.previous ?? []).map((one) => [one.name, one.value]));
-  const promptEphemeral = flags['prompt-ephemeral-parameters'] || flags['build-options'] || false;
+  const promptEphemeral = flags['prompt-ephemeral-parameters'] || flags['build-options'];
   const byFlag = given.filter(({ name }) => !presetValues.some((one) => one.name === name));
   if (input.classic) checkKnown((await declare([])).parameters, byFlag, ephemeral);
   const values: NamedValue[] = [];
@@ -154,9 +155,10 @@ export async function resolveParameters(ctx: Context, client: Client, input: Par
     }
     const kept = before.get(name);
     if (kept === undefined && computed.has(name) && !defaults.has(name)) continue;
-    if (kept !== undefined && !(flags['always-prompt'] && parameter.mutable && ctx.interactive)) continue;
+    const asksAgain = flags['always-prompt'] && (parameter.mutable || input.isNew) && ctx.interactive;
+    if (kept !== undefined && !asksAgain) continue;
     const fallback = kept ?? defaults.get(name) ?? (parameter.required ? undefined : parameter.default_value);
-    if (fallback !== undefined && (input.yes || !ctx.interactive)) {
+    if (fallback !== undefined && (input.yes || flags['use-parameter-defaults'] || !ctx.interactive)) {
       if (defaults.has(name)) values.push({ name, value: fallback });
       continue;
     }

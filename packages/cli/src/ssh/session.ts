@@ -154,7 +154,7 @@ async function runChannel(ctx: Context, client: Client, options: SessionOptions)
   const { io } = ctx;
   const tty = options.tty ?? hasTerminal(io, options.command);
   const { channel, exited, outputs } = await openChannel(client, ctx, options, tty);
-  const restore = tty ? rawTerminal(io, channel) : forwardSignals(ctx, client, channel);
+  const restore = tty && io.stdin.isTTY ? rawTerminal(io, channel) : forwardSignals(ctx, client, channel);
   io.stdin.on('error', () => {});
   // a command that ends early does not read the rest of its input
   channel.on('error', () => {});

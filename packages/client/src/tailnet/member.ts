@@ -67,7 +67,10 @@ export class TailnetMember {
     const addresses = [randomAddress(TAILNET_PREFIX)];
     this.#stack = new Stack({ addresses, onPacket: (packet) => void this.#node.send(packet) });
     // what this program sends to its own server is not for relays of others
-    const common = ({ isEmbedded }: RelayRegion) => (isEmbedded ? { headers: { ...client.headers } } : {});
+    const common = ({ isEmbedded }: RelayRegion) => ({
+      tls: client.tls,
+      ...(isEmbedded ? { headers: { ...client.headers } } : {}),
+    });
     this.#node = new TailnetNode({
       ...{ addresses, keys: KeyPair.generate(), id: BigInt(Math.floor(Math.random() * 2 ** 48)), ...how },
       onPacket: (packet) => this.#stack.receive(packet),

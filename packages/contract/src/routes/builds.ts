@@ -5,6 +5,7 @@ import { ProvisionerJobLog } from '../schema/provisioners.ts';
 import {
   AITasksPromptsResponse,
   CreateWorkspaceBuildRequest,
+  UpdateWorkspaceBuildStateRequest,
   WorkspaceBuild,
   WorkspaceBuildTimings,
   WorkspaceResource,
@@ -99,6 +100,15 @@ export const buildsRoutes = {
     auth: 'session',
     params: Type.Object({ workspacebuild: Type.String() }),
     responses: { 200: Nothing },
+  }),
+  // of upstream since 2.30
+  'PUT /workspacebuilds/{workspacebuild}/state': route({
+    tag: 'Builds',
+    auth: 'session',
+    params: Type.Object({ workspacebuild: Type.String() }),
+    body: UpdateWorkspaceBuildStateRequest,
+    unknownKeys: unknownKeys('work'),
+    responses: { 204: Nothing },
   }),
   'GET /workspacebuilds/{workspacebuild}/timings': route({
     tag: 'Builds',

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { Line, Uuid } from '../schema/kit.ts';
 import {
   ChangePasswordWithOneTimePasscodeRequest,
+  CustomNotificationRequest,
   DeleteWebpushSubscription,
   GetInboxNotificationResponse,
   ListInboxNotificationsResponse,
@@ -50,6 +51,13 @@ export const notificationsRoutes = {
   }),
   'GET /notifications/dispatch-methods': route({ ...TAG, responses: { 200: NotificationMethodsResponse } }),
   'POST /notifications/test': route({ ...TAG, responses: { 204: Nothing } }),
+  // of upstream since 2.27
+  'POST /notifications/custom': route({
+    ...TAG,
+    body: CustomNotificationRequest,
+    unknownKeys: unknownKeys('display'),
+    responses: { 204: Nothing },
+  }),
   'GET /notifications/inbox': route({
     ...TAG,
     query: Type.Object({ ...inboxFilter, starting_before: Type.Optional(Uuid) }),

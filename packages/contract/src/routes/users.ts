@@ -20,6 +20,7 @@ import {
   LoginWithPasswordResponse,
   OAuth2DeviceFlowCallbackResponse,
   OAuthConversionResponse,
+  OIDCClaimsResponse,
   Organization,
   PeopleQuery,
   TokenConfig,
@@ -140,6 +141,13 @@ export const usersRoutes = {
     tag: 'Members',
     auth: 'session',
     responses: { 200: Type.Array(AssignableRoles) },
+  }),
+  // of upstream since 2.32
+  'GET /users/oidc-claims': route({
+    tag: 'Users',
+    auth: 'session',
+    summary: "Shows the claims of the caller's last sign-in with OpenID Connect.",
+    responses: { 200: OIDCClaimsResponse },
   }),
   'GET /users/{user}': route({
     tag: 'Users',

@@ -10,6 +10,17 @@ export const NotificationsSettings = named(
 );
 export type NotificationsSettings = Static<typeof NotificationsSettings>;
 
+export const CustomNotificationRequest = named(
+  'CustomNotificationRequest',
+  Type.Object({
+    content: Type.Object({
+      title: Type.String({ maxLength: 120, pattern: '\\S' }),
+      message: Type.String({ maxLength: 2_000, pattern: '\\S' }),
+    }),
+  }),
+);
+export type CustomNotificationRequest = Static<typeof CustomNotificationRequest>;
+
 export const NotificationTemplate = named(
   'NotificationTemplate',
   Type.Object({

@@ -614,6 +614,12 @@ export const UserLoginType = named(
 );
 export type UserLoginType = Static<typeof UserLoginType>;
 
+export const OIDCClaimsResponse = named(
+  'OIDCClaimsResponse',
+  Type.Object({ claims: Type.Record(Type.String(), Type.Unknown()) }),
+);
+export type OIDCClaimsResponse = Static<typeof OIDCClaimsResponse>;
+
 export const UserParameter = named(
   'UserParameter',
   Type.Object({

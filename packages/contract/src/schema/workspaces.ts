@@ -34,22 +34,28 @@ const startChoice = {
   template_version_preset_id: Type.Optional(Uuid),
 };
 
+// Upstream's API document says a list of numbers. Its clients send base64.
+const stateBytes = Type.Unsafe<string | number[]>({
+  items: { type: 'integer', minimum: 0, maximum: 255 },
+  anyOf: [
+    { type: 'array', minItems: 1, maxItems: MAX_STATE_BYTES },
+    { type: 'string', minLength: 1, maxLength: 2 * MAX_STATE_BYTES },
+  ],
+});
+
+export const UpdateWorkspaceBuildStateRequest = named(
+  'UpdateWorkspaceBuildStateRequest',
+  Type.Object({ state: stateBytes }),
+);
+export type UpdateWorkspaceBuildStateRequest = Static<typeof UpdateWorkspaceBuildStateRequest>;
+
 export const CreateWorkspaceBuildRequest = named(
   'CreateWorkspaceBuildRequest',
   Type.Object({
     ...startChoice,
     dry_run: Type.Optional(Type.Boolean()),
     orphan: Type.Optional(Type.Boolean()),
-    // Upstream's API document says a list of numbers. Its clients send base64.
-    state: Type.Optional(
-      Type.Unsafe<string | number[]>({
-        items: { type: 'integer', minimum: 0, maximum: 255 },
-        anyOf: [
-          { type: 'array', minItems: 1, maxItems: MAX_STATE_BYTES },
-          { type: 'string', minLength: 1, maxLength: 2 * MAX_STATE_BYTES },
-        ],
-      }),
-    ),
+    state: Type.Optional(stateBytes),
     transition: WorkspaceTransition,
   }),
 );

@@ -2,7 +2,7 @@ import { AppError, backoff, type Clock, errorText, type Logger, RECONNECT } from
 import { abortable } from '@ropewalk/kit/abortable';
 import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@ropewalk/wire/capabilities';
 import { DrpcError } from '@ropewalk/wire/drpc/frames';
-import { byteStream, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
+import { byteStream, type ClientTls, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
 import { YamuxError, YamuxSession } from '@ropewalk/wire/yamux';
 import { engineName, type TerraformBinary } from '../terraform/version.ts';
 import type { Clients } from './clients.ts';
@@ -41,6 +41,8 @@ export interface LinkOptions {
   provisionerVersion: string;
   /** Additional headers, from `--header` options. */
   headers?: Record<string, string> | undefined;
+  /** A client certificate and the authorities to trust. */
+  tls?: ClientTls | undefined;
   log: Logger;
   clock: Clock;
 }
@@ -251,6 +253,7 @@ export class ServerLink {
     url.searchParams.append('name', name);
     for (const [key, value] of Object.entries(tags)) url.searchParams.append('tag', `${key}=${value}`);
     const { connection, responseHeaders } = await dialWebSocket(url, {
+      ...this.#options.tls,
       headers: {
         ...this.#options.headers,
         'X-Coder-Build-Version': provisionerVersion,

@@ -1,4 +1,5 @@
 import type { Clock, Logger } from '@ropewalk/kit';
+import type { ClientTls } from '@ropewalk/wire/websocket';
 import type { ProcessContext } from '../job/context.ts';
 import type { NamedEngine } from '../terraform/named-engine.ts';
 import type { DaemonAuth, ServerLink } from './link.ts';
@@ -16,6 +17,7 @@ export interface DaemonOptions {
   tags: Record<string, string>;
   auth: DaemonAuth;
   headers?: Record<string, string> | undefined;
+  tls?: ClientTls | undefined;
   /** The directory of the sessions. After a restart, the daemon adopts the running builds in it. */
   workDir: string;
   /** The directory of prepared versions, providers and the installed terraform. */

@@ -31,6 +31,7 @@ const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
     'reads an address; app/agent/external-apps.test.ts checks the entry of a key in it',
   'POST /audit/testgenerate': 'adds the entry that it is asked for',
   'POST /notifications/test': 'sends a message to the caller, and changes nothing',
+  'POST /notifications/custom': 'sends a message to the caller, and changes nothing',
   'PUT /notifications/inbox/mark-all-as-read': 'the reading of messages is nobody else’s business',
   'PUT /notifications/inbox/{id}/read-status': 'the reading of messages is nobody else’s business',
   'POST /users/{user}/webpush/subscription': 'the browsers that a person reads messages in change no access',
@@ -400,6 +401,11 @@ async function oneWorkspace(id: string, buildId: string): Promise<void> {
   const stop = await records('POST', `${at}/builds`, ['workspace_build', 'stop'], { transition: 'stop' });
   const canceled = await records('PATCH', `/workspacebuilds/${stop.resource_id}/cancel`, ['workspace_build', 'write']);
   assert.equal((canceled.additional_fields as { canceled: boolean }).canceled, true);
+  await sql`UPDATE provisioner_jobs SET completed_at = now()
+    WHERE id = (SELECT job_id FROM workspace_builds WHERE id = ${buildId})`;
+  const state = Buffer.from('{"version":4,"serial":7,"lineage":"given","resources":[]}').toString('base64');
+  const pushed = await records('PUT', `/workspacebuilds/${buildId}/state`, ['workspace_build', 'write'], { state });
+  assert.equal((pushed.additional_fields as { pushed_state: { serial: number } }).pushed_state.serial, 7);
   const again = await records('POST', `${at}/restart`, ['workspace_build', 'stop'], {});
   await server.api('PATCH', `/workspacebuilds/${again.resource_id}/cancel`);
   await oneTask(id);

@@ -167,6 +167,8 @@ const EVERYBODY: RouteKey[] = [
   'GET /notifications/inbox',
   'GET /notifications/inbox/watch',
   'PUT /notifications/inbox/mark-all-as-read',
+  'POST /notifications/custom',
+  'GET /users/oidc-claims',
   'POST /authcheck',
   'POST /files',
   // their own account, which they do not have

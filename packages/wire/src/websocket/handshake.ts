@@ -108,7 +108,10 @@ export function refuseUpgrade(
   );
 }
 
-export interface DialOptions extends WebSocketOptions {
+/** How a client presents itself and what it trusts, as in node:tls. `ca` replaces the built-in authorities. */
+export type ClientTls = Pick<RequestOptions, 'ca' | 'cert' | 'key'>;
+
+export interface DialOptions extends WebSocketOptions, ClientTls {
   headers?: Record<string, string | string[]>;
   /** The subprotocols to offer. */
   protocols?: string[];
@@ -121,9 +124,6 @@ export interface DialOptions extends WebSocketOptions {
   /** Uses this open stream instead of a new connection. The address then only sets the path and the Host header. */
   stream?: Duplex;
   /** TLS options, as in node:tls. */
-  ca?: RequestOptions['ca'];
-  cert?: RequestOptions['cert'];
-  key?: RequestOptions['key'];
   servername?: string;
   rejectUnauthorized?: boolean;
 }

@@ -186,6 +186,10 @@ async function coderCommand(ctx: Context, given: Given<Flags>, path: string | un
   if (configDir !== join(homeFolder(ctx.env), '.config/coderv2')) words.push('--global-config', configDir);
   // those of the environment also apply when ssh runs
   if (given.texts['header-command']) words.push('--header-command', globals['header-command']);
+  for (const name of ['client-tls-ca-file', 'client-tls-cert-file', 'client-tls-key-file']) {
+    const file = given.texts[name];
+    if (file) words.push(`--${name}`, resolve(file));
+  }
   if (given.texts['header'])
     words.push(...globals.header.flatMap((header) => ['--header', `"${header.replaceAll('"', '""')}"`]));
   return words.map((word) => quoteWord(word)).join(' ');

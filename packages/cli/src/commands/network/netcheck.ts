@@ -1,3 +1,4 @@
+import type { Client } from '@ropewalk/client';
 import { errorText } from '@ropewalk/kit/errors';
 import { describeInterfaces } from '@ropewalk/kit/network-interfaces';
 import { command } from '../../framework/definition.ts';
@@ -12,21 +13,22 @@ const TIMEOUT_MS = 10_000;
  */
 export default command({}, async (ctx) => {
   const client = await ctx.client();
-  const { nodeFetch } = await import('@ropewalk/client/node-fetch');
+  const { nodeFetchWith } = await import('@ropewalk/client/node-fetch');
+  const fetch = nodeFetchWith(client.tls);
   const latencies: number[] = [];
   let http: string | null = null;
   for (let i = 0; i < SAMPLES; i++) {
     const from = performance.now();
     try {
       const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-      await (await nodeFetch(`${client.url}/latency-check`, { method: 'GET', headers: client.headers, signal })).text();
+      await (await fetch(`${client.url}/latency-check`, { method: 'GET', headers: client.headers, signal })).text();
       latencies.push(performance.now() - from);
     } catch (err) {
       http = errorText(err);
     }
   }
   ctx.signal.throwIfAborted();
-  const websocket = await tryWebSocket(client.url, ctx.signal);
+  const websocket = await tryWebSocket(client, ctx.signal);
   const warnings = [
     ...(http ? [`The server did not answer: ${http}`] : []),
     ...(websocket.error ? [`WebSocket connections fail: ${websocket.error}. Check whether a proxy blocks them.`] : []),
@@ -65,10 +67,13 @@ export default command({}, async (ctx) => {
   return warnings.length > 0 ? 1 : 0;
 });
 
-async function tryWebSocket(url: string, signal: AbortSignal): Promise<{ works: boolean; error: string | null }> {
+async function tryWebSocket(
+  { url, tls }: Client,
+  signal: AbortSignal,
+): Promise<{ works: boolean; error: string | null }> {
   const { tryUpgrade } = await import('@ropewalk/client/tunnel-streams');
   try {
-    await tryUpgrade(`${url}/healthz`, signal, TIMEOUT_MS);
+    await tryUpgrade(`${url}/healthz`, { ...tls, signal, timeoutMs: TIMEOUT_MS });
     return { works: true, error: null };
   } catch (err) {
     return { works: false, error: errorText(err) };

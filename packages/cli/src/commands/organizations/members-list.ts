@@ -7,6 +7,9 @@ import { type Columns, printRows } from '../../lib/output.ts';
 const columns = {
   username: (one) => one.username,
   name: (one) => one.name ?? '',
+  'last seen at': (one) => one.last_seen_at,
+  'user created at': (one) => one.user_created_at,
+  'user updated at': (one) => one.user_updated_at,
   'user id': (one) => one.user_id,
   'organization id': (one) => one.organization_id,
   'created at': (one) => one.created_at,

@@ -1,24 +1,13 @@
-import type { Organization } from '@ropewalk/contract';
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { columnFlag, orgFlag, outputFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
-import { type Columns, printTable } from '../../lib/output.ts';
-
-const columns = {
-  id: (one) => one.id,
-  name: (one) => one.name,
-  'display name': (one) => one.display_name,
-  icon: (one) => one.icon ?? '',
-  description: (one) => one.description ?? '',
-  'created at': (one) => one.created_at,
-  'updated at': (one) => one.updated_at,
-  default: (one) => String(one.is_default),
-} satisfies Columns<Organization>;
+import { organizationColumnNames, organizationColumns } from '../../lib/organization-columns.ts';
+import { printTable } from '../../lib/output.ts';
 
 const flags = {
   'only-id': { type: 'bool', description: 'Print only the ID.' },
-  ...columnFlag(Object.keys(columns) as (keyof typeof columns)[], ['id', 'name', 'default']),
+  ...columnFlag(organizationColumnNames, ['id', 'name', 'default']),
   ...outputFlag('text', 'table', 'json'),
   ...orgFlag,
 } as const;
@@ -34,7 +23,7 @@ export default command(
         : [await findOrganization(client, which === 'selected' ? given.org : which)];
     if (given['only-id']) for (const { id } of found) print(ctx.io, id);
     else if (given.output === 'json') print(ctx.io, JSON.stringify(found, null, 2));
-    else if (given.output === 'table' || which === 'me') printTable(ctx, given.column, columns, found);
+    else if (given.output === 'table' || which === 'me') printTable(ctx, given.column, organizationColumns, found);
     else print(ctx.io, `${found[0]!.name} (${found[0]!.id})`);
   },
 );

@@ -35,7 +35,28 @@ const columns = {
   organization: (one) => one.organization_name,
 } satisfies Columns<Row>;
 
+const STATUSES = ['offline', 'idle', 'busy'] as const;
+
 const flags = {
+  status: {
+    type: 'string[]',
+    short: 's',
+    env: 'CODER_PROVISIONER_LIST_STATUS',
+    values: STATUSES,
+    description: `Show only daemons with this status: ${STATUSES.join(', ')}. Separated by commas.`,
+  },
+  'show-offline': {
+    type: 'bool',
+    short: 'f',
+    env: 'CODER_PROVISIONER_SHOW_OFFLINE',
+    description: 'Show offline daemons, too.',
+  },
+  'max-age': {
+    type: 'duration',
+    short: 'm',
+    env: 'CODER_PROVISIONER_LIST_MAX_AGE',
+    description: 'Show only daemons that the server has seen within this time, such as 1h. Default: no limit.',
+  },
   ...limitFlag('CODER_PROVISIONER_LIST_LIMIT'),
   ...orgFlag,
   ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], [
@@ -49,15 +70,21 @@ const flags = {
   ]),
 } as const;
 
-export default command({ flags }, async (ctx, { flags: given }) => {
+export default command({ flags }, async (ctx, { flags: given, isSet }) => {
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
   const daemons = await client.call('GET /organizations/{organization}/provisionerdaemons', {
     params: { organization: organization.id },
-    query: { limit: given.limit ?? 50 },
+    query: {
+      limit: given.limit ?? 50,
+      offline: given['show-offline'],
+      ...(given.status.length > 0 ? { status: given.status.join(',') } : {}),
+      ...(isSet('max-age') ? { max_age: `${given['max-age']}ms` } : {}),
+    },
   });
   if (daemons.length === 0 && given.output !== 'json') {
-    note(ctx.io, 'No provisioner daemons found.');
+    const hint = given['show-offline'] || given.status.length > 0 ? '' : ' To see offline ones, use --show-offline.';
+    note(ctx.io, `No provisioner daemons found.${hint}`);
     return;
   }
   if (given.output !== 'json') {

@@ -198,3 +198,63 @@ test('shows why a job waits in push, create, the list of jobs and explain', asyn
   assert.match(await waits(push), why);
   assert.match(await waits(['create', 'lonely', '--template', 'waited', '-y']), why);
 });
+
+test('lists daemons by status and by the time since the server saw them', async () => {
+  const { sql } = server.services;
+  const organization = await server.api<{ id: string }>('GET', '/organizations/default');
+  const add = (name: string) =>
+    upsertDaemon(
+      sql,
+      verifiedDaemon({
+        organization_id: organization.body.id,
+        name,
+        key_id: BUILT_IN_KEY_ID,
+        credential: 'built-in',
+        provisioners: ['terraform'],
+        tags: { ...UNTAGGED, of: 'filters' },
+        version: 'v1.2.3',
+        api_version: '1.8',
+      }),
+    );
+  await sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '3 hours'`;
+  await add('here');
+  await add('away');
+  await sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '90 minutes' WHERE name = 'away'`;
+  const names = async (flags: string[], env: Record<string, string> = {}) => {
+    const { code, stdout, stderr } = await coder(['provisioner', 'list', '-o', 'json', ...flags], env);
+    assert.equal(code, 0, stderr);
+    return (JSON.parse(stdout) as ProvisionerDaemon[]).map(({ name }) => name).sort();
+  };
+  const cases: [string[], string[], Record<string, string>?][] = [
+    [[], ['here']],
+    [['--show-offline'], ['away', 'here', 'worker']],
+    [
+      ['-f', '--max-age', '2h'],
+      ['away', 'here'],
+    ],
+    [['-f', '-m', '1h'], ['here']],
+    [
+      ['-s', 'offline'],
+      ['away', 'worker'],
+    ],
+    [
+      ['--status', 'offline,idle', '-m', '2h'],
+      ['away', 'here'],
+    ],
+    [
+      ['-s', 'busy', '-f'],
+      ['away', 'worker'],
+    ],
+    [[], ['away', 'here', 'worker'], { CODER_PROVISIONER_SHOW_OFFLINE: 'true' }],
+    [[], ['away'], { CODER_PROVISIONER_LIST_STATUS: 'offline', CODER_PROVISIONER_LIST_MAX_AGE: '2h' }],
+  ];
+  for (const [flags, expected, env] of cases) assert.deepEqual(await names(flags, env), expected, flags.join(' '));
+  await sql`UPDATE provisioner_daemons SET last_seen_at = now() - interval '3 hours'`;
+  const none = await coder(['provisioner', 'list']);
+  assert.deepEqual(
+    [none.code, none.stdout, none.stderr],
+    [0, '', 'No provisioner daemons found. To see offline ones, use --show-offline.\n'],
+  );
+  const wrong = await coder(['provisioner', 'list', '-s', 'sleepy']);
+  assert.match(wrong.stderr, /"sleepy" is not one of offline, idle, busy/);
+});

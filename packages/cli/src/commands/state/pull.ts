@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { command } from '../../framework/definition.ts';
-import { findBuild } from '../../lib/state.ts';
+import { findBuild } from '../../lib/find-build.ts';
 
 const flags = {
   build: { type: 'int', short: 'b', description: 'Number of the build to read from. Default: the latest build.' },

@@ -9,6 +9,7 @@ import { allVersions, findTemplate } from '../../lib/template.ts';
 type Row = TemplateVersion & { active: boolean };
 
 const columns = {
+  id: (one) => one.id,
   name: (one) => one.name,
   'created at': (one) => one.created_at,
   'created by': (one) => one.created_by.username,

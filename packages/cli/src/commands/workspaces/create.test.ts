@@ -164,6 +164,40 @@ test('finds a template by name in every organization and asks for --org if sever
   assert.match(none.stderr, /^error: Template "nowhere" not found, or you don't have access to it\. [^\n]+\n$/);
 });
 
+test('returns with --no-wait as soon as the build is queued', async () => {
+  const env = { CODER_URL: server.url, CODER_SESSION_TOKEN: server.adminToken };
+  const { code, stdout, stderr } = await invoke(['create', 'unwaited', '-t', 'sized', '-y', '--no-wait'], env);
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.match(
+    stdout,
+    /\nThe workspace unwaited has been queued\. Follow its build with: coder logs unwaited --follow\n$/,
+  );
+  const made = await server.api<Workspace>('GET', '/users/me/workspace/unwaited');
+  assert.equal(made.body.latest_build.job.status, 'pending');
+  await server.api('PATCH', `/workspacebuilds/${made.body.latest_build.id}/cancel`);
+});
+
+test('sets ephemeral parameters for the first build, and asks only where --use-parameter-defaults finds none', async () => {
+  const parameter = { type: 'string', mutable: true };
+  await createTestTemplate(server, 'mixed', {
+    richParameters: [
+      { ...parameter, name: 'plain', defaultValue: 'unset' },
+      { ...parameter, name: 'needed', required: true },
+      { ...parameter, name: 'once', defaultValue: 'no', ephemeral: true },
+    ],
+  });
+  const flags = ['-t', 'mixed', '--force-tty', '--ephemeral-parameter', 'once=yes', '--use-parameter-defaults'];
+  const used = await createWorkspace('used', flags, ['mine', 'yes']);
+  assert.deepEqual(used.values, { plain: 'unset', needed: 'mine', once: 'yes' });
+  assert.match(used.stderr, /needed\n/);
+  assert.doesNotMatch(used.stderr, /plain\n/);
+  const asked = await createWorkspace('asked-all', flags.slice(0, -1), ['first', 'second', 'yes']);
+  assert.deepEqual(asked.values, { needed: 'first', plain: 'second', once: 'yes' });
+  const again = ['-t', 'mixed', '--force-tty', '--copy-parameters-from', 'used', '--always-prompt'];
+  const copied = await createWorkspace('again', again, ['other', '', 'yes']);
+  assert.deepEqual([copied.values['needed'], copied.values['plain']], ['other', 'unset']);
+});
+
 const DYNAMIC = `
 data "coder_parameter" "kind" {
   name    = "kind"

@@ -53,6 +53,11 @@ const flags = {
     env: 'CODER_WORKSPACE_COPY_PARAMETERS_FROM',
     description: 'Workspace to copy parameter values from, by name.',
   },
+  'no-wait': {
+    type: 'bool',
+    env: 'CODER_CREATE_NO_WAIT',
+    description: 'Return as soon as the build is queued.',
+  },
   ...yesFlag,
   ...parameterFlags,
   ...orgFlag,
@@ -124,10 +129,14 @@ export default command(
       ...(isSet('stop-after') ? { ttl_ms: given['stop-after'] } : {}),
     };
     const workspace = await client.call('POST /users/{user}/workspaces', { params: { user: owner }, body });
+    const shown = owner === 'me' ? name : `${owner}/${name}`;
+    if (given['no-wait']) {
+      printDone(ctx, `The workspace ${shown} has been queued. Follow its build with: coder logs ${shown} --follow`);
+      return;
+    }
     await followBuild(ctx, client, workspace.latest_build.id);
     const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
     const [agent, ...others] = agentsOf(built);
-    const shown = owner === 'me' ? name : `${owner}/${name}`;
     printDone(ctx, `\nThe workspace ${shown} has been created.`);
     if (!agent) return;
     if (others.length === 0) {

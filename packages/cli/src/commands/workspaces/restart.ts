@@ -2,11 +2,11 @@ import { command } from '../../framework/definition.ts';
 import { printDone } from '../../framework/io.ts';
 import { restart, usualVersion } from '../../lib/build.ts';
 import { buildFlags, yesFlag } from '../../lib/flags.ts';
-import { buildParameterFlags } from '../../lib/parameters.ts';
+import { parameterFlags } from '../../lib/parameters.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
-const flags = { ...yesFlag, ...buildFlags, ...buildParameterFlags } as const;
+const flags = { ...yesFlag, ...buildFlags, ...parameterFlags } as const;
 
 export default command({ args: { workspace: {} }, flags }, async (ctx, { args, flags: given }) => {
   const client = await ctx.client({ keepOnInterrupt: true });

@@ -51,6 +51,16 @@ test('rejects unsupported flags before it connects', async () => {
   assert.match(allowed.stderr, /Could not reach/);
 });
 
+test('runs a command in a terminal with --tty, also where it has none itself', async () => {
+  const command = ['--', 'test -t 1 && echo terminal || echo none'];
+  const without = await invoke(['ssh', 'dev', ...command], env());
+  assert.deepEqual(without, { code: 0, stdout: 'none\n', stderr: '' });
+  const withFlag = await invoke(['ssh', '-t', 'dev', ...command], env());
+  assert.deepEqual([withFlag.code, withFlag.stdout], [0, 'terminal\r\n']);
+  const withVariable = await invoke(['ssh', 'dev', ...command], { ...env(), CODER_SSH_TTY: 'true' });
+  assert.equal(withVariable.stdout, 'terminal\r\n');
+});
+
 test('writes the events of a connection to a file in --log-dir', async (t) => {
   const dir = join(dev.home, 'logs', 'ssh');
   const go = join(dev.home, 'go');

@@ -33,6 +33,12 @@ const flags = {
     env: 'CODER_SSH_HOSTNAME_SUFFIX',
     description: 'Suffix to remove from the name of the workspace. Used by config-ssh.',
   },
+  tty: {
+    type: 'bool',
+    short: 't',
+    env: 'CODER_SSH_TTY',
+    description: 'Run the command in a terminal of the workspace. Default: only if input and output are terminals.',
+  },
   'forward-agent': {
     type: 'bool',
     short: 'A',
@@ -188,7 +194,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
       user: given['container-user'],
       command: written,
       env,
-      tty: hasTerminal(ctx.io, written),
+      tty: given.tty || hasTerminal(ctx.io, written),
     });
     // a container's agent can still be starting
     if (agentId !== agent.id) await reachAgent(ctx, client, { ...target, agent: agentId }, reach);
@@ -221,7 +227,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
       stream,
       hostKey,
       command: 'command' in inside ? inside.command : written,
-      tty: ssh!.hasTerminal(ctx.io, written),
+      tty: given.tty || ssh!.hasTerminal(ctx.io, written),
       env,
       remoteForwards,
       agentSocket: given['forward-agent'] ? given['identity-agent'] || ctx.env['SSH_AUTH_SOCK'] || '' : undefined,

@@ -3,14 +3,14 @@ import { print, printDone } from '../../framework/io.ts';
 import { startExisting, usualVersion } from '../../lib/build.ts';
 import { buildFlags, yesFlag } from '../../lib/flags.ts';
 import { followBuild } from '../../lib/job.ts';
-import { buildParameterFlags } from '../../lib/parameters.ts';
+import { parameterFlags } from '../../lib/parameters.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
 const flags = {
   'no-wait': { type: 'bool', description: 'Return as soon as the build is queued.' },
   ...yesFlag,
   ...buildFlags,
-  ...buildParameterFlags,
+  ...parameterFlags,
 } as const;
 
 export default command(

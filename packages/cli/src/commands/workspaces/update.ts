@@ -3,10 +3,10 @@ import { print, printDone } from '../../framework/io.ts';
 import { restart, startExisting } from '../../lib/build.ts';
 import { buildFlags } from '../../lib/flags.ts';
 import { followBuild } from '../../lib/job.ts';
-import { buildParameterFlags } from '../../lib/parameters.ts';
+import { parameterFlags } from '../../lib/parameters.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
 
-const flags = { ...buildFlags, ...buildParameterFlags } as const;
+const flags = { ...buildFlags, ...parameterFlags } as const;
 
 export default command(
   {

@@ -18,7 +18,7 @@ export interface Notification {
 }
 
 /** The longest value of a label, in characters. */
-const LONGEST_LABEL = 1_000;
+const LONGEST_LABEL = 2_000;
 
 /** Notifies people, in the transaction of the event. A background task sends the messages after its commit. */
 export async function notify(

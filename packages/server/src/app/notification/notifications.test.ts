@@ -201,7 +201,11 @@ test('streams new notifications over a WebSocket', async () => {
 
 test('keeps preferences, and methods of templates', async () => {
   const { body: templates } = await server.api<NotificationTemplate[]>('GET', '/notifications/templates/system');
-  assert.deepEqual((await server.api('GET', '/notifications/templates/custom')).body, []);
+  const { body: custom } = await server.api<NotificationTemplate[]>('GET', '/notifications/templates/custom');
+  assert.deepEqual(
+    custom.map(({ id, name, group, kind }) => [id, name, group, kind]),
+    [['39b1e189-c857-4b0c-877a-511144c18516', 'Custom Notification', 'Custom Events', 'custom']],
+  );
   assert.equal(templates.length, 21);
   const ofDefault = templates.filter((each) => !each.enabled_by_default).map(({ name }) => name);
   assert.deepEqual(ofDefault, ['Workspace Created', 'Workspace Manually Updated']);

@@ -9,8 +9,8 @@ const baseUrl = 'https://coder.example.com';
 
 test('fills the placeholders of every template', () => {
   const all = Object.values(TEMPLATES) as Template[];
-  assert.equal(all.length, 24);
-  assert.equal(new Set(all.map(({ id }) => id)).size, 24);
+  assert.equal(all.length, 25);
+  assert.equal(new Set(all.map(({ id }) => id)).size, 25);
   for (const template of all) {
     const labels = Object.fromEntries(
       [...JSON.stringify(template).matchAll(/\.Labels\.(\w+)/g)].map(([, name]) => [name!, `the ${name}`]),
@@ -21,6 +21,16 @@ test('fills the placeholders of every template', () => {
   }
   const { actions } = render(TEMPLATES.oneTimePasscode, { labels: { one_time_passcode: 'a b' }, user, baseUrl });
   assert.equal(actions[0]!.url, `${baseUrl}/reset-password/change?otp=a%20b&email=ada%2Bx%40example.com`);
+});
+
+test("keeps the Markdown of a person's own message, without HTML and images", () => {
+  const labels = { custom_title: 'Build', custom_message: '**done** <b>x</b> ![i](https://evil.example/i)' };
+  const { title, body } = render(TEMPLATES.custom, { labels, user, baseUrl });
+  assert.deepEqual([title, body], ['Build', labels.custom_message]);
+  assert.equal(
+    markdownToHtml(body),
+    '<p><strong>done</strong> &lt;b&gt;x&lt;/b&gt; !<a href="https://evil.example/i">i</a></p>',
+  );
 });
 
 test('shows values as they are in Markdown, HTML and text', () => {

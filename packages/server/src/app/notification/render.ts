@@ -19,7 +19,7 @@ const PLACEHOLDER = /\{\{(base_url|\.User(?:Username|Name|Email)|\.Labels\.(\w+)
 
 /** The texts of a template for a person. Values are shown as they are: they cannot add marks or links. */
 export function render(
-  template: Pick<Template, 'title' | 'body' | 'actions'>,
+  template: Pick<Template, 'title' | 'body' | 'actions' | 'kind'>,
   { labels, user, baseUrl }: { labels: Readonly<Record<string, string>>; user: Recipient; baseUrl: string },
 ): Rendered {
   const fill = (text: string, write: (value: string) => string) =>
@@ -32,7 +32,8 @@ export function render(
     });
   return {
     title: fill(template.title, (value) => value.replaceAll(/\s+/g, ' ')),
-    body: fill(template.body, escapeMarkdown),
+    // a person's message is that person's Markdown, and nobody else gets it
+    body: fill(template.body, template.kind === 'custom' ? (value) => value : escapeMarkdown),
     actions: template.actions.map(({ label, url }) => ({ label, url: fill(url, encodeURIComponent) })),
   };
 }

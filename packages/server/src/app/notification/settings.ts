@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import type {
+  CustomNotificationRequest,
   NotificationMethodsResponse,
   NotificationPreference,
   NotificationsSettings,
@@ -25,7 +27,7 @@ import { notify } from './enqueue.ts';
 import { configuredMethods, METHODS } from './methods.ts';
 import { TEMPLATES, type Template, templateById } from './templates.ts';
 
-/** Upstream's kind of templates that people cannot write. */
+/** Upstream's kind of templates whose messages the server writes. */
 const KIND = 'system';
 const settings = siteSettings<NotificationsSettings>({
   key: 'notifications_settings',
@@ -68,21 +70,21 @@ function toTemplate(template: Template, method: Method | undefined): Notificatio
     body_template: template.body,
     actions: JSON.stringify(template.actions),
     method: method ?? '',
-    kind: KIND,
+    kind: template.kind ?? KIND,
     enabled_by_default: template.enabledByDefault ?? true,
   };
 }
 
-/** The templates of which people may choose what they get: all except those that they ask for themselves. */
-export async function listTemplates(ctx: Ctx): Promise<NotificationTemplate[]> {
+/**
+ * The templates of a kind of which people may choose what they get: all except those that they ask for themselves, such as
+ * a test.
+ */
+export async function listTemplates(ctx: Ctx, kind: 'system' | 'custom'): Promise<NotificationTemplate[]> {
   const methods = await templateMethods(ctx.sql);
   return (Object.values(TEMPLATES) as Template[])
-    .filter((template) => !template.required)
+    .filter((template) => !template.required && (template.kind ?? KIND) === kind)
     .map((template) => toTemplate(template, methods.get(template.id)));
 }
-
-/** Templates of messages that people write. This server sends none. */
-export const listCustomTemplates = (): NotificationTemplate[] => [];
 
 export function dispatchMethods(ctx: Ctx): NotificationMethodsResponse {
   return {
@@ -166,4 +168,27 @@ export async function sendTest(ctx: Ctx): Promise<undefined> {
   authorize(ctx, 'update', { type: 'deployment_config' });
   if (ctx.actor.kind !== 'user') return;
   await notify(ctx, ctx.sql, { template: 'test', to: [ctx.actor.id], labels: {} });
+}
+
+const MINUTE_MS = 60_000;
+
+/** Sends a person's message to that person, for example from a script. The same message is sent once a minute. */
+export async function sendCustom(
+  ctx: Ctx,
+  { content: { title, message } }: CustomNotificationRequest,
+): Promise<undefined> {
+  if (ctx.actor.kind !== 'user') throw new AppError('forbidden', 'Only people can send custom notifications.');
+  const { id } = ctx.actor;
+  authorize(ctx, 'create', { type: 'inbox_notification', ownerId: id });
+  const minute = Math.floor(ctx.clock.now().getTime() / MINUTE_MS);
+  const digest = createHash('sha256')
+    .update(JSON.stringify([title, message]))
+    .digest('hex');
+  await notify(ctx, ctx.sql, {
+    template: 'custom',
+    to: [id],
+    labels: { custom_title: title, custom_message: message },
+    targets: [id],
+    event: `custom ${minute} ${digest}`,
+  });
 }

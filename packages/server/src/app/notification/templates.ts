@@ -6,7 +6,9 @@
 export interface Template {
   id: string;
   name: string;
-  group: 'Workspace Events' | 'User Events' | 'Template Events' | 'Notification Events';
+  group: 'Workspace Events' | 'User Events' | 'Template Events' | 'Notification Events' | 'Custom Events';
+  /** People write its messages. Default: the server does. */
+  kind?: 'custom';
   title: string;
   body: string;
   actions: readonly { label: string; url: string }[];
@@ -243,6 +245,16 @@ export const TEMPLATES = {
     body: 'Notifications work. **{{.UserUsername}}** requested this test.',
     actions: [{ label: 'View notification settings', url: '{{base_url}}/deployment/notifications' }],
     required: true,
+  },
+  custom: {
+    group: 'Custom Events',
+    kind: 'custom',
+    icon: 'DEFAULT_ICON_OTHER',
+    id: '39b1e189-c857-4b0c-877a-511144c18516',
+    name: 'Custom Notification',
+    title: '{{.Labels.custom_title}}',
+    body: '{{.Labels.custom_message}}',
+    actions: [],
   },
 } as const satisfies Record<string, Template>;
 

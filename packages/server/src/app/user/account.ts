@@ -1,4 +1,5 @@
 import type {
+  OIDCClaimsResponse,
   UpdateUserAppearanceSettingsRequest,
   UpdateUserProfileRequest,
   User,
@@ -8,6 +9,7 @@ import type {
 import { AppError } from '@ropewalk/kit';
 import { checkUsername } from '@ropewalk/rules';
 import { addPreferences, preferencesOf } from '../../db/queries/preferences.ts';
+import { linkOfUser } from '../../db/queries/user-links.ts';
 import {
   countWorkspacesOfUser,
   markUserDeleted,
@@ -84,6 +86,13 @@ export async function deleteUser(ctx: Ctx, name: string): Promise<undefined> {
 export async function getLoginType(ctx: Ctx, name: string): Promise<UserLoginType> {
   const user = await findUser(ctx, 'read_personal', name);
   return { login_type: user.login_type };
+}
+
+/** The claims of the caller's last sign-in, which the sync with the identity provider uses. */
+export async function getOidcClaims(ctx: Ctx): Promise<OIDCClaimsResponse> {
+  const user = await findUser(ctx, 'read_personal', 'me');
+  if (user.login_type !== 'oidc') throw new AppError('invalid', 'You do not sign in with OpenID Connect.');
+  return { claims: (await linkOfUser(ctx.sql, user.id, 'oidc'))?.claims ?? {} };
 }
 
 type Appearance = Pick<UserRow, 'theme_preference' | 'terminal_font'>;

@@ -1,6 +1,7 @@
 // Terraform states of builds. Only this file writes `workspace_builds.provisioner_state`. The rules for replacing a
 // state are in app/job/state.ts.
 
+import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask, VerifiedDaemon } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned, Ownership } from '../owned.ts';
@@ -154,6 +155,15 @@ export async function setBuildWarning(tx: Tx, build: OwnedBuild, warning: string
 export function firstState(tx: Tx, given: BuildState | undefined) {
   if (!given) return tx`l.provisioner_state, coalesce(l.state_serial, 0)::bigint, coalesce(l.state_lineage, '')::text`;
   return tx`${given.bytes}::bytea, ${given.serial}::bigint, ${given.lineage}::text`;
+}
+
+/** Stores a state that a person gave, whatever the build has. False: the job of the build has not ended. */
+export async function setState(tx: Tx, build: Allowed<'update', { id: string }>, state: BuildState): Promise<boolean> {
+  const stored = await tx`
+    UPDATE workspace_builds b SET provisioner_state = ${state.bytes}, state_serial = ${state.serial},
+      state_lineage = ${state.lineage}, updated_at = now()
+    FROM provisioner_jobs j WHERE b.id = ${build.id} AND j.id = b.job_id AND j.completed_at IS NOT NULL RETURNING b.id`;
+  return stored.length > 0;
 }
 
 /**

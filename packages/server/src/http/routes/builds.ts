@@ -10,6 +10,7 @@ import {
   getBuildTimings,
   getPrompts,
 } from '../../app/workspace/build/read.ts';
+import { replaceBuildState } from '../../app/workspace/build/replace-state.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsTexts } from '../follow.ts';
 
@@ -33,4 +34,6 @@ export const buildHandlers = defineHandlers({
     http.reply.type('application/json');
     return getBuildState(ctx, params.workspacebuild);
   },
+  'PUT /workspacebuilds/{workspacebuild}/state': (ctx, { params, body }) =>
+    replaceBuildState(ctx, params.workspacebuild, body),
 });

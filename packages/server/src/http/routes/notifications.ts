@@ -3,8 +3,8 @@ import {
   dispatchMethods,
   getPreferences,
   getSettings,
-  listCustomTemplates,
   listTemplates,
+  sendCustom,
   sendTest,
   updatePreferences,
   updateSettings,
@@ -17,12 +17,13 @@ import { followAsTexts } from '../follow.ts';
 export const notificationHandlers = defineHandlers({
   'GET /notifications/settings': (ctx) => getSettings(ctx),
   'PUT /notifications/settings': (ctx, { body }) => updateSettings(ctx, body),
-  'GET /notifications/templates/system': (ctx) => listTemplates(ctx),
-  'GET /notifications/templates/custom': () => listCustomTemplates(),
+  'GET /notifications/templates/system': (ctx) => listTemplates(ctx, 'system'),
+  'GET /notifications/templates/custom': (ctx) => listTemplates(ctx, 'custom'),
   'PUT /notifications/templates/{notification_template}/method': (ctx, { params, body }) =>
     updateTemplateMethod(ctx, params.notification_template, body),
   'GET /notifications/dispatch-methods': (ctx) => dispatchMethods(ctx),
   'POST /notifications/test': (ctx) => sendTest(ctx),
+  'POST /notifications/custom': (ctx, { body }) => sendCustom(ctx, body),
   'GET /notifications/inbox': (ctx, { query }) => listInbox(ctx, query),
   'GET /notifications/inbox/watch': async (ctx, { query, http }) => {
     const source = inboxSource(ctx, query);

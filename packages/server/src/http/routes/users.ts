@@ -3,6 +3,7 @@ import type { SignInLimit } from '../../app/sign-in/sign-in-limit.ts';
 import {
   deleteUser,
   getLoginType,
+  getOidcClaims,
   getUserAppearance,
   setStatus,
   updateProfile,
@@ -24,6 +25,7 @@ export const userHandlers = (limit: SignInLimit) =>
     'GET /users': (ctx, { query }) => listUsers(ctx, query),
     'POST /users': (ctx, { body }) => createUser(ctx, body),
     'GET /users/roles': (ctx) => siteRolesFor(ctx),
+    'GET /users/oidc-claims': (ctx) => getOidcClaims(ctx),
     'GET /users/{user}': (ctx, { params }) => getUser(ctx, params.user),
     'DELETE /users/{user}': (ctx, { params }) => deleteUser(ctx, params.user),
     'GET /users/{user}/roles': (ctx, { params }) => getUserRoles(ctx, params.user),

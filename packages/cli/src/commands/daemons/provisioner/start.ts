@@ -4,6 +4,7 @@ import { AppError } from '@ropewalk/kit';
 import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
 import { VERSION } from '@ropewalk/kit/version';
 import type { StopStep } from '@ropewalk/provisioner';
+import { clientTls } from '../../../framework/client-tls.ts';
 import { readConfig } from '../../../framework/config-dir.ts';
 import type { Context } from '../../../framework/context.ts';
 import { extraHeaders } from '../../../framework/create-context.ts';
@@ -106,6 +107,11 @@ export const flags = {
     default: '127.0.0.1:2112',
     description: 'Address for Prometheus metrics, as host:port.',
   },
+  experiments: {
+    type: 'string[]',
+    env: 'CODER_EXPERIMENTS',
+    description: 'Experiments to enable. Has no effect: there are none.',
+  },
   ...orgFlag,
   handover: { type: 'string', hidden: true },
 } as const;
@@ -151,6 +157,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
   }
   const log = loggerOf(given);
   const { url, auth, organization } = await whereAndWho(ctx, given);
+  const tls = await clientTls(ctx.globals);
   const headers = await extraHeaders(ctx.globals, ctx.env);
 
   const metrics = given['prometheus-enable'] ? await startMetrics(given['prometheus-address'], names) : undefined;
@@ -163,6 +170,7 @@ export default command({ flags, help, examples }, async (ctx, { flags: given, te
     tags,
     auth,
     headers,
+    tls,
     cacheDir: join(cache, 'tf'),
     terraformBinaries: given['terraform-binary'],
     namedEngines: given['terraform-download']?.map(parseNamedEngine),

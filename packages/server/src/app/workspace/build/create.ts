@@ -172,7 +172,7 @@ async function isSameBuild(
  * Parses a pushed state. Upstream's clients send base64, as Go marshals bytes. Upstream's document names a list of
  * numbers.
  */
-function givenState(state: string | number[]): TerraformState {
+export function givenState(state: string | number[]): TerraformState {
   return pushedState(typeof state === 'string' ? Buffer.from(state, 'base64') : Buffer.from(state));
 }
 

@@ -201,6 +201,6 @@ export async function insertBuild(
 }
 
 /** The audit fields of a build that does not begin with the state of the previous one. */
-function stateFields({ serial, lineage, bytes }: TerraformState): Record<string, unknown> {
+export function stateFields({ serial, lineage, bytes }: TerraformState): Record<string, unknown> {
   return { pushed_state: { serial, lineage, bytes: bytes.length } };
 }
