@@ -66,7 +66,7 @@ export class TailnetMember {
     this.#address = addressOf(TAILNET_PREFIX, this.#id);
     const addresses = [randomAddress(TAILNET_PREFIX)];
     this.#stack = new Stack({ addresses, onPacket: (packet) => void this.#node.send(packet) });
-    // what this program sends to its own server is not for relays of others
+    // headers are for this program's own server only. Each relay may ask for the certificate
     const common = ({ isEmbedded }: RelayRegion) => ({
       tls: client.tls,
       ...(isEmbedded ? { headers: { ...client.headers } } : {}),

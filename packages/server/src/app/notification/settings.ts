@@ -27,8 +27,10 @@ import { notify } from './enqueue.ts';
 import { configuredMethods, METHODS } from './methods.ts';
 import { TEMPLATES, type Template, templateById } from './templates.ts';
 
-/** Upstream's kind of templates whose messages the server writes. */
-const KIND = 'system';
+/** Whose words the messages have: the server's, or a person's. Upstream's kinds. */
+type TemplateKind = 'system' | 'custom';
+
+const KIND: TemplateKind = 'system';
 const settings = siteSettings<NotificationsSettings>({
   key: 'notifications_settings',
   resourceType: 'notifications_settings',
@@ -79,7 +81,7 @@ function toTemplate(template: Template, method: Method | undefined): Notificatio
  * The templates of a kind of which people may choose what they get: all except those that they ask for themselves, such as
  * a test.
  */
-export async function listTemplates(ctx: Ctx, kind: 'system' | 'custom'): Promise<NotificationTemplate[]> {
+export async function listTemplates(ctx: Ctx, kind: TemplateKind): Promise<NotificationTemplate[]> {
   const methods = await templateMethods(ctx.sql);
   return (Object.values(TEMPLATES) as Template[])
     .filter((template) => !template.required && (template.kind ?? KIND) === kind)
