@@ -180,6 +180,18 @@ export class ResumableStream extends Duplex {
     this.emit('detached');
   }
 
+  /**
+   * Takes nothing more from the connection until it is given up, or until the returned function is called. Bytes for the
+   * peer are still sent.
+   */
+  hold(): () => void {
+    const connection = this.#connection;
+    connection?.pause();
+    return () => {
+      if (connection && connection === this.#connection) connection.resume();
+    };
+  }
+
   /** Asks the peer for a sign of life. See heardAt. */
   ping(): void {
     if (this.#connection) this.#sendPing(this.#connection);
