@@ -54,18 +54,14 @@ export class ResumableSession {
   readonly #secret = randomBytes(32);
   readonly #ended: AbortController;
   /** The move that is under way. It never rejects. */
-  #moving: { abort: AbortController; done: Promise<unknown> } | undefined;
+  #moving: Promise<void> | undefined;
 
   constructor(first: Duplex, options: ResumeOptions, ended: AbortController) {
     this.#options = options;
     this.#ended = ended;
     this.stream = new ResumableStream(options.budget);
     this.#begin(first);
-    this.stream.on('detached', () => {
-      if (this.stream.destroyed) return;
-      options.onLost?.();
-      void this.#resume();
-    });
+    this.stream.on('detached', () => void this.#detached());
     const watch = setInterval(() => this.#watch(), PING_MS).unref();
     this.stream.on('close', () => {
       clearInterval(watch);
@@ -83,18 +79,17 @@ export class ResumableSession {
       connection.destroy();
       throw new ResumeError('closed', 'the session cannot be moved now');
     }
-    const abort = new AbortController();
     // Bytes that arrived on the old connection after the hello would arrive again on the new one.
     const release = this.stream.hold();
-    const moved = this.#attach(connection, MOVE_MS, AbortSignal.any([abort.signal, this.#ended.signal])).catch((err) => {
+    const moved = this.#attach(connection, MOVE_MS, this.#ended.signal).catch((err) => {
       connection.destroy();
       release();
       throw err;
     });
-    const done = moved.catch(() => {}).finally(() => {
+    const settled = () => {
       this.#moving = undefined;
-    });
-    this.#moving = { abort, done };
+    };
+    this.#moving = moved.then(settled, settled);
     await moved;
   }
 
@@ -110,11 +105,17 @@ export class ResumableSession {
 
   async #attach(connection: Duplex, timeoutMs: number, signal: AbortSignal): Promise<void> {
     const { stream } = this;
-    connection.write(
-      encodeHello({ kind: 'attach', id: this.#id, secret: this.#secret, received: stream.received }),
-    );
+    connection.write(encodeHello({ kind: 'attach', id: this.#id, secret: this.#secret, received: stream.received }));
     const received = await readWelcome(connection, { timeoutMs, signal });
     stream.attach(connection, received);
+  }
+
+  /** The connection is gone. During a move, the peer gives it up when it takes the new one, whose answer may come later. */
+  async #detached(): Promise<void> {
+    await this.#moving;
+    if (this.stream.destroyed || this.stream.attached) return;
+    this.#options.onLost?.();
+    await this.#resume();
   }
 
   async #resume(): Promise<void> {
@@ -123,11 +124,7 @@ export class ResumableSession {
     const { signal } = this.#ended;
     const deadline = performance.now() + graceMs;
     let wait = FIRST_WAIT_MS;
-    // two connections at a time could deliver the same bytes
-    this.#moving?.abort.abort(new ResumeError('lost', 'the connection was lost during a move'));
-    await this.#moving?.done;
     for (;;) {
-      if (stream.attached) break;
       let dialed = false;
       try {
         const connection = await dial('attach', signal);

@@ -211,6 +211,40 @@ describe('a session that outlives its connections', () => {
     assert.deepEqual([events, state.dials], [[], 1]);
   });
 
+  test('waits for the answer of a slow way after the peer has given up the other one', async () => {
+    const events: string[] = [];
+    const { client, session, server, state, sessions, cut } = await joined({ onLost: () => events.push('lost') });
+    const [near, nearMiddle] = duplexPair();
+    const [farMiddle, far] = duplexPair();
+    nearMiddle.on('data', (part: Buffer) => farMiddle.write(Buffer.from(part)));
+    const held: Buffer[] = [];
+    let isSlow = true;
+    farMiddle.on('data', (part: Buffer) =>
+      isSlow ? held.push(Buffer.from(part)) : nearMiddle.write(Buffer.from(part)),
+    );
+    void sessions.attach(far);
+    const moved = session.move(near);
+    server.write('sent on the new way');
+    await until('the peer has answered', () => held.length > 0);
+    cut();
+    await until('the other one is gone', () => !client.attached);
+    isSlow = false;
+    nearMiddle.write(Buffer.concat(held));
+    await moved;
+    assert.equal(String((await once(client, 'data'))[0]), 'sent on the new way');
+    assert.deepEqual([events, state.dials], [[], 1]);
+    // a move that fails while the other one is gone
+    const [nowhere, end] = duplexPair();
+    const failing = assert.rejects(session.move(nowhere));
+    near.destroy();
+    await until('it is gone', () => !client.attached);
+    end.destroy();
+    nowhere.destroy();
+    await failing;
+    await until('it is back', () => client.attached && server.attached);
+    assert.deepEqual([events, state.dials], [['lost'], 2]);
+  });
+
   test('a connection without a holder needs the secret, and leaves the session to its holder', async () => {
     const { sessions, id, secret, server, client } = await known();
     const answers: string[] = [];
