@@ -1,21 +1,15 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { eventually } from '@ropewalk/wire/testing/sockets';
+import { obstacle, run } from './namespaces.ts';
 
 // Two nodes behind two routers, each in its own network namespace, and a relay with a STUN server on the network between
 // the routers. nftables makes each router one of the kinds that disco has to cope with.
 //
 //   left (10.1.0.2) - router 1 (203.0.113.11) - internet (203.0.113.1) - router 2 (203.0.113.12) - right (10.2.0.2)
-
-const run = (command: string, input?: string): string => {
-  const [program, ...args] = command.split(' ');
-  const { status, stdout, stderr, error } = spawnSync(program!, args, { encoding: 'utf8', input });
-  if (error || status !== 0) throw new Error(`${command}: ${error?.message ?? stderr}`);
-  return stdout;
-};
 
 const PREFIX = `tn${process.pid}`;
 const INTERNET = `${PREFIX}i`;
@@ -29,23 +23,6 @@ const sides = [1, 2].map((number) => ({
   wan: `203.0.113.1${number}`,
   address: `fd7a:115c:a1e0::${number}`,
 }));
-
-/** Why this machine cannot run the test: it needs root, iproute2 and nftables. */
-function obstacle(): string | false {
-  try {
-    run(`ip netns add ${PREFIX}x`);
-  } catch (err) {
-    return `needs network namespaces: ${(err as Error).message}`;
-  }
-  try {
-    run(`ip netns exec ${PREFIX}x nft -f -`, rulesOf('symmetric', '10.0.0.2'));
-    return false;
-  } catch (err) {
-    return `needs nftables with NAT: ${(err as Error).message}`;
-  } finally {
-    run(`ip netns del ${PREFIX}x`);
-  }
-}
 
 type Router = 'full cone' | 'restricted' | 'symmetric' | 'blocks UDP';
 
@@ -77,7 +54,7 @@ table ip filter {
 `;
 }
 
-const skip = obstacle();
+const skip = obstacle(`${PREFIX}x`, rulesOf('symmetric', '10.0.0.2'));
 const children = new Set<ChildProcess>();
 
 before(() => {

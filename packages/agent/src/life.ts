@@ -154,6 +154,7 @@ export class AgentLife {
         pty: this.#pty.serve,
         devcontainers: this.#devcontainers,
         activity: this.#activity,
+        sessions: this.#sessions,
       },
     });
   }
@@ -207,7 +208,7 @@ export class AgentLife {
       headers: {
         ...(await this.#options.headers?.()),
         Cookie: `coder_session_token=${this.#token}`,
-        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1', 'tailnet/1']),
+        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1', 'tailnet/1', 'direct/1']),
         [HOST_KEY_HEADER]: hostKey.publicBlob.toString('base64'),
       },
     });

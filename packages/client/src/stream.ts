@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ResumableSession } from '@ropewalk/wire/resume/client';
 import type { Client } from './client.ts';
 import { dial } from './dial.ts';
 import { ApiError, UnreachableError } from './errors.ts';
@@ -37,8 +38,8 @@ export interface Tunnel {
    */
   hostKey: string | undefined;
   /**
-   * How the bytes go now, if not through the server: `relay Europe`, `direct 192.0.2.7:41641`, or empty before the first
-   * answer to a ping.
+   * How the bytes go now: `relay Europe`, `direct 192.0.2.7:41641`, or empty: through the server, or not known before the
+   * first answer to a ping of an agent without tunnels of the server.
    */
   path?: () => string;
 }
@@ -59,6 +60,8 @@ export interface TunnelOptions extends AgentService {
   /** Called when the connection is lost, and when another one has resumed. */
   onLost?(): void;
   onResumed?(): void;
+  /** Called when the session moves to another path, named as in Tunnel. */
+  onPath?(path: string): void;
 }
 
 /** Statuses that another attempt does not change: signed out, not allowed, not found, invalid. */
@@ -69,6 +72,8 @@ const NO_TUNNELS = 501;
 /** How long a tunnel is tried while the agent moves to another server, or the server cannot be reached, in ms. */
 const MAX_MOVE_MS = 20_000;
 const UNREACHABLE_WAIT_MS = 500;
+/** A session that is open for this long, in ms, looks for a direct path. */
+const LASTS_MS = 2_000;
 
 /** The wait until another attempt may succeed, in ms. Undefined: it would not. */
 function waitAfter(err: unknown, { waitsForServer = false }: TunnelOptions): number | undefined {
@@ -84,13 +89,14 @@ function waitAfter(err: unknown, { waitsForServer = false }: TunnelOptions): num
  * tunnels of the server, such as upstream's, are reached over the tailnet, if the target is an id.
  */
 export async function openTunnel(client: Client, target: TunnelTarget, options: TunnelOptions): Promise<Tunnel> {
-  const [{ byteStream }, { connectResumable }] = await Promise.all([
+  const [{ byteStream }, { connectSession }] = await Promise.all([
     import('@ropewalk/wire/websocket'),
     import('@ropewalk/wire/resume/client'),
   ]);
   const { service, port, signal, onLost, onResumed } = options;
   let agentId = typeof target === 'string' ? target : '';
   let hostKey = '';
+  let mayBeDirect = false;
   let plain: Duplex | undefined;
   const dialTunnel = async (resume: 'new' | 'attach', until: AbortSignal): Promise<Duplex> => {
     const query = new URLSearchParams({ service, resume, ...(port === undefined ? {} : { port: String(port) }) });
@@ -105,7 +111,9 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
     agentId ||= String(responseHeaders['platform-agent-id'] ?? '');
     hostKey ||= String(responseHeaders['platform-ssh-host-key'] ?? '');
     const stream = byteStream(connection);
-    if (!/\bresume\/1\b/.test(String(responseHeaders['platform-capabilities'] ?? ''))) {
+    const offered = String(responseHeaders['platform-capabilities'] ?? '');
+    mayBeDirect = /\bdirect\/1\b/.test(offered) && !client.blocksDirect;
+    if (!/\bresume\/1\b/.test(offered)) {
       plain = stream;
       throw new PlainTunnel();
     }
@@ -114,14 +122,15 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
   const until = performance.now() + MAX_MOVE_MS;
   for (;;) {
     try {
-      const stream = await connectResumable({
+      const session = await connectSession({
         dial: dialTunnel,
         mayRetry: (err) => !(err instanceof PlainTunnel || (err instanceof ApiError && FINAL.has(err.status))),
         ...(signal ? { signal } : {}),
         ...(onLost ? { onLost } : {}),
         ...(onResumed ? { onResumed } : {}),
       });
-      return { stream, hostKey };
+      const path = mayBeDirect ? betterPath(client, agentId, session, options.onPath) : () => '';
+      return { stream: session.stream, hostKey, path };
     } catch (err) {
       if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
       if (typeof target === 'string' && err instanceof ApiError && err.status === NO_TUNNELS) {
@@ -133,6 +142,27 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
       await delay(waitMs, undefined, signal ? { signal } : {});
     }
   }
+}
+
+/**
+ * Lets a session that lasts use a direct path to its agent. A short one costs nothing: it loads nothing of the tailnet.
+ * Returns the function of Tunnel.
+ */
+function betterPath(
+  client: Client,
+  agentId: string,
+  session: ResumableSession,
+  onPath: TunnelOptions['onPath'],
+): () => string {
+  let path = () => '';
+  const begin = async () => {
+    const { keepOnBetterPath } = await import('./tailnet/direct.ts');
+    if (!session.stream.destroyed) path = keepOnBetterPath(client, agentId, session, onPath);
+  };
+  // without the package, the session remains with the server
+  const timer = setTimeout(() => void begin().catch(() => {}), LASTS_MS).unref();
+  session.stream.once('close', () => clearTimeout(timer));
+  return () => path();
 }
 
 /** The agent at the other end has no resumable sessions. */

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { silentLogger } from '@ropewalk/kit';
 import { type Connection, Connection_Action, ManifestSchema } from '@ropewalk/wire/proto/agent';
+import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import { eventually } from '@ropewalk/wire/testing/sockets';
 import { createActivity } from '../activity.ts';
 import { createAgentMetrics } from '../metrics.ts';
@@ -74,6 +75,7 @@ async function setUp(t: TestContext, idleMs: number) {
       ssh: { serve: (stream) => void stream.end('SSH-2.0-x\r\n') },
       pty: () => {},
       devcontainers: undefined as never,
+      sessions: new ResumableSessions(),
     },
   });
   const manifest = create(ManifestSchema, { agentId: AGENT_ID, disableDirectConnections: true });

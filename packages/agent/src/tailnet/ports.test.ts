@@ -12,6 +12,7 @@ import { randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
 import { Stack } from '@ropewalk/tailnet/stack/stack';
 import { Lifecycle_State } from '@ropewalk/wire/proto/agent';
+import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import { eventually } from '@ropewalk/wire/testing/sockets';
 import { createActivity } from '../activity.ts';
 import type { Lifecycle } from '../lifecycle.ts';
@@ -40,10 +41,11 @@ function setUp(t: TestContext, home = '/') {
   pty.setWorkspace(workspace);
   const list = () => ({ containers: [], devcontainers: [] });
   const devcontainers = { list, refresh: async () => {}, onChange: () => () => {}, recreate: () => {} };
+  const sessions = new ResumableSessions();
   const stop = servePorts({
     ...{ stack, workspace, log: silentLogger },
-    services: { activity, devcontainers, pty: pty.serve, ssh: { serve: () => {} } },
-    node: { node: undefined, status: () => ({ endpoints: [] }) } as unknown as TailnetNode,
+    services: { activity, devcontainers, sessions, pty: pty.serve, ssh: { serve: () => {} } },
+    node: { node: undefined, status: () => ({ endpoints: [] }), lostMs: () => undefined } as unknown as TailnetNode,
   });
   t.after(() => {
     pty.close();
@@ -102,7 +104,7 @@ test('refuses closed and reserved ports', async (t) => {
   const port = await listen(t, server);
   server.close();
   await once(server, 'close');
-  for (const refused of [port, 5, 8]) await assert.rejects(connect(refused), { code: 'ECONNREFUSED' });
+  for (const refused of [port, 5, 7, 8]) await assert.rejects(connect(refused), { code: 'ECONNREFUSED' });
 });
 
 test('forwards datagrams in both directions, and takes none from another port', async (t) => {

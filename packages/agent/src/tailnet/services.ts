@@ -1,3 +1,4 @@
+import type { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import type { Activity } from '../activity.ts';
 import type { Devcontainers } from '../containers/devcontainers.ts';
 import type { Service } from '../services/service.ts';
@@ -9,4 +10,6 @@ export interface TailnetServices {
   pty: Service;
   devcontainers: Pick<Devcontainers, 'list' | 'refresh' | 'onChange' | 'recreate'>;
   activity: Activity;
+  /** The sessions of tunnels, which may continue over the tailnet. */
+  sessions: Pick<ResumableSessions, 'attach'>;
 }

@@ -152,7 +152,7 @@ test('port-forward is not ready while the agent does not answer', async (t) => {
 test('measures round trips with ping', async () => {
   const { code, stdout } = await run('ping', 'dev', '-n', '3', '--wait', '1ms', '--time', '--utc');
   assert.equal(code, 0);
-  const pongs = stdout.match(/^\d{4}-\d\d-\d\d [\d:.]{12} pong from dev in [\d.]+ms via 127\.0\.0\.1:\d+$/gm);
+  const pongs = stdout.match(/^\d{4}-\d\d-\d\d [\d:.]{12} pong from dev in [\d.]+ms via the server$/gm);
   assert.equal(pongs?.length, 3, stdout);
   assert.match(stdout, /3 sent, 3 received, minimum/);
 });

@@ -89,7 +89,7 @@ for (const [way, flags] of [
   ['over the relay', ['--disable-direct-connections']],
 ] as const)
   test(`ping says how packets reach the agent: ${way}`, async () => {
-    const path = flags.length === 0 ? /via direct \S+:\d+\n/ : /via relay Coder Embedded Relay/;
+    const path = flags.length === 0 ? /ms direct \S+:\d+\n/ : /via relay Coder Embedded Relay/;
     const { code, stdout } = await invoke(['ping', 'dev', '-n', '8', '--wait', '200ms', ...flags], env());
     assert.equal(code, 0, stdout);
     assert.match(stdout, path);

@@ -57,7 +57,7 @@ export const globalFlags = {
     type: 'bool',
     env: 'CODER_DISABLE_DIRECT_CONNECTIONS',
     description:
-      "Connect only through servers and relays. Without it, connections to upstream's agents go directly where possible.",
+      'Connect only through servers and relays. Without it, connections that last go directly to the agent where that is faster.',
   },
   'disable-network-telemetry': {
     type: 'bool',

@@ -11,6 +11,8 @@ export interface ConnectionLog {
   connected(): void;
   lost(): void;
   resumed(): void;
+  /** The session goes on over another path: `direct 192.0.2.7:41641`, or empty for the server. */
+  moved(path: string): void;
 }
 
 export interface ConnectionLogOptions {
@@ -69,6 +71,7 @@ export async function withConnectionLog(
       connected: () => write('connected'),
       lost: () => write('lost'),
       resumed: () => write('resumed'),
+      moved: (path) => write('moved', { path: path || 'server' }),
     });
     write('ended', { code });
     return code;

@@ -12,8 +12,10 @@ export interface NetworkInfoOptions {
   /** The process ID of the SSH client. Editors find the file by it. */
   pid: number;
   intervalMs: number;
-  /** The server's host: all traffic goes through the server. */
+  /** The server's host. */
   via: string;
+  /** Whether the bytes go directly to the agent now. Default: they go through the server. */
+  isDirect?: () => boolean;
   trips: RoundTrips;
 }
 
@@ -52,7 +54,7 @@ export function writeNetworkInfo(
     const now = { at: performance.now(), ...count };
     const seconds = Math.max((now.at - before.at) / 1_000, 0.001);
     const info = {
-      p2p: false,
+      p2p: options.isDirect?.() ?? false,
       latency,
       preferred_derp: options.via,
       derp_latency: { [options.via]: latency },
@@ -93,5 +95,6 @@ export async function showConnection(
   const ping = await openTunnel(client, agentId, { service: 'ping', signal: ctx.signal });
   const trips = roundTrips(ping.stream);
   const via = new URL(client.url).host;
-  return writeNetworkInfo(counted(stream), { dir, pid: process.ppid, intervalMs, via, trips });
+  const isDirect = () => ping.path?.().startsWith('direct ') ?? false;
+  return writeNetworkInfo(counted(stream), { dir, pid: process.ppid, intervalMs, via, trips, isDirect });
 }

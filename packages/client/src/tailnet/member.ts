@@ -29,20 +29,31 @@ export interface TailnetPing {
   ms: number;
   /** Such as `relay Europe` or `direct 192.0.2.7:41641`. */
   path: string;
+  /** The agent's UDP address of a direct path. */
+  endpoint?: string;
+}
+
+export interface JoinOptions {
+  signal?: AbortSignal;
+  /** Do not join if this program or the server allows no direct connections. */
+  isOnlyDirect?: boolean;
 }
 
 /**
  * Joins the tailnet and waits until the agent is a peer. @throws ApiError if the server rejects this client,
- * UnreachableError if the agent does not become a peer in time.
+ * UnreachableError if the agent does not become a peer in time, or if only a direct path is of use and none is allowed.
  */
-export async function joinTailnet(client: Client, agentId: string, signal?: AbortSignal): Promise<TailnetMember> {
+export async function joinTailnet(
+  client: Client,
+  agentId: string,
+  { signal, isOnlyDirect = false }: JoinOptions = {},
+): Promise<TailnetMember> {
   const info = await client.call('GET /workspaceagents/{workspaceagent}/connection', {
     params: { workspaceagent: agentId },
   });
-  const member = new TailnetMember(client, agentId, {
-    blockDirect: client.blocksDirect || info.disable_direct_connections,
-    forceWebSockets: info.derp_force_websockets,
-  });
+  const blockDirect = client.blocksDirect || info.disable_direct_connections;
+  if (isOnlyDirect && blockDirect) throw new UnreachableError('Direct connections are disabled.');
+  const member = new TailnetMember(client, agentId, { blockDirect, forceWebSockets: info.derp_force_websockets });
   try {
     await member.reached(signal);
     return member;
@@ -126,7 +137,7 @@ export class TailnetMember {
   /** Asks the agent for an answer, on the path that packets take now. Rejects with PingError after 5 s. */
   async ping(signal?: AbortSignal): Promise<TailnetPing> {
     const { ms, path } = await this.#node.ping(this.#id, signal ? { signal } : {});
-    if (path.kind === 'direct') return { ms, path: `direct ${path.endpoint}` };
+    if (path.kind === 'direct') return { ms, path: `direct ${path.endpoint}`, endpoint: path.endpoint };
     const region = Object.values(this.#map?.regions ?? {}).find(({ regionId }) => Number(regionId) === path.region);
     return { ms, path: `relay ${region?.regionName || path.region}` };
   }

@@ -46,7 +46,7 @@ class Reach {
     clearTimeout(this.#idle);
     this.#streams++;
     try {
-      this.#joined ??= joinTailnet(this.#client, this.#agentId, options.signal);
+      this.#joined ??= joinTailnet(this.#client, this.#agentId, options.signal ? { signal: options.signal } : {});
       const joined = this.#joined;
       const member = await joined.catch((err) => {
         // the next stream joins again

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { AppError, errorText, isAppError } from '@ropewalk/kit';
-import { CAPABILITIES_HEADER, formatCapabilities } from '@ropewalk/wire/capabilities';
+import { CAPABILITIES_HEADER, type Capability, formatCapabilities } from '@ropewalk/wire/capabilities';
 import { splice } from '@ropewalk/wire/splice';
 import { byteStream, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
@@ -25,11 +25,8 @@ export async function relayToAgent(
   { headers, onConnection, ...wanted }: RelayOptions,
 ): Promise<void> {
   const { agent } = wanted;
-  const { permission, request, resumable, key } = await allowTunnel(
-    ctx,
-    wanted,
-    agents.offers(agent, 'resume/1'),
-  ).catch((err) => {
+  const offers = (capability: Capability) => agents.offers(agent, capability);
+  const { permission, request, capabilities, key } = await allowTunnel(ctx, wanted, offers).catch((err) => {
     if (isAppError(err, 'forbidden')) recordTunnel(ctx, agent, wanted.request)?.deny('Rejected: not permitted.');
     throw err;
   });
@@ -48,7 +45,8 @@ export async function relayToAgent(
       AbortSignal.any([ctx.signal, revoked.signal]),
     );
     const outside = upgradeOr(inside, () => {
-      const more: Record<string, string> = resumable ? { [CAPABILITIES_HEADER]: formatCapabilities(['resume/1']) } : {};
+      const more: Record<string, string> =
+        capabilities.length > 0 ? { [CAPABILITIES_HEADER]: formatCapabilities(capabilities) } : {};
       const connection = http.upgrade({ ...headers, ...more });
       const stream = byteStream(connection);
       onConnection?.(connection, stream);

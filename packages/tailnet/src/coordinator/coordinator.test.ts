@@ -512,6 +512,7 @@ test('a lost peer keeps its place until it comes back, for 15 minutes, or until 
     'LOST cc lost',
     'NODE cc add tunnel',
     'LOST cc lost',
+    'DISCONNECTED cc revoked',
   ]);
 });
 
@@ -531,10 +532,16 @@ test('revoking a permission of a lost client ends it, and no other', async () =>
     client.peer.close();
     const permitted = () => [1, 3, 4].map((key) => coordinator.permits(keyOf(2), keyOf(key)));
     assert.deepEqual(permitted(), [true, true, true]);
+    for (const each of [agent, ...others]) await each.take();
     client.peer.revoke(AGENT);
     assert.deepEqual(permitted(), [false, true, true], first);
     client.peer.revoke(Buffer.alloc(16, 0xbc));
     assert.deepEqual(permitted(), [false, true, false], first);
+    // nodes keep the sessions of a peer that is only lost
+    const ended = ['DISCONNECTED cc revoked'];
+    assert.deepEqual(await agent.take(), first === 'agent' ? [] : ended);
+    assert.deepEqual(await others[0]!.take(), []);
+    assert.deepEqual(await others[1]!.take(), ended);
   }
 });
 

@@ -427,6 +427,8 @@ export class Coordinator implements RelayPolicy {
   #removeTunnel(peer: Peer, destination: string): void {
     const existed = this.#deleteTunnel(peer.name, destination);
     if (this.#share(peer.name, destination)) return;
+    if (this.#lingering.namesWith(peer.name).includes(destination) && !peer.isOpen)
+      this.#forgetLostBy(destination, peer);
     this.#lingering.deleteBetween(peer.name, destination);
     this.#changed.add(destination);
     const other = this.#peers.get(destination);
@@ -455,7 +457,10 @@ export class Coordinator implements RelayPolicy {
 
   #end(peer: Peer, end: PeerEnd, reason: string): void {
     if (!peer.isOpen) {
-      if (end === 'disconnected' && this.#lost.get(peer.name) === peer) this.#forgetLost(peer);
+      if (end !== 'disconnected' || this.#lost.get(peer.name) !== peer) return;
+      const others = this.#lingering.namesWith(peer.name);
+      this.#forgetLost(peer);
+      for (const name of others) this.#forgetLostBy(name, peer);
       return;
     }
     const others = this.#others(peer);
@@ -562,6 +567,14 @@ export class Coordinator implements RelayPolicy {
     if (!to.sent.delete(from.name)) return;
     to.queue.startBatch();
     this.#push(to, from.name, peerUpdate({ id: from.id, kind, reason }));
+  }
+
+  /** Announces that a lost peer has lost its rights too: nodes keep the sessions of those that may come back. */
+  #forgetLostBy(name: string, lost: Peer): void {
+    const to = this.#peers.get(name);
+    if (!to) return;
+    to.queue.startBatch();
+    this.#push(to, lost.name, peerUpdate({ id: lost.id, kind: Kind.DISCONNECTED, reason: 'revoked' }));
   }
 
   #push(to: Peer, name: string, update: CoordinateResponse_PeerUpdate, isFirst?: boolean): void {

@@ -261,6 +261,12 @@ export class TailnetNode {
     return this.#peers.byId(hexOf(id))?.key;
   }
 
+  /** How long ago the coordinator lost the peer with this address of 16 bytes, in ms. Undefined if it has not. */
+  lostMs(address: Uint8Array): number | undefined {
+    const lostAt = this.#peers.byAddress(nameOf(address))?.lostAt;
+    return lostAt === undefined ? undefined : this.#clock.monotonic() - lostAt;
+  }
+
   /**
    * Sends an IPv6 packet to the peer that has its destination address. Returns false if there is none, or the packet is
    * longer than MTU. The packet must not be changed later.

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type Duplex, duplexPair } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { describe, test } from 'node:test';
-import { connectResumable, type ResumeOptions } from './client.ts';
+import { connectResumable, connectSession, type ResumeOptions } from './client.ts';
 import { encodeHello, readWelcome } from './hello.ts';
 import { ResumableSessions, type ResumableSessionsOptions } from './sessions.ts';
 import { FIRST_WINDOW, ResumableStream, type ResumeError } from './stream.ts';
@@ -37,7 +37,7 @@ async function joined(
   let served: ResumableStream | undefined;
   const ends: Duplex[] = [];
   const state = { dials: 0, refuse: undefined as Error | undefined };
-  const client = await connectResumable({
+  const session = await connectSession({
     mayRetry: () => true,
     ...more,
     dial: async (kind) => {
@@ -54,8 +54,16 @@ async function joined(
   const cut = () => {
     for (const end of ends.splice(0)) end.destroy();
   };
+  /** Another way to the other end, slow if it is asked for. */
+  const otherWay = (delayMs = 0) => {
+    const [near, far] = carrierPair();
+    for (const end of [near, far]) end.on('error', () => {});
+    ends.push(near, far);
+    setTimeout(() => void sessions.attach(far, undefined, { timeoutMs: 1_000 }), delayMs);
+    return near;
+  };
   await until('it began', () => served!.attached);
-  return { client, server: served!, sessions, state, cut };
+  return { client: session.stream, session, server: served!, sessions, state, cut, otherWay };
 }
 
 /** The same with one connection, whose id and secret the test knows. */
@@ -126,6 +134,145 @@ describe('a session that outlives its connections', () => {
       assert.equal(server.errored, null);
     });
   }
+
+  for (let seed = 1; seed <= 12; seed++) {
+    test(`loses and doubles nothing, whenever it moves under load (seed ${seed})`, async () => {
+      const next = numbers(seed);
+      const { client, session, server, cut, otherWay, sessions } = await joined();
+      const got = [gather(client), gather(server)];
+      const sent: Buffer[][] = [[], []];
+      const state = { moves: 0, failed: 0, writes: 0 };
+      const write = async (to: Duplex, parts: Buffer[], count: number) => {
+        for (let n = 0; n < count; n++) {
+          const part = randomBytes(1 + next(next(3) === 0 ? 200_000 : 40));
+          parts.push(part);
+          if (!to.write(part)) await once(to, 'drain');
+          state.writes++;
+          if (next(6) === 0) await new Promise((resolve) => setImmediate(resolve));
+        }
+        to.end();
+      };
+      const isOver = () => client.destroyed || (client.readableEnded && client.writableFinished);
+      const move = async () => {
+        while (!isOver()) {
+          const connection = otherWay(next(3));
+          const moved = session.move(connection).then(
+            () => state.moves++,
+            () => state.failed++,
+          );
+          // either way may break during a move
+          if (next(4) === 0) setTimeout(() => (next(2) === 0 ? cut() : connection.destroy()), next(3));
+          await moved;
+          await new Promise((resolve) => setTimeout(resolve, next(4)));
+        }
+      };
+      const moving = move();
+      // one direction ends long before the other, between moves or during one
+      await Promise.all([
+        write(client, sent[0]!, 40 + next(200)),
+        write(server, sent[1]!, 40 + next(200)),
+        once(client, 'end'),
+        once(server, 'end'),
+      ]);
+      await moving;
+      assert.ok(got[1]!().equals(Buffer.concat(sent[0]!)), 'from the client');
+      assert.ok(got[0]!().equals(Buffer.concat(sent[1]!)), 'to the client');
+      await until('both are gone', () => client.destroyed && server.destroyed && sessions.size === 0);
+      assert.deepEqual([client.errored, server.errored], [null, null]);
+      assert.ok(state.moves > 3, `${state.moves} moves, ${state.failed} failed, ${state.writes} writes`);
+    });
+  }
+
+  test('moves without a loss that anyone notices, and stays where it is if the other way leads nowhere', async (t) => {
+    const events: string[] = [];
+    const { client, session, server, state, otherWay } = await joined({
+      onLost: () => events.push('lost'),
+      onResumed: () => events.push('resumed'),
+    });
+    const got = gather(server);
+    client.write('one ');
+    await session.move(otherWay());
+    client.write('two ');
+    const [nowhere] = carrierPair();
+    const failing = session.move(nowhere);
+    await assert.rejects(session.move(otherWay()), /cannot be moved now/);
+    nowhere.destroy();
+    await assert.rejects(failing, { name: 'TunnelError' });
+    client.write('three');
+    await until('all arrive', () => String(got()) === 'one two three');
+    server.write('back');
+    assert.equal(String((await once(client, 'data'))[0]), 'back');
+    // a way to somebody else
+    const [near, far] = carrierPair();
+    t.after(() => far.destroy());
+    void new ResumableSessions().attach(far);
+    await assert.rejects(session.move(near), { name: 'ResumeError', code: 'refused' });
+    assert.ok(client.attached);
+    assert.deepEqual([events, state.dials], [[], 1]);
+  });
+
+  test('waits for the answer of a slow way after the peer has given up the other one', async () => {
+    const events: string[] = [];
+    const { client, session, server, state, sessions, cut } = await joined({ onLost: () => events.push('lost') });
+    const [near, nearMiddle] = duplexPair();
+    const [farMiddle, far] = duplexPair();
+    nearMiddle.on('data', (part: Buffer) => farMiddle.write(Buffer.from(part)));
+    const held: Buffer[] = [];
+    let isSlow = true;
+    farMiddle.on('data', (part: Buffer) =>
+      isSlow ? held.push(Buffer.from(part)) : nearMiddle.write(Buffer.from(part)),
+    );
+    void sessions.attach(far);
+    const moved = session.move(near);
+    server.write('sent on the new way');
+    await until('the peer has answered', () => held.length > 0);
+    cut();
+    await until('the other one is gone', () => !client.attached);
+    isSlow = false;
+    nearMiddle.write(Buffer.concat(held));
+    await moved;
+    assert.equal(String((await once(client, 'data'))[0]), 'sent on the new way');
+    assert.deepEqual([events, state.dials], [[], 1]);
+    // a move that fails while the other one is gone
+    const [nowhere, end] = duplexPair();
+    const failing = assert.rejects(session.move(nowhere));
+    near.destroy();
+    await until('it is gone', () => !client.attached);
+    end.destroy();
+    nowhere.destroy();
+    await failing;
+    await until('it is back', () => client.attached && server.attached);
+    assert.deepEqual([events, state.dials], [['lost'], 2]);
+  });
+
+  test('a connection without a holder needs the secret, and leaves the session to its holder', async () => {
+    const { sessions, id, secret, server, client } = await known();
+    const answers: string[] = [];
+    for (const wrong of [
+      { id, secret: randomBytes(32) },
+      { id: randomBytes(16), secret },
+    ])
+      for (const kind of ['attach', 'new'] as const) {
+        const [near, far] = carrierPair();
+        void sessions.attach(far);
+        near.write(encodeHello({ kind, ...wrong, received: 0 }));
+        answers.push(
+          await readWelcome(near).then(
+            () => 'welcome',
+            (err: Error) => err.message,
+          ),
+        );
+      }
+    assert.equal(new Set(answers).size, 1, answers.join('\n'));
+    assert.match(answers[0]!, /has ended/);
+    assert.ok(client.attached && server.attached);
+    const [near, far] = carrierPair();
+    void sessions.attach(far);
+    near.write(encodeHello({ kind: 'attach', id, secret, received: client.received }));
+    client.attach(near, await readWelcome(near));
+    sessions.forget(({ key }) => key === ANN.key);
+    await until('it has ended', () => server.destroyed && client.destroyed);
+  });
 
   test('survives 90 s without the server, and the client is back within 2 s', async (t) => {
     const { client, server, state, cut } = await joined();

@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Duplex } from 'node:stream';
+import type { TunnelOptions } from '../tunnel.ts';
 import { GRACE_MS } from './client.ts';
 import { endConnection } from './end-connection.ts';
 import { encodeRefusal, encodeWelcome, readHello } from './hello.ts';
@@ -68,6 +69,10 @@ export class ResumableSessions {
         if (stream.destroyed) throw new ResumeError('closed', 'the session has ended');
         this.#sessions.set(id, session);
         stream.on('detached', () => this.#detached(session));
+        stream.on('attached', () => {
+          clearTimeout(session.timer);
+          session.timer = undefined;
+        });
         stream.on('close', () => {
           clearTimeout(session.timer);
           this.#sessions.delete(id);
@@ -82,28 +87,35 @@ export class ResumableSessions {
   }
 
   /**
-   * Accepts another connection for an existing session. Never throws: the client receives the reason for a rejection.
+   * Accepts another connection for an existing session, which gives up the one that it has. Without a holder, the session
+   * keeps the one that it has. Returns the session's stream, or undefined after a rejection. Never throws: the client
+   * receives the reason for a rejection.
    */
-  async attach(connection: Duplex, holder: SessionHolder): Promise<void> {
+  async attach(
+    connection: Duplex,
+    holder?: SessionHolder,
+    options: TunnelOptions = {},
+  ): Promise<ResumableStream | undefined> {
     const refuse = (text: string) => {
       connection.write(encodeRefusal(text));
       endConnection(connection);
     };
     try {
-      const hello = await readHello(connection);
+      const hello = await readHello(connection, options);
       const session = this.#sessions.get(hello.id.toString('hex'));
+      const isOther = holder !== undefined && session?.holder.user !== holder.user;
       // One answer for all cases, so that nobody can find out which sessions exist.
-      if (!session || !timingSafeEqual(session.secret, hello.secret) || session.holder.user !== holder.user) {
-        return refuse('The session has ended. It had no connection for too long, or the workspace was restarted.');
+      if (!session || !timingSafeEqual(session.secret, hello.secret) || isOther) {
+        return void refuse('The session has ended. It had no connection for too long, or the workspace was restarted.');
       }
-      clearTimeout(session.timer);
-      session.timer = undefined;
-      session.holder = holder;
+      if (holder) session.holder = holder;
       connection.write(encodeWelcome(session.stream.received));
       session.stream.attach(connection, hello.received);
+      return session.stream;
     } catch (err) {
-      if (connection.destroyed) return;
+      if (connection.destroyed) return undefined;
       refuse(err instanceof ResumeError ? err.message : 'The session cannot be resumed.');
+      return undefined;
     }
   }
 
@@ -120,6 +132,7 @@ export class ResumableSessions {
   }
 
   #detached(session: Session): void {
+    clearTimeout(session.timer);
     const end = () => session.stream.destroy(new ResumeError('lost', 'no connection for the session came in time'));
     session.timer = setTimeout(end, this.#options.graceMs).unref();
     const detached = [...this.#sessions.values()].filter(({ timer }) => timer !== undefined);

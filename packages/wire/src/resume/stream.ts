@@ -63,7 +63,7 @@ export class ResumableStream extends Duplex {
   #window = FIRST_WINDOW;
   #granted = FIRST_WINDOW;
   readonly #gauge = new WindowGauge();
-  readonly #roundTrip = new RoundTrip();
+  #roundTrip = new RoundTrip();
   #toldReceived = 0;
   #ackTimer: NodeJS.Timeout | undefined;
   #heardAt = performance.now();
@@ -123,6 +123,7 @@ export class ResumableStream extends Duplex {
     this.#replay.rewind();
     this.#finSent = peerReceived > this.#replay.end;
     this.#heardAt = performance.now();
+    this.#roundTrip = new RoundTrip();
     const reader = new FrameReader({
       data: (piece) => this.#receive(piece),
       frame: (type, payload) => this.#onFrame(type, payload),
@@ -178,6 +179,18 @@ export class ResumableStream extends Duplex {
     if (!connection) return;
     connection.destroy();
     this.emit('detached');
+  }
+
+  /**
+   * Takes nothing more from the connection until it is given up, or until the returned function is called. Bytes for the
+   * peer are still sent.
+   */
+  hold(): () => void {
+    const connection = this.#connection;
+    connection?.pause();
+    return () => {
+      if (connection && connection === this.#connection) connection.resume();
+    };
   }
 
   /** Asks the peer for a sign of life. See heardAt. */

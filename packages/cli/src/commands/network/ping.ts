@@ -21,7 +21,10 @@ function clock(utc: boolean): string {
 
 const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value.toFixed(1)}ms`;
 
-/** Measures round trips to the agent, through the server or over the tailnet. Exit code 1 without any answer. */
+/** Names a path as in Tunnel. */
+const named = (path: string) => (path.startsWith('direct ') ? path : `via ${path || 'the server'}`);
+
+/** Measures round trips to the agent, through the server, a relay or directly. Exit code 1 without any answer. */
 export default command(
   { args: { workspace: {} }, flags, examples: [{ does: 'Measure three round trips', run: 'coder ping dev -n 3' }] },
   async (ctx, { args, flags: given }) => {
@@ -30,7 +33,6 @@ export default command(
     const client = await ctx.client();
     const { workspace, agent } = await reachAgent(ctx, client, splitTarget(args.workspace), { autostart: false });
     const { openTunnel } = await import('@ropewalk/client/stream');
-    const { host } = new URL(client.url);
     const times: number[] = [];
     let sent = 0;
     let trips: ReturnType<typeof roundTrips> | undefined;
@@ -50,7 +52,7 @@ export default command(
           }
           const took = await trips.measure(given.timeout);
           times.push(took);
-          print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} via ${path() || host}`);
+          print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} ${named(path())}`);
         } catch (err) {
           if (ctx.signal.aborted) break;
           trips?.close();

@@ -178,6 +178,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
       log?.resumed();
       notices?.onResumed();
     },
+    onPath: (path: string) => log?.moved(path),
   };
   // the agent reports other sessions, but cannot recognize editors
   const app = EDITORS.find((name) => name === given['usage-app']);

@@ -1,5 +1,6 @@
 import type { RouteQuery } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
+import type { Capability } from '@ropewalk/wire/capabilities';
 import type { TunnelRequest } from '@ropewalk/wire/tunnel';
 import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
@@ -36,8 +37,8 @@ export interface AllowedTunnel {
   permission: Permission;
   /** The request for the agent. */
   request: TunnelRequest;
-  /** Whether the tunnel has a session that outlives its connection. */
-  resumable: boolean;
+  /** What the client may do with the tunnel's session. None: it has no session that outlives its connection. */
+  capabilities: Capability[];
   /** The API key that the session belongs to, if the client asked for one. The agent ends it when the key is revoked. */
   key: string | undefined;
 }
@@ -57,13 +58,14 @@ export interface WantedTunnel {
 export async function allowTunnel(
   ctx: Ctx,
   { agent, request, resume }: WantedTunnel,
-  /** Whether the agent is connected and can resume sessions. */
-  canResume: boolean,
+  /** What the agent is capable of, if it is connected. */
+  offers: (capability: Capability) => boolean,
 ): Promise<AllowedTunnel> {
   const permission = (now: Ctx) => authorize(now, 'ssh', workspaceObject(agent));
   permission(ctx);
   const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
-  const resumable = resume !== undefined && holder !== undefined && canResume;
+  const resumable = resume !== undefined && holder !== undefined && offers('resume/1');
+  const direct = resumable && !ctx.config.blockDirectConnections && offers('direct/1');
   if (resume === 'attach' && !resumable) {
     const end = await endOfAgent(ctx.sql, agent.id);
     if (end) throw new AppError('gone', `The workspace ${end}.`);
@@ -72,7 +74,7 @@ export async function allowTunnel(
   return {
     permission,
     request: resumable ? { ...request, resume, holder } : request,
-    resumable,
+    capabilities: [...(resumable ? (['resume/1'] as const) : []), ...(direct ? (['direct/1'] as const) : [])],
     key: resume && holder?.key,
   };
 }

@@ -219,7 +219,7 @@ export const networkingOptions = {
     json: 'derp.config.block_direct',
     default: 'false',
     description:
-      "Whether to prevent direct connections between upstream's clients and workspaces, so that all use a relay.",
+      'Whether to prevent direct connections between clients and workspaces, so that all use the server or a relay.',
     group: 'Networking / DERP',
   },
   derpForceWebsockets: {

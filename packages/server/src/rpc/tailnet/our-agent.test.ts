@@ -113,3 +113,22 @@ test('an agent joins when a client wants it, and serves SSH and the ports of its
   for (const refused of [free, 5, 8])
     await assert.rejects(stack.connect({ to: agent, port: refused }), { code: 'ECONNREFUSED' });
 });
+
+test('offers the direct path with a tunnel, unless the server blocks it', async (t) => {
+  const offered = async (of: TestServer, agentId: string) => {
+    const path = `/workspaceagents/${agentId}/tunnel?service=ping&resume=new`;
+    const { connection, responseHeaders } = await dialWebSocket(`${of.url}/api/v2${path}`, {
+      headers: { 'Coder-Session-Token': of.adminToken },
+    });
+    connection.close();
+    return responseHeaders['platform-capabilities'];
+  };
+  assert.equal(await offered(server, workspace.agentId), 'resume/1, direct/1');
+  const blocking = await startTestServer({
+    env: { CODER_DERP_SERVER_STUN_ADDRESSES: 'disable', CODER_BLOCK_DIRECT: 'true' },
+  });
+  t.after(() => blocking.stop());
+  const other = await startTestWorkspace(blocking, 'blocked');
+  t.after(() => other.stop());
+  assert.equal(await offered(blocking, other.agentId), 'resume/1');
+});

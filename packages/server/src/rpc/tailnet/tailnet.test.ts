@@ -161,6 +161,8 @@ test('ends the tunnel of a client that has cut its control connection before its
   // nodes outlive an interruption of the coordination
   await forwards(t, both.client, both.control, true);
   await server.api('POST', '/users/logout', { token: person.token });
+  // the agent keeps the sessions of a client that is only lost
+  await eventually('the end', async () => both.control.kinds().includes(Kind.DISCONNECTED), MAX_MS);
   await eventually('the end of the permission', async () => {
     const before = await denied();
     const received: string[] = [];
