@@ -57,6 +57,8 @@ const datagrams = () =>
 
 const skip = obstacle(`${PREFIX}x`, rules('accept'));
 let dir: string;
+/** More than the direct path carries in some seconds. */
+const BULK_BYTES = 300_000_000;
 let server: ServerProcess;
 let link: SlowLink;
 let agent: RunningProgram;
@@ -174,6 +176,33 @@ test('a session moves to the direct path, and back when UDP is cut', { skip, tim
   const lines = await session.end();
   t.diagnostic(`${lines} lines`);
   assert.doesNotMatch(session.log(), / lost| resumed/);
+});
+
+test('a session that begins to carry much goes back to the server', { skip, timeout: 120_000 }, async (t) => {
+  setUdp('accept');
+  const logs = join(dir, 'bulk');
+  mkdirSync(logs);
+  const begin = join(dir, 'begin');
+  const command = `while [ ! -e '${begin}' ]; do sleep 0.1; done; head -c ${BULK_BYTES} /dev/zero`;
+  const words = [...CHECKOUT, 'ssh', 'dev', '--log-dir', logs, '--', command].map((word) => `"${word}"`);
+  const session = startProgram(['ip', 'netns', 'exec', PREFIX, 'sh', '-c'], [`${words.join(' ')} | wc -c`], {
+    env: { ...server.env, CODER_URL: link.url, CODER_SESSION_TOKEN: server.token },
+    cwd: dir,
+  });
+  t.after(() => session.child.kill('SIGKILL'));
+  const log = () =>
+    readdirSync(logs)
+      .map((file) => readFileSync(join(logs, file), 'utf8'))
+      .join('');
+  const moves = () => [...log().matchAll(/ moved path=("?)(direct|server)/g)].map(([, , path]) => path).join();
+  await eventually('it is direct', () => moves() === 'direct', 60_000);
+  const since = performance.now();
+  writeFileSync(begin, '');
+  await eventually('it is back', () => moves() === 'direct,server', 20_000);
+  t.diagnostic(`back after ${Math.round(performance.now() - since)} ms`);
+  assert.equal(await session.ended, 0, session.err());
+  assert.equal(Number(session.out()), BULK_BYTES);
+  assert.equal(moves(), 'direct,server');
 });
 
 test('a person who loses the role for it loses the direct path', { skip, timeout: 120_000 }, async (t) => {

@@ -23,6 +23,12 @@ const BETTER_SHARE = 0.75;
 const BETTER_MS = 3;
 /** … and back if it is not shorter than the server's, or if no ping has gone directly for this long, in ms. */
 const DEAD_MS = 2_500;
+/**
+ * A session that carries more bytes than this per second goes through the server, and for this long after that, in ms: its
+ * tunnels carry several times as many as WireGuard and TCP in JavaScript do.
+ */
+const BULK_BYTES = 3 * 1024 * 1024;
+const BULK_MS = 10_000;
 const CONNECT_MS = 3_000;
 const DIAL_MS = 5_000;
 /** After a session had to leave the direct path, sessions stay with the server for this long, in ms, and twice as long each time. */
@@ -45,12 +51,21 @@ class Placed {
   /** The shortest round trip through the server since the session is there, in ms. */
   serverMs = Number.POSITIVE_INFINITY;
   isMoving = false;
+  #measuredAt = performance.now();
+  #carried: number;
+  #bulkAt = Number.NEGATIVE_INFINITY;
 
   readonly #onPath: (path: string) => void;
 
   constructor(session: ResumableSession, onPath: (path: string) => void = () => {}) {
     this.session = session;
     this.#onPath = onPath;
+    this.#carried = session.stream.carried;
+  }
+
+  /** Whether it carries much, or did a moment ago. */
+  get isBulk(): boolean {
+    return performance.now() - this.#bulkAt < BULK_MS;
   }
 
   get path(): string {
@@ -65,7 +80,11 @@ class Placed {
   }
 
   measure(): void {
-    const { attached, roundTripMs } = this.session.stream;
+    const { attached, roundTripMs, carried } = this.session.stream;
+    const now = performance.now();
+    if (carried - this.#carried > (BULK_BYTES * (now - this.#measuredAt)) / 1_000) this.#bulkAt = now;
+    this.#carried = carried;
+    this.#measuredAt = now;
     if (this.carrier === undefined && attached && roundTripMs > 0) this.serverMs = Math.min(this.serverMs, roundTripMs);
   }
 }
@@ -178,12 +197,12 @@ class DirectReach {
     if (placed.carrier) {
       placed.endpoint = quality.endpoint;
       if (ms === undefined) await this.#toServer(placed, true, signal);
-      else if (ms >= placed.serverMs) await this.#toServer(placed, false, signal);
+      else if (ms >= placed.serverMs || placed.isBulk) await this.#toServer(placed, false, signal);
       return;
     }
     const { serverMs } = placed;
     const isBetter = ms !== undefined && ms <= BETTER_SHARE * serverMs && serverMs - ms >= BETTER_MS;
-    if (isBetter && Number.isFinite(serverMs) && !this.#isResting)
+    if (isBetter && Number.isFinite(serverMs) && !placed.isBulk && !this.#isResting)
       await this.#toDirect(placed, member, quality, signal);
   }
 

@@ -95,6 +95,11 @@ export class ResumableStream extends Duplex {
     return this.#heardAt;
   }
 
+  /** How many bytes have arrived in both directions. */
+  get carried(): number {
+    return this.#received + this.#acked;
+  }
+
   /** Whether the peer has sent anything. Before that it may not know of the session. */
   get isKnown(): boolean {
     return this.#isKnown;
