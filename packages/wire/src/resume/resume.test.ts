@@ -141,13 +141,12 @@ describe('a session that outlives its connections', () => {
       const { client, session, server, cut, otherWay, sessions } = await joined();
       const got = [gather(client), gather(server)];
       const sent: Buffer[][] = [[], []];
-      const state = { moves: 0, failed: 0, writes: 0 };
-      const write = async (to: Duplex, parts: Buffer[], count: number) => {
-        for (let n = 0; n < count; n++) {
+      const state = { moves: 0 };
+      const write = async (to: Duplex, parts: Buffer[], count: number, minMoves = 0) => {
+        for (let n = 0; n < count || state.moves < minMoves; n++) {
           const part = randomBytes(1 + next(next(3) === 0 ? 200_000 : 40));
           parts.push(part);
           if (!to.write(part)) await once(to, 'drain');
-          state.writes++;
           if (next(6) === 0) await new Promise((resolve) => setImmediate(resolve));
         }
         to.end();
@@ -158,7 +157,7 @@ describe('a session that outlives its connections', () => {
           const connection = otherWay(next(3));
           const moved = session.move(connection).then(
             () => state.moves++,
-            () => state.failed++,
+            () => {},
           );
           // either way may break during a move
           if (next(4) === 0) setTimeout(() => (next(2) === 0 ? cut() : connection.destroy()), next(3));
@@ -169,7 +168,7 @@ describe('a session that outlives its connections', () => {
       const moving = move();
       // one direction ends long before the other, between moves or during one
       await Promise.all([
-        write(client, sent[0]!, 40 + next(200)),
+        write(client, sent[0]!, 40 + next(200), 4),
         write(server, sent[1]!, 40 + next(200)),
         once(client, 'end'),
         once(server, 'end'),
@@ -179,7 +178,6 @@ describe('a session that outlives its connections', () => {
       assert.ok(got[0]!().equals(Buffer.concat(sent[1]!)), 'to the client');
       await until('both are gone', () => client.destroyed && server.destroyed && sessions.size === 0);
       assert.deepEqual([client.errored, server.errored], [null, null]);
-      assert.ok(state.moves > 3, `${state.moves} moves, ${state.failed} failed, ${state.writes} writes`);
     });
   }
 
