@@ -77,7 +77,9 @@ test('fuzz: delivers only complete states of a file that is truncated and rewrit
       creating = [`t.r${serial}`];
       // some writes never finish, and some start a new lineage
       if (random(4) === 0) await rewrite(path, state(serial), random(state(serial).length));
-      if (random(10) === 0) await rewrite(path, state(1, 'another'));
+      // the lineage that is read first counts, and a busy machine reads late
+      const hasLineage = delivered.some((one) => one.state.length > 0);
+      if (random(10) === 0 && hasLineage) await rewrite(path, state(1, 'another'));
       if (random(10) === 0) await rewrite(path, state(Math.max(1, serial - 2)));
       await rewrite(path, state(serial));
       if (serial % 10 === 0) await eventually('a checkpoint', () => delivered.at(-1)?.serial === BigInt(serial));

@@ -73,7 +73,7 @@ test('rejects requests before the upgrade', async () => {
   const reconnect = crypto.randomUUID();
   const fellow = await createPerson(server, 'fellow');
   assert.deepEqual(await refusal({}), { status: 400, message: 'Query param "reconnect" must be a valid UUID.' });
-  assert.equal((await refusal({ reconnect, container: 'x' })).status, 400);
+  assert.equal((await refusal({ reconnect, container: '--help' })).status, 400);
   assert.equal((await refusal({ reconnect }, fellow.token)).status, 404);
   assert.equal((await refusal({ reconnect }, 'no-token')).status, 401);
   // another site in the browser
