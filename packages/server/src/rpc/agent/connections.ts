@@ -322,24 +322,23 @@ class ConnectedAgents implements AgentConnections {
 
   /** Upstream's agents receive this over the stream of GET /workspaceagents/me/reinit. */
   #askToReinitialize({ workspace_id: id, reason }: EventMap['agent_reinit']): void {
-    const { log } = this.#services;
-    for (const [agentId, { workspaceId, offers }] of this.#live) {
-      if (workspaceId !== id || !offers.has('tunnel/1')) continue;
-      this.open(agentId, { service: 'reinit', reason }).then(
-        (stream) => stream.on('error', () => {}).destroy(),
-        (err) => log.debug('could not ask an agent to start over', { agent_id: agentId, err: errorText(err) }),
-      );
-    }
+    this.#announce({ service: 'reinit', reason }, ({ workspaceId }) => workspaceId === id);
   }
 
   /** Upstream's agents have no message for this: they get new secrets when they connect again. */
   #refreshSecrets({ user_id: id }: EventMap['user_secrets_changed']): void {
+    this.#announce({ service: 'secrets' }, ({ ownerId }) => ownerId === id);
+  }
+
+  /** Sends a request to each of these agents that has tunnels. Its answer has no content. */
+  #announce(request: TunnelRequest, isFor: (agent: AgentConnection) => boolean): void {
     const { log } = this.#services;
-    for (const [agentId, { ownerId, offers }] of this.#live) {
-      if (ownerId !== id || !offers.has('tunnel/1')) continue;
-      this.open(agentId, { service: 'secrets' }).then(
+    for (const [agentId, agent] of this.#live) {
+      if (!agent.offers.has('tunnel/1') || !isFor(agent)) continue;
+      this.open(agentId, request).then(
         (stream) => stream.on('error', () => {}).destroy(),
-        (err) => log.debug('could not announce secrets to an agent', { agent_id: agentId, err: errorText(err) }),
+        (err) =>
+          log.debug('could not reach an agent', { service: request.service, agent_id: agentId, err: errorText(err) }),
       );
     }
   }
