@@ -3,8 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type Duplex, duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
-import { randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
-import { Stack } from '@ropewalk/tailnet/stack/stack';
+import { connectedStacks } from '@ropewalk/tailnet/testing/stacks';
 import { DIRECT_PORT } from '@ropewalk/wire/direct-port';
 import { connectSession, type ResumableSession } from '@ropewalk/wire/resume/client';
 import { encodeHello, readWelcome } from '@ropewalk/wire/resume/hello';
@@ -16,15 +15,7 @@ const ANN = { user: 'ann', key: 'k1' };
 
 /** An agent with one session that echoes, and a client that is a peer of it in the tailnet. */
 async function setUp(t: TestContext) {
-  const addresses = [randomAddress(TAILNET_PREFIX), randomAddress(TAILNET_PREFIX)] as const;
-  const client: Stack = new Stack({
-    addresses: [addresses[0]],
-    onPacket: (packet) => setImmediate(() => stack.receive(packet)),
-  });
-  const stack: Stack = new Stack({
-    addresses: [addresses[1]],
-    onPacket: (packet) => setImmediate(() => client.receive(packet)),
-  });
+  const { addresses, client, stack } = connectedStacks();
   const sessions = new ResumableSessions();
   const state = { lostMs: undefined as number | undefined, dials: [] as string[] };
   const direct = new DirectPaths({ sessions, node: { lostMs: () => state.lostMs }, maxLostMs: 1_000, checkMs: 5 });

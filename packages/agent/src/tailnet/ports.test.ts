@@ -8,9 +8,8 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { silentLogger } from '@ropewalk/kit';
-import { randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
-import { Stack } from '@ropewalk/tailnet/stack/stack';
+import { connectedStacks } from '@ropewalk/tailnet/testing/stacks';
 import { Lifecycle_State } from '@ropewalk/wire/proto/agent';
 import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import { eventually } from '@ropewalk/wire/testing/sockets';
@@ -23,15 +22,7 @@ import { servePorts } from './ports.ts';
 
 /** The agent's ports behind a stack, and a client's stack, connected without a network. */
 function setUp(t: TestContext, home = '/') {
-  const addresses = [randomAddress(TAILNET_PREFIX), randomAddress(TAILNET_PREFIX)] as const;
-  const client: Stack = new Stack({
-    addresses: [addresses[0]],
-    onPacket: (packet) => setImmediate(() => stack.receive(packet)),
-  });
-  const stack: Stack = new Stack({
-    addresses: [addresses[1]],
-    onPacket: (packet) => setImmediate(() => client.receive(packet)),
-  });
+  const { addresses, client, stack } = connectedStacks();
   const activity = createActivity(createAgentMetrics());
   const pty = ptyService(activity, { state: Lifecycle_State.READY } as Lifecycle);
   const workspace = {
