@@ -116,6 +116,16 @@ after(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
+/** What a command logged in this folder, and the paths that its session moved to. */
+function readLogs(logs: string) {
+  const log = () =>
+    readdirSync(logs)
+      .map((file) => readFileSync(join(logs, file), 'utf8'))
+      .join('');
+  const moves = () => [...log().matchAll(/ moved path=("?)(direct|server)/g)].map(([, , path]) => path);
+  return { log, moves };
+}
+
 /** A session that counts lines until `end` is called, and the lines of its log. */
 async function startCounter(
   t: TestContext,
@@ -133,17 +143,14 @@ async function startCounter(
     cwd: dir,
   });
   t.after(() => session.child.kill('SIGKILL'));
-  const log = () =>
-    readdirSync(logs)
-      .map((file) => readFileSync(join(logs, file), 'utf8'))
-      .join('');
+  const { log, moves } = readLogs(logs);
   await eventually('it counts', async () => session.out().includes('line 10\n'), 30_000).catch((err) => {
     throw new Error(`${(err as Error).message}\n${session.err()}\n${log()}\n${agent.err()}`);
   });
   return {
     log,
     session,
-    moves: () => [...log().matchAll(/ moved path=("?)(direct|server)/g)].map(([, , path]) => path),
+    moves,
     count: () => session.out().split('\n').length,
     /** Ends the counter. Fails if a line is lost or doubled. */
     async end() {
@@ -190,11 +197,7 @@ test('a session that begins to carry much goes back to the server', { skip, time
     cwd: dir,
   });
   t.after(() => session.child.kill('SIGKILL'));
-  const log = () =>
-    readdirSync(logs)
-      .map((file) => readFileSync(join(logs, file), 'utf8'))
-      .join('');
-  const moves = () => [...log().matchAll(/ moved path=("?)(direct|server)/g)].map(([, , path]) => path).join();
+  const moves = () => readLogs(logs).moves().join();
   await eventually('it is direct', () => moves() === 'direct', 60_000);
   const since = performance.now();
   writeFileSync(begin, '');
