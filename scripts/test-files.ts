@@ -11,6 +11,9 @@ import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
 import { ensureDirectorySync } from '@ropewalk/kit';
 
+/** Of the time of a file, in ms. More is often a timer that a test left, which keeps the process. */
+const MAX_OUTSIDE_MS = 10_000;
+
 export interface TestRun {
   /** The absolute paths of the files. */
   files: readonly string[];
@@ -126,6 +129,8 @@ function keepOutputs(outputs: string, first: FileResult, second: FileResult): st
   return folder;
 }
 
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
+
 interface FileResult extends TestCounts {
   /** The absolute path. */
   file: string;
@@ -152,7 +157,9 @@ async function runFile(file: string, limit: AbortSignal): Promise<FileResult> {
   const temporary = mkdtempSync(join(tmpdir(), 't-'));
   chmodSync(temporary, 0o1777);
   const stream = run({ files: [file], signal: limit, env: { ...process.env, TMPDIR: temporary } });
-  stream.on('test:pass', ({ name: test, skip, details }) => {
+  let tested = 0;
+  stream.on('test:pass', ({ name: test, skip, details, nesting }) => {
+    if (nesting === 0) tested += details.duration_ms;
     if (details.type === 'suite') return;
     if (skip === undefined) counts.passed++;
     else counts.skipped.push(typeof skip === 'string' ? `${test}: ${skip}` : test);
@@ -174,7 +181,9 @@ async function runFile(file: string, limit: AbortSignal): Promise<FileResult> {
   // processes that are still ending may still write
   rmSync(temporary, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 
-  const took = `${((performance.now() - started) / 1_000).toFixed(1)} s`;
+  const ms = performance.now() - started;
+  const outside = counts.failed === 0 && ms - tested > MAX_OUTSIDE_MS;
+  const took = seconds(ms) + (outside ? `, ${seconds(ms - tested)} of them outside its tests` : '');
   const ended = left.length > 0 ? `; left running, now ended: ${left.join(', ')}` : '';
   let line = `✔ ${name}: ${counts.passed} passed (${took})${ended}\n`;
   if (limit.aborted) {
