@@ -131,8 +131,6 @@ export const usersRoutes = {
     auth: 'session',
     body: CreateUserRequestWithOrgs,
     unknownKeys: unknownKeys('access', {
-      roles: harmless('roles of the account. Without them it may do less'),
-      service_account: restricts('nobody can sign in to the account'),
       disable_login: restricts('nobody can sign in to the account'),
     }),
     responses: { 201: User },

@@ -86,6 +86,7 @@ export const MinimalUser = named(
   Type.Object({
     avatar_url: Type.Optional(Type.String()),
     id: Uuid,
+    name: Type.Optional(Type.String()),
     username: Type.String(),
   }),
 );

@@ -10,6 +10,8 @@ export const ReducedUser = named(
     created_at: Timestamp,
     email: Type.String(),
     id: Uuid,
+    /** Absent in the accounts of people. */
+    is_service_account: Type.Optional(Type.Boolean()),
     last_seen_at: Type.Optional(Timestamp),
     login_type: LoginType,
     name: Type.Optional(Type.String()),

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { LogLevel, TimingStage } from './common.ts';
+import { LogLevel, TimingStage, WorkspaceTransition } from './common.ts';
 import { Line, Nullable, named, stringEnum, Tags, Timestamp, Uuid } from './kit.ts';
 
 export const ProvisionerStorageMethod = named('ProvisionerStorageMethod', stringEnum(['file']));
@@ -190,6 +190,7 @@ export const ProvisionerJobMetadata = named(
     template_id: Type.Optional(Uuid),
     template_name: Type.String(),
     template_version_name: Type.String(),
+    workspace_build_transition: Type.Optional(WorkspaceTransition),
     workspace_id: Type.Optional(Uuid),
     workspace_name: Type.Optional(Type.String()),
   }),
@@ -213,9 +214,12 @@ export const ProvisionerJob = named(
     error_code: Type.Optional(JobErrorCode),
     file_id: Uuid,
     id: Uuid,
+    initiator_id: Uuid,
     /** Addresses of resources whose creation has started and, as far as the server has received, not ended. */
     in_flight: Type.Optional(Type.Array(Type.String())),
     input: ProvisionerJobInput,
+    /** Always false: the log keeps its beginning and its end. */
+    logs_overflowed: Type.Boolean(),
     metadata: ProvisionerJobMetadata,
     organization_id: Uuid,
     pending_reason: Type.Optional(PendingReason),

@@ -11,6 +11,7 @@ export const TemplateUser = named(
   'TemplateUser',
   Type.Object({
     ...ReducedUser.properties,
+    has_ai_seat: Type.Boolean(),
     organization_ids: Type.Array(Uuid),
     role: TemplateRole,
     roles: Type.Array(SlimRole),

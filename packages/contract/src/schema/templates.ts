@@ -221,13 +221,18 @@ export const Template = named(
     autostart_requirement: TemplateAutostartRequirement,
     autostop_requirement: TemplateAutostopRequirement,
     build_time_stats: TemplateBuildTimeStats,
+    /** Always `simple`: an app may answer requests of other origins itself. */
+    cors_behavior: stringEnum(['simple', 'passthru']),
     created_at: Timestamp,
     created_by_id: Uuid,
     created_by_name: Type.String(),
     default_ttl_ms: Type.Integer(),
+    deleted: Type.Boolean(),
     deprecated: Type.Boolean(),
     deprecation_message: Type.Optional(Type.String()),
     description: Type.String(),
+    /** Always false: builds use the modules that the import stored. */
+    disable_module_cache: Type.Boolean(),
     display_name: Type.String(),
     failure_ttl_ms: Type.Integer(),
     icon: Type.String(),
@@ -240,7 +245,7 @@ export const Template = named(
     organization_name: Type.String(),
     provisioner: stringEnum(['terraform', 'echo']),
     require_active_version: Type.Boolean(),
-    /** How long before an automatic stop a person gets a message. Always 0: this server sends none. */
+    /** How long before an automatic stop the owner gets a message. 0: no message. */
     time_til_autostop_notify_ms: Type.Integer(),
     time_til_dormant_autodelete_ms: Type.Integer(),
     time_til_dormant_ms: Type.Integer(),

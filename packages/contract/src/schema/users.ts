@@ -7,6 +7,7 @@ import {
   ImageAddress,
   Line,
   NotEmpty,
+  Nullable,
   named,
   Paragraph,
   stringEnum,
@@ -278,13 +279,18 @@ export type CreateTokenRequest = Static<typeof CreateTokenRequest>;
 export const CreateUserRequestWithOrgs = named(
   'CreateUserRequestWithOrgs',
   Type.Object({
-    email: Line,
+    /** Required, except for a service account, which has none. */
+    email: Type.Optional(Line),
     login_type: Type.Optional(LoginType),
     name: Type.Optional(Line),
     /** Clients before 2.15 send one organization. */
     organization_id: Type.Optional(Uuid),
     organization_ids: Type.Optional(Type.Array(Uuid, { maxItems: 1_000 })),
     password: Type.Optional(Line),
+    /** Roles of the site. */
+    roles: Type.Optional(Nullable(Type.Array(Line, { maxItems: 1_000 }))),
+    /** Whether nobody signs in to the account: administrators make tokens for it. */
+    service_account: Type.Optional(Type.Boolean()),
     user_status: Type.Optional(UserStatus),
     username: Line,
   }),
@@ -305,7 +311,11 @@ export const User = named(
     avatar_url: Type.Optional(Type.String()),
     created_at: Timestamp,
     email: Type.String(),
+    /** Always false: there are no seats to buy. */
+    has_ai_seat: Type.Boolean(),
     id: Uuid,
+    /** Absent in the accounts of people. */
+    is_service_account: Type.Optional(Type.Boolean()),
     last_seen_at: Type.Optional(Timestamp),
     login_type: LoginType,
     name: Type.Optional(Type.String()),
@@ -403,6 +413,10 @@ export const OrganizationMemberWithUserData = named(
     created_at: Timestamp,
     email: Type.String(),
     global_roles: Type.Array(SlimRole),
+    /** Always false: there are no seats to buy. */
+    has_ai_seat: Type.Boolean(),
+    /** Absent in the accounts of people. */
+    is_service_account: Type.Optional(Type.Boolean()),
     last_seen_at: Timestamp,
     login_type: LoginType,
     name: Type.Optional(Type.String()),

@@ -115,6 +115,26 @@ test('starts and stops a workspace by its schedule, once each', async () => {
   await stop(running);
 });
 
+test('reminds the owner once before each stop, also when the template asks for it later', async () => {
+  const made = await make('reminded', { ttl_ms: 8 * HOUR });
+  pass(6 * HOUR);
+  await edit(template.id, { time_til_autostop_notify_ms: 3 * HOUR });
+  const reminders = async () => (await notes(made.id)).filter((title) => title.includes('stops soon')).length;
+  await eventually('a reminder', async () => (await reminders()) === 1);
+  const extend = async () => {
+    const body = { deadline: new Date(clock.now().getTime() + 9 * HOUR).toISOString() };
+    assert.equal((await server.api('PUT', `/workspaces/${made.id}/extend`, { body })).status, 200);
+  };
+  // a look at the workspace repeats nothing
+  await edit(template.id, { time_til_autostop_notify_ms: 150 * MINUTE });
+  await extend();
+  pass(7 * HOUR);
+  await eventually('a reminder of the new stop', async () => (await reminders()) === 2);
+  assert.equal(await reminders(), 2);
+  await edit(template.id, { time_til_autostop_notify_ms: 0 });
+  await stop(await look(made.id));
+});
+
 test('does not start the workspace of somebody who is not active, and stops it when they are suspended', async () => {
   const person = await createPerson(server, 'leaving');
   const made = await make('left', { autostart_schedule: 'CRON_TZ=UTC 0 7 * * *' }, person.token);

@@ -1,5 +1,6 @@
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
+import { notifyStopsSoon } from '../app/notification/schedules.ts';
 import { decide } from '../app/schedule/decide.ts';
 import { TemplateTurns } from '../app/schedule/template-turns.ts';
 import { actOn } from '../app/workspace/scheduled.ts';
@@ -36,7 +37,9 @@ export async function lookAtDue(
   const looks: Look[] = [];
   const moved: DueWorkspace[] = [];
   for (const row of rows) {
-    const { action, until, nextStartAt } = decide(row, now);
+    const { action, remind, until, nextStartAt } = decide(row, now);
+    // before the look is stored: the message of a deadline is sent once, whatever ends this process
+    if (remind) await notifyStopsSoon(services, sql, { ...row, deadline: row.deadline! });
     if (action) {
       toDo.push(row);
       continue;

@@ -19,6 +19,8 @@ export interface UserRow {
   terminal_font: string;
   quiet_hours_schedule: string;
   is_system: boolean;
+  /** Nobody signs in to it, and it has no address. */
+  is_service_account: boolean;
   deleted: boolean;
   last_seen_at: Date | null;
   one_time_passcode_hash: Buffer | null;
@@ -200,6 +202,7 @@ export interface TemplateRow {
   require_active_version: boolean;
   use_classic_parameter_flow: boolean;
   max_port_share_level: string;
+  time_til_autostop_notify_ms: number;
   user_acl: Record<string, string>;
   group_acl: Record<string, string>;
   deleted: boolean;
@@ -227,6 +230,7 @@ export interface VersionRow {
   created_at: Date;
   updated_at: Date;
   created_by_name: string;
+  created_by_full_name: string;
   created_by_avatar_url: string;
   job_status: JobStatus;
   user_acl: Record<string, string> | null;

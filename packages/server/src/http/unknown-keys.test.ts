@@ -44,7 +44,6 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
     harmless: [null, [], ['*:*'], [{ type: '*', id: '*' }]],
     restricts: [['workspace:1'], [{ type: 'workspace', id: '*' }], 'x', { a: 1 }],
   },
-  service_account: { harmless: [null, false], restricts: [true, 'yes', 1] },
   disable_login: { harmless: [null, false], restricts: [true] },
   organization_member_permissions: {
     harmless: [null, [], [{ action: 'read', resource_type: 'template' }]],
@@ -52,13 +51,11 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
   },
   default_org_member_roles: { harmless: [null], restricts: [[], ['x']] },
   onboarding_info: { harmless: [{ newsletter_releases: true }], restricts: [] },
-  roles: { harmless: [[], ['auditor']], restricts: [] },
   max_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   inactivity_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   locked_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   restart_requirement: { harmless: [{ days_of_week: [], weeks: 0 }], restricts: [{ days_of_week: ['monday'] }] },
   cors_behavior: { harmless: ['simple', 'passthru'], restricts: [] },
-  time_til_autostop_notify_ms: { harmless: [0, 60_000], restricts: [] },
   user_variable_values: { harmless: [[{ name: 'a', value: 'b' }]], restricts: [] },
   allow_everyone_group_access: { harmless: [true, null], restricts: [false] },
   disable_module_cache: { harmless: [false], restricts: [true] },
@@ -149,7 +146,9 @@ test('accepts a resource that a client has read and sends back with a change', a
   const read = Object.keys(routes['GET /templates/{template}'].responses[200].properties);
   const check = unknownKeyCheck('PATCH', routes['PATCH /templates/{template}'])!;
   assert.ok(read.includes('active_version_id'));
-  assert.doesNotThrow(() => check(Object.fromEntries(read.map((name) => [name, 'value']))));
+  const sent = { ...Object.fromEntries(read.map((name) => [name, 'value'])), disable_module_cache: false };
+  assert.doesNotThrow(() => check(sent));
+  assert.throws(() => check({ ...sent, disable_module_cache: true }), /disable_module_cache/);
 });
 
 test('accepts the one organization that old clients send for a new account', async () => {

@@ -22,7 +22,7 @@ export function unknownKeyCheck(method: string, def: RouteDef): UnknownKeyCheck 
   if (!unknownKeys?.rejects) return undefined;
   // clients send a resource back with all fields that they have read, to change some
   const answer = method === 'PUT' || method === 'PATCH' ? responses[200] : undefined;
-  const schemas = [body, answer].filter((one) => typeof one === 'object') as JsonSchema[];
+  const schemas = [body, without(answer, unknownKeys)].filter((one) => typeof one === 'object') as JsonSchema[];
   return (value) => {
     const found: string[] = [];
     for (const { path, value: one, isTop } of unknownIn(schemas, value)) {
@@ -38,6 +38,14 @@ export function unknownKeyCheck(method: string, def: RouteDef): UnknownKeyCheck 
       validations: found.map((field) => ({ field, detail: 'is not supported, and it is not safe to ignore' })),
     });
   };
+}
+
+/** The schema of an answer that clients send back, without the keys that the route judges. */
+function without(answer: unknown, { foreign }: NonNullable<RouteDef['unknownKeys']>): unknown {
+  const { properties } = (answer ?? {}) as JsonSchema;
+  if (!properties || foreign.size === 0) return answer;
+  const known = Object.entries(properties).filter(([name]) => !foreign.has(name));
+  return { ...(answer as JsonSchema), properties: Object.fromEntries(known) };
 }
 
 /** The largest number of keys that an error names, and of characters of one. */

@@ -150,10 +150,12 @@ test('reports to the dashboard of 2.36 that sharing and the template builder are
   assert.equal((await server.api<Template>('GET', `/templates/${templateId}`)).body.time_til_autostop_notify_ms, 0);
 });
 
-test('rejects a reminder before a stop, which the server would not send', async () => {
-  const patch = (body: object) => server.api<Response>('PATCH', `/templates/${templateId}`, { body });
+test('reminds people before a stop, at least a minute', async () => {
+  const patch = (body: object) => server.api<Template & Response>('PATCH', `/templates/${templateId}`, { body });
+  const hour = await patch({ time_til_autostop_notify_ms: 3_600_000 });
+  assert.deepEqual([hour.status, hour.body.time_til_autostop_notify_ms], [200, 3_600_000]);
   assert.equal((await patch({ time_til_autostop_notify_ms: 0, display_name: 'Base' })).status, 200);
-  const refused = await patch({ time_til_autostop_notify_ms: 3_600_000 });
+  const refused = await patch({ time_til_autostop_notify_ms: 59_999 });
   assert.deepEqual(
     [refused.status, refused.body.validations?.map(({ field }) => field)],
     [400, ['time_til_autostop_notify_ms']],

@@ -114,7 +114,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   multiple_external_auth: true,
   multiple_organizations: true,
   scim: (config) => config.scimAuthHeader !== '',
-  service_accounts: false,
+  service_accounts: true,
   task_batch_actions: false,
   template_rbac: true,
   user_limit: false,

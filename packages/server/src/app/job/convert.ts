@@ -46,6 +46,8 @@ function toJob(row: JobRow & JobFacts, reason: PendingReason | undefined): Provi
     ...(reason ? { pending_reason: reason } : {}),
     ...(row.in_flight && row.in_flight.length > 0 ? { in_flight: row.in_flight } : {}),
     organization_id: row.organization_id,
+    initiator_id: row.initiator_id,
+    logs_overflowed: false,
     input: {
       ...(row.input.template_version_id ? { template_version_id: row.input.template_version_id } : {}),
       ...(row.input.workspace_build_id ? { workspace_build_id: row.input.workspace_build_id } : {}),
@@ -57,6 +59,7 @@ function toJob(row: JobRow & JobFacts, reason: PendingReason | undefined): Provi
       template_name: row.template_name ?? '',
       template_display_name: row.template_display_name ?? '',
       template_icon: row.template_icon ?? '',
+      ...(row.transition ? { workspace_build_transition: row.transition } : {}),
       ...(row.workspace_id ? { workspace_id: row.workspace_id } : {}),
       ...(row.workspace_name ? { workspace_name: row.workspace_name } : {}),
     },

@@ -206,7 +206,7 @@ test('keeps preferences, and methods of templates', async () => {
     custom.map(({ id, name, group, kind }) => [id, name, group, kind]),
     [['39b1e189-c857-4b0c-877a-511144c18516', 'Custom Notification', 'Custom Events', 'custom']],
   );
-  assert.equal(templates.length, 21);
+  assert.equal(templates.length, 22);
   const ofDefault = templates.filter((each) => !each.enabled_by_default).map(({ name }) => name);
   assert.deepEqual(ofDefault, ['Workspace Created', 'Workspace Manually Updated']);
   const fussy = await insertPerson(server, 'fussy', ['owner']);

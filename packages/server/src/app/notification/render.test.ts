@@ -9,8 +9,8 @@ const baseUrl = 'https://coder.example.com';
 
 test('fills the placeholders of every template', () => {
   const all = Object.values(TEMPLATES) as Template[];
-  assert.equal(all.length, 25);
-  assert.equal(new Set(all.map(({ id }) => id)).size, 25);
+  assert.equal(all.length, 26);
+  assert.equal(new Set(all.map(({ id }) => id)).size, 26);
   for (const template of all) {
     const labels = Object.fromEntries(
       [...JSON.stringify(template).matchAll(/\.Labels\.(\w+)/g)].map(([, name]) => [name!, `the ${name}`]),

@@ -51,6 +51,18 @@ async function sendDormant(
   });
 }
 
+/** A message to the owner, once for each deadline: the workspace stops soon. */
+export async function notifyStopsSoon(services: Services, db: Db, row: Noted & { deadline: Date }): Promise<void> {
+  const time = timeText(row.deadline.getTime() - services.clock.now().getTime());
+  await notify(services, db, {
+    template: 'workspaceStopsSoon',
+    to: [row.owner_id],
+    labels: { ...labelsOf(row), time, timeTilShutdown: `in ${time}`, deadline: row.deadline.toISOString() },
+    targets: targetsOf(row),
+    event: `workspace ${row.id} stops at ${row.deadline.toISOString()}`,
+  });
+}
+
 /** A message to the owner: the template now deletes a dormant workspace. */
 export async function notifyMarkedForDeletion(
   services: Services,

@@ -96,6 +96,14 @@ export const TEMPLATES = {
     body: 'Your workspace **{{.Labels.workspace}}** is dormant and will be deleted in {{.Labels.time}}. Activate it to keep it.',
     actions: [workspaceAction],
   },
+  workspaceStopsSoon: {
+    ...WORKSPACE,
+    id: '6f6cb984-c167-4fa5-bb87-1058dd642779',
+    name: 'Workspace Autostop Reminder',
+    title: "Workspace '{{.Labels.workspace}}' stops soon",
+    body: 'Your workspace **{{.Labels.workspace}}** stops in {{.Labels.time}}. Extend its deadline to keep it running.',
+    actions: [workspaceAction],
+  },
   manualBuildFailed: {
     ...WORKSPACE,
     id: '2faeee0f-26cb-4e96-821c-85ccb9f71513',

@@ -22,7 +22,7 @@ import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findInOrganization, findOrganization } from '../find/organization.ts';
 import { locateUser } from '../find/user.ts';
-import { seen, slimRoles } from '../user/convert.ts';
+import { seen, serviceAccount, slimRoles } from '../user/convert.ts';
 import { peopleQuery, type UserListQuery } from '../user/list.ts';
 import { checkRoles } from '../user/roles.ts';
 import { time } from '../values/time.ts';
@@ -45,6 +45,8 @@ const toMemberWithUser = (row: MemberWithUser, roles: readonly Role[]): Organiza
   global_roles: slimRoles(row.rbac_roles),
   status: row.status,
   login_type: row.login_type,
+  ...serviceAccount(row),
+  has_ai_seat: false,
   last_seen_at: seen(row),
   user_created_at: time(row.user_created_at),
   user_updated_at: time(row.user_updated_at),

@@ -31,9 +31,30 @@ test('stops at the deadline, and starts at the next time of the schedule', () =>
   assert.deepEqual([running.action, running.nextStartAt?.toISOString()], [undefined, '2026-03-03T09:00:00.000Z']);
 });
 
+test('reminds the owner before a stop, unless somebody uses the workspace and that can still move the stop', () => {
+  const ends = { deadline: at('12:00'), time_til_autostop_notify_ms: 60 * MINUTE };
+  const reminds = (workspace: DueWorkspace, when: string) => {
+    const { remind, until } = decide(workspace, at(when));
+    return [remind, until?.toISOString().slice(11, 16)];
+  };
+  assert.deepEqual(reminds(row(ends), '10:59'), [false, '11:00']);
+  assert.deepEqual(reminds(row(ends), '11:00'), [true, '12:00']);
+  assert.deepEqual(reminds(row({ ...ends, time_til_autostop_notify_ms: 0 }), '11:30'), [false, '12:00']);
+  const used = { ...ends, last_used_at: at('11:20') };
+  assert.deepEqual(reminds(row(used), '11:21'), [false, '11:35']);
+  assert.deepEqual(reminds(row(used), '11:35'), [true, '12:00']);
+  assert.deepEqual(reminds(row({ ...used, activity_bump_ms: 0 }), '11:21'), [true, '12:00']);
+  assert.deepEqual(reminds(row({ ...used, max_deadline: at('12:00') }), '11:21'), [true, '12:00']);
+  assert.deepEqual(reminds(row({ ...used, max_deadline: at('13:00') }), '11:21'), [false, '11:35']);
+  // the stop itself comes first
+  assert.equal(decide(row(ends), at('12:00')).remind, false);
+  for (const never of [{ dormant_at: at('10:00') }, { owner_status: 'suspended' }, { job_status: 'failed' }] as const)
+    assert.equal(decide(row({ ...ends, ...never }), at('11:30')).remind, false, JSON.stringify(never));
+});
+
 test('does nothing while a build runs, and starts what was due meanwhile', () => {
   const stopping = row({ ...daily, ...down, job_status: 'running' });
-  assert.deepEqual(decide(stopping, at('09:01')), { until: null, nextStartAt: at('09:00') });
+  assert.deepEqual(decide(stopping, at('09:01')), { remind: false, until: null, nextStartAt: at('09:00') });
   assert.equal(decide({ ...stopping, job_status: 'succeeded' }, at('09:02')).action?.transition, 'start');
 });
 
@@ -90,7 +111,7 @@ test('makes unused workspaces dormant, stops those that run, and deletes them la
   assert.deepEqual(turns(row(unused), at('10:00')), { transition: 'stop', reason: 'dormancy' });
   assert.deepEqual(turns(row({ ...unused, ...down }), at('10:00')), { reason: 'dormancy' });
   const dormant = { dormant_at: at('10:00'), ...unused, ...down };
-  assert.deepEqual(decide(row(dormant), at('23:00')), { until: null, nextStartAt: null });
+  assert.deepEqual(decide(row(dormant), at('23:00')), { remind: false, until: null, nextStartAt: null });
   assert.equal(decide(row({ ...dormant, ...daily }), at('08:30')).nextStartAt, null);
   // made dormant by a person while it runs
   assert.equal(decide(row({ dormant_at: at('10:00') }), at('10:00')).action?.transition, 'stop');

@@ -17,6 +17,8 @@ const LONGEST_BACKOFF_MS = 60 * MINUTE_MS;
 const MAX_STARTS = 6;
 /** A deletion that failed is repeated after this time, as upstream does. */
 const DELETE_AGAIN_MS = 24 * 60 * MINUTE_MS;
+/** Somebody uses a workspace for this time after the last sign of use, as upstream says. */
+const ACTIVE_MS = 15 * MINUTE_MS;
 /** Workspaces with the same time start and stop over this time, each always at the same moment of it. */
 const JITTER_MS = 20_000;
 
@@ -29,6 +31,8 @@ export interface Action {
 export interface Decision {
   /** What to do now. Absent: nothing before `until`. */
   action?: Action;
+  /** Whether the owner should know that the workspace stops soon. The same deadline needs one message. */
+  remind: boolean;
   /** When to look again. Null: when something changes. */
   until: Date | null;
   nextStartAt: Date | null;
@@ -49,18 +53,34 @@ const backoff = (attempts: number): number =>
 /** Decides what to do with a workspace at a time. */
 export function decide(row: DueWorkspace, now: Date): Decision {
   // app/prebuild/decide.ts decides about workspaces that nobody has claimed yet
-  if (row.owner_id === PREBUILDS_USER_ID) return { until: null, nextStartAt: null };
+  if (row.owner_id === PREBUILDS_USER_ID) return { remind: false, until: null, nextStartAt: null };
   const nextStartAt = nextStartOf(row, now);
   // a change of the job's status is a reason for another look
-  if (!SETTLED.has(row.job_status)) return { until: null, nextStartAt };
+  if (!SETTLED.has(row.job_status)) return { remind: false, until: null, nextStartAt };
   const retryAt = row.automatic_retry_at?.getTime() ?? 0;
-  let until = Number.POSITIVE_INFINITY;
+  const reminderAt = reminderOf(row, now);
+  const remind = reminderAt !== undefined && reminderAt <= now.getTime();
+  let until = reminderAt === undefined || remind ? Number.POSITIVE_INFINITY : reminderAt;
   for (const { at: wanted, ...action } of candidatesOf({ ...row, next_start_at: nextStartAt })) {
     const at = Math.max(wanted, retryAt);
-    if (at <= now.getTime()) return { action, until: null, nextStartAt };
+    if (at <= now.getTime()) return { action, remind: false, until: null, nextStartAt };
     until = Math.min(until, at);
   }
-  return { until: Number.isFinite(until) ? new Date(until) : null, nextStartAt };
+  return { remind, until: Number.isFinite(until) ? new Date(until) : null, nextStartAt };
+}
+
+/**
+ * When to remind the owner of a stop that comes. Undefined if it does not come by itself. While somebody uses the workspace
+ * and that may still move the stop out of the time of the reminder, the reminder waits.
+ */
+function reminderOf(row: DueWorkspace, now: Date): number | undefined {
+  const { deadline, max_deadline: latest, time_til_autostop_notify_ms: lead } = row;
+  if (lead === 0 || !deadline || row.transition !== 'start' || row.job_status !== 'succeeded') return undefined;
+  if (row.dormant_at !== null || row.owner_status === 'suspended' || deadline <= now) return undefined;
+  const at = deadline.getTime() - lead;
+  const movable = row.activity_bump_ms > 0 && !(latest && latest.getTime() - lead <= now.getTime());
+  const idleAt = (row.last_used_at?.getTime() ?? 0) + ACTIVE_MS;
+  return movable ? Math.max(at, idleAt) : at;
 }
 
 /** When to try again after an attempt that could not begin a build. A start gives up until the next time of its schedule. */

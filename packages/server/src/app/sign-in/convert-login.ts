@@ -106,6 +106,11 @@ async function changeLoginType(
       validations: [{ field: 'to_type', detail: 'is the current login type' }],
     });
   }
+  if (user.is_service_account) {
+    throw new AppError('invalid', `${user.username} is a service account: nobody signs in to it.`, {
+      validations: [{ field: 'to_type', detail: 'not for a service account' }],
+    });
+  }
   if (to === 'password') checkPassword('password', password);
   const hashed = to === 'password' ? await hashPassword(password) : '';
   await changeUser(ctx, {

@@ -35,6 +35,7 @@ export async function getTemplateAcl(ctx: Ctx, id: string): Promise<TemplateACL>
   return {
     users: users.map((user) => ({
       ...toReducedUser(user),
+      has_ai_seat: false,
       organization_ids: user.organization_ids,
       roles: slimRoles(user.rbac_roles),
       role: user_acl[user.id] as TemplateRole,

@@ -56,12 +56,15 @@ export async function toTemplates(db: Db, rows: ListedTemplate[]): Promise<Templ
       allow_user_autostop: row.allow_user_autostop,
       allow_user_cancel_workspace_jobs: row.allow_user_cancel_workspace_jobs,
       failure_ttl_ms: row.failure_ttl_ms,
-      time_til_autostop_notify_ms: 0,
+      time_til_autostop_notify_ms: row.time_til_autostop_notify_ms,
       time_til_dormant_ms: row.time_til_dormant_ms,
       time_til_dormant_autodelete_ms: row.time_til_dormant_autodelete_ms,
       require_active_version: row.require_active_version,
       max_port_share_level: row.max_port_share_level as Template['max_port_share_level'],
       use_classic_parameter_flow: row.use_classic_parameter_flow,
+      cors_behavior: 'simple',
+      disable_module_cache: false,
+      deleted: row.deleted,
     };
   });
 }
@@ -84,7 +87,12 @@ export async function toVersions(ctx: Ctx, db: Db, rows: VersionRow[]): Promise<
       message: row.message,
       job,
       readme: row.readme,
-      created_by: { id: row.created_by, username: row.created_by_name, avatar_url: row.created_by_avatar_url },
+      created_by: {
+        id: row.created_by,
+        username: row.created_by_name,
+        name: row.created_by_full_name,
+        avatar_url: row.created_by_avatar_url,
+      },
       archived: row.archived,
       has_external_agent: row.has_external_agent,
       ...(job.pending_reason ? { matched_provisioners: job.pending_reason.matched_provisioners } : {}),

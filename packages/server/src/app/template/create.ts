@@ -52,6 +52,7 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
         default_ttl_ms: input.default_ttl_ms ?? 0,
         activity_bump_ms: input.activity_bump_ms ?? 3_600_000,
         failure_ttl_ms: input.failure_ttl_ms ?? 0,
+        time_til_autostop_notify_ms: input.time_til_autostop_notify_ms ?? 0,
         time_til_dormant_ms: input.dormant_ttl_ms ?? 0,
         time_til_dormant_autodelete_ms: input.delete_ttl_ms ?? 0,
         autostop_requirement_days: input.autostop_requirement?.days_of_week ?? [],

@@ -73,6 +73,7 @@ const ZERO: UpdateTemplateMeta = {
   default_ttl_ms: 0,
   activity_bump_ms: 0,
   failure_ttl_ms: 0,
+  time_til_autostop_notify_ms: 0,
   time_til_dormant_ms: 0,
   time_til_dormant_autodelete_ms: 0,
   allow_user_autostart: false,
@@ -95,6 +96,7 @@ function changes(template: TemplateRow, input: UpdateTemplateMeta): Partial<Temp
   set('default_ttl_ms', input.default_ttl_ms);
   set('activity_bump_ms', input.activity_bump_ms);
   set('failure_ttl_ms', input.failure_ttl_ms);
+  set('time_til_autostop_notify_ms', input.time_til_autostop_notify_ms);
   set('time_til_dormant_ms', input.time_til_dormant_ms);
   set('time_til_dormant_autodelete_ms', input.time_til_dormant_autodelete_ms);
   if (input.autostop_requirement) {

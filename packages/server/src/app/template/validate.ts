@@ -12,7 +12,9 @@ interface Ttls {
   autostop_requirement?: { weeks?: number };
 }
 
-/** Rejects negative times, and times that the server would ignore. */
+const MINUTE_MS = 60_000;
+
+/** Rejects times that make no sense. */
 export function checkTtls(input: Ttls): void {
   const wrong: Validation[] = [];
   for (const field of [
@@ -26,9 +28,9 @@ export function checkTtls(input: Ttls): void {
   ] as const) {
     if ((input[field] ?? 0) < 0) wrong.push({ field, detail: 'must not be negative' });
   }
-  if ((input.time_til_autostop_notify_ms ?? 0) !== 0) {
-    wrong.push({ field: 'time_til_autostop_notify_ms', detail: 'must be 0: this server sends no reminders of a stop' });
-  }
+  const reminder = input.time_til_autostop_notify_ms ?? 0;
+  if (reminder !== 0 && reminder < MINUTE_MS)
+    wrong.push({ field: 'time_til_autostop_notify_ms', detail: 'must be 0 (no reminder) or at least a minute' });
   const weeks = input.autostop_requirement?.weeks ?? 0;
   if (weeks < 0 || weeks > 16) wrong.push({ field: 'autostop_requirement.weeks', detail: 'must be 0 to 16' });
   if (wrong.length > 0) throw new AppError('invalid', 'Invalid template times.', { validations: wrong });

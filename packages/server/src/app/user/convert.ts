@@ -19,6 +19,10 @@ export function slimRoles(names: string[], organizationId?: string, custom: read
 /** When a person used the server last. */
 export const seen = ({ last_seen_at: at }: Pick<UserRow, 'last_seen_at'>): string => (at ? time(at) : NEVER);
 
+/** Upstream's programs leave it out for the accounts of people. */
+export const serviceAccount = ({ is_service_account: is }: Pick<UserRow, 'is_service_account'>) =>
+  is ? { is_service_account: true } : {};
+
 /** A person without organizations and roles. */
 export function toReducedUser(user: UserRow): ReducedUser {
   return {
@@ -32,12 +36,18 @@ export function toReducedUser(user: UserRow): ReducedUser {
     last_seen_at: seen(user),
     status: user.status,
     login_type: user.login_type,
+    ...serviceAccount(user),
     theme_preference: user.theme_preference,
   };
 }
 
 export function toUser(user: UserRow, organizationIds: string[]): User {
-  return { ...toReducedUser(user), organization_ids: organizationIds, roles: slimRoles(user.rbac_roles) };
+  return {
+    ...toReducedUser(user),
+    organization_ids: organizationIds,
+    roles: slimRoles(user.rbac_roles),
+    has_ai_seat: false,
+  };
 }
 
 /** The organizations of a person that the actor may see, with the person's roles in each. */

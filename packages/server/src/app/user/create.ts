@@ -1,5 +1,5 @@
 import type { CreateUserRequestWithOrgs, User } from '@ropewalk/contract';
-import { AppError } from '@ropewalk/kit';
+import { AppError, type Validation } from '@ropewalk/kit';
 import { checkUsername } from '@ropewalk/rules';
 import { authorize } from '../../authz/authorize.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
@@ -14,6 +14,7 @@ import { locateOrganization } from '../find/organization.ts';
 import { notifyAccount } from '../notification/accounts.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
+import { rolesOfNew } from './roles.ts';
 import { checkEmail, checkFullName } from './validate.ts';
 
 /** The error for people when a unique index of users rejects a row. */
@@ -25,26 +26,45 @@ export function takenName(err: unknown): unknown {
   });
 }
 
-/** Creates a user, a member of the named organizations or of the default one. The account starts dormant. */
-export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Promise<User> {
-  const allowed = authorize(ctx, 'create', { type: 'user' });
-  const loginType = input.login_type || 'password';
-  checkUsername('username', input.username);
-  checkEmail(input.email);
-  checkFullName(input.name ?? '');
-  const types = newLoginTypes(ctx.config);
+/** The login type of a service account. @throws AppError `invalid` for an address, a password or another login type */
+function checkServiceAccount({ email, password, login_type: type }: CreateUserRequestWithOrgs): 'none' {
+  const wrong: Validation[] = [];
+  const detail = 'not for a service account, to which nobody signs in';
+  if (email) wrong.push({ field: 'email', detail });
+  if (password) wrong.push({ field: 'password', detail });
+  if (type && type !== 'none') wrong.push({ field: 'login_type', detail: 'must be none for a service account' });
+  if (wrong.length > 0) throw new AppError('invalid', 'Invalid service account.', { validations: wrong });
+  return 'none';
+}
+
+/** The login type of a person's account. @throws AppError `invalid` */
+function checkPerson({ config }: Ctx, { email = '', password = '', login_type: asked }: CreateUserRequestWithOrgs) {
+  checkEmail(email);
+  const loginType = asked || 'password';
+  const types = newLoginTypes(config);
   const known = types.find((type) => type === loginType);
   if (known === undefined) {
     throw new AppError('invalid', `Login type "${loginType}" is not configured on this server.`, {
       validations: [{ field: 'login_type', detail: `must be one of ${types.join(', ')}` }],
     });
   }
-  if (loginType === 'password') checkPassword('password', input.password ?? '');
-  else if (input.password) {
+  if (loginType === 'password') checkPassword('password', password);
+  else if (password) {
     throw new AppError('invalid', 'Password cannot be set for non-password authentication.', {
       validations: [{ field: 'password', detail: `not for login type "${loginType}"` }],
     });
   }
+  return known;
+}
+
+/** Creates a user, a member of the named organizations or of the default one. The account starts dormant. */
+export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Promise<User> {
+  const allowed = authorize(ctx, 'create', { type: 'user' });
+  checkUsername('username', input.username);
+  checkFullName(input.name ?? '');
+  const loginType = input.service_account ? checkServiceAccount(input) : checkPerson(ctx, input);
+  // a new account has the right to no role yet, so this also checks that the actor may assign each
+  const roles = (input.roles ?? []).length === 0 ? [] : rolesOfNew(ctx, input.roles!);
   const organizationIds = new Set<string>();
   for (const id of [...(input.organization_ids ?? []), ...(input.organization_id ? [input.organization_id] : [])])
     organizationIds.add((await locateOrganization(ctx, id)).organizationId);
@@ -57,12 +77,13 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
     return await ctx.sql.begin(async (tx) => {
       const { id } = await insertUser(tx, allowed, {
         username: input.username,
-        email: input.email,
+        email: input.email ?? '',
+        is_service_account: input.service_account ?? false,
         name: input.name ?? '',
         hashed_password: hashed,
-        login_type: known,
+        login_type: loginType,
         status: input.user_status ?? 'dormant',
-        rbac_roles: [],
+        rbac_roles: roles,
       });
       await insertMembers(tx, places, id);
       await ensureGitSshKey(ctx, tx, id);

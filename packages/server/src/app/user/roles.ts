@@ -77,6 +77,12 @@ export function checkRoles(
   return roles;
 }
 
+/** The roles of the site that a new account gets. @throws AppError `forbidden` for one that the actor may not assign */
+export function rolesOfNew(ctx: Ctx, asked: string[]): string[] {
+  authorize(ctx, 'assign', { type: 'assign_role' });
+  return checkRoles(ctx, { asked, had: [], known: assignableSiteRoles });
+}
+
 export async function getUserRoles(ctx: Ctx, user: string): Promise<UserRoles> {
   const found = await findUser(ctx, 'read', user);
   return { roles: found.rbac_roles, organization_roles: visibleOrganizations(ctx, found) };

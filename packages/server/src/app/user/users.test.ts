@@ -295,3 +295,47 @@ test('returns the rules for a password before it is sent', async () => {
   const methods = await server.api<{ password: { enabled: boolean } }>('GET', '/users/authmethods', { token: null });
   assert.equal(methods.body.password.enabled, true);
 });
+
+test('creates service accounts, which have a token and roles, and no way to sign in', async () => {
+  const create = (body: object, token?: string) =>
+    server.api<User & Response>('POST', '/users', {
+      body: { username: 'robot', service_account: true, ...body },
+      ...(token ? { token } : {}),
+    });
+  for (const [wrong, field] of [
+    [{ email: 'robot@example.com' }, 'email'],
+    [{ password: 'a long enough one' }, 'password'],
+    [{ login_type: 'password' }, 'login_type'],
+    [{ roles: ['no such role'] }, 'roles'],
+  ] as const) {
+    const { status, body } = await create(wrong);
+    assert.deepEqual([status, body.validations?.map((one) => one.field)], [400, [field]], JSON.stringify(wrong));
+  }
+  const { status, body: robot } = await create({ login_type: 'none', roles: ['auditor'] });
+  assert.equal(status, 201, JSON.stringify(robot));
+  assert.deepEqual(
+    [robot.email, robot.login_type, robot.is_service_account, robot.roles.map(({ name }) => name)],
+    ['', 'none', true, ['auditor']],
+  );
+  // several have no address
+  assert.equal((await create({ username: 'robot2' })).status, 201);
+  assert.deepEqual(names(await list('?q=service_account:true')), ['robot', 'robot2']);
+  assert.ok(!names(await list('?q=service_account:false')).includes('robot'));
+
+  const made = await server.api<{ key: string }>('POST', '/users/robot/keys/tokens', { body: { token_name: 'ci' } });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const self = await server.api<User>('GET', '/users/me', { token: made.body.key });
+  assert.deepEqual([self.status, self.body.username], [200, 'robot']);
+  const signIn = await server.api('POST', '/users/login', { token: null, body: { email: '', password: '' } });
+  assert.ok([400, 401].includes(signIn.status), `${signIn.status}`);
+  const convert = await server.api<Response>('POST', '/users/robot/convert-login', {
+    body: { to_type: 'password', password: 'robot correct horse' },
+  });
+  assert.equal(convert.status, 400, JSON.stringify(convert.body));
+
+  // nobody gives a new account a role that they may not assign
+  const keeper = await createPerson(server, 'keeper', ['user-admin']);
+  const above = await create({ username: 'robot3', roles: ['owner'] }, keeper.token);
+  assert.equal(above.status, 403, JSON.stringify(above.body));
+  assert.equal((await create({ username: 'robot3', roles: ['member'] }, keeper.token)).status, 201);
+});

@@ -13,7 +13,7 @@ import { auditedWorkspace, setDormant } from '../../db/queries/workspaces.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { workspaceObject } from '../find/workspace.ts';
-import { notifyAttemptFailed, notifyAutoUpdated, notifyDormant } from '../notification/schedules.ts';
+import { notifyAttemptFailed, notifyAutoUpdated, notifyDormant, notifyStopsSoon } from '../notification/schedules.ts';
 import { type Answers, withAnswers } from '../parameters/answers.ts';
 import { type Action, afterFailedAttempt, decide } from '../schedule/decide.ts';
 import { attemptError } from './build/attempt.ts';
@@ -32,6 +32,7 @@ export async function actOn(
       if (!row) return undefined;
       const { action, ...look } = decide(row, ctx.clock.now());
       if (!action) {
+        if (look.remind) await notifyStopsSoon(ctx, tx, { ...row, deadline: row.deadline! });
         await storeLooks(tx, systemTask(ctx), [{ ...row, ...look }]);
         return undefined;
       }

@@ -20,6 +20,7 @@ export interface JobFacts {
   template_icon: string | null;
   workspace_id: string | null;
   workspace_name: string | null;
+  transition: 'start' | 'stop' | 'delete' | null;
   in_flight: string[] | null;
 }
 
@@ -27,7 +28,7 @@ export async function jobsWithFacts(db: Db, ids: string[]): Promise<(JobRow & Jo
   return db<(JobRow & JobFacts)[]>`
     SELECT j.*, d.name AS worker_name, tv.id AS template_version_id, tv.name AS template_version_name,
       t.id AS template_id, t.name AS template_name, t.display_name AS template_display_name, t.icon AS template_icon,
-      w.id AS workspace_id, w.name AS workspace_name, b.in_flight
+      w.id AS workspace_id, w.name AS workspace_name, b.transition, b.in_flight
     FROM unnest(${ids}::uuid[]) AS wanted (id)
     -- each by its id: a plan made while the table was small would read the whole table
     CROSS JOIN LATERAL (SELECT * FROM provisioner_jobs WHERE id = wanted.id OFFSET 0) j

@@ -14,7 +14,15 @@ export interface MemberRow {
 export type MemberWithUser = MemberRow &
   Pick<
     UserRow,
-    'username' | 'name' | 'email' | 'avatar_url' | 'rbac_roles' | 'status' | 'login_type' | 'last_seen_at'
+    | 'username'
+    | 'name'
+    | 'email'
+    | 'avatar_url'
+    | 'rbac_roles'
+    | 'status'
+    | 'login_type'
+    | 'is_service_account'
+    | 'last_seen_at'
   > & {
     user_created_at: Date;
     user_updated_at: Date;
@@ -27,7 +35,7 @@ export async function membersOf(
   filter: UserFilter,
 ): Promise<{ members: MemberWithUser[]; count: number }> {
   const columns = db`m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles, u.status, u.login_type,
-    u.last_seen_at, u.created_at AS user_created_at, u.updated_at AS user_updated_at`;
+    u.is_service_account, u.last_seen_at, u.created_at AS user_created_at, u.updated_at AS user_updated_at`;
   const from = db`FROM organization_members m JOIN users u ON u.id = m.user_id
     WHERE m.organization_id = ${organizationId}`;
   const { rows: members, count } = await pageOfPeople<MemberWithUser>(db, { columns, from }, filter);

@@ -22,8 +22,8 @@ export interface NewMessages {
 }
 
 /**
- * Adds a message to each of these people by each method, unless they switched the template off, were deleted, or got this
- * event already. Suspended people get messages: one of them says that they were suspended. Returns how many were added.
+ * Adds a message to each of these people by each method, unless they switched the template off, were deleted, have no
+ * address, or got this event already. Suspended people get messages: one of them says that they were suspended. Returns how many were added.
  */
 export async function insertMessages(db: Db, _by: SystemTask, message: NewMessages): Promise<number> {
   const { templateId, userIds, methods, labels, targets, event, enabledByDefault, required, address } = message;
@@ -33,6 +33,7 @@ export async function insertMessages(db: Db, _by: SystemTask, message: NewMessag
     FROM users u CROSS JOIN unnest(${[...methods]}::text[]) AS m (method)
     LEFT JOIN notification_preferences p ON p.user_id = u.id AND p.template_id = ${templateId}
     WHERE u.id = ANY (${[...userIds]}::text[]::uuid[]) AND NOT u.deleted AND NOT u.is_system
+      AND NOT (u.is_service_account AND m.method = 'smtp')
       AND (${required} OR NOT coalesce(p.disabled, NOT ${enabledByDefault}))
     ON CONFLICT DO NOTHING`;
   return count;

@@ -29,7 +29,9 @@ export interface DueWorkspace
       TemplateRow,
       | 'allow_user_autostart'
       | 'autostart_days'
+      | 'activity_bump_ms'
       | 'failure_ttl_ms'
+      | 'time_til_autostop_notify_ms'
       | 'time_til_dormant_ms'
       | 'time_til_dormant_autodelete_ms'
     > {
@@ -44,6 +46,7 @@ export interface DueWorkspace
   transition: Transition;
   reason: string;
   deadline: Date | null;
+  max_deadline: Date | null;
   template_version_id: string;
   job_status: JobStatus;
   completed_at: Date | null;
@@ -53,8 +56,8 @@ const COLUMNS = (db: Db) => db`w.id, w.name, w.owner_id, w.organization_id, w.te
   w.next_start_at, w.automatic_updates, w.dormant_at, w.deleting_at, w.last_used_at, w.created_at, w.automatic_attempts,
   w.automatic_retry_at, w.automatic_error, w.xmin::text AS row_version, u.username AS owner_name,
   u.status AS owner_status, t.active_version_id AS template_active_version_id, t.require_active_version, t.allow_user_autostart, t.autostart_days,
-  t.failure_ttl_ms, t.time_til_dormant_ms, t.time_til_dormant_autodelete_ms, b.build_number, b.transition, b.reason,
-  b.deadline, b.template_version_id, j.job_status, j.completed_at
+  t.activity_bump_ms, t.failure_ttl_ms, t.time_til_autostop_notify_ms, t.time_til_dormant_ms, t.time_til_dormant_autodelete_ms, b.build_number, b.transition, b.reason,
+  b.deadline, b.max_deadline, b.template_version_id, j.job_status, j.completed_at
   FROM workspaces w JOIN users u ON u.id = w.owner_id JOIN templates t ON t.id = w.template_id
   JOIN workspace_builds b ON b.id = w.latest_build_id JOIN provisioner_jobs j ON j.id = b.job_id`;
 

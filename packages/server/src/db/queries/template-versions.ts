@@ -7,7 +7,7 @@ import type { OwnedVersion } from './version-contents.ts';
 
 /** Columns and tables of a `VersionRow`, up to WHERE. */
 const versionColumns = (db: Db) => db`
-  v.*, c.username AS created_by_name, c.avatar_url AS created_by_avatar_url, j.job_status, t.user_acl, t.group_acl,
+  v.*, c.username AS created_by_name, c.name AS created_by_full_name, c.avatar_url AS created_by_avatar_url, j.job_status, t.user_acl, t.group_acl,
   t.use_classic_parameter_flow, ${hasExternalAgent(db, 'v')} AS has_external_agent
   FROM template_versions v JOIN users c ON c.id = v.created_by JOIN provisioner_jobs j ON j.id = v.job_id
   LEFT JOIN templates t ON t.id = v.template_id`;

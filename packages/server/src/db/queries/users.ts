@@ -34,7 +34,9 @@ export async function userByName(db: Db, username: string): Promise<UserWithAcce
 }
 
 export async function userByEmail(db: Db, email: string): Promise<UserWithAccess | undefined> {
-  const [row] = await db<UserWithAccess[]>`${WITH_ACCESS(db)} WHERE lower(u.email) = lower(${email}) AND NOT u.deleted`;
+  const [row] = await db<
+    UserWithAccess[]
+  >`${WITH_ACCESS(db)} WHERE lower(u.email) = lower(${email}) AND u.email <> '' AND NOT u.deleted`;
   return row;
 }
 
@@ -59,6 +61,7 @@ export interface NewUser {
   login_type: UserRow['login_type'];
   status: UserRow['status'];
   rbac_roles: string[];
+  is_service_account?: boolean;
 }
 
 export async function insertUser(db: Db, _by: Allowed<'create', { type: 'user' }>, user: NewUser): Promise<UserRow> {
@@ -94,7 +97,7 @@ export async function makeDormant(
   unseenSince: Date,
 ): Promise<{ before: UserRow; after: UserRow }[]> {
   const before = await tx<UserRow[]>`SELECT * FROM users
-    WHERE status = 'active' AND NOT deleted AND NOT is_system AND coalesce(last_seen_at, created_at) < ${unseenSince}
+    WHERE status = 'active' AND NOT deleted AND NOT is_system AND NOT is_service_account AND coalesce(last_seen_at, created_at) < ${unseenSince}
     ORDER BY id FOR UPDATE SKIP LOCKED`;
   const after = await tx<UserRow[]>`UPDATE users SET status = 'dormant', updated_at = now()
     WHERE id = ANY (${before.map(({ id }) => id)}) RETURNING *`;
@@ -112,7 +115,7 @@ export async function lockUsers(tx: Tx): Promise<void> {
 /** Whether there is another owner who is not suspended. Lock the users first. */
 export async function anotherOwner(db: Db, id: string): Promise<boolean> {
   const [row] = await db<{ found: boolean }[]>`SELECT EXISTS (SELECT 1 FROM users
-    WHERE id <> ${id} AND NOT deleted AND NOT is_system AND status <> 'suspended' AND 'owner' = ANY (rbac_roles)) AS found`;
+    WHERE id <> ${id} AND NOT deleted AND NOT is_system AND NOT is_service_account AND status <> 'suspended' AND 'owner' = ANY (rbac_roles)) AS found`;
   return row!.found;
 }
 
@@ -135,7 +138,6 @@ export interface PeopleSearch {
   /** Roles of the site. */
   roles: string[];
   times: { [K in keyof typeof TIMES]?: Date | undefined };
-  /** No account is a service account. */
   serviceAccount?: boolean | undefined;
 }
 
@@ -152,7 +154,7 @@ function peopleFound(db: Db, search: PeopleSearch) {
     ${statuses.length > 0 ? db`AND u.status = ANY (${statuses})` : db``}
     ${logins.length > 0 ? db`AND u.login_type = ANY (${logins})` : db``}
     ${roles.length > 0 ? db`AND u.rbac_roles && ${roles}` : db``}
-    ${serviceAccount ? db`AND false` : db``}
+    ${serviceAccount === undefined ? db`` : db`AND u.is_service_account = ${serviceAccount}`}
     ${(Object.keys(TIMES) as (keyof typeof TIMES)[]).map((key) => {
       const at = times[key];
       return at ? db`AND ${db.unsafe(TIMES[key])} ${at}` : db``;
