@@ -100,6 +100,13 @@ export const organizationsRoutes = {
     params: Type.Object({ organization: Type.String(), roleName: Type.String() }),
     responses: { 204: Nothing },
   }),
+  // of upstream since 2.32
+  'GET /organizations/{organization}/members/{user}': route({
+    tag: 'Members',
+    auth: 'session',
+    params: Type.Object({ organization: Type.String(), user: Type.String() }),
+    responses: { 200: OrganizationMemberWithUserData },
+  }),
   'POST /organizations/{organization}/members/{user}': route({
     tag: 'Members',
     auth: 'session',

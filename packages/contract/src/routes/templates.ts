@@ -16,6 +16,7 @@ import {
   CreateTemplateVersionDryRunRequest,
   CreateTemplateVersionRequest,
   DAUsResponse,
+  InvalidatePresetsResponse,
   PatchTemplateVersionRequest,
   Preset,
   Template,
@@ -182,6 +183,14 @@ export const templatesRoutes = {
     params: Type.Object({ template: Type.String() }),
     summary: 'Lists the pools of prebuilt workspaces of a template.',
     responses: { 200: TemplatePrebuilds },
+  }),
+  // of upstream since 2.29
+  'POST /templates/{template}/prebuilds/invalidate': route({
+    tag: 'Prebuilds',
+    auth: 'session',
+    params: Type.Object({ template: Type.String() }),
+    summary: 'Replaces the prebuilt workspaces of the active version.',
+    responses: { 200: InvalidatePresetsResponse },
   }),
   'GET /templates/{template}/versions': route({
     tag: 'Templates',

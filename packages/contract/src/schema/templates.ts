@@ -426,6 +426,20 @@ export const UpdateTemplateMeta = named(
 );
 export type UpdateTemplateMeta = Static<typeof UpdateTemplateMeta>;
 
+export const InvalidatePresetsResponse = named(
+  'InvalidatePresetsResponse',
+  Type.Object({
+    invalidated: Type.Array(
+      Type.Object({
+        preset_name: Type.String(),
+        template_name: Type.String(),
+        template_version_name: Type.String(),
+      }),
+    ),
+  }),
+);
+export type InvalidatePresetsResponse = Static<typeof InvalidatePresetsResponse>;
+
 export const PrebuildPool = named(
   'PrebuildPool',
   Type.Object({

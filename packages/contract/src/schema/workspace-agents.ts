@@ -74,7 +74,11 @@ export const ReinitializationEvent = named(
   'ReinitializationEvent',
   Type.Object({
     reason: ReinitializationReason,
-    WorkspaceID: Type.String(),
+    /** Who claimed the workspace. */
+    owner_id: Type.Optional(Uuid),
+    workspace_id: Uuid,
+    /** As upstream's agents before 2.32 read the id. */
+    WorkspaceID: Uuid,
   }),
 );
 export type ReinitializationEvent = Static<typeof ReinitializationEvent>;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 /**
  * Facts of the upstream platform as data: names, types and shapes without prose. REST and command line are those of
- * version 2.25 (mid 2025), the provider schema that of coder/coder 2.15. Tests compare this project with them. Nothing
+ * version 2.25 (mid 2025) and 2.36 (August 2026), the provider schema that of coder/coder 2.15. Tests compare this project with them. Nothing
  * loads them at run time.
  */
 
@@ -70,14 +70,18 @@ function load<T>(name: string): T {
   return JSON.parse(readFileSync(join(import.meta.dirname, `${name}.json`), 'utf8')) as T;
 }
 
-export function upstreamRest(): UpstreamRest {
-  const rest = load<UpstreamRest>('rest-api');
+export const REST_VERSIONS = ['2.25', '2.36'] as const;
+const REST_FILES = { '2.25': 'rest-api', '2.36': 'rest-api-2.36' } as const;
+
+export function upstreamRest(version: (typeof REST_VERSIONS)[number] = '2.25'): UpstreamRest {
+  const rest = load<UpstreamRest>(REST_FILES[version]);
   Object.assign(rest.definitions, MISDOCUMENTED_TYPES);
   for (const [name, fields] of Object.entries(NO_LONGER_REQUIRED)) {
     const definition = rest.definitions[name]!;
     definition.required = definition.required?.filter((field) => !fields.includes(field)) ?? [];
   }
-  for (const [name, fields] of Object.entries(UNTAGGED_TYPES)) {
+  const tagged = TAGGED_SINCE[version];
+  for (const [name, fields] of Object.entries(UNTAGGED_TYPES).filter(([type]) => !tagged.includes(type))) {
     const definition = rest.definitions[name];
     if (!definition) throw new Error(`no definition ${name}`);
     rest.definitions[name] = withNames(definition, new Map(fields.map((field) => [field.toLowerCase(), field])));
@@ -132,6 +136,12 @@ const NO_LONGER_REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'codersdk.APIKey': ['scope'],
 };
 
+/** Those of `UNTAGGED_TYPES` whose fields have JSON names by then. */
+const TAGGED_SINCE: Readonly<Record<(typeof REST_VERSIONS)[number], readonly string[]>> = {
+  '2.25': [],
+  '2.36': ['agentsdk.ReinitializationEvent'],
+};
+
 /** Types that upstream's API document describes by Go's fields, and the form that Go programs send. */
 const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
   // keys are written as text
@@ -142,6 +152,8 @@ const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
   // upstream's programs accept any text, and this server records more types of resources
   'codersdk.ResourceType': { type: 'string' },
   'regexp.Regexp': { type: 'string' },
+  // written as `<type>:<id>`
+  'codersdk.APIAllowListTarget': { type: 'string' },
 };
 
 /**
@@ -196,3 +208,17 @@ export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'POST /audit/testgenerate': 'additional_fields is an object, not the bytes of its JSON',
   'GET /workspacebuilds/{workspacebuild}/state': 'the bytes of the state, not a build',
 };
+
+/** Why routes of upstream are missing here, by their paths. */
+export const MISSING_FEATURES: readonly (readonly [paths: RegExp, why: string])[] = [
+  [/^\/api\/experimental\/(chats|users\/\{user\}\/skills)/, 'Coder Agents, which this server does not have'],
+  [/^\/(ai|ai-gateway)\/|\/ai\//, 'the AI gateway, which comes later'],
+  [/^\/agent-firewall\//, 'the agent firewall, which comes later'],
+  [/^\/licenses/, 'licenses: nothing needs one'],
+  [/^\/workspaceproxies/, 'workspace proxies, which come later'],
+  [/^\/(oauth2|oauth2-provider|\.well-known)\//, 'the OAuth2 provider, which comes later'],
+  [/^\/templatebuilder\//, 'the template builder, which comes later'],
+  [/^\/debug\//, "the insides of upstream's Go program"],
+  [/\/startup-logs$/, 'the older name of a route that exists'],
+  [/\/(agent-connection-watch|watch-all-workspacebuilds)$/, 'streams that only Coder Agents and load tests use'],
+];

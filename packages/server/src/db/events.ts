@@ -31,7 +31,8 @@ export interface EventMap {
   /** A newer connection of this agent was accepted. Older ones end. */
   agent_connected: { agent_id: string; number: number };
   /** The agents of a workspace must reinitialize. */
-  agent_reinit: { workspace_id: string; reason: string };
+  /** `owner_id` is absent in events of servers before 0.2. */
+  agent_reinit: { workspace_id: string; owner_id?: string; reason: string };
   /** The secrets of a person for their workspaces changed. */
   user_secrets_changed: { user_id: string };
   /** Someone reads this agent's metadata. Repeated while they do. */

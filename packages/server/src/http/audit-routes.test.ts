@@ -289,6 +289,8 @@ async function templates(): Promise<void> {
   const at = `/templates/${template.id}`;
   const meta = { description: 'Recorded', default_ttl_ms: 3_600_000 };
   await records('PATCH', at, ['template', 'write', 'description', 'default_ttl'], meta);
+  const { additional_fields: replaced } = await records('POST', `${at}/prebuilds/invalidate`, ['template', 'write']);
+  assert.deepEqual(replaced, { invalidated_presets: [] });
   const first = template.active_version_id;
   const { body: renamed } = await server.api<TemplateVersion>('GET', `/templateversions/${first}`);
   const rename = { name: `${renamed.name}-a` };

@@ -10,8 +10,12 @@ export const CLAIMED = 'prebuild_claimed';
 /**
  * Makes the agents of a workspace reinitialize once the transaction commits: another person has claimed the workspace.
  */
-export async function askToReinit({ events }: Services, db: Db, workspaceId: string): Promise<void> {
-  await events.publish(db, 'agent_reinit', { workspace_id: workspaceId, reason: CLAIMED });
+export async function askToReinit(
+  { events }: Services,
+  db: Db,
+  workspace: { workspace_id: string; owner_id: string },
+): Promise<void> {
+  await events.publish(db, 'agent_reinit', { ...workspace, reason: CLAIMED });
 }
 
 /** Nothing until the agent has to start over, then one message that says so. It also ends once a newer build has agents. */
@@ -23,10 +27,10 @@ export function reinitSource(ctx: Ctx, agent: AgentIdentity): Source {
     permission: () => {},
     subscribe(wake) {
       const off = [
-        ctx.events.on('agent_reinit', ({ workspace_id: id, reason }) => {
+        ctx.events.on('agent_reinit', ({ workspace_id: id, owner_id, reason }) => {
           if (id !== agent.workspace_id) return;
-          // upstream's agent reads the id by this spelling
-          message ??= JSON.stringify({ WorkspaceID: id, reason });
+          // upstream's agents before 2.32 read the id by the first spelling
+          message ??= JSON.stringify({ WorkspaceID: id, workspace_id: id, owner_id, reason });
           wake();
         }),
         ctx.events.on('workspace_changed', ({ workspace_id: id, agents_outdated: outdated }) => {

@@ -72,10 +72,16 @@ test('makes the agents of a claimed workspace start over, and says so once in up
     headers: { 'Coder-Session-Token': row!.auth_token },
   });
   assert.equal(answer.headers.get('content-type'), 'text/event-stream');
-  await askToReinit(server.services, server.services.sql, dev.workspace.id);
+  const { id, owner_id } = dev.workspace;
+  await askToReinit(server.services, server.services.sql, { workspace_id: id, owner_id });
   // the stream ends after the one event
   const data = /^event: data\ndata: (.*)\n\n$/.exec(await answer.text())?.[1];
-  assert.deepEqual(JSON.parse(data ?? 'null'), { WorkspaceID: dev.workspace.id, reason: 'prebuild_claimed' });
+  assert.deepEqual(JSON.parse(data ?? 'null'), {
+    WorkspaceID: id,
+    workspace_id: id,
+    owner_id,
+    reason: 'prebuild_claimed',
+  });
   await eventually('the scripts ran again', async () => readFileSync(join(dir, 'count'), 'utf8') === 'ran\nran\n');
   await eventually('it is ready', async () => (await dev.look()).lifecycle_state === 'ready');
   await dev.stop();

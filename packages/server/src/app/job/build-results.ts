@@ -68,7 +68,7 @@ export async function storeBuild(
   const sidebarApp = done.aiTasks[0]?.appId || done.aiTasks[0]?.sidebarApp?.id;
   if (sidebarApp) await setSidebarApp(tx, build, await appOfJob(tx, job.id, sidebarApp));
   if (job.input.prebuilt_stage === 'claim') {
-    await askToReinit(services, tx, build.workspace_id);
+    await askToReinit(services, tx, { workspace_id: build.workspace_id, owner_id: build.owner_id });
     const replaced = done.resourceReplacements.map(({ resource, paths }) => `${resource} (${paths.join(', ')})`);
     if (replaced.length > 0) await notifyReplaced(services, tx, build.build_id, replaced);
   }

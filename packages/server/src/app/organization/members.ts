@@ -14,6 +14,7 @@ import {
   insertMembers,
   type MemberRow,
   type MemberWithUser,
+  memberById,
   membersOf,
   setMemberRoles,
 } from '../../db/queries/members.ts';
@@ -67,6 +68,16 @@ export async function listMembers(
   const { members, count } = await membersOf(ctx.lists, organizationId, { ...peopleQuery(query), only });
   const roles = await rolesOfOrganization(ctx.lists, organizationId);
   return { members: members.map((member) => toMemberWithUser(member, roles)), count };
+}
+
+/** @throws AppError `not_found` if the person is no member, or the actor may not see that */
+export async function getMember(ctx: Ctx, organization: string, user: string): Promise<OrganizationMemberWithUserData> {
+  const person = await locateUser(ctx, user);
+  const place = { type: 'organization_member', ownerId: person.id } as const;
+  const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
+  const row = await memberById(ctx.sql, organizationId, person.id);
+  if (!row) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
+  return toMemberWithUser(row, await rolesOfOrganization(ctx.sql, organizationId));
 }
 
 /**

@@ -42,6 +42,18 @@ test('lets people create, change and see organizations', async () => {
   assert.equal((await server.api('GET', '/users/me/organizations/team', as)).status, 404);
 });
 
+test('shows a member to those who may see the membership', async () => {
+  const [gil, other] = [await createPerson(server, 'gil'), await createPerson(server, 'gal')];
+  const look = (user: string, token?: string) =>
+    server.api<OrganizationMemberWithUserData>('GET', `/organizations/default/members/${user}`, token ? { token } : {});
+  const seen = await look('gil');
+  assert.deepEqual([seen.status, seen.body.user_id, seen.body.username], [200, gil.id, 'gil']);
+  assert.equal((await look('me', gil.token)).body.user_id, gil.id);
+  assert.equal((await look('gil', other.token)).status, 404);
+  assert.equal((await look('nobody')).status, 404);
+  assert.equal((await server.api('GET', `/organizations/${team.id}/members/gil`)).status, 404);
+});
+
 test('adds members, gives them roles no higher than the giver’s, and removes them', async () => {
   const yan = await createPerson(server, 'yan');
   const xia = await createPerson(server, 'xia');

@@ -35,7 +35,14 @@ export interface PoolDecision {
 
 type Pool = Pick<
   PoolRow,
-  'is_current' | 'instances' | 'ttl_seconds' | 'time_zone' | 'schedules' | 'failures' | 'recent_failures'
+  | 'is_current'
+  | 'instances'
+  | 'ttl_seconds'
+  | 'invalidated_at'
+  | 'time_zone'
+  | 'schedules'
+  | 'failures'
+  | 'recent_failures'
 > &
   Pick<PoolRow, 'last_failed_at' | 'retry_at'>;
 
@@ -149,8 +156,11 @@ export function phaseOf({ transition, job_status: status }: Pick<PrebuildRow, 't
   }
 }
 
-const isExpired = (one: PrebuildRow, { ttl_seconds: ttl }: Pick<Pool, 'ttl_seconds'>, now: Date): boolean =>
-  ttl !== null && ttl > 0 && one.created_at.getTime() + ttl * 1_000 <= now.getTime();
+const isExpired = (one: PrebuildRow, pool: Pick<Pool, 'ttl_seconds' | 'invalidated_at'>, now: Date): boolean => {
+  const { ttl_seconds: ttl, invalidated_at: since } = pool;
+  const expired = ttl !== null && ttl > 0 && one.created_at.getTime() + ttl * 1_000 <= now.getTime();
+  return expired || (since !== null && one.created_at < since);
+};
 
 /** A build that a pool wants. */
 export type Step = { kind: 'create'; presetId: string } | { kind: 'delete'; workspaceId: string };

@@ -4,6 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import type {
   AuditLogResponse,
   Group,
+  InvalidatePresetsResponse,
   Template,
   TemplatePrebuilds,
   Workspace,
@@ -103,6 +104,25 @@ async function end(template: Template): Promise<void> {
   await sql()`UPDATE templates SET deprecated = 'over' WHERE id = ${template.id}`;
   await work(template, 'the pool to be gone', (pool) => pool.length === 0);
 }
+
+test('replaces the workspaces of a pool when somebody who may change the template asks for it', async () => {
+  const template = await createTestTemplate(server, 'stale', { presets: [preset('Small', 2)] });
+  const before = await fill(template, 2);
+  const path = `/templates/${template.id}/prebuilds/invalidate`;
+  const member = await insertPerson(server, 'passerby');
+  assert.equal((await server.api('POST', path, { token: member.token })).status, 403);
+  const { status, body } = await server.api<InvalidatePresetsResponse>('POST', path);
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.deepEqual(
+    body.invalidated.map((one) => [one.template_name, one.preset_name]),
+    [['stale', 'Small']],
+  );
+  const old = new Set(before.map(({ id }) => id));
+  await work(template, 'two new workspaces', (pool) => {
+    return pool.length === 2 && pool.every((one) => !old.has(one.id) && one.latest_build.status === 'running');
+  });
+  await end(template);
+});
 
 test('fills a pool, gives its workspaces to people and fills it again', async () => {
   const template = await createTestTemplate(server, 'quick', {

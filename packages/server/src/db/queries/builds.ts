@@ -189,6 +189,7 @@ export interface StopTimes {
 
 export interface CompletedBuild extends Pick<BuildRow, 'transition' | 'workspace_id'> {
   build_id: string;
+  owner_id: string;
 }
 
 /** Stores the cost and the stop times of a build, and that no resource is being created any more. */
@@ -202,7 +203,8 @@ export async function completeBuild(
       has_ai_task = ${hasAiTask}, deadline = CASE WHEN b.transition = 'start' THEN ${deadline}::timestamptz END,
       max_deadline = CASE WHEN b.transition = 'start' THEN ${maxDeadline}::timestamptz END
     WHERE b.id = ${build.build_id}
-    RETURNING b.id AS build_id, b.transition, b.workspace_id`;
+    RETURNING b.id AS build_id, b.transition, b.workspace_id,
+      (SELECT w.owner_id FROM workspaces w WHERE w.id = b.workspace_id)`;
   return row!;
 }
 

@@ -28,16 +28,24 @@ export type MemberWithUser = MemberRow &
     user_updated_at: Date;
   };
 
+const MEMBER_WITH_USER = (db: Db) => db`m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles, u.status,
+  u.login_type, u.is_service_account, u.last_seen_at, u.created_at AS user_created_at, u.updated_at AS user_updated_at`;
+const MEMBERS = (db: Db, organizationId: string) => db`FROM organization_members m JOIN users u ON u.id = m.user_id
+  WHERE m.organization_id = ${organizationId}`;
+
+export async function memberById(db: Db, organizationId: string, userId: string): Promise<MemberWithUser | undefined> {
+  const [row] = await db<MemberWithUser[]>`SELECT ${MEMBER_WITH_USER(db)} ${MEMBERS(db, organizationId)}
+    AND u.id = ${userId} AND NOT u.deleted AND NOT u.is_system`;
+  return row;
+}
+
 /** Members by user name, and the total number of matches. */
 export async function membersOf(
   db: Db,
   organizationId: string,
   filter: UserFilter,
 ): Promise<{ members: MemberWithUser[]; count: number }> {
-  const columns = db`m.*, u.username, u.name, u.email, u.avatar_url, u.rbac_roles, u.status, u.login_type,
-    u.is_service_account, u.last_seen_at, u.created_at AS user_created_at, u.updated_at AS user_updated_at`;
-  const from = db`FROM organization_members m JOIN users u ON u.id = m.user_id
-    WHERE m.organization_id = ${organizationId}`;
+  const [columns, from] = [MEMBER_WITH_USER(db), MEMBERS(db, organizationId)];
   const { rows: members, count } = await pageOfPeople<MemberWithUser>(db, { columns, from }, filter);
   return { members, count };
 }

@@ -1,9 +1,10 @@
 // Pools of prebuilt workspaces. Migration 0026 says who owns them.
 
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import type { Allowed } from '../../authz/authorize.ts';
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { BuiltWorkspace, JobStatus, Transition, WorkspaceRow } from '../rows.ts';
+import type { BuiltWorkspace, JobStatus, TemplateRow, Transition, WorkspaceRow } from '../rows.ts';
 import { agentStatus } from './agents.ts';
 import type { CreatableWorkspace } from './workspaces.ts';
 
@@ -22,6 +23,8 @@ export interface PoolRow {
   /** The size at times without a schedule. */
   instances: number;
   ttl_seconds: number | null;
+  /** Workspaces made before are replaced. */
+  invalidated_at: Date | null;
   time_zone: string;
   schedules: { cron: string; instances: number }[];
   /** Failed creations since the last one that succeeded, with those that could not begin. */
@@ -62,7 +65,7 @@ export async function pools(db: Db, lookbackFrom: Date, templateId: string | nul
   return db<PoolRow[]>`
     SELECT p.id, p.name, tv.id AS version_id, tv.name AS version_name, t.id AS template_id, t.name AS template_name,
       t.organization_id, o.name AS organization_name, ${IS_CURRENT(db)} AS is_current, coalesce(p.desired_instances, 0) AS instances,
-      p.prebuild_ttl_seconds AS ttl_seconds, p.prebuild_time_zone AS time_zone, p.prebuild_schedules AS schedules,
+      p.prebuild_ttl_seconds AS ttl_seconds, p.prebuilds_invalidated_at AS invalidated_at, p.prebuild_time_zone AS time_zone, p.prebuild_schedules AS schedules,
       p.prebuild_error AS error, p.prebuild_retry_at AS retry_at, p.prebuild_limit_reported_at AS limit_reported_at,
       f.failures + p.prebuild_failed_attempts AS failures, f.recent_failures, f.last_failed_at
     FROM template_version_presets p JOIN template_versions tv ON tv.id = p.template_version_id
@@ -178,6 +181,19 @@ export async function markLimitReported(tx: Tx, _task: SystemTask, presetId: str
   const { count } = await tx`UPDATE template_version_presets SET prebuild_limit_reported_at = ${at}
     WHERE id = ${presetId} AND prebuild_limit_reported_at IS NULL`;
   return count > 0;
+}
+
+/** Marks the workspaces of all pools of a template's active version for replacement. */
+export async function invalidatePools(
+  tx: Tx,
+  template: Allowed<'update', TemplateRow>,
+  at: Date,
+): Promise<{ template_name: string; template_version_name: string; preset_name: string }[]> {
+  return tx<{ template_name: string; template_version_name: string; preset_name: string }[]>`
+    UPDATE template_version_presets p SET prebuilds_invalidated_at = ${at}
+    FROM templates t JOIN template_versions v ON v.id = t.active_version_id
+    WHERE t.id = ${template.id} AND p.template_version_id = v.id
+    RETURNING t.name AS template_name, v.name AS template_version_name, p.name AS preset_name`;
 }
 
 /** The presets of a version that may have prebuilt workspaces, with their parameters. */

@@ -10,9 +10,6 @@ const NAMES = (db: Db) => db`o.name AS organization_name, o.display_name AS orga
 /** Columns and tables of a `TemplateRow`, up to WHERE. */
 const templateColumns = (db: Db) => db`t.*, ${NAMES(db)}`;
 
-/** A template of a list: without the permissions, which can be longer than everything else together. */
-export type ListedTemplate = Omit<TemplateRow, 'user_acl' | 'group_acl'>;
-
 const LISTED = [
   'id',
   'organization_id',
@@ -27,6 +24,7 @@ const LISTED = [
   'default_ttl_ms',
   'activity_bump_ms',
   'failure_ttl_ms',
+  'time_til_autostop_notify_ms',
   'time_til_dormant_ms',
   'time_til_dormant_autodelete_ms',
   'autostop_requirement_days',
@@ -41,7 +39,11 @@ const LISTED = [
   'deleted',
   'created_at',
   'updated_at',
-] as const satisfies (keyof ListedTemplate)[];
+] as const satisfies (keyof TemplateRow)[];
+type Names = 'organization_name' | 'organization_display_name' | 'organization_icon' | 'created_by_name';
+
+/** A template of a list: without the permissions, which can be longer than everything else together. */
+export type ListedTemplate = Pick<TemplateRow, (typeof LISTED)[number] | Names>;
 
 export async function templateById(db: Db, id: string): Promise<TemplateRow | undefined> {
   const [row] = await db<TemplateRow[]>`SELECT ${templateColumns(db)} WHERE t.id = ${id} AND NOT t.deleted`;

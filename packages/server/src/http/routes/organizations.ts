@@ -1,4 +1,4 @@
-import { addMember, listMembers, removeMember, updateMemberRoles } from '../../app/organization/members.ts';
+import { addMember, getMember, listMembers, removeMember, updateMemberRoles } from '../../app/organization/members.ts';
 import {
   getOrganization,
   listOrganizations,
@@ -30,6 +30,8 @@ export const organizationHandlers = defineHandlers({
     updateRole(ctx, params.organization, body),
   'DELETE /organizations/{organization}/members/roles/{roleName}': (ctx, { params }) =>
     deleteRole(ctx, params.organization, params.roleName),
+  'GET /organizations/{organization}/members/{user}': (ctx, { params }) =>
+    getMember(ctx, params.organization, params.user),
   'POST /organizations/{organization}/members/{user}': (ctx, { params }) =>
     addMember(ctx, params.organization, params.user),
   'DELETE /organizations/{organization}/members/{user}': (ctx, { params }) =>

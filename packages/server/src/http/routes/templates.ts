@@ -1,3 +1,4 @@
+import { invalidatePrebuilds } from '../../app/prebuild/invalidate.ts';
 import { getPools } from '../../app/prebuild/read.ts';
 import { getAvailableForAcl, getTemplateAcl, updateAcl } from '../../app/template/acl.ts';
 import { createTemplate } from '../../app/template/create.ts';
@@ -41,6 +42,7 @@ export const templateHandlers = defineHandlers({
   'GET /templates/{template}/acl/available': (ctx, { params, query }) =>
     getAvailableForAcl(ctx, params.template, query),
   'GET /templates/{template}/daus': (ctx, { params, query }) => getTemplateDaus(ctx, params.template, query.tz_offset),
+  'POST /templates/{template}/prebuilds/invalidate': (ctx, { params }) => invalidatePrebuilds(ctx, params.template),
   'GET /templates/{template}/prebuilds': (ctx, { params }) => getPools(ctx, params.template),
   'GET /templates/{template}/versions': (ctx, { params, query }) => listVersions(ctx, params.template, query),
   'PATCH /templates/{template}/versions': (ctx, { params, body }) => promoteVersion(ctx, params.template, body.id),

@@ -1,4 +1,4 @@
--- Accounts that no person signs in to, and reminders before automatic stops.
+-- Accounts that no person signs in to, reminders before automatic stops, and replacement of prebuilt workspaces.
 -- oldest program: 61
 -- runs: in one transaction
 
@@ -12,3 +12,6 @@ ALTER TABLE templates ADD COLUMN time_til_autostop_notify_ms bigint NOT NULL DEF
 CREATE TRIGGER reminder AFTER UPDATE OF time_til_autostop_notify_ms ON templates
   FOR EACH ROW WHEN (OLD.time_til_autostop_notify_ms <> NEW.time_til_autostop_notify_ms)
   EXECUTE FUNCTION look_at_template();
+
+-- Prebuilt workspaces made before are replaced.
+ALTER TABLE template_version_presets ADD COLUMN prebuilds_invalidated_at timestamptz;
