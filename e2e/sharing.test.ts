@@ -22,7 +22,7 @@ const TAKEN_BACK_MS = 5_000;
 
 let server: ServerProcess;
 let dir: string;
-/** The environment of the person whom the workspace is shared with. */
+/** The environment of the person who connects to it. */
 let guest: NodeJS.ProcessEnv;
 
 async function run(env: NodeJS.ProcessEnv, ...args: string[]): Promise<string> {

@@ -60,7 +60,7 @@ const sharing: Node = {
       load: () => import('./sharing/remove.ts'),
     },
     status: {
-      summary: 'Show whom a workspace is shared with',
+      summary: 'Show the people and groups that a workspace is shared with',
       aliases: ['list', 'ls'],
       load: () => import('./sharing/status.ts'),
     },

@@ -22,7 +22,21 @@ const columns = {
 
 export const shareFlags = tableFlags(Object.keys(columns) as (keyof typeof columns)[]);
 
-/** Prints whom a workspace is shared with. */
+/** The flags that name people and groups. Only a new share has a role. */
+export const namingFlags = {
+  user: {
+    type: 'string[]',
+    description:
+      'Usernames of members of the organization, separated by commas. A new share can end in ":use" or ":admin".',
+  },
+  group: {
+    type: 'string[]',
+    description: 'Names of groups of the organization, separated by commas. A new share can end in ":use" or ":admin".',
+  },
+  ...shareFlags,
+} as const;
+
+/** Prints the people and groups that a workspace is shared with. */
 export async function printShares(
   ctx: Context,
   client: Client,

@@ -185,7 +185,7 @@ test('the people and groups that a workspace is shared with may do what their le
   assert.equal(readScope(off, 'workspace').guest, undefined);
 });
 
-test('members may share their own workspaces, and see whom they can share with, as the organization permits', () => {
+test('members may share their own workspaces, and see other members and groups, as the organization permits', () => {
   const mine = { type: 'workspace', organizationId: HOME, ownerId: 'self' } as const;
   for (const [sharing, expected] of [
     ['everyone', [true, true, true]],

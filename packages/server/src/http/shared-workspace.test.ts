@@ -1,4 +1,4 @@
-// A person whom a workspace is shared with calls every GET route about it and its owner. No answer contains a secret.
+// A person who shares the workspace of another calls every GET route about it and its owner. No answer contains a secret.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { apiPath, type RouteDef, type RouteKey, routes, type Workspace } from '@ropewalk/contract';
@@ -15,7 +15,7 @@ let server: TestServer;
 let dev: TestWorkspace;
 let owner: { id: string; token: string };
 let things: Record<string, string>;
-/** Secrets by what they are. */
+/** Secrets by their names. */
 let secrets: Record<string, string>;
 
 before(async () => {

@@ -1,23 +1,11 @@
 import { command } from '../../framework/definition.ts';
-import { aclOf, printShares, shareFlags } from '../../lib/sharing.ts';
+import { aclOf, namingFlags, printShares } from '../../lib/sharing.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
-
-const flags = {
-  user: {
-    type: 'string[]',
-    description: 'Members of the organization to share with, as NAME or NAME:ROLE, separated by commas.',
-  },
-  group: {
-    type: 'string[]',
-    description: 'Groups of the organization to share with, as NAME or NAME:ROLE, separated by commas.',
-  },
-  ...shareFlags,
-} as const;
 
 export default command(
   {
     args: { workspace: {} },
-    flags,
+    flags: namingFlags,
     help: 'The role "use", the default, lets people connect to the workspace, and start and stop it. "admin" also lets them change it and share it. Anyone who can connect can read all that the workspace contains.',
     examples: [
       {

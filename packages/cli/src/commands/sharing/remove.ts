@@ -1,17 +1,11 @@
 import { command } from '../../framework/definition.ts';
-import { aclOf, printShares, shareFlags } from '../../lib/sharing.ts';
+import { aclOf, namingFlags, printShares } from '../../lib/sharing.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
-
-const flags = {
-  user: { type: 'string[]', description: 'People to take the workspace back from, by username, separated by commas.' },
-  group: { type: 'string[]', description: 'Groups to take the workspace back from, by name, separated by commas.' },
-  ...shareFlags,
-} as const;
 
 export default command(
   {
     args: { workspace: {} },
-    flags,
+    flags: namingFlags,
     help: 'Their open connections to the workspace end within seconds.',
     examples: [{ does: 'Take a workspace back from a colleague', run: 'coder sharing remove dev --user ann' }],
   },

@@ -38,7 +38,7 @@ const cells = (table: string) =>
     .slice(1)
     .map((line) => line.split(/ {2,}/).map((cell) => cell.trim()));
 
-test('shares a workspace, shows with whom, finds it, and takes it back', async () => {
+test('shares a workspace, shows it, finds it, and takes it back', async () => {
   assert.equal(await coder('sharing status dev -o json'), '[]\n');
   const added = await coder('sharing add dev --user adam:admin,uma --group team');
   assert.match(added, /^USER +GROUP +ROLE/);

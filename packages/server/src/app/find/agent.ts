@@ -33,8 +33,8 @@ export async function findReadableAgent(ctx: Ctx, id: string): Promise<Allowed<'
 }
 
 /**
- * The permission for an action on an agent's workspace, for streams: the workspace is read again each time, because whom it
- * is shared with changes.
+ * The permission for an action on an agent's workspace, for streams: the workspace is read again each time, because it may
+ * no longer be shared.
  */
 export const agentPermission =
   (action: Action, { workspace_id: id }: Pick<AgentIdentity, 'workspace_id'>) =>

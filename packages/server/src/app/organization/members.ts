@@ -51,7 +51,7 @@ const toMemberWithUser = (row: MemberWithUser, roles: readonly Role[]): Organiza
   user_updated_at: time(row.user_updated_at),
 });
 
-/** A member as the other members see one whom they can share a workspace with: without the account. */
+/** A member as other members see one, to share workspaces: without the account. */
 const toFellow = (row: MemberWithUser): OrganizationMemberWithUserData => ({
   ...toMember(row, []),
   roles: [],

@@ -70,7 +70,7 @@ after(() => server.stop());
 const finishBuild = () =>
   server.services.sql`UPDATE provisioner_jobs SET started_at = now(), completed_at = now() WHERE completed_at IS NULL`;
 
-test('shares a workspace with people and groups of the organization, and shows with whom', async () => {
+test('shares a workspace with people and groups of the organization, and shows them', async () => {
   const group = await server.api<Group>('POST', '/organizations/default/groups', { body: { name: 'team' } });
   assert.equal(await statusOf(user, 'GET', path()), 404);
   const roles = {
@@ -260,7 +260,7 @@ test('a build that another person begins gets nobody’s tokens, and belongs to 
   await finishBuild();
 });
 
-test('members find whom to share with by name, but not the accounts of others', async () => {
+test('members find people and groups to share with by name, but not their accounts', async () => {
   const people = async (q: string) =>
     (
       await server.api<PaginatedMembersResponse>('GET', `/organizations/default/paginated-members?q=${q}`, {
