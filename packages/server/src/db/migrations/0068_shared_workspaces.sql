@@ -2,5 +2,5 @@
 -- oldest program: 61
 -- runs: without a transaction
 
-CREATE INDEX CONCURRENTLY workspaces_shared ON workspaces (organization_id)
+CREATE INDEX CONCURRENTLY IF NOT EXISTS workspaces_shared ON workspaces (organization_id)
   WHERE NOT deleted AND (user_acl <> '{}' OR group_acl <> '{}');

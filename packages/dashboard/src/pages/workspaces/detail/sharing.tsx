@@ -58,16 +58,7 @@ export function Sharing({ workspace, may }: { workspace: Workspace; may: Workspa
   if (guests.length === 0 && !shareable) return null;
   const busy = ({ id }: Guest) => change.isPending && change.variables.id === id;
   return (
-    <Section
-      title="Sharing"
-      actions={
-        shareable && (
-          <Button size="sm" icon={UserPlus} onClick={() => setAdding(true)}>
-            Share
-          </Button>
-        )
-      }
-    >
+    <Section title="Sharing">
       {guests.length === 0 ? (
         <p className="text-muted text-sm">Nobody else can use this workspace.</p>
       ) : (
@@ -81,14 +72,15 @@ export function Sharing({ workspace, may }: { workspace: Workspace; may: Workspa
               </span>
               {shareable ? (
                 <>
-                  <Select
-                    className="w-24 shrink-0"
-                    label={`Role of ${guest.name}`}
-                    value={guest.role}
-                    options={ROLES}
-                    disabled={busy(guest)}
-                    onChange={(role) => change.mutate({ ...guest, role: role as WorkspaceRole })}
-                  />
+                  <span className="w-24 shrink-0">
+                    <Select
+                      label={`Role of ${guest.name}`}
+                      value={guest.role}
+                      options={ROLES}
+                      disabled={busy(guest)}
+                      onChange={(role) => change.mutate({ ...guest, role: role as WorkspaceRole })}
+                    />
+                  </span>
                   <IconButton
                     icon={Trash2}
                     size="sm"
@@ -103,6 +95,13 @@ export function Sharing({ workspace, may }: { workspace: Workspace; may: Workspa
             </li>
           ))}
         </ul>
+      )}
+      {shareable && (
+        <div>
+          <Button size="sm" icon={UserPlus} onClick={() => setAdding(true)}>
+            Share
+          </Button>
+        </div>
       )}
       {adding && (
         <AddGuests
