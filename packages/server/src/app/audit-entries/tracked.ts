@@ -15,6 +15,14 @@ const nanoseconds = (column: string): Tracking => ({
   value: (row) => (typeof row[column] === 'number' ? row[column] * 1_000_000 : row[column]),
 });
 
+/** An empty list is like none, so that a new object has no entry for it. */
+const unlessEmpty = (column: string): Tracking => ({
+  value(row) {
+    const list = row[column];
+    return typeof list === 'object' && list !== null && Object.keys(list).length === 0 ? undefined : list;
+  },
+});
+
 const DAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'];
 const otherDays = (column: string): Tracking => ({
   value(row) {
@@ -125,9 +133,9 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
       'automatic_updates',
       'favorite',
       'next_start_at',
-      'user_acl',
-      'group_acl',
     ),
+    user_acl: unlessEmpty('user_acl'),
+    group_acl: unlessEmpty('group_acl'),
     ttl: nanoseconds('ttl_ms'),
   },
   workspace_build: track('template_version_id'),

@@ -105,7 +105,7 @@ test('shares a workspace with people and groups of the organization, and shows t
   const entries = await server.services.sql<{ diff: Record<string, { old: unknown; new: unknown }> }[]>`
     SELECT diff FROM audit_logs WHERE resource_type = 'workspace' AND resource_id = ${workspace.id} AND action = 'write'`;
   assert.deepEqual(entries.at(-1)?.diff['user_acl'], {
-    old: {},
+    old: null,
     new: { [user.id]: 'use', [admin.id]: 'admin' },
     secret: false,
   });
