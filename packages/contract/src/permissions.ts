@@ -1,5 +1,14 @@
 const CRUD = ['create', 'read', 'update', 'delete'] as const;
-const WORKSPACE = [...CRUD, 'start', 'stop', 'ssh', 'application_connect', 'create_agent', 'delete_agent'] as const;
+const WORKSPACE = [
+  ...CRUD,
+  'start',
+  'stop',
+  'ssh',
+  'application_connect',
+  'create_agent',
+  'delete_agent',
+  'share',
+] as const;
 
 /** Every type of resource that permissions are about, with the actions that it has. The names are upstream's. */
 export const PERMISSIONS = {

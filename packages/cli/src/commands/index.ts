@@ -45,6 +45,28 @@ const account: Nodes = {
   },
 };
 
+const sharing: Node = {
+  summary: 'Share workspaces with other people',
+  aliases: ['share'],
+  children: {
+    add: {
+      summary: 'Share a workspace with people and groups',
+      aliases: ['share'],
+      load: () => import('./sharing/add.ts'),
+    },
+    remove: {
+      summary: 'Take a workspace back from people and groups',
+      aliases: ['unshare', 'rm'],
+      load: () => import('./sharing/remove.ts'),
+    },
+    status: {
+      summary: 'Show the people and groups that a workspace is shared with',
+      aliases: ['list', 'ls'],
+      load: () => import('./sharing/status.ts'),
+    },
+  },
+};
+
 const schedule: Node = {
   summary: 'Start and stop workspaces at set times',
   children: {
@@ -74,6 +96,7 @@ const workspaces: Nodes = {
   delete: { summary: 'Delete a workspace', aliases: ['rm'], load: () => import('./workspaces/delete.ts') },
   rename: { summary: 'Rename a workspace', load: () => import('./workspaces/rename.ts') },
   schedule,
+  sharing,
   autoupdate: {
     summary: 'Set whether a workspace updates when it starts',
     load: () => import('./workspaces/autoupdate.ts'),
@@ -266,7 +289,7 @@ const organizations: Node = {
       },
     },
     settings: {
-      summary: 'Manage the sync with the identity provider',
+      summary: 'Manage the settings of an organization',
       aliases: ['setting'],
       children: {
         show: {
@@ -287,6 +310,10 @@ const organizations: Node = {
               aliases: ['rolesync'],
               load: async () => ({ default: (await organizationSettings()).showRoleSync }),
             },
+            'workspace-sharing': {
+              summary: 'Show whose workspaces can be shared',
+              load: async () => ({ default: (await organizationSettings()).showWorkspaceSharing }),
+            },
           },
         },
         set: {
@@ -306,6 +333,10 @@ const organizations: Node = {
               summary: 'Set the sync of roles',
               aliases: ['rolesync'],
               load: async () => ({ default: (await organizationSettings()).setRoleSync }),
+            },
+            'workspace-sharing': {
+              summary: 'Set whose workspaces can be shared',
+              load: async () => ({ default: (await organizationSettings()).setWorkspaceSharing }),
             },
           },
         },

@@ -45,7 +45,7 @@ export async function membersNamed(
     list.map((text) => {
       const wanted = text.toLowerCase();
       const found = members.find(({ user_id, username, email }) =>
-        [user_id, username, email].some((each) => each.toLowerCase() === wanted),
+        [user_id, username, email].some((each) => each !== '' && each.toLowerCase() === wanted),
       );
       if (found) return found.user_id;
       throw new AppError('not_found', `${JSON.stringify(text)} is not a member of ${organization.name}.`);

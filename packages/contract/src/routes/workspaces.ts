@@ -1,7 +1,12 @@
 import { Type } from 'typebox';
 import { Response, ServerSentEvent } from '../schema/common.ts';
 import { Whole } from '../schema/kit.ts';
-import { WorkspaceACL, WorkspaceSharingSettings } from '../schema/sharing.ts';
+import {
+  UpdateWorkspaceACL,
+  UpdateWorkspaceSharingSettingsRequest,
+  WorkspaceACL,
+  WorkspaceSharingSettings,
+} from '../schema/sharing.ts';
 import { ExternalAgentCredentials } from '../schema/workspace-agents.ts';
 import {
   CreateWorkspaceRequest,
@@ -161,15 +166,40 @@ export const workspacesRoutes = {
   'GET /workspaces/{workspace}/acl': route({
     tag: 'Workspaces',
     auth: 'session',
-    summary: 'Lists the people and groups that a workspace is shared with. Empty: this server cannot share workspaces.',
+    summary: 'Lists the people and groups that a workspace is shared with.',
     params: Type.Object({ workspace: Type.String() }),
     responses: { 200: WorkspaceACL },
+  }),
+  'PATCH /workspaces/{workspace}/acl': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary: 'Shares a workspace with the named people and groups, or takes it back from them, and leaves the others.',
+    params: Type.Object({ workspace: Type.String() }),
+    body: UpdateWorkspaceACL,
+    unknownKeys: unknownKeys('access'),
+    responses: { 204: Nothing },
+  }),
+  'DELETE /workspaces/{workspace}/acl': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary: 'Takes a workspace back from everyone.',
+    params: Type.Object({ workspace: Type.String() }),
+    responses: { 204: Nothing },
   }),
   'GET /organizations/{organization}/settings/workspace-sharing': route({
     tag: 'Workspaces',
     auth: 'session',
-    summary: 'Shows whether people may share workspaces. Always off: this server cannot share workspaces.',
+    summary: 'Shows whose workspaces can be shared in an organization.',
     params: Type.Object({ organization: Type.String() }),
+    responses: { 200: WorkspaceSharingSettings },
+  }),
+  'PATCH /organizations/{organization}/settings/workspace-sharing': route({
+    tag: 'Workspaces',
+    auth: 'session',
+    summary: 'Sets whose workspaces can be shared. Takes the other workspaces of the organization back from everyone.',
+    params: Type.Object({ organization: Type.String() }),
+    body: UpdateWorkspaceSharingSettingsRequest,
+    unknownKeys: unknownKeys('access'),
     responses: { 200: WorkspaceSharingSettings },
   }),
   'GET /workspaces/{workspace}/timings': route({

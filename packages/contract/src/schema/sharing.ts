@@ -1,16 +1,16 @@
 import { type Static, Type } from 'typebox';
+import { MinimalUser } from './common.ts';
 import { Group } from './groups.ts';
-import { named, stringEnum, Uuid } from './kit.ts';
+import { Line, named, stringEnum, Uuid } from './kit.ts';
 
-// Workspaces cannot be shared with other people yet. These are the answers that upstream's clients get where an
-// administrator has switched sharing off.
+const OWNERS = ['none', 'everyone', 'service_accounts'] as const;
 
-/** Whether people may share the workspaces of an organization. */
+/** Whose workspaces the members of an organization can share. */
 export const WorkspaceSharingSettings = named(
   'WorkspaceSharingSettings',
   Type.Object({
-    /** Whose workspaces can be shared. */
-    shareable_workspace_owners: stringEnum(['none', 'everyone', 'service_accounts']),
+    shareable_workspace_owners: stringEnum(OWNERS),
+    /** Whether nobody's can. */
     sharing_disabled: Type.Boolean(),
     /** Whether no organization can change it. */
     sharing_globally_disabled: Type.Boolean(),
@@ -18,7 +18,19 @@ export const WorkspaceSharingSettings = named(
 );
 export type WorkspaceSharingSettings = Static<typeof WorkspaceSharingSettings>;
 
-const WorkspaceRole = named('WorkspaceRole', stringEnum(['admin', 'use', '']));
+export const UpdateWorkspaceSharingSettingsRequest = named(
+  'UpdateWorkspaceSharingSettingsRequest',
+  Type.Object({
+    /** "" stands for none: older clients send only `sharing_disabled`. */
+    shareable_workspace_owners: Type.Optional(stringEnum([...OWNERS, ''])),
+    sharing_disabled: Type.Optional(Type.Boolean()),
+  }),
+);
+export type UpdateWorkspaceSharingSettingsRequest = Static<typeof UpdateWorkspaceSharingSettingsRequest>;
+
+/** `use` connects, starts and stops. `admin` also changes the workspace and shares it. "" takes it back. */
+export const WorkspaceRole = named('WorkspaceRole', stringEnum(['admin', 'use', '']));
+export type WorkspaceRole = Static<typeof WorkspaceRole>;
 
 /** People and groups that a workspace is shared with. */
 export const WorkspaceACL = named(
@@ -28,15 +40,35 @@ export const WorkspaceACL = named(
     users: Type.Array(
       named(
         'WorkspaceUser',
-        Type.Object({
-          avatar_url: Type.Optional(Type.String()),
-          id: Uuid,
-          name: Type.Optional(Type.String()),
-          role: WorkspaceRole,
-          username: Type.String(),
-        }),
+        Type.Object({ ...MinimalUser.properties, name: Type.Optional(Type.String()), role: WorkspaceRole }),
       ),
     ),
   }),
 );
 export type WorkspaceACL = Static<typeof WorkspaceACL>;
+
+const Roles = Type.Record(Line, WorkspaceRole, { maxProperties: 1_000 });
+
+export const UpdateWorkspaceACL = named(
+  'UpdateWorkspaceACL',
+  Type.Object({
+    /** Group id → role. */
+    group_roles: Type.Optional(Roles),
+    /** User id → role. */
+    user_roles: Type.Optional(Roles),
+  }),
+);
+export type UpdateWorkspaceACL = Static<typeof UpdateWorkspaceACL>;
+
+/** A person or group that a workspace is shared with. */
+export const SharedWorkspaceActor = named(
+  'SharedWorkspaceActor',
+  Type.Object({
+    actor_type: named('SharedWorkspaceActorType', stringEnum(['group', 'user'])),
+    avatar_url: Type.Optional(Type.String()),
+    id: Uuid,
+    name: Type.String(),
+    roles: Type.Array(WorkspaceRole),
+  }),
+);
+export type SharedWorkspaceActor = Static<typeof SharedWorkspaceActor>;

@@ -60,6 +60,7 @@ export const RBACAction = named(
     'create_agent',
     'delete',
     'delete_agent',
+    'share',
     'read',
     'read_personal',
     'ssh',

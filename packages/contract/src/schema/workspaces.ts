@@ -8,6 +8,7 @@ import {
 } from './common.ts';
 import { Line, Milliseconds, NotEmpty, Nullable, named, stringEnum, Timestamp, Uuid } from './kit.ts';
 import { MatchedProvisioners, ProvisionerJob, ProvisionerLogLevel, ProvisionerTiming } from './provisioners.ts';
+import { SharedWorkspaceActor } from './sharing.ts';
 import {
   AgentConnectionTiming,
   AgentScriptTiming,
@@ -267,6 +268,7 @@ export const Workspace = named(
     owner_avatar_url: Type.String(),
     owner_id: Uuid,
     owner_name: Type.String(),
+    shared_with: Type.Optional(Type.Array(SharedWorkspaceActor)),
     /** Its own id, if the workspace is a task. */
     task_id: Type.Optional(Uuid),
     template_active_version_id: Uuid,

@@ -151,6 +151,8 @@ const MISDOCUMENTED_TYPES: UpstreamRest['definitions'] = {
   'codersdk.TerminalFontName': { type: 'string' },
   // upstream's programs accept any text, and this server records more types of resources
   'codersdk.ResourceType': { type: 'string' },
+  // upstream has had the action "share" since its version 2.27
+  'codersdk.RBACAction': { type: 'string' },
   'regexp.Regexp': { type: 'string' },
   // written as `<type>:<id>`
   'codersdk.APIAllowListTarget': { type: 'string' },

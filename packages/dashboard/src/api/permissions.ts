@@ -19,7 +19,8 @@ const SITE = {
   readHealth: ['debug_info', 'read'],
   readAuditLog: ['audit_log', 'read', ANY_ORGANIZATION],
   updateIdpSync: ['idpsync_settings', 'update'],
-  readMembersAnywhere: ['organization_member', 'read', ANY_ORGANIZATION],
+  // members may read the names of other members, to share workspaces, but do not administer them
+  readMembersAnywhere: ['group_member', 'read', ANY_ORGANIZATION],
 } as const;
 
 const ORGANIZATION = {
@@ -27,7 +28,7 @@ const ORGANIZATION = {
   updateTemplates: ['template', 'update'],
   createWorkspace: ['workspace', 'create'],
   updateWorkspaces: ['workspace', 'update'],
-  readMembers: ['organization_member', 'read'],
+  readMembers: ['group_member', 'read'],
   updateMembers: ['organization_member', 'update'],
   addMembers: ['organization_member', 'create'],
   removeMembers: ['organization_member', 'delete'],
@@ -35,7 +36,7 @@ const ORGANIZATION = {
   createRoles: ['assign_org_role', 'create'],
   updateRoles: ['assign_org_role', 'update'],
   deleteRoles: ['assign_org_role', 'delete'],
-  readGroups: ['group', 'read'],
+  readGroups: ['group_member', 'read'],
   createGroups: ['group', 'create'],
   updateGroups: ['group', 'update'],
   deleteGroups: ['group', 'delete'],
@@ -132,6 +133,7 @@ interface PlacedWorkspace {
   owner_id: string;
   organization_id: string;
   is_prebuild: boolean;
+  shared_with?: readonly unknown[];
 }
 
 function askAboutWorkspace(object: Question['object']) {
@@ -142,22 +144,33 @@ function askAboutWorkspace(object: Question['object']) {
     stop: { object, action: 'stop' },
     ssh: { object, action: 'ssh' },
     apps: { object, action: 'application_connect' },
+    share: { object, action: 'share' },
   });
 }
 
 export type WorkspacePermissions = Awaited<ReturnType<typeof askAboutWorkspace>>;
 
 /** What the person may do with one workspace. */
-export const workspacePermissions = ({ id, owner_id, organization_id }: Omit<PlacedWorkspace, 'is_prebuild'>) =>
+export const workspacePermissions = ({
+  id,
+  owner_id,
+  organization_id,
+}: Pick<PlacedWorkspace, 'id' | 'owner_id' | 'organization_id'>) =>
   queryOptions({
     queryKey: ['permissions', 'workspace', id],
     queryFn: () => askAboutWorkspace({ resource_type: 'workspace', resource_id: id, owner_id, organization_id }),
     meta: { watches: [...watches, { kind: 'workspace', id }] },
   });
 
-/** What the permissions for a workspace depend on: its organization, and whether it is the person's own or unclaimed. */
+/** Whether the permissions depend on the people and groups that a workspace of another person is shared with. */
+const isShared = ({ owner_id, shared_with = [] }: PlacedWorkspace, personId: string): boolean =>
+  owner_id !== personId && shared_with.length > 0;
+
+/** What the permissions for a workspace depend on: its organization, and whether it is the person's own, unclaimed or shared. */
 const placeOf = (workspace: PlacedWorkspace, personId: string): string =>
-  `${workspace.organization_id} ${workspace.is_prebuild ? 'unclaimed' : workspace.owner_id === personId ? 'own' : 'other'}`;
+  isShared(workspace, personId)
+    ? workspace.id
+    : `${workspace.organization_id} ${workspace.is_prebuild ? 'unclaimed' : workspace.owner_id === personId ? 'own' : 'other'}`;
 
 /** What the person may do with each of many workspaces, with one question for all that are alike. Undefined until known. */
 export function useWorkspacesPermissions(
@@ -166,9 +179,13 @@ export function useWorkspacesPermissions(
 ): (workspace: PlacedWorkspace) => WorkspacePermissions | undefined {
   const examples = new Map(workspaces.map((workspace) => [placeOf(workspace, personId), workspace]));
   const results = useQueries({
-    queries: [...examples].map(([place, { owner_id, organization_id }]) => ({
+    queries: [...examples].map(([place, workspace]) => ({
       queryKey: ['permissions', 'workspaces', place],
-      queryFn: () => askAboutWorkspace({ resource_type: 'workspace', owner_id, organization_id }),
+      queryFn: () => {
+        const { id, owner_id, organization_id } = workspace;
+        const named = isShared(workspace, personId) ? { resource_id: id } : {};
+        return askAboutWorkspace({ resource_type: 'workspace', owner_id, organization_id, ...named });
+      },
       meta: { watches },
     })),
   });

@@ -1,6 +1,13 @@
 import { hash } from 'node:crypto';
 import type { UserWithAccess } from '../db/rows.ts';
-import { organizationRoles, ownerWithoutAccess, type Role, siteRoles } from './policy.ts';
+import {
+  organizationRoles,
+  ownerWithoutAccess,
+  type Role,
+  type ShareableOwners,
+  sharingRoles,
+  siteRoles,
+} from './policy.ts';
 import type { TokenScope } from './scope.ts';
 
 /** A signed-in person. */
@@ -30,6 +37,8 @@ export interface HeldRoles {
   site: readonly Role[];
   /** By organization id. */
   org: ReadonlyMap<string, readonly Role[]>;
+  /** Whether workspaces can be shared on this server. */
+  sharing: boolean;
 }
 
 /** Custom roles, by organization id. */
@@ -42,6 +51,8 @@ export function heldRoles(names: {
   custom: CustomRoles;
   /** Whether owners may open shells and apps in everybody's workspaces. */
   ownersReach: boolean;
+  /** Whose workspaces can be shared, by organization id. Undefined: nobody's on this server. */
+  shareable: Readonly<Record<string, ShareableOwners>> | undefined;
 }): HeldRoles {
   const site = [...names.site, 'member'].flatMap((name) =>
     name === 'owner' && !names.ownersReach ? ownerWithoutAccess : (siteRoles[name] ?? []),
@@ -49,12 +60,14 @@ export function heldRoles(names: {
   const org = new Map<string, Role[]>();
   for (const [id, given] of Object.entries(names.organizations)) {
     const builtIn = [...given, 'organization-member'].flatMap((name) => organizationRoles[name] ?? []);
-    org.set(id, [...builtIn, ...(names.custom[id] ?? []).filter(({ name }) => given.includes(name))]);
+    const sharing = sharingRoles[names.shareable?.[id] ?? 'none'] ?? [];
+    const custom = (names.custom[id] ?? []).filter(({ name }) => given.includes(name));
+    org.set(id, [...builtIn, ...custom].concat(sharing));
     for (const role of builtIn) {
       if (role.site) site.push({ name: role.name, displayName: role.displayName, site: role.site });
     }
   }
-  return { site, org };
+  return { site, org, sharing: names.shareable !== undefined };
 }
 
 const rights = new WeakMap<UserActor, string>();

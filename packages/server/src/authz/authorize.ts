@@ -1,12 +1,14 @@
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import { ALLOW_ALL } from '@ropewalk/contract/token-scopes';
 import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { Actor, CustomRoles, UserActor } from './actor.ts';
 import { notFound } from './not-found.ts';
 import {
   type Action,
   assignable,
   grants,
+  listed,
   operatorScope,
   organizationRoles,
   type Resource,
@@ -26,7 +28,8 @@ export interface AuthzObject {
   organizationId?: string;
   ownerId?: string;
   /**
-   * For templates and groups: user or group id → `use` or `admin`. The group Everyone has the organization's id.
+   * For templates, groups and workspaces: user or group id → `use` or `admin`. The group Everyone has the organization's
+   * id.
    */
   acl?: { users: Record<string, string>; groups: Record<string, string> };
   /** The name of the object in error messages. Default: the resource type. */
@@ -42,8 +45,12 @@ const NO_ROLES: readonly Role[] = [];
 function aclGrants(actor: UserActor, action: Action, object: AuthzObject): boolean {
   const { acl, organizationId } = object;
   if (!acl || !organizationId || !actor.organizations.has(organizationId)) return false;
-  const reading = action === 'read' || action === 'use';
-  const enough = (level: string | undefined) => level === 'admin' || (reading && level === 'use');
+  const levels = object.type === 'workspace' && !actor.held.sharing ? undefined : listed[object.type];
+  if (!levels) return false;
+  const enough = (level: string | undefined) => {
+    const given = level === undefined ? undefined : ownValue(levels, level);
+    return given === '*' || (given?.includes(action) ?? false);
+  };
   if (enough(acl.users[actor.id])) return true;
   // a list is short, and a person may be in many groups
   for (const id in acl.groups) {
@@ -202,6 +209,8 @@ export interface ReadScope {
   ownerId: string;
   /** Only these of them, which the allow list of a token contains. Null: all of them. */
   ids: string[] | null;
+  /** Whose workspaces count that are shared with a person, or with a group of theirs. Absent: nobody's. */
+  guest?: { userId: string; organizationIds: string[]; groupIds: string[] };
 }
 
 export function readScope(actor: Actor, type: Resource): ReadScope {
@@ -221,5 +230,12 @@ export function readScope(actor: Actor, type: Resource): ReadScope {
     ),
     ownerId: actor.id,
     ids: allowedIds(actor.scope, type),
+    ...(type === 'workspace' && actor.held.sharing ? { guest: guestOf(actor) } : {}),
   };
+}
+
+/** A person and their groups, with the group Everyone of each organization, as lists of people and groups name them. */
+function guestOf({ id, organizations, groups }: UserActor): NonNullable<ReadScope['guest']> {
+  const organizationIds = [...organizations.keys()];
+  return { userId: id, organizationIds, groupIds: [...groups, ...organizationIds] };
 }

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { PERMISSIONS } from '@ropewalk/contract/permissions';
 import { type Actor, heldRoles, type UserActor } from './actor.ts';
-import { type AuthzObject, authorize, may, mayAssign } from './authorize.ts';
-import { type Action, organizationRoles, type Resource, type Role, siteRoles } from './policy.ts';
+import { type AuthzObject, authorize, may, mayAssign, readScope } from './authorize.ts';
+import { type Action, organizationRoles, type Resource, type Role, type ShareableOwners, siteRoles } from './policy.ts';
 import { FULL_SCOPE, tokenScope } from './scope.ts';
 
 const RESOURCES = Object.keys(PERMISSIONS) as Resource[];
@@ -16,10 +16,11 @@ interface Person {
   scope?: UserActor['scope'];
   custom?: Role[];
   ownersReach?: boolean;
+  sharing?: ShareableOwners;
 }
 
 function person(site: string[], org: string[] = [], more: Person = {}): UserActor {
-  const { scope = FULL_SCOPE, custom = [], ownersReach = true } = more;
+  const { scope = FULL_SCOPE, custom = [], ownersReach = true, sharing = 'everyone' } = more;
   return {
     kind: 'user',
     id: 'self',
@@ -28,7 +29,13 @@ function person(site: string[], org: string[] = [], more: Person = {}): UserActo
     roles: site,
     organizations: new Map([[HOME, org]]),
     groups: new Set(),
-    held: heldRoles({ site, organizations: { [HOME]: org }, custom: { [HOME]: custom }, ownersReach }),
+    held: heldRoles({
+      site,
+      organizations: { [HOME]: org },
+      custom: { [HOME]: custom },
+      ownersReach,
+      shareable: { [HOME]: sharing },
+    }),
     scope,
     apiKeyId: '',
   };
@@ -142,6 +149,59 @@ test('the people on a list of a template may use it while they are members of it
     true,
   );
   assert.equal(may(inGroup, 'use', object({ users: {}, groups: { team: 'use' } }, AWAY)), false);
+});
+
+test('the people and groups that a workspace is shared with may do what their level permits, while they are members', () => {
+  const theirs = (acl: AuthzObject['acl'], more: Partial<AuthzObject> = {}): AuthzObject => ({
+    type: 'workspace',
+    organizationId: HOME,
+    ownerId: 'other',
+    ...(acl ? { acl } : {}),
+    ...more,
+  });
+  const actions: readonly Action[] = PERMISSIONS.workspace;
+  const allowedTo = (actor: Actor, object: AuthzObject) => actions.filter((action) => may(actor, action, object));
+  const member = person([]);
+  const user = (level: string) => ({ users: { self: level }, groups: {} });
+  const use = ['read', 'start', 'stop', 'ssh', 'application_connect'];
+  const admin = actions.filter((action) => action !== 'delete');
+  assert.deepEqual(allowedTo(member, theirs({ users: {}, groups: {} })), []);
+  assert.deepEqual(allowedTo(member, theirs({ users: { another: 'admin' }, groups: { team: 'admin' } })), []);
+  assert.deepEqual(allowedTo(member, theirs(user('use'))), use);
+  assert.deepEqual(allowedTo(member, theirs(user('admin'))), admin);
+  assert.deepEqual(allowedTo(member, theirs(user('constructor'))), []);
+  assert.deepEqual(
+    allowedTo({ ...member, groups: new Set(['team']) }, theirs({ users: {}, groups: { team: 'use' } })),
+    use,
+  );
+  assert.deepEqual(allowedTo(member, theirs({ users: {}, groups: { [HOME]: 'use' } })), use);
+  assert.deepEqual(allowedTo(member, theirs(user('admin'), { organizationId: AWAY })), []);
+  assert.deepEqual(allowedTo(member, theirs(user('admin'), { type: 'workspace_dormant' })), []);
+  const off = { ...member, held: { ...member.held, sharing: false } };
+  assert.deepEqual(allowedTo(off, theirs(user('admin'))), [], 'the server has sharing switched off');
+  const limited = person([], [], { scope: tokenScope(['workspace:read']) });
+  assert.deepEqual(allowedTo(limited, theirs(user('admin'))), ['read']);
+  assert.deepEqual(readScope(member, 'workspace').guest?.groupIds, [HOME]);
+  assert.equal(readScope(off, 'workspace').guest, undefined);
+});
+
+test('members may share their own workspaces, and see other members and groups, as the organization permits', () => {
+  const mine = { type: 'workspace', organizationId: HOME, ownerId: 'self' } as const;
+  for (const [sharing, expected] of [
+    ['everyone', [true, true, true]],
+    ['service_accounts', [false, true, false]],
+    ['none', [false, false, false]],
+  ] as const) {
+    const member = person([], [], { sharing });
+    const found = [
+      may(member, 'share', mine),
+      may(member, 'read', { type: 'organization_member', organizationId: HOME, ownerId: 'other' }),
+      may(member, 'read', { type: 'group', organizationId: HOME }),
+    ];
+    assert.deepEqual(found, expected, sharing);
+    assert.equal(may(member, 'share', { ...mine, ownerId: 'other' }), false);
+    assert.equal(may(member, 'ssh', mine), true);
+  }
 });
 
 test('a role may only be assigned by people who have all its grants', () => {

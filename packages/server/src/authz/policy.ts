@@ -118,7 +118,7 @@ export const organizationRoles = byName<Role>({
     site: { user: READ },
     org: {
       '*': '*',
-      workspace: MANAGE_WORKSPACE,
+      workspace: [...MANAGE_WORKSPACE, 'share'],
       workspace_dormant: DORMANT_WORKSPACE,
       assign_role: [],
       user_secret: [],
@@ -183,7 +183,38 @@ export const organizationRoles = byName<Role>({
 /** The owner's role where `--disable-owner-workspace-access` keeps owners out of other people's workspaces. */
 export const ownerWithoutAccess: Role = {
   ...siteRoles['owner']!,
-  site: { ...siteRoles['owner']!.site, workspace: MANAGE_WORKSPACE },
+  site: { ...siteRoles['owner']!.site, workspace: [...MANAGE_WORKSPACE, 'share'] },
+};
+
+/** Whose workspaces the members of an organization can share. The names are upstream's. */
+export type ShareableOwners = 'none' | 'everyone' | 'service_accounts';
+
+/**
+ * What all members of an organization may because workspaces are shared in it: find the people and groups to share with,
+ * and share their own.
+ */
+export const sharingRoles: Readonly<Record<ShareableOwners, Role | undefined>> = {
+  everyone: {
+    name: 'organization-member',
+    displayName: '',
+    org: { organization_member: READ, group: READ },
+    user: { workspace: ['share'] },
+  },
+  service_accounts: { name: 'organization-member', displayName: '', org: { organization_member: READ } },
+  none: undefined,
+};
+
+/**
+ * The actions that each level of an object's list of people and groups grants. Types without an entry have no such list. A
+ * workspace has upstream's two sets: nobody deletes what they could not create again.
+ */
+export const listed: Partial<Record<Resource, Readonly<Record<string, readonly Action[] | '*'>>>> = {
+  template: { use: ['read', 'use'], admin: '*' },
+  group: { use: READ },
+  workspace: {
+    use: ['read', 'start', 'stop', 'ssh', 'application_connect'],
+    admin: [...WORKSPACE.filter((action) => action !== 'delete'), 'share'],
+  },
 };
 
 /** The permissions of the Kubernetes operator, in its organization. A key is the permission to run daemons. */

@@ -25,7 +25,7 @@ function person(scope: TokenScope, roles: string[] = []): UserActor {
     roles,
     organizations: new Map(Object.entries(organizations)),
     groups: new Set(),
-    held: heldRoles({ site: roles, organizations, custom: {}, ownersReach: true }),
+    held: heldRoles({ site: roles, organizations, custom: {}, ownersReach: true, shareable: {} }),
     scope,
     apiKeyId: '',
   };

@@ -45,6 +45,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'disablePasswordAuth',
   'disablePathApps',
   'disableSessionExpiryRefresh',
+  'disableWorkspaceSharing',
   'docsUrl',
   'dormancyThreshold',
   'emailAuthIdentity',

@@ -33,7 +33,7 @@ export const FIXED_VALUES: Readonly<DeploymentValues> = {
   disable_owner_workspace_exec: false,
   disable_password_auth: false,
   disable_path_apps: false,
-  disable_workspace_sharing: true,
+  disable_workspace_sharing: false,
   docs_url: '',
   enable_terraform_debug_mode: false,
   ephemeral_deployment: false,

@@ -45,6 +45,11 @@ export interface EventMap {
    */
   app_access_changed: { workspace_id?: string; template_id?: string };
   /**
+   * Workspaces were shared with these people and groups, or taken back from them. The group Everyone has its
+   * organization's id.
+   */
+  shares_changed: { user_ids?: string[]; group_ids?: string[] };
+  /**
    * An object was created, changed or deleted. Workspaces and jobs have their own events. The owner is that of a
    * daemon that runs the jobs of one person.
    */

@@ -5,10 +5,12 @@ import { createLogger, type Logger, silentLogger } from '@ropewalk/kit';
 import { eventually, freshDatabase } from '@ropewalk/testkit';
 import { connect, isPgError, type Sql } from './connect.ts';
 import { migrate } from './migrate.ts';
-import { LOCK_TIMEOUT_MS } from './migration-run.ts';
+import { LOCK_TIMEOUT_MS, readHeader } from './migration-run.ts';
 import { migrations } from './migrations/index.ts';
 
-const NEWEST = migrations.at(-1)!.version;
+/** The migrations up to the newest that runs in a transaction. The tests change what such a step meets. */
+const steps = migrations.slice(0, migrations.findLastIndex((one) => readHeader(one).runs === 'in one transaction') + 1);
+const NEWEST = steps.at(-1)!.version;
 /** Far below the time for which the tests make migrations wait. */
 const STATEMENT_TIMEOUT_MS = 300;
 
@@ -43,7 +45,7 @@ async function bench(t: TestContext): Promise<Bench> {
 }
 
 /** Brings a database to the schema before the newest migration. */
-const migrateToLast = (sql: Sql) => migrate(sql, silentLogger, migrations.slice(0, -1));
+const migrateToLast = (sql: Sql) => migrate(sql, silentLogger, steps.slice(0, -1));
 
 async function schemaOf(sql: Sql): Promise<number> {
   const [row] = await sql<{ version: number }[]>`SELECT max(version) AS version FROM schema_migrations`;
@@ -55,7 +57,7 @@ test('a server waits for one that migrates for longer than any statement may run
   const first = await reserve();
   const [lock] = await first<{ key: number }[]>`SELECT pg_advisory_lock(${0x636f6465}), 1 AS key`;
   assert.ok(lock);
-  const second = migrate(sql, log);
+  const second = migrate(sql, log, steps);
   const early = second.then(
     () => 'the migration ended without the lock',
     (err: Error) => err.message,
@@ -81,7 +83,7 @@ test('a step that meets other transactions or a lack of memory runs again, and h
       RETURN NEW;
     END $$;
     CREATE TRIGGER fault BEFORE INSERT ON schema_migrations FOR EACH ROW EXECUTE FUNCTION fault()`);
-  await migrate(sql, log);
+  await migrate(sql, log, steps);
   assert.equal(await schemaOf(other), NEWEST);
   for (const code of codes) assert.match(lines.join('\n'), new RegExp(`injected ${code}`));
 });
@@ -90,7 +92,7 @@ test('an error of the step itself ends the start', async (t) => {
   const { sql, other, log } = await bench(t);
   await migrateToLast(other);
   await other.unsafe(`ALTER TABLE schema_migrations ADD CHECK (version < ${NEWEST})`);
-  await assert.rejects(migrate(sql, log), (err) => isPgError(err, '23514'));
+  await assert.rejects(migrate(sql, log, steps), (err) => isPgError(err, '23514'));
 });
 
 test('requests of older servers pass while a step waits for a table that a transaction uses', async (t) => {
@@ -104,7 +106,7 @@ test('requests of older servers pass while a step waits for a table that a trans
     END $$;
     CREATE TRIGGER rebuild BEFORE INSERT ON schema_migrations FOR EACH ROW EXECUTE FUNCTION rebuild()`);
   await busy`SELECT 1 FROM users`;
-  const migrating = migrate(sql, log);
+  const migrating = migrate(sql, log, steps);
   await eventually('the step waits', async () => {
     const rows = await other`SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'users'::regclass`;
     return rows.length > 0;

@@ -2,7 +2,7 @@
 
 import type { WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus, WorkspaceStatus } from '@ropewalk/contract';
 import type { LogPositions } from '@ropewalk/wire/log-sequence';
-import type { Role } from '../authz/policy.ts';
+import type { Role, ShareableOwners } from '../authz/policy.ts';
 
 /** A row of `users`. */
 export interface UserRow {
@@ -40,6 +40,8 @@ export interface UserWithAccess extends UserWithRoles {
   groups: string[];
   /** The custom roles that the person has, by organization id. */
   custom_roles: Record<string, Role[]>;
+  /** Whose workspaces can be shared, by id of each organization of the person. */
+  shareable_owners: Record<string, ShareableOwners>;
 }
 
 export interface OrganizationRow {
@@ -49,6 +51,7 @@ export interface OrganizationRow {
   description: string;
   icon: string;
   is_default: boolean;
+  shareable_workspace_owners: ShareableOwners;
   deleted: boolean;
   created_at: Date;
   updated_at: Date;
@@ -95,7 +98,13 @@ export interface JobRow {
 }
 
 /** A workspace with the columns of its template, owner and organization that the API shows. */
-export interface WorkspaceRow {
+/** The people and groups that may use an object: id → `use` or `admin`. */
+export interface Acls {
+  user_acl: Record<string, string>;
+  group_acl: Record<string, string>;
+}
+
+export interface WorkspaceRow extends Acls {
   id: string;
   owner_id: string;
   organization_id: string;
@@ -137,7 +146,7 @@ export interface WorkspaceRow {
 export type Transition = 'start' | 'stop' | 'delete';
 
 /** A build with the names that the API shows. Without the state, which can have megabytes. */
-export interface BuildRow {
+export interface BuildRow extends Acls {
   id: string;
   workspace_id: string;
   template_version_id: string;
@@ -175,7 +184,10 @@ export interface BuildParameter {
 }
 
 /** The columns of a workspace that its builds use. */
-export type BuiltWorkspace = Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at'>;
+export type BuiltWorkspace = Pick<
+  WorkspaceRow,
+  'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at' | keyof Acls
+>;
 
 export interface TemplateRow {
   id: string;
@@ -279,7 +291,7 @@ export interface AgentRow {
 }
 
 /** An agent with its workspace. */
-export interface AgentIdentity extends AgentRow {
+export interface AgentIdentity extends AgentRow, Acls {
   workspace_id: string;
   workspace_name: string;
   organization_id: string;

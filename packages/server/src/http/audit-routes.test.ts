@@ -144,7 +144,7 @@ test('every write of a person has an entry with the fields that changed', async 
   await records('POST', '/users/me/secrets/batch', ['user_secret', 'create', ...secretFields], file);
 
   const acme = { name: 'acme', display_name: 'Acme' };
-  const organization = ['name', 'display_name', 'updated_at'];
+  const organization = ['name', 'display_name', 'shareable_workspace_owners', 'updated_at'];
   await records('POST', '/organizations', ['organization', 'create', ...organization], acme);
   const described = { description: 'Anvils' };
   const changed = await records(
@@ -155,6 +155,12 @@ test('every write of a person has an entry with the fields that changed', async 
   );
   assert.deepEqual(changed.diff['description'], { old: '', new: 'Anvils', secret: false });
   assert.equal(changed.organization?.name, 'acme');
+  await records(
+    'PATCH',
+    '/organizations/acme/settings/workspace-sharing',
+    ['organization', 'write', 'shareable_workspace_owners', 'updated_at'],
+    { shareable_workspace_owners: 'none' },
+  );
   const member = ['created_at', 'updated_at', 'user_id', 'username'];
   await records('POST', '/organizations/acme/members/vera', ['organization_member', 'create', ...member]);
   const auditor = { roles: ['organization-auditor'] };
@@ -375,6 +381,10 @@ async function oneTask(id: string): Promise<void> {
 
 async function oneWorkspace(id: string, buildId: string): Promise<void> {
   const at = `/workspaces/${id}`;
+  const { body: home } = await server.api<{ id: string }>('GET', '/organizations/default');
+  const everyone = { group_roles: { [home.id]: 'use' } };
+  await records('PATCH', `${at}/acl`, ['workspace', 'write', 'group_acl'], everyone);
+  await records('DELETE', `${at}/acl`, ['workspace', 'write', 'group_acl']);
   const { sql } = server.services;
   await sql`UPDATE workspace_builds SET deadline = now() + interval '1 hour' WHERE id = ${buildId}`;
   await records('PATCH', at, ['workspace', 'write', 'name'], { name: 'renamed' });

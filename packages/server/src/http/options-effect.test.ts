@@ -159,6 +159,15 @@ const cases: Case[] = [
     ],
   },
   {
+    what: 'members of an organization can share workspaces',
+    with: { CODER_DISABLE_WORKSPACE_SHARING: 'true' },
+    observe: async (server) => (await server.api('GET', '/organizations/default/settings/workspace-sharing')).body,
+    expected: [
+      { sharing_globally_disabled: false, sharing_disabled: false, shareable_workspace_owners: 'everyone' },
+      { sharing_globally_disabled: true, sharing_disabled: true, shareable_workspace_owners: 'none' },
+    ],
+  },
+  {
     what: 'path apps are switched off',
     without: { CODER_DANGEROUS_ALLOW_PATH_APP_SHARING: 'true' },
     with: { CODER_DANGEROUS_ALLOW_PATH_APP_SHARING: 'true', CODER_DISABLE_PATH_APPS: 'true' },

@@ -32,6 +32,8 @@ let server: TestServer;
 let dev: TestWorkspace;
 let member: { id: string; token: string };
 let things: Record<string, string>;
+/** The id of the workspace whose build is pending. */
+let waiting: string;
 
 before(async () => {
   server = await startTestServer();
@@ -39,7 +41,7 @@ before(async () => {
   dev = await startTestWorkspace(server, 'dev', { token: member.token });
   // pending jobs, whose logs stay open
   const template = await createTestTemplate(server, 'pending');
-  const made = await server.api<{ latest_build: WorkspaceBuild }>('POST', '/users/me/workspaces', {
+  const made = await server.api<{ id: string; latest_build: WorkspaceBuild }>('POST', '/users/me/workspaces', {
     token: member.token,
     body: { name: 'waiting', template_id: template.id },
   });
@@ -50,6 +52,7 @@ before(async () => {
   });
   assert.equal(dryRun.status, 201, JSON.stringify(dryRun.body));
   const version = await pendingVersion(server, { template_id: template.id } satisfies Partial<Record<string, unknown>>);
+  waiting = made.body.id;
   things = {
     workspace: dev.workspace.id,
     workspaceagent: dev.agentId,
@@ -103,11 +106,11 @@ async function open({ key, kind, query }: (typeof streams)[number], token: strin
   return { key, ended: connection.closed, close: () => connection.close() };
 }
 
-async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unknown>): Promise<void> {
+async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unknown>, within = MAX_MS): Promise<void> {
   await takeAway();
   const left = new Set(all.map(({ key }) => key));
   const ends = Promise.all(all.map(({ key, ended }) => ended.then(() => left.delete(key))));
-  const late = new Promise((resolve) => setTimeout(resolve, MAX_MS).unref());
+  const late = new Promise((resolve) => setTimeout(resolve, within).unref());
   await Promise.race([ends, late]);
   for (const { close } of all) close();
   assert.deepEqual([...left], []);
@@ -134,6 +137,42 @@ test('ends every stream of an administrator whose role is removed', async () => 
     assert.equal(status, 200);
   });
 });
+
+/** The streams about a workspace, its builds and its agents. */
+const ofWorkspace = streams.filter(({ key }) => /\{workspace\w*\}/.test(key));
+/** How soon the streams end after a workspace is taken back. */
+const TAKEN_BACK_MS = 5_000;
+
+async function share(acl: object): Promise<void> {
+  for (const id of [dev.workspace.id, waiting]) {
+    const { status } = await server.api('PATCH', `/workspaces/${id}/acl`, { token: member.token, body: acl });
+    assert.equal(status, 204);
+  }
+}
+
+for (const [how, given, takeAway] of [
+  [
+    'person',
+    (guest: string) => ({ user_roles: { [guest]: 'use' } }),
+    (guest: string) => share({ user_roles: { [guest]: '' } }),
+  ],
+  [
+    'organization’s setting',
+    (_guest: string, organization: string) => ({ group_roles: { [organization]: 'use' } }),
+    async () => {
+      const setting = '/organizations/default/settings/workspace-sharing';
+      assert.equal((await server.api('PATCH', setting, { body: { shareable_workspace_owners: 'none' } })).status, 200);
+    },
+  ],
+] as const) {
+  test(`ends every stream of a shared workspace that is taken back by the ${how}`, async () => {
+    assert.ok(ofWorkspace.length >= 8, ofWorkspace.map(({ key }) => key).join());
+    const guest = await insertPerson(server, `guest-of-${how.slice(0, 3)}`);
+    await share(given(guest.id, dev.workspace.organization_id));
+    const all = await openAll(guest.token, ofWorkspace);
+    await endsSoon(all, () => takeAway(guest.id), TAKEN_BACK_MS);
+  });
+}
 
 test('ends every stream when its token expires', async () => {
   const ctx = systemContext(server.services, 'test');

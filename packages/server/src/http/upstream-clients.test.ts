@@ -131,21 +131,21 @@ test('the health report has no null where upstream’s dashboard reads a list', 
   assert.ok(Array.isArray(provisioner_daemons.items) && Array.isArray(workspace_proxy.workspace_proxies.regions));
 });
 
-test('reports to the dashboard of 2.36 that sharing and the template builder are off', async () => {
+test('reports to the dashboard of 2.36 whose workspaces can be shared, and that the template builder is off', async () => {
   const workspace = await startedWorkspace('unshared');
   const { token } = await insertPerson(server, 'wanda');
   const settings = `/organizations/${workspace.organization_id}/settings/workspace-sharing`;
   for (const as of [{}, { token }]) {
     assert.deepEqual((await server.api('GET', settings, as)).body, {
-      sharing_globally_disabled: true,
-      sharing_disabled: true,
-      shareable_workspace_owners: 'none',
+      sharing_globally_disabled: false,
+      sharing_disabled: false,
+      shareable_workspace_owners: 'everyone',
     });
   }
   assert.deepEqual((await server.api('GET', `/workspaces/${workspace.id}/acl`)).body, { users: [], group: [] });
   assert.equal((await server.api('GET', `/workspaces/${workspace.id}/acl`, { token })).status, 404);
   const { config } = (await server.api<DeploymentConfig>('GET', '/deployment/config')).body;
-  assert.deepEqual([config.template_builder, config.disable_workspace_sharing], [{ disabled: true }, true]);
+  assert.deepEqual([config.template_builder, config.disable_workspace_sharing], [{ disabled: true }, false]);
   // it divides the time by an hour
   assert.equal((await server.api<Template>('GET', `/templates/${templateId}`)).body.time_til_autostop_notify_ms, 0);
 });

@@ -198,6 +198,11 @@ const FELLOW: RouteKey[] = [
   'GET /organizations/{organization}/members',
   'GET /organizations/{organization}/paginated-members',
   'GET /organizations/{organization}/templates',
+  // the names of groups, to share workspaces with. Members only see themselves in them
+  'GET /groups/{group}',
+  'GET /groups/{group}/members',
+  'GET /organizations/{organization}/groups/{groupName}',
+  'GET /organizations/{organization}/groups/{groupName}/members',
 ];
 
 /** Stays open for everyone with a session. app/follow/change-feed.test.ts checks what it shows. */

@@ -8,14 +8,14 @@ import { orgFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 
 interface Setting {
-  /** What the settings map claims to, for the help. */
-  target: string;
+  /** What the settings are, for the help. */
+  what: string;
   get(client: Client, org: string): Promise<object>;
   set(client: Client, org: string, body: object): Promise<object>;
 }
 
 const groupSync: Setting = {
-  target: 'groups of an organization',
+  what: 'the settings that map claims of the identity provider to groups of an organization',
   get: async (client, org) =>
     client.call('GET /organizations/{organization}/settings/idpsync/groups', { params: await placeOf(client, org) }),
   set: async (client, org, body) =>
@@ -25,7 +25,7 @@ const groupSync: Setting = {
     }),
 };
 const roleSync: Setting = {
-  target: 'roles in an organization',
+  what: 'the settings that map claims of the identity provider to roles in an organization',
   get: async (client, org) =>
     client.call('GET /organizations/{organization}/settings/idpsync/roles', { params: await placeOf(client, org) }),
   set: async (client, org, body) =>
@@ -35,10 +35,25 @@ const roleSync: Setting = {
     }),
 };
 const organizationSync: Setting = {
-  target: 'organizations',
+  what: 'the settings that map claims of the identity provider to organizations',
   get: (client) => client.call('GET /settings/idpsync/organization'),
   set: (client, _org, body) => client.call('PATCH /settings/idpsync/organization', { body }),
 };
+
+const workspaceSharing: Setting = {
+  what: 'whose workspaces can be shared in an organization: "none", "everyone" or "service_accounts"',
+  get: async (client, org) =>
+    client.call('GET /organizations/{organization}/settings/workspace-sharing', { params: await placeOf(client, org) }),
+  set: async (client, org, body) =>
+    client.call('PATCH /organizations/{organization}/settings/workspace-sharing', {
+      params: await placeOf(client, org),
+      // what "show" prints has a part that an organization cannot set
+      body: without(body, 'sharing_globally_disabled'),
+    }),
+};
+
+const without = (body: object, name: string): object =>
+  Object.fromEntries(Object.entries(body).filter(([key]) => key !== name));
 
 const placeOf = async (client: Client, org: string) => ({ organization: (await findOrganization(client, org)).id });
 
@@ -46,7 +61,7 @@ const show = (setting: Setting) =>
   command(
     {
       flags: orgFlag,
-      help: `Prints the settings that map claims of the identity provider to ${setting.target}, as JSON.`,
+      help: `Prints ${setting.what}, as JSON.`,
     },
     async (ctx, { flags }) => {
       print(ctx.io, JSON.stringify(await setting.get(await ctx.client(), flags.org), null, 2));
@@ -57,8 +72,10 @@ const set = (setting: Setting, name: string) =>
   command(
     {
       flags: orgFlag,
-      help: `Replaces the settings that map claims of the identity provider to ${setting.target}. Reads JSON from standard input, in the form that "show" prints.`,
-      examples: [{ run: `coder organizations settings set ${name} < sync.json`, does: 'Apply the settings in a file' }],
+      help: `Replaces ${setting.what}. Reads JSON from standard input, in the form that "show" prints.`,
+      examples: [
+        { run: `coder organizations settings set ${name} < settings.json`, does: 'Apply the settings in a file' },
+      ],
     },
     async (ctx, { flags }) => {
       const client = await ctx.client();
@@ -81,6 +98,8 @@ async function readObject(ctx: Context): Promise<object> {
 export const showGroupSync = show(groupSync);
 export const showRoleSync = show(roleSync);
 export const showOrganizationSync = show(organizationSync);
+export const showWorkspaceSharing = show(workspaceSharing);
+export const setWorkspaceSharing = set(workspaceSharing, 'workspace-sharing');
 export const setGroupSync = set(groupSync, 'group-sync');
 export const setRoleSync = set(roleSync, 'role-sync');
 export const setOrganizationSync = set(organizationSync, 'organization-sync');

@@ -12,6 +12,7 @@ import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
 import { useGo } from '../../util/route.ts';
 import { ORGANIZATION_FIELDS, OrganizationFields } from './fields.tsx';
+import { SharingSetting } from './sharing-setting.tsx';
 import { useOrganization } from './use-organization.ts';
 
 export default function OrganizationSettingsPage() {
@@ -57,6 +58,7 @@ export default function OrganizationSettingsPage() {
           <OrganizationFields values={values} onChange={setValues} error={save.error} />
         </Form>
       </Section>
+      {may.updateOrganization && <SharingSetting organization={organization} />}
       {may.deleteOrganization && !organization.is_default && (
         <Section
           title="Delete this organization"

@@ -5,6 +5,7 @@ import { AppError, type ErrorCode } from '@ropewalk/kit';
 import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
+import { agentPermission } from '../find/agent.ts';
 import { workspaceObject } from '../find/workspace.ts';
 import type { Source } from '../follow/follow.ts';
 import { inTurn } from '../lists/turns.ts';
@@ -84,7 +85,7 @@ export async function containersSource(agent: AgentIdentity, open: OpenService):
     wakeUp();
   })();
   return {
-    permission: (now) => authorize(now, 'read', workspaceObject(agent)),
+    permission: agentPermission('read', agent),
     subscribe(wake) {
       wakeUp = wake;
       return () => stream.destroy();

@@ -11,6 +11,8 @@ import { agentSight } from './status.ts';
 
 export interface AgentDetails {
   evidence: Evidence | undefined;
+  /** Whether the viewer sees the agent only because its workspace is shared. */
+  isShared: boolean;
   /** The troubleshooting URL of agents whose template sets none. */
   fallbackTroubleshootingUrl: string;
   apps: AppRow[];
@@ -41,7 +43,7 @@ export function toAgent(agent: AgentRow, details: AgentDetails, clock: Clock): W
     resource_id: agent.resource_id,
     ...(agent.auth_instance_id ? { instance_id: agent.auth_instance_id } : {}),
     architecture: agent.architecture,
-    environment_variables: agent.environment_variables,
+    environment_variables: details.isShared ? {} : agent.environment_variables,
     operating_system: agent.operating_system,
     logs_length: agent.logs_length,
     logs_overflowed: agent.logs_overflowed,

@@ -2,12 +2,12 @@ import type { ExternalAgentCredentials } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import { externalAgents } from '../../db/queries/agents.ts';
 import type { Ctx } from '../context/context.ts';
-import { findWorkspace } from '../find/workspace.ts';
+import { findWorkspace, mayUnshared } from '../find/workspace.ts';
 import { EXECUTABLES } from './executables.ts';
 
 /**
- * The token of an agent that a person starts, and the command for it. The token acts as the agent, so only people who may
- * connect to the workspace get it.
+ * The token of an agent that a person starts, and the command for it. The token acts as the agent, which reads its owner's
+ * secrets, so only people who may connect to the workspace without its being shared get it.
  * @throws AppError `not_found` without such an agent in the latest build, `precondition` if no executable is for it
  */
 export async function externalAgentCredentials(
@@ -16,6 +16,8 @@ export async function externalAgentCredentials(
   name: string,
 ): Promise<ExternalAgentCredentials> {
   const workspace = await findWorkspace(ctx, 'ssh', workspaceId);
+  if (!mayUnshared(ctx, 'ssh', workspace))
+    throw new AppError('forbidden', 'Forbidden.', { detail: `Only ${workspace.owner_name} can start the agent.` });
   const agents = await externalAgents(ctx.sql, workspace);
   if (agents.length === 0) throw new AppError('not_found', 'Workspace does not have an external agent.');
   const agent = agents.find((one) => one.name === name);

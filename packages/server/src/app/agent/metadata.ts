@@ -1,9 +1,8 @@
 import type { WorkspaceAgentMetadata } from '@ropewalk/contract';
-import { authorize } from '../../authz/authorize.ts';
 import { type MetadataRow, metadataOfAgent } from '../../db/queries/agent-parts.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
-import { workspaceObject } from '../find/workspace.ts';
+import { agentPermission } from '../find/agent.ts';
 import type { Source } from '../follow/follow.ts';
 import { NEVER, time } from '../values/time.ts';
 
@@ -38,7 +37,7 @@ export function metadataSource(ctx: Ctx, agent: AgentIdentity): Source {
   let looked = 0;
   let last = '';
   return {
-    permission: (now) => authorize(now, 'read', workspaceObject(agent)),
+    permission: agentPermission('read', agent),
     subscribe(wake) {
       const say = () => events.publishSoon('agent_watched', { agent_id: agent.id });
       say();

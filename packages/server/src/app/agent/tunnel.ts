@@ -6,6 +6,7 @@ import { authorize } from '../../authz/authorize.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Permission } from '../context/allowed.ts';
 import type { Ctx } from '../context/context.ts';
+import { agentPermission } from '../find/agent.ts';
 import { workspaceObject } from '../find/workspace.ts';
 import { endOfAgent } from './health.ts';
 
@@ -61,8 +62,8 @@ export async function allowTunnel(
   /** What the agent is capable of, if it is connected. */
   offers: (capability: Capability) => boolean,
 ): Promise<AllowedTunnel> {
-  const permission = (now: Ctx) => authorize(now, 'ssh', workspaceObject(agent));
-  permission(ctx);
+  authorize(ctx, 'ssh', workspaceObject(agent));
+  const permission = agentPermission('ssh', agent);
   const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
   const resumable = resume !== undefined && holder !== undefined && offers('resume/1');
   const direct = resumable && !ctx.config.blockDirectConnections && offers('direct/1');

@@ -15,6 +15,14 @@ const nanoseconds = (column: string): Tracking => ({
   value: (row) => (typeof row[column] === 'number' ? row[column] * 1_000_000 : row[column]),
 });
 
+/** An empty list is like none, so that a new object has no entry for it. */
+const unlessEmpty = (column: string): Tracking => ({
+  value(row) {
+    const list = row[column];
+    return typeof list === 'object' && list !== null && Object.keys(list).length === 0 ? undefined : list;
+  },
+});
+
 const DAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'];
 const otherDays = (column: string): Tracking => ({
   value(row) {
@@ -53,7 +61,15 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
   ),
   notifications_settings: track('notifier_paused'),
   prebuilds_settings: track('reconciliation_paused'),
-  organization: track('name', 'display_name', 'description', 'icon', 'is_default', 'updated_at'),
+  organization: track(
+    'name',
+    'display_name',
+    'description',
+    'icon',
+    'is_default',
+    'updated_at',
+    'shareable_workspace_owners',
+  ),
   organization_member: track('username', 'user_id', 'created_at', 'updated_at', 'roles'),
   provisioner_key: { ...track('name', 'tags'), hashed_secret: 'secret' },
   template: {
@@ -120,6 +136,8 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
       'favorite',
       'next_start_at',
     ),
+    user_acl: unlessEmpty('user_acl'),
+    group_acl: unlessEmpty('group_acl'),
     ttl: nanoseconds('ttl_ms'),
   },
   workspace_build: track('template_version_id'),

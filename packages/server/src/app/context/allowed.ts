@@ -1,5 +1,7 @@
 import { errorText, isAppError } from '@ropewalk/kit';
+import type { UserActor } from '../../authz/actor.ts';
 import { verifiedToken } from '../../authz/proofs.ts';
+import type { EventMap } from '../../db/events.ts';
 import { apiKeyById, touchApiKey } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { Ctx } from './context.ts';
@@ -24,6 +26,12 @@ export interface WhileAllowedOptions {
   also?(check: () => void): () => void;
 }
 
+/** Whether workspaces were shared with this person or a group of theirs, or taken back from them. */
+export const sharesConcern = (
+  { id, groups, organizations }: UserActor,
+  { user_ids = [], group_ids = [] }: EventMap['shares_changed'],
+): boolean => user_ids.includes(id) || group_ids.some((group) => groups.has(group) || organizations.has(group));
+
 /**
  * Calls `end` once when the token or user of an open stream loses permission. Checks again at every notification of
  * changed permissions, and when the token expires. Returns a function that stops watching.
@@ -36,7 +44,10 @@ export function whileAllowed(
 ): () => void {
   const { actor, events, sql, clock, config } = ctx;
   if (actor.kind !== 'user') return () => {};
+  let newest = actor;
   let stopped = false;
+  let checking = false;
+  let again = false;
   let timer: NodeJS.Timeout | undefined;
   const later = (ms: number) => {
     clearTimeout(timer);
@@ -56,30 +67,42 @@ export function whileAllowed(
     if (expires <= now.getTime()) return false;
     const left = expires - now.getTime();
     if (!stopped) later(used && left > before ? left - before : left);
+    newest = actorOf(user, key, config);
     try {
-      await permission({ ...ctx, actor: actorOf(user, key, config), signal: AbortSignal.any([]) });
+      await permission({ ...ctx, actor: newest, signal: AbortSignal.any([]) });
       return true;
     } catch (err) {
       if (isAppError(err)) return false;
       throw err;
     }
   };
-  const check = () =>
-    void allowed().then(
-      (still) => {
-        if (still || stopped) return;
-        stop();
-        end();
-      },
-      (err) => {
-        ctx.log.warn('could not check an open stream', { err: errorText(err) });
-        if (!stopped) later(LOOK_AGAIN_MS);
-      },
-    );
+  // several changes together need one more check, which reads them all
+  const check = () => {
+    again = checking;
+    if (checking) return;
+    checking = true;
+    void allowed()
+      .then(
+        (still) => {
+          if (still || stopped) return;
+          stop();
+          end();
+        },
+        (err) => {
+          ctx.log.warn('could not check an open stream', { err: errorText(err) });
+          if (!stopped) later(LOOK_AGAIN_MS);
+        },
+      )
+      .finally(() => {
+        checking = false;
+        if (again && !stopped) check();
+      });
+  };
   const off = [
     events.on('revoked', ({ user_ids = [], api_key_ids = [] }) => {
       if (user_ids.includes(actor.id) || api_key_ids.includes(actor.apiKeyId)) check();
     }),
+    events.on('shares_changed', (shares) => sharesConcern(newest, shares) && check()),
     // the template's list of permitted users
     events.on('app_access_changed', ({ template_id: template }) => template !== undefined && check()),
     events.onResync(check),

@@ -73,7 +73,7 @@ export const scopeOfKey = ({ scope, scopes, allow_list }: TokenLimits): TokenSco
 export function actorOf(
   user: UserWithAccess,
   key: TokenLimits & { id: string },
-  config: Pick<Services['config'], 'disableOwnerWorkspaceAccess'>,
+  config: Pick<Services['config'], 'disableOwnerWorkspaceAccess' | 'disableWorkspaceSharing'>,
 ): UserActor {
   return {
     kind: 'user',
@@ -88,6 +88,7 @@ export function actorOf(
       organizations: user.organizations,
       custom: user.custom_roles,
       ownersReach: !config.disableOwnerWorkspaceAccess,
+      shareable: config.disableWorkspaceSharing ? undefined : user.shareable_owners,
     }),
     scope: scopeOfKey(key),
     apiKeyId: key.id,

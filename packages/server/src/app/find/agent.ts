@@ -1,13 +1,14 @@
 import { AppError } from '@ropewalk/kit';
-import { type Allowed, allow } from '../../authz/authorize.ts';
+import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
+import type { Action } from '../../authz/policy.ts';
 import { type ConnectedAgent, connectedAgent } from '../../authz/proofs.ts';
 import { agentById, agentByToken, agentsOfRunning } from '../../db/queries/agents.ts';
+import { workspacePlace } from '../../db/queries/workspaces.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
-import { findUser } from './user.ts';
-import { workspaceObject } from './workspace.ts';
+import { ownerIdOf, workspaceObject } from './workspace.ts';
 
 /** Finds the agent of a token: in the latest build, or in the previous one while a stop runs. */
 export async function findAgentForToken(
@@ -32,6 +33,18 @@ export async function findReadableAgent(ctx: Ctx, id: string): Promise<Allowed<'
 }
 
 /**
+ * The permission for an action on an agent's workspace, for streams: the workspace is read again each time, because it may
+ * no longer be shared.
+ */
+export const agentPermission =
+  (action: Action, { workspace_id: id }: Pick<AgentIdentity, 'workspace_id'>) =>
+  async (ctx: Ctx): Promise<void> => {
+    const place = await workspacePlace(ctx.sql, id);
+    if (!place) throw notFound();
+    authorize(ctx, action, workspaceObject(place));
+  };
+
+/**
  * Finds the named agent of a running workspace, or without a name the only one that is not a dev container's.
  * @throws AppError `not_found` if the workspace has no such agent, `conflict` if the agent is not ready
  */
@@ -41,8 +54,7 @@ export async function findReadyAgent(
   workspace: string,
   name: string,
 ): Promise<Allowed<'read', AgentIdentity>> {
-  const own = user === 'me' && ctx.actor.kind === 'user' ? ctx.actor.id : undefined;
-  const found = await agentsOfRunning(ctx.sql, own ?? (await findUser(ctx, 'read', user)).id, workspace);
+  const found = await agentsOfRunning(ctx.sql, await ownerIdOf(ctx, user), workspace);
   if (found.length === 0) throw notFound();
   const agents = found.map((agent) => allow(ctx, 'read', agent, workspaceObject(agent)));
   const wanted = agents.filter((agent) => (name === '' ? agent.parent_id === null : agent.name === name));

@@ -134,7 +134,9 @@ const queueObject = ({ organization_id }: ChangedJob): AuthzObject => ({
 function subjectObject(row: ChangedJob): AuthzObject[] {
   const { organization_id, owner_id, workspace_id, dormant_at } = row;
   if (row.type === 'workspace_build') {
-    return owner_id && workspace_id ? [workspaceObject({ workspace_id, owner_id, organization_id, dormant_at })] : [];
+    if (!owner_id || !workspace_id) return [];
+    const acls = { user_acl: row.workspace_user_acl ?? {}, group_acl: row.workspace_group_acl ?? {} };
+    return [workspaceObject({ workspace_id, owner_id, organization_id, dormant_at, ...acls })];
   }
   // a dry run belongs to the person who might create the workspace
   if (row.type === 'template_version_dry_run') {

@@ -2,6 +2,8 @@ import type { ChangeHello } from '@ropewalk/contract';
 import { rightsOf } from '../../authz/actor.ts';
 import { type AuthzObject, may } from '../../authz/authorize.ts';
 import { isFull } from '../../authz/scope.ts';
+import type { EventMap } from '../../db/events.ts';
+import { sharesConcern } from '../context/allowed.ts';
 import type { Ctx } from '../context/context.ts';
 import type { ReadableChange } from './change-readers.ts';
 import type { ChangeRing, Position } from './change-ring.ts';
@@ -47,8 +49,10 @@ export class ChangeStream implements Source<NamedEvent> {
     const { ctx, register } = this.#options;
     const unregister = register(wake);
     const offRevoked = ctx.events.on('revoked', ({ user_ids = [] }) => this.#reader.doubt(user_ids));
+    const offShares = ctx.events.on('shares_changed', (shares) => this.#reader.share(shares) && wake());
     return () => {
       offRevoked();
+      offShares();
       unregister();
     };
   }
@@ -110,6 +114,8 @@ interface Reader {
   settle(now: Pick<Ctx, 'actor'>): void;
   /** Holds changes back until the roles are read again, if one of these users is the reader. */
   doubt(userIds: readonly string[]): void;
+  /** Notes other rights of the reader, if a change of shared workspaces concerns the reader. Returns whether it does. */
+  share(shares: EventMap['shares_changed']): boolean;
   /** Whether the reader got other rights since the last call. */
   takeNewRights(): boolean;
   mayRead(change: ReadableChange): boolean;
@@ -147,6 +153,11 @@ function createReader(ctx: Pick<Ctx, 'actor'>): Reader {
     },
     doubt(userIds) {
       if (actor.kind === 'user' && userIds.includes(actor.id)) settled = false;
+    },
+    share(shares) {
+      const concerns = actor.kind === 'user' && sharesConcern(actor, shares);
+      if (concerns) newRights = true;
+      return concerns;
     },
     takeNewRights() {
       const was = newRights;

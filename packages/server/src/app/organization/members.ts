@@ -18,6 +18,7 @@ import {
   membersOf,
   setMemberRoles,
 } from '../../db/queries/members.ts';
+import type { PeoplePage, PeopleSearch } from '../../db/queries/users.ts';
 import type { OrganizationRow, UserWithRoles } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
@@ -26,7 +27,7 @@ import { locateUser } from '../find/user.ts';
 import { seen, serviceAccount, slimRoles } from '../user/convert.ts';
 import { peopleQuery, type UserListQuery } from '../user/list.ts';
 import { checkRoles } from '../user/roles.ts';
-import { time } from '../values/time.ts';
+import { NEVER, time } from '../values/time.ts';
 import { rolesOfOrganization } from './roles.ts';
 
 const toMember = (row: MemberRow, roles: readonly Role[]): OrganizationMember => ({
@@ -53,7 +54,37 @@ const toMemberWithUser = (row: MemberWithUser, roles: readonly Role[]): Organiza
   user_updated_at: time(row.user_updated_at),
 });
 
-/** Lists the members of an organization by name. Actors who may not read all members see only their own membership. */
+/** A member as other members see one, to share workspaces: without the account. */
+const toFellow = (row: MemberWithUser): OrganizationMemberWithUserData => ({
+  ...toMember(row, []),
+  roles: [],
+  username: row.username,
+  name: row.name,
+  email: '',
+  avatar_url: row.avatar_url,
+  global_roles: [],
+  status: row.status,
+  login_type: '',
+  last_seen_at: NEVER,
+  user_created_at: time(row.created_at),
+  user_updated_at: time(row.updated_at),
+});
+
+/** A search of members by fields that their fellows do not see finds nothing else than the text in names. */
+const fellowsQuery = (query: UserListQuery): PeopleSearch & PeoplePage => ({
+  ...peopleQuery(query),
+  githubId: undefined,
+  statuses: [],
+  logins: [],
+  roles: [],
+  times: {},
+  withoutEmail: true,
+});
+
+/**
+ * Lists the members of an organization by name. Actors who may not read all members see only their own membership. Members
+ * see the names of the others where they can share workspaces with them.
+ */
 export async function listMembers(
   ctx: Ctx,
   organization: string,
@@ -65,9 +96,14 @@ export async function listMembers(
   const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
   const all = may(actor, 'read', { type: 'organization_member', organizationId });
   const only = all ? undefined : [ownerId].filter((id) => id !== '');
-  const { members, count } = await membersOf(ctx.lists, organizationId, { ...peopleQuery(query), only });
+  // who may read all members for another reason than sharing may also read those of groups
+  const fellows = all && !may(actor, 'read', { type: 'group_member', organizationId });
+  const wanted = fellows ? fellowsQuery(query) : peopleQuery(query);
+  const { members, count } = await membersOf(ctx.lists, organizationId, { ...wanted, only });
   const roles = await rolesOfOrganization(ctx.lists, organizationId);
-  return { members: members.map((member) => toMemberWithUser(member, roles)), count };
+  const show = (member: MemberWithUser) =>
+    fellows && member.user_id !== ownerId ? toFellow(member) : toMemberWithUser(member, roles);
+  return { members: members.map(show), count };
 }
 
 /** @throws AppError `not_found` if the person is no member, or the actor may not see that */

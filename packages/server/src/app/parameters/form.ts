@@ -32,7 +32,8 @@ export async function openForm(ctx: Ctx, versionId: string): Promise<ParameterFo
 
   const evaluation = async (): Promise<Evaluation | undefined> => {
     if (known?.ownerId === ownerId && known.until > performance.now()) return known.evaluation;
-    const place = { type: 'organization_member', organizationId: version.organization_id, ownerId } as const;
+    // fellow members may read the name of an owner, but not the groups and roles that a template can show
+    const place = { type: 'group_member', organizationId: version.organization_id, ownerId } as const;
     const found = may(ctx.actor, 'read', place) ? await evaluationFor(ctx, ctx.sql, source, ownerId) : undefined;
     known = { ownerId, until: performance.now() + OWNER_MS, evaluation: found };
     return found;
@@ -58,7 +59,7 @@ export async function openForm(ctx: Ctx, versionId: string): Promise<ParameterFo
     },
     async permission(now) {
       const { organization_id: organizationId } = await findVersion(now, 'read', version.id);
-      authorize(now, 'read', { type: 'organization_member', organizationId, ownerId });
+      authorize(now, 'read', { type: 'group_member', organizationId, ownerId });
     },
   };
 }

@@ -4,8 +4,7 @@ import { notFound } from '../../authz/not-found.ts';
 import { isTask } from '../../db/queries/workspaces.ts';
 import type { WorkspaceRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
-import { findUser } from '../find/user.ts';
-import { findWorkspace, findWorkspaceByName } from '../find/workspace.ts';
+import { findWorkspace, findWorkspaceByName, ownerIdOf } from '../find/workspace.ts';
 import { badQuery, parseSearch, searchOneOf } from '../lists/search.ts';
 import { isUuid } from '../values/ids.ts';
 import { toWorkspace } from '../workspace/convert.ts';
@@ -40,10 +39,10 @@ export async function findTask(
   task: string,
   { deleted = false } = {},
 ): Promise<Allowed<'read', WorkspaceRow>> {
-  const owner = await findUser(ctx, 'read', user);
+  const ownerId = await ownerIdOf(ctx, user);
   const found = isUuid(task)
     ? await findWorkspace(ctx, 'read', task, { deleted })
-    : await findWorkspaceByName(ctx, 'read', { ownerId: owner.id, name: task });
+    : await findWorkspaceByName(ctx, 'read', { ownerId, name: task });
   if (!(await isTask(ctx.sql, found.id))) throw notFound();
   return found;
 }

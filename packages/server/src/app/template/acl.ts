@@ -1,30 +1,14 @@
 import type { ACLAvailable, Response, TemplateACL, TemplateRole, UpdateTemplateACL } from '@ropewalk/contract';
-import { AppError } from '@ropewalk/kit';
-import { type GroupRow, listGroupRows } from '../../db/queries/groups.ts';
-import {
-  type AclChange,
-  knownIn,
-  membersToPermit,
-  permittedUsers,
-  updateTemplateAcl,
-} from '../../db/queries/template-acl.ts';
+import { membersToPermit, permittedUsers, updateTemplateAcl } from '../../db/queries/acls.ts';
+import type { GroupRow } from '../../db/queries/groups.ts';
 import { templateById } from '../../db/queries/templates.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findTemplate } from '../find/template.ts';
+import { checkAcl, groupsOf, splitAcl } from '../group/acl.ts';
 import { toGroups } from '../group/read.ts';
 import { anywhere, pageOf } from '../lists/search.ts';
 import { slimRoles, toReducedUser } from '../user/convert.ts';
-import { isUuid } from '../values/ids.ts';
-
-/** All groups of the template's organization: anyone who may change its permissions may choose each. */
-const groupsOf = (ctx: Ctx, organizationId: string, ids?: string[]): Promise<GroupRow[]> =>
-  listGroupRows(ctx.lists, {
-    scope: { all: true, organizationIds: [], ownerId: '', ids: null },
-    own: [],
-    organizationId,
-    ids,
-  });
 
 /** The people and groups with a permission on a template. Only people who may change the template read it. */
 export async function getTemplateAcl(ctx: Ctx, id: string): Promise<TemplateACL> {
@@ -47,6 +31,8 @@ export async function getTemplateAcl(ctx: Ctx, id: string): Promise<TemplateACL>
   };
 }
 
+const INVALID = { message: 'Invalid template permissions.', fields: ['user_perms', 'group_perms'] } as const;
+
 interface AvailableQuery {
   /** Part of a name or email address. */
   q?: string;
@@ -68,38 +54,12 @@ export async function getAvailableForAcl(ctx: Ctx, id: string, query: AvailableQ
   return { users: users.map(toReducedUser), groups: await toGroups(ctx, ctx.lists, groups) };
 }
 
-/** Splits a request into entries to set and to remove. An entry to set must name somebody of the organization. */
-function split(perms: Record<string, TemplateRole> = {}): AclChange {
-  const entries = Object.entries(perms).map(([id, role]) => [id.toLowerCase(), role] as const);
-  return {
-    set: Object.fromEntries(entries.filter(([, role]) => role !== '')),
-    remove: entries.filter(([, role]) => role === '').map(([id]) => id),
-  };
-}
-
-async function check(ctx: Ctx, organizationId: string, users: AclChange, groups: AclChange): Promise<void> {
-  const asked = { users: Object.keys(users.set), groups: Object.keys(groups.set) };
-  const known = await knownIn(ctx.sql, organizationId, {
-    users: asked.users.filter(isUuid),
-    groups: asked.groups.filter(isUuid),
-  });
-  const wrong = (field: string, ids: string[], found: string[], what: string) =>
-    ids
-      .filter((id) => !found.includes(id))
-      .map((id) => ({ field, detail: `${JSON.stringify(id)} is not the id of ${what} of this organization` }));
-  const validations = [
-    ...wrong('user_perms', asked.users, known.users, 'a member'),
-    ...wrong('group_perms', asked.groups, known.groups, 'a group'),
-  ];
-  if (validations.length > 0) throw new AppError('invalid', 'Invalid template permissions.', { validations });
-}
-
 /** Changes the named entries of a template's permissions. The empty role removes an entry. */
 export async function updateAcl(ctx: Ctx, id: string, input: UpdateTemplateACL): Promise<Response> {
   const template = await findTemplate(ctx, 'update', id);
-  const users = split(input.user_perms);
-  const groups = split(input.group_perms);
-  await check(ctx, template.organization_id, users, groups);
+  const users = splitAcl(input.user_perms);
+  const groups = splitAcl(input.group_perms);
+  await checkAcl(ctx, template.organization_id, { users, groups }, INVALID);
   await ctx.sql.begin(async (tx) => {
     await updateTemplateAcl(tx, template, { users, groups });
     await audit(ctx, tx, {

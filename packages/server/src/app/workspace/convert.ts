@@ -13,6 +13,7 @@ import { convertRows } from '../lists/rows.ts';
 import { timeToLive } from '../schedule/times.ts';
 import { NEVER, optionalTime, time } from '../values/time.ts';
 import { toBuilds } from './build/convert.ts';
+import { sharesOf } from './shares.ts';
 
 const nullableTime = (value: Date | null) => (value ? time(value) : null);
 
@@ -29,9 +30,10 @@ export async function toWorkspaces(
     db,
     rows.map((row) => row.latest_build_id),
   );
-  const [latest, failingOf] = await Promise.all([
+  const [latest, failingOf, shares] = await Promise.all([
     toBuilds(ctx, db, reading, { jobIds, withResources }),
     withResources ? undefined : failingAgents(ctx, db, jobIds),
+    sharesOf(ctx, db, rows),
   ]);
   const builds = new Map(latest.map((build) => [build.workspace_id, build]));
   // agents report statuses often, so a list shows only the newest
@@ -81,10 +83,14 @@ export async function toWorkspaces(
       favorite: row.favorite,
       next_start_at: nullableTime(row.next_start_at),
       is_prebuild: row.owner_id === PREBUILDS_USER_ID,
+      ...optionalList('shared_with', shares.get(row.id)),
       ...(build.has_ai_task ? { task_id: row.id } : {}),
     };
   });
 }
+
+const optionalList = <K extends string, T>(key: K, list: T[] = []) =>
+  (list.length > 0 ? { [key]: list } : {}) as { [key in K]?: T[] };
 
 const failingIn = ({ resources }: WorkspaceBuild): string[] =>
   resources.flatMap(({ agents = [] }) => agents.filter((agent) => !agent.health.healthy).map((agent) => agent.id));

@@ -1,10 +1,12 @@
 import { type Workspace, WorkspaceAgentStatus, WorkspaceStatus, type WorkspacesResponse } from '@ropewalk/contract';
 import { readScope } from '../../authz/authorize.ts';
+import { groupByName } from '../../db/queries/groups.ts';
+import { defaultOrganization, organizationByName } from '../../db/queries/organizations.ts';
+import { userByName } from '../../db/queries/users.ts';
 import { searchWorkspaces } from '../../db/queries/workspaces.ts';
 import { searchedOrganization } from '../audit/readable.ts';
 import type { Ctx } from '../context/context.ts';
-import { findUser } from '../find/user.ts';
-import { findWorkspace, findWorkspaceByName, viewerOf } from '../find/workspace.ts';
+import { findWorkspace, findWorkspaceByName, ownerIdOf, viewerOf } from '../find/workspace.ts';
 import { readOnce } from '../lists/read-once.ts';
 import {
   anywhere,
@@ -37,6 +39,8 @@ const KNOWN = [
   'favorite',
   'param',
   'shared',
+  'shared_with_user',
+  'shared_with_group',
   'has-ai-task',
   'has_external_agent',
   'healthy',
@@ -93,7 +97,9 @@ async function readWorkspaces(ctx: Ctx, query: ListQuery): Promise<WorkspacesRes
     dormant: searchBool(search, 'dormant') ?? null,
     deleted: searchBool(search, 'deleted') ?? false,
     agentStatuses,
-    shared: searchBool(search, 'shared') ?? false,
+    shared: searchBool(search, 'shared'),
+    sharedWithUser: await sharedWithUser(ctx, term('shared_with_user')),
+    sharedWithGroup: await sharedWithGroup(ctx, term('shared_with_group')),
     favorite: searchBool(search, 'favorite'),
     hasTask: searchBool(search, 'has-ai-task'),
     hasExternalAgent: searchBool(search, 'has_external_agent'),
@@ -123,6 +129,29 @@ function namesOf({ terms, words }: Search): { owner: string | null; name: string
   return { owner: terms.get('owner') ?? (owner || null), name: terms.get('name') ?? (name || null) };
 }
 
+/** An id of nobody, so that a search for a person or group that does not exist finds nothing. */
+const NOBODY = '';
+
+/** The id of the person that a search names by `me`, an id or a name. */
+async function sharedWithUser(ctx: Ctx, text: string | undefined): Promise<string | null> {
+  if (text === undefined) return null;
+  if (text.toLowerCase() === 'me') return ctx.actor.kind === 'user' ? ctx.actor.id : NOBODY;
+  if (isUuid(text)) return text.toLowerCase();
+  return (await userByName(ctx.lists, text))?.id ?? NOBODY;
+}
+
+/** The id of the group that a search names by its id, its name in the default organization, or `organization/name`. */
+async function sharedWithGroup(ctx: Ctx, text: string | undefined): Promise<string | null> {
+  if (text === undefined) return null;
+  if (isUuid(text)) return text.toLowerCase();
+  const [first, second, more] = text.split('/');
+  if (more !== undefined || !first || second === '')
+    throw badQuery('shared_with_group', 'must be the id of a group, its name, or organization/name');
+  const organization = second === undefined ? defaultOrganization(ctx.lists) : organizationByName(ctx.lists, first);
+  const id = (await organization)?.id;
+  return (id === undefined ? undefined : await groupByName(ctx.lists, id, second ?? first))?.id ?? NOBODY;
+}
+
 /** Parses a `param:` term: `name` (the parameter has any value) or `name=value`. */
 function parameterOf(text: string): { name: string; value: string | null } {
   const at = text.indexOf('=');
@@ -134,6 +163,8 @@ export async function getWorkspace(ctx: Ctx, id: string, deleted: boolean): Prom
 }
 
 export async function getWorkspaceByName(ctx: Ctx, user: string, name: string, deleted: boolean): Promise<Workspace> {
-  const owner = await findUser(ctx, 'read', user);
-  return toWorkspace(ctx, await findWorkspaceByName(ctx, 'read', { ownerId: owner.id, name }, { deleted }));
+  return toWorkspace(
+    ctx,
+    await findWorkspaceByName(ctx, 'read', { ownerId: await ownerIdOf(ctx, user), name }, { deleted }),
+  );
 }

@@ -7,13 +7,12 @@ import type {
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import { AppError } from '@ropewalk/kit';
 import { checkName } from '@ropewalk/rules';
-import { allow } from '../../authz/authorize.ts';
+import { type Allowed, allow } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { bumpDeadline } from '../../db/queries/builds.ts';
 import {
   activateWorkspace,
   auditedWorkspace,
-  type ChangeableWorkspace,
   deleteFavorite,
   insertFavorite,
   setDormant,
@@ -21,6 +20,7 @@ import {
   setWorkspaceName,
   touchWorkspace,
 } from '../../db/queries/workspaces.ts';
+import type { WorkspaceRow } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { findWorkspace, workspaceObject } from '../find/workspace.ts';
@@ -31,7 +31,7 @@ import { toWorkspace } from './convert.ts';
 /** Changes a workspace, adds the audit entry and notifies its watchers. */
 export async function changeWorkspace(
   ctx: Ctx,
-  workspace: ChangeableWorkspace,
+  workspace: Allowed<'update' | 'share', WorkspaceRow>,
   change: (tx: Tx) => Promise<unknown>,
   fields: Record<string, unknown> = {},
 ): Promise<void> {

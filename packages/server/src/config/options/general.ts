@@ -181,6 +181,18 @@ export const generalOptions = {
     description: "Whether to prevent owners from accessing other people's workspaces.",
     group: 'Server',
   },
+  disableWorkspaceSharing: {
+    title: 'Disable Workspace Sharing',
+    type: 'bool',
+    flag: 'disable-workspace-sharing',
+    env: 'CODER_DISABLE_WORKSPACE_SHARING',
+    yaml: 'disableWorkspaceSharing',
+    json: 'disable_workspace_sharing',
+    default: 'false',
+    description:
+      'Whether to prevent people from sharing workspaces in all organizations. Workspaces that are shared already stay shared in the database, without effect.',
+    group: 'Server',
+  },
   sshHostnamePrefix: {
     title: 'SSH Host Prefix',
     type: 'string',

@@ -19,7 +19,8 @@ export const agentIsUnhealthy = (db: Db) => db`CASE ${agentStatus(db)}
   ELSE true END`;
 
 const IDENTITY = (db: Db) => db`
-  a.*, w.id AS workspace_id, w.name AS workspace_name, w.organization_id, w.owner_id, w.dormant_at, u.username AS owner_name, b.build_number
+  a.*, w.id AS workspace_id, w.name AS workspace_name, w.organization_id, w.owner_id, w.dormant_at, w.user_acl, w.group_acl,
+  u.username AS owner_name, b.build_number
   FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
   JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id`;
 

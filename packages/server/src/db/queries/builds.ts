@@ -5,6 +5,7 @@ import type { BuildParameter, BuildRow, BuiltWorkspace, Transition, WorkspaceRow
 import { type BuildState, firstState, type OwnedBuild } from './build-states.ts';
 import { bump } from './deadlines.ts';
 import { IS_RESTARTED } from './restarts.ts';
+import { inScope } from './workspaces.ts';
 
 export type AutomaticReason = 'autostart' | 'autostop' | 'dormancy';
 
@@ -15,7 +16,7 @@ const COLUMNS = (db: Db) => db`
   b.id, b.workspace_id, b.template_version_id, b.template_version_preset_id, b.build_number, b.transition, b.initiator_id,
   b.job_id, b.reason, b.deadline, b.max_deadline, b.daily_cost, b.has_ai_task, b.ai_task_sidebar_app_id, b.warning,
   b.created_at, b.updated_at, w.name AS workspace_name, w.owner_id, u.username AS owner_name,
-  u.avatar_url AS owner_avatar_url, w.organization_id, w.template_id, w.dormant_at, tv.name AS template_version_name,
+  u.avatar_url AS owner_avatar_url, w.organization_id, w.template_id, w.dormant_at, w.user_acl, w.group_acl, tv.name AS template_version_name,
   i.username AS initiator_name, j.job_status,
   ${db.unsafe(IS_RESTARTED)} AS restarts
   FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
@@ -93,7 +94,7 @@ export async function parameterOfBuilds(
   const rows = await db<{ id: string; value: string }[]>`
     SELECT b.id, p.value FROM workspace_build_parameters p JOIN workspace_builds b ON b.id = p.workspace_build_id
     JOIN workspaces w ON w.id = b.workspace_id WHERE b.id = ANY(${[...buildIds]}) AND p.name = ${name}
-    AND (${scope.all} OR w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))
+    AND (${scope.all} OR ${inScope(db, scope)})
     AND (${scope.ids}::uuid[] IS NULL OR w.id = ANY(${scope.ids}::uuid[]))`;
   return new Map(rows.map(({ id, value }) => [id, value]));
 }

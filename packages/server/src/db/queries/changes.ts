@@ -1,11 +1,11 @@
 // The facts about changed objects that decide who sees the changes: a few columns for many ids together.
 
 import type { Db } from '../connect.ts';
-import type { JobType } from '../rows.ts';
+import type { Acls, JobType } from '../rows.ts';
 
 type Acl = Record<string, string>;
 
-export interface ChangedWorkspace {
+export interface ChangedWorkspace extends Acls {
   id: string;
   owner_id: string;
   organization_id: string;
@@ -15,7 +15,7 @@ export interface ChangedWorkspace {
 
 export async function changedWorkspaces(db: Db, ids: string[]): Promise<ChangedWorkspace[]> {
   return db<ChangedWorkspace[]>`
-    SELECT id, owner_id, organization_id, template_id, dormant_at FROM workspaces WHERE id = ANY(${ids}::uuid[])`;
+    SELECT id, owner_id, organization_id, template_id, dormant_at, user_acl, group_acl FROM workspaces WHERE id = ANY(${ids}::uuid[])`;
 }
 
 export interface ChangedTemplate {
@@ -55,6 +55,9 @@ export interface ChangedJob {
   workspace_id: string | null;
   owner_id: string | null;
   dormant_at: Date | null;
+  /** The lists of the workspace. Those below are the template's. */
+  workspace_user_acl: Acl | null;
+  workspace_group_acl: Acl | null;
   template_version_id: string | null;
   template_id: string | null;
   user_acl: Acl | null;
@@ -64,7 +67,8 @@ export interface ChangedJob {
 export async function changedJobs(db: Db, ids: string[]): Promise<ChangedJob[]> {
   return db<ChangedJob[]>`
     SELECT j.id, j.type, j.organization_id, j.initiator_id, j.worker_id, b.id AS workspace_build_id,
-      w.id AS workspace_id, w.owner_id, w.dormant_at, v.id AS template_version_id, t.id AS template_id, t.user_acl, t.group_acl
+      w.id AS workspace_id, w.owner_id, w.dormant_at, w.user_acl AS workspace_user_acl,
+      w.group_acl AS workspace_group_acl, v.id AS template_version_id, t.id AS template_id, t.user_acl, t.group_acl
     FROM unnest(${ids}::uuid[]) AS wanted (id)
     -- each by its id: a plan made while the table was small would read the whole table
     CROSS JOIN LATERAL (SELECT * FROM provisioner_jobs WHERE id = wanted.id OFFSET 0) j

@@ -2,6 +2,7 @@ import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { OrganizationRow, UserRow } from '../rows.ts';
 import { pageOfPeople, type UserFilter } from './users.ts';
+import { isShared } from './workspaces.ts';
 
 export interface GroupRow {
   id: string;
@@ -132,11 +133,13 @@ export async function removeGroupMembers(
   return rows.map(({ user_id }) => user_id);
 }
 
-/** Deletes a group, and its permissions on templates. */
+/** Deletes a group, and its permissions on templates and workspaces. */
 export async function deleteGroupRow(tx: Tx, group: Allowed<'delete', GroupRow>): Promise<void> {
   await tx`DELETE FROM groups WHERE id = ${group.id}`;
   await tx`UPDATE templates SET group_acl = group_acl - ${group.id}::text
     WHERE organization_id = ${group.organization_id} AND group_acl ? ${group.id}`;
+  await tx`UPDATE workspaces w SET group_acl = w.group_acl - ${group.id}::text
+    WHERE w.organization_id = ${group.organization_id} AND NOT w.deleted AND ${isShared(tx)} AND w.group_acl ? ${group.id}`;
 }
 
 /** Deletes all groups of an organization that is being deleted. */

@@ -2,6 +2,7 @@ import type { Allowed } from '../../authz/authorize.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { OrganizationRow, UserRow } from '../rows.ts';
 import { pageOfPeople, type UserFilter } from './users.ts';
+import { isShared } from './workspaces.ts';
 
 export interface MemberRow {
   organization_id: string;
@@ -74,8 +75,12 @@ export async function insertFounder(
 /** An organization in which the actor may delete members. */
 export type RemovableMembers = Allowed<'delete', { type: 'organization_member'; organizationId: string }>;
 
+/** Deletes a membership, and what workspaces of the organization were shared with the person. */
 export async function deleteMember(tx: Tx, { organizationId }: RemovableMembers, userId: string): Promise<void> {
   await tx`DELETE FROM organization_members WHERE organization_id = ${organizationId} AND user_id = ${userId}`;
+  // nobody would see these entries, which would apply again if the person came back
+  await tx`UPDATE workspaces w SET user_acl = w.user_acl - ${userId}::text
+    WHERE w.organization_id = ${organizationId} AND NOT w.deleted AND ${isShared(tx)} AND w.user_acl ? ${userId}`;
 }
 
 /** Deletes all members of an organization that is being deleted. Returns their user ids. */

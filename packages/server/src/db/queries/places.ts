@@ -3,7 +3,7 @@
 import type { Db } from '../connect.ts';
 
 const STATEMENTS = {
-  workspace: 'SELECT organization_id, owner_id FROM workspaces WHERE id = $1',
+  workspace: 'SELECT organization_id, owner_id, user_acl, group_acl FROM workspaces WHERE id = $1',
   template: 'SELECT organization_id, user_acl, group_acl FROM templates WHERE id = $1',
   group: `SELECT organization_id, '{}'::jsonb AS user_acl, jsonb_build_object(id, 'use') AS group_acl FROM groups WHERE id = $1`,
   user: 'SELECT id AS owner_id FROM users WHERE id = $1',

@@ -154,7 +154,9 @@ export async function lockPool(
 
 /** Locks an unclaimed workspace. Undefined if it was claimed or deleted, or somebody builds or claims it right now. */
 export async function lockPrebuild(tx: Tx, id: string): Promise<BuiltWorkspace | undefined> {
-  const [row] = await tx<BuiltWorkspace[]>`SELECT id, name, owner_id, organization_id, dormant_at FROM workspaces
+  const [row] = await tx<
+    BuiltWorkspace[]
+  >`SELECT id, name, owner_id, organization_id, dormant_at, user_acl, group_acl FROM workspaces
     WHERE id = ${id} AND owner_id = ${PREBUILDS_USER_ID} AND NOT deleted FOR UPDATE SKIP LOCKED`;
   return row;
 }
@@ -230,6 +232,6 @@ export async function claimPrebuild(
         AND w.template_id = ${workspace.template_id} AND w.organization_id = ${organizationId}
         AND b.template_version_id = ${versionId} AND ${READY(tx)}
       ORDER BY w.created_at, w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED)
-    RETURNING id, name, owner_id, organization_id, dormant_at`;
+    RETURNING id, name, owner_id, organization_id, dormant_at, user_acl, group_acl`;
   return row;
 }

@@ -2,7 +2,7 @@
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
-import type { JobStatus, TemplateRow, Transition, WorkspaceRow } from '../rows.ts';
+import type { Acls, JobStatus, TemplateRow, Transition, WorkspaceRow } from '../rows.ts';
 import { endShortly } from '../transaction-limits.ts';
 
 /** What decides about the next automatic start, stop or deletion of a workspace. */
@@ -18,6 +18,7 @@ export interface DueWorkspace
       | 'next_start_at'
       | 'automatic_updates'
       | 'dormant_at'
+      | keyof Acls
       | 'deleting_at'
       | 'last_used_at'
       | 'created_at'
@@ -53,7 +54,7 @@ export interface DueWorkspace
 }
 
 const COLUMNS = (db: Db) => db`w.id, w.name, w.owner_id, w.organization_id, w.template_id, w.autostart_schedule,
-  w.next_start_at, w.automatic_updates, w.dormant_at, w.deleting_at, w.last_used_at, w.created_at, w.automatic_attempts,
+  w.next_start_at, w.automatic_updates, w.dormant_at, w.user_acl, w.group_acl, w.deleting_at, w.last_used_at, w.created_at, w.automatic_attempts,
   w.automatic_retry_at, w.automatic_error, w.xmin::text AS row_version, u.username AS owner_name,
   u.status AS owner_status, t.active_version_id AS template_active_version_id, t.require_active_version, t.allow_user_autostart, t.autostart_days,
   t.activity_bump_ms, t.failure_ttl_ms, t.time_til_autostop_notify_ms, t.time_til_dormant_ms, t.time_til_dormant_autodelete_ms, b.build_number, b.transition, b.reason,

@@ -17,7 +17,9 @@ const WITH_ACCESS = (db: Db) => db`
     coalesce((SELECT jsonb_object_agg(c.organization_id, c.roles) FROM (
       SELECT r.organization_id, jsonb_agg(${CUSTOM_ROLE(db)}) AS roles
       FROM organization_members m JOIN custom_roles r ON r.organization_id = m.organization_id AND r.name = ANY(m.roles)
-      WHERE m.user_id = u.id GROUP BY r.organization_id) c), '{}') AS custom_roles
+      WHERE m.user_id = u.id GROUP BY r.organization_id) c), '{}') AS custom_roles,
+    coalesce((SELECT jsonb_object_agg(o.id, o.shareable_workspace_owners)
+      FROM organization_members m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = u.id), '{}') AS shareable_owners
   FROM users u`;
 
 /** Returns the user with this id, which must be a UUID, with roles and groups. Undefined for a deleted user. */
@@ -139,12 +141,15 @@ export interface PeopleSearch {
   roles: string[];
   times: { [K in keyof typeof TIMES]?: Date | undefined };
   serviceAccount?: boolean | undefined;
+  /** Whether `text` is not for email addresses, which the actor may not read. */
+  withoutEmail?: boolean;
 }
 
 /** The conditions for `users u` that a search makes, each with its AND. */
 function peopleFound(db: Db, search: PeopleSearch) {
-  const { text, name, githubId, statuses, logins, roles, times, serviceAccount } = search;
-  return db`${text ? db`AND (u.username ILIKE ${text} OR u.email ILIKE ${text} OR u.name ILIKE ${text})` : db``}
+  const { text, name, githubId, statuses, logins, roles, times, serviceAccount, withoutEmail } = search;
+  const email = withoutEmail ? db`` : db`OR u.email ILIKE ${text ?? ''}`;
+  return db`${text ? db`AND (u.username ILIKE ${text} OR u.name ILIKE ${text} ${email})` : db``}
     ${name ? db`AND u.name ILIKE ${name}` : db``}
     ${
       githubId === undefined

@@ -2,12 +2,13 @@
 
 import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
+import type { Acls } from '../rows.ts';
 import { bump } from './deadlines.ts';
 import type { ShareLevel } from './port-shares.ts';
 import { ofSubAgent } from './sub-agents.ts';
 
 /** The workspace in an app's URL, with the facts that access to the app depends on. */
-export interface AppWorkspace {
+export interface AppWorkspace extends Acls {
   id: string;
   name: string;
   owner_id: string;
@@ -25,7 +26,7 @@ export interface AppWorkspace {
 export async function appWorkspace(db: Db, owner: string, name: string): Promise<AppWorkspace | undefined> {
   const [row] = await db<AppWorkspace[]>`
     SELECT w.id, w.name, w.owner_id, u.username AS owner_name, w.organization_id, w.template_id, w.dormant_at,
-      t.max_port_share_level,
+      w.user_acl, w.group_acl, t.max_port_share_level,
       b.transition, b.job_id, j.job_status
     FROM users u JOIN workspaces w ON w.owner_id = u.id AND NOT w.deleted JOIN templates t ON t.id = w.template_id
     JOIN LATERAL (SELECT transition, job_id FROM workspace_builds WHERE workspace_id = w.id

@@ -2,7 +2,7 @@ import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed, ReadScope } from '../../authz/authorize.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
 import type { Owned } from '../owned.ts';
-import type { BuildRow, BuiltWorkspace, JobRow, WorkspaceRow } from '../rows.ts';
+import type { Acls, BuildRow, BuiltWorkspace, JobRow, WorkspaceRow } from '../rows.ts';
 import { agentIsUnhealthy, agentStatus } from './agents.ts';
 import { hasExternalAgent } from './resources.ts';
 import { ofSubAgent } from './sub-agents.ts';
@@ -24,14 +24,16 @@ const COLUMNS = (db: Db, viewerId: ViewerId) => db`
 
 /** A workspace with its latest build, and the agents of that build if it is a start. */
 export interface WorkspaceWithAgents
-  extends Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at'> {
+  extends Pick<WorkspaceRow, 'id' | 'name' | 'owner_id' | 'organization_id' | 'dormant_at' | keyof Acls> {
   transition: BuildRow['transition'];
   job_status: JobRow['job_status'];
   agents: { id: string; name: string }[];
 }
 
 export async function workspacesWithAgents(db: Db, ownerId: string): Promise<WorkspaceWithAgents[]> {
-  return db<WorkspaceWithAgents[]>`SELECT w.id, w.name, w.owner_id, w.organization_id, w.dormant_at, b.transition,
+  return db<
+    WorkspaceWithAgents[]
+  >`SELECT w.id, w.name, w.owner_id, w.organization_id, w.dormant_at, w.user_acl, w.group_acl, b.transition,
       j.job_status, coalesce((SELECT json_agg(json_build_object('id', a.id, 'name', a.name) ORDER BY a.name)
         FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
         WHERE r.job_id = b.job_id AND NOT a.deleted AND b.transition = 'start'), '[]') AS agents
@@ -45,10 +47,19 @@ export async function workspaceById(db: Db, id: string, viewerId: ViewerId): Pro
   return row;
 }
 
+/** What permissions on a workspace depend on, apart from the actor. */
+export type WorkspacePlace = Pick<WorkspaceRow, 'id' | 'owner_id' | 'organization_id' | 'dormant_at' | keyof Acls>;
+
+export async function workspacePlace(db: Db, id: string): Promise<WorkspacePlace | undefined> {
+  const [row] = await db<WorkspacePlace[]>`
+    SELECT id, owner_id, organization_id, dormant_at, user_acl, group_acl FROM workspaces WHERE id = ${id}`;
+  return row;
+}
+
 /** The columns of a workspace that the audit log compares. */
 export async function auditedWorkspace(db: Db, id: string): Promise<Partial<WorkspaceRow> | undefined> {
   const [row] = await db<Partial<WorkspaceRow>[]>`SELECT id, owner_id, template_id, name, autostart_schedule, ttl_ms,
-    dormant_at, deleting_at, automatic_updates, next_start_at FROM workspaces WHERE id = ${id}`;
+    dormant_at, deleting_at, automatic_updates, next_start_at, user_acl, group_acl FROM workspaces WHERE id = ${id}`;
   return row;
 }
 
@@ -83,8 +94,12 @@ export interface WorkspaceSearch {
   dormant: boolean | null;
   deleted: boolean;
   agentStatuses: readonly string[] | undefined;
-  /** No workspace is shared, so nothing matches. */
-  shared: boolean;
+  /** Whether it is shared with anyone. */
+  shared: boolean | undefined;
+  /** The id of a person that it is shared with. */
+  sharedWithUser: string | null;
+  /** The id of a group that it is shared with. */
+  sharedWithGroup: string | null;
   favorite: boolean | undefined;
   hasTask: boolean | undefined;
   hasExternalAgent: boolean | undefined;
@@ -190,6 +205,19 @@ export async function isTask(db: Db, workspaceId: string): Promise<boolean> {
   return row?.found ?? false;
 }
 
+/** Whether a workspace `w` is shared. The index workspaces_shared has this condition. */
+export const isShared = (db: Db) => db`(w.user_acl <> '{}' OR w.group_acl <> '{}')`;
+
+/** Whether a workspace `w` is in a scope that does not contain all. Guests' workspaces are found by their own index. */
+export const inScope = (db: Db, { ownerId, organizationIds, guest }: ReadScope) => db`(w.owner_id = ${ownerId || null}
+  OR w.organization_id = ANY(${organizationIds})${
+    guest
+      ? db` OR w.id = ANY(ARRAY(SELECT w.id FROM workspaces w
+        WHERE NOT w.deleted AND w.organization_id = ANY(${guest.organizationIds}::uuid[]) AND ${isShared(db)}
+          AND w.dormant_at IS NULL AND (w.user_acl ? ${guest.userId}::text OR w.group_acl ?| ${guest.groupIds}::text[])))`
+      : db``
+  })`;
+
 /** The conditions of a search on a workspace `w`. Only the given conditions are part of the statement. */
 function conditions(db: Db, search: WorkspaceSearch) {
   const { scope, ownerId, ownerName, namePattern, template, id, organization, outdated, dormant, status } = search;
@@ -197,7 +225,7 @@ function conditions(db: Db, search: WorkspaceSearch) {
   // the literal lets the planner use the index of workspaces that are not deleted
   const parts = [search.deleted ? db`w.deleted` : db`NOT w.deleted`];
   if (!scope.all) {
-    parts.push(db`(w.owner_id = ${scope.ownerId || null} OR w.organization_id = ANY(${scope.organizationIds}))`);
+    parts.push(inScope(db, scope));
   }
   if (scope.ids !== null) parts.push(db`w.id = ANY(${scope.ids}::uuid[])`);
   if (ownerId !== null) parts.push(db`w.owner_id = ${ownerId}`);
@@ -221,7 +249,10 @@ function conditions(db: Db, search: WorkspaceSearch) {
   if (status === 'running') parts.push(db`w.running`);
   else if (status === UNHEALTHY) parts.push(db`w.running AND ${hasAgent(db, agentIsUnhealthy(db))}`);
   else if (status !== null) parts.push(db`w.status = ${status}`);
-  if (search.shared) parts.push(db`false`);
+  if (search.shared !== undefined) parts.push(db`${isShared(db)} = ${search.shared}`);
+  if (search.sharedWithUser !== null) parts.push(db`${isShared(db)} AND w.user_acl ? ${search.sharedWithUser}::text`);
+  if (search.sharedWithGroup !== null)
+    parts.push(db`${isShared(db)} AND w.group_acl ? ${search.sharedWithGroup}::text`);
   if (favorite !== undefined) parts.push(db`${isFavorite(db, search.viewerId)} = ${favorite}`);
   if (hasTask !== undefined) parts.push(db`${isTaskBuild(db)} = ${hasTask}`);
   if (search.hasExternalAgent !== undefined) parts.push(db`${hasExternalAgent(db, 'b')} = ${search.hasExternalAgent}`);
@@ -238,6 +269,17 @@ function conditions(db: Db, search: WorkspaceSearch) {
     parts.push(hasAgent(db, db`${agentStatus(db)} = ANY(${[...search.agentStatuses]}::text[])`));
   }
   return parts.reduce((all, part) => db`${all} AND ${part}`);
+}
+
+/** Those of the resources whose workspace has another owner than this person, with its organization. */
+export async function resourcesOfOthers(
+  db: Db,
+  resourceIds: readonly string[],
+  viewerId: string,
+): Promise<{ id: string; organization_id: string }[]> {
+  return db<{ id: string; organization_id: string }[]>`SELECT r.id, w.organization_id FROM workspace_resources r
+    JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
+    WHERE r.id = ANY(${[...resourceIds]}) AND w.owner_id <> ${viewerId}`;
 }
 
 /** The workspaces of agents with apps, by agent. */
@@ -285,14 +327,22 @@ export async function insertWorkspace(
       next_start_at, prebuilt_preset_id, last_used_at)
     VALUES (${id}, ${ownerId}, ${organizationId}, ${workspace.template_id}, ${name}, ${workspace.autostart_schedule},
       ${workspace.ttl_ms}, ${workspace.automatic_updates}, ${workspace.next_start_at}, ${presetId}, now())`;
-  return { id, name, owner_id: ownerId, organization_id: organizationId, dormant_at: null };
+  return {
+    id,
+    name,
+    owner_id: ownerId,
+    organization_id: organizationId,
+    dormant_at: null,
+    user_acl: {},
+    group_acl: {},
+  };
 }
 
 /** A workspace that the actor may change. */
 export type ChangeableWorkspace = Allowed<'update', WorkspaceRow>;
 
 /** Stores that a workspace was changed just now. */
-export async function touchWorkspace(tx: Tx, workspace: ChangeableWorkspace): Promise<void> {
+export async function touchWorkspace(tx: Tx, workspace: Allowed<'update' | 'share', WorkspaceRow>): Promise<void> {
   await tx`UPDATE workspaces SET updated_at = now() WHERE id = ${workspace.id}`;
 }
 

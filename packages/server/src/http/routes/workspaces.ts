@@ -8,7 +8,7 @@ import { createWorkspace } from '../../app/workspace/create.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
 import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
 import { extend, setAutomaticUpdates, setAutostart, setTtl } from '../../app/workspace/schedule.ts';
-import { sharingSettings, workspaceAcl } from '../../app/workspace/sharing.ts';
+import { clearAcl, setSharingSettings, sharingSettings, updateAcl, workspaceAcl } from '../../app/workspace/sharing.ts';
 import { noteUsage, renameWorkspace, setDormancy, setFavorite } from '../../app/workspace/update.ts';
 import { workspaceSource } from '../../app/workspace/watch.ts';
 import { defineHandlers } from '../exchange.ts';
@@ -43,7 +43,11 @@ export const workspaceHandlers = defineHandlers({
   'GET /workspaces/{workspace}/resolve-autostart': (ctx, { params }) => resolveAutostart(ctx, params.workspace),
   'GET /organizations/{organization}/settings/workspace-sharing': (ctx, { params }) =>
     sharingSettings(ctx, params.organization),
+  'PATCH /organizations/{organization}/settings/workspace-sharing': (ctx, { params, body }) =>
+    setSharingSettings(ctx, params.organization, body),
   'GET /workspaces/{workspace}/acl': (ctx, { params }) => workspaceAcl(ctx, params.workspace),
+  'PATCH /workspaces/{workspace}/acl': (ctx, { params, body }) => updateAcl(ctx, params.workspace, body),
+  'DELETE /workspaces/{workspace}/acl': (ctx, { params }) => clearAcl(ctx, params.workspace),
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
   'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),

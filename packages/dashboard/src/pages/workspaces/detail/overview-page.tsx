@@ -16,6 +16,7 @@ import { Deadline } from './deadline.tsx';
 import { BuildHistory } from './history.tsx';
 import { BuildLog, useBuildLog } from './logs.tsx';
 import { Resources } from './resources.tsx';
+import { Sharing } from './sharing.tsx';
 import { Timeline } from './timeline-view.tsx';
 
 /** The state of a workspace, how to connect to it, and its latest build while that matters. */
@@ -109,6 +110,7 @@ export default function OverviewPage() {
             />
           </Section>
         )}
+        {!deleted && <Sharing workspace={workspace} may={may} />}
         <Section title="Builds">
           <div className="-mx-2.5">
             <BuildHistory workspace={workspace} />

@@ -5,6 +5,7 @@ export const DEFAULT_FILTER = 'owner:me';
 
 export const SAVED_FILTERS: readonly { name: string; filter: string }[] = [
   { name: 'My workspaces', filter: 'owner:me' },
+  { name: 'Shared with me', filter: 'shared_with_user:me' },
   { name: 'All workspaces', filter: '' },
   { name: 'Favorites', filter: 'favorite:true' },
   { name: 'Running', filter: 'status:running' },
@@ -70,6 +71,15 @@ export function filterKeys(sources: {
       values: () => ['connected', 'connecting', 'disconnected', 'timeout'].map((value) => ({ value })),
     },
     bool('shared', 'shared with other people'),
+    {
+      key: 'shared_with_user',
+      help: 'shared with a person',
+      values: async (typed) => [
+        ...('me'.startsWith(typed) ? [{ value: 'me', help: 'you' }] : []),
+        ...((await users?.(typed)) ?? []),
+      ],
+    },
+    { key: 'shared_with_group', help: 'shared with a group', values: () => [] },
     { key: 'param', help: 'a parameter, as name=value', values: () => [] },
     {
       key: 'last_used_before',

@@ -15,6 +15,8 @@ export const dueWorkspace = (more: Partial<DueWorkspace>): DueWorkspace => ({
   next_start_at: null,
   automatic_updates: 'never',
   dormant_at: null,
+  user_acl: {},
+  group_acl: {},
   deleting_at: null,
   last_used_at: MORNING,
   created_at: MORNING,

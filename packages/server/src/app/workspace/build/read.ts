@@ -28,8 +28,7 @@ import { audit } from '../../audit-entries/audit.ts';
 import type { Ctx } from '../../context/context.ts';
 import type { NameValue } from '../../evaluate/parameter-values.ts';
 import { templateObject } from '../../find/template.ts';
-import { findUser } from '../../find/user.ts';
-import { findWorkspace, findWorkspaceByName, workspaceObject } from '../../find/workspace.ts';
+import { findWorkspace, findWorkspaceByName, ownerIdOf, workspaceObject } from '../../find/workspace.ts';
 import { requestCancel } from '../../job/cancel.ts';
 import { badQuery, pageOf, queryTime } from '../../lists/search.ts';
 import { isUuid } from '../../values/ids.ts';
@@ -54,8 +53,8 @@ export async function getBuildByNumber(
   workspaceName: string,
   number: string,
 ): Promise<WorkspaceBuild> {
-  const owner = await findUser(ctx, 'read', user);
-  const workspace = await findWorkspaceByName(ctx, 'read', { ownerId: owner.id, name: workspaceName });
+  const ownerId = await ownerIdOf(ctx, user);
+  const workspace = await findWorkspaceByName(ctx, 'read', { ownerId, name: workspaceName });
   if (!/^\d{1,9}$/.test(number)) throw new AppError('invalid', 'Failed to parse build number as integer.');
   const row = await buildByNumber(ctx.sql, workspace.id, Number(number));
   if (!row)
