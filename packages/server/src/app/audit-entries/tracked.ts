@@ -53,6 +53,13 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
   ),
   notifications_settings: track('notifier_paused'),
   prebuilds_settings: track('reconciliation_paused'),
+  oauth2_provider_app: {
+    ...track('name', 'icon', 'callback_url', 'redirect_uris', 'client_type', 'dynamically_registered', 'scope'),
+    metadata: 'track',
+    registration_access_token: 'secret',
+  },
+  oauth2_provider_app_secret: {},
+  oauth2_provider_settings: track('dynamic_client_registration_enabled'),
   organization: track('name', 'display_name', 'description', 'icon', 'is_default', 'updated_at'),
   organization_member: track('username', 'user_id', 'created_at', 'updated_at', 'roles'),
   provisioner_key: { ...track('name', 'tags'), hashed_secret: 'secret' },
