@@ -23,6 +23,7 @@ export async function updateOAuth2Settings(
   ctx: Ctx,
   { dynamic_client_registration_enabled: enabled }: OAuth2ProviderSettings,
 ): Promise<OAuth2ProviderSettings> {
+  authorize(ctx, 'update', { type: 'deployment_config' });
   const before = await settings.read(ctx);
   const after = { dynamic_client_registration_enabled: enabled ?? before.dynamic_client_registration_enabled };
   await settings.replace(ctx, after);

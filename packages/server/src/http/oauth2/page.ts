@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify';
 import { receiverOf } from '../../app/oauth2/redirects.ts';
 import { escapeHtml } from '../apps/pages.ts';
 
-/** The dashboard's values, which oauth2/page.test.ts compares. */
+/** The dashboard's values, which page.test.ts compares. */
 export const LIGHT =
   '--page:#fbfbfa;--surface:#ffffff;--raised:#ffffff;--hover:#f1f1ef;--line:#e4e4e0;--line-strong:#cfcfca;--text-1:#1b1b1f;--text-2:#55555d;--accent:#4b4ad6;--accent-hover:#3d3cbd;--accent-text:#4342c4;--on-accent:#ffffff;--warn:#8a5a00;--warn-soft:#fcf1da';
 export const DARK =
