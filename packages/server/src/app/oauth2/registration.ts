@@ -1,7 +1,6 @@
 // Apps that register themselves (RFC 7591) and manage their registration (RFC 7592). Anyone who reaches the server can
 // register while the switch is on, so the consent page says that nobody has checked such an app.
 
-import { IMAGE_ADDRESS } from '@ropewalk/contract';
 import { visible } from '@ropewalk/kit/visible';
 import { systemTask } from '../../authz/proofs.ts';
 import { lockLimit } from '../../db/queries/limits.ts';
@@ -123,12 +122,12 @@ function readMetadata(given: unknown): Metadata {
   const responseTypes = choicesOf(body, 'response_types', ['code'], 'code');
   const description = descriptionOf(body);
   const name = visible((textOf(body, 'client_name') ?? 'Unnamed app').trim()).slice(0, MAX_NAME);
-  const logo = String(description['logo_uri'] ?? '');
   return {
     method,
     fields: {
       name: name || 'Unnamed app',
-      icon: IMAGE_ADDRESS.test(logo) ? logo : '',
+      // pages of this server load nothing that a stranger chose
+      icon: '',
       callback_url: redirectUris[0]!,
       redirect_uris: redirectUris,
       client_type: method === 'none' ? 'public' : 'confidential',

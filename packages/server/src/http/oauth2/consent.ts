@@ -59,7 +59,8 @@ export function consentRoutes(app: FastifyInstance, parts: ConsentParts): void {
 
   /** The person who asks. Undefined: the browser goes to the sign-in page. */
   async function visit(request: FastifyRequest, reply: FastifyReply): Promise<Visit | undefined> {
-    const found = requestToken(request);
+    // a link could contain the token of another account
+    const found = requestToken({ headers: request.headers, query: {} });
     const session = found && (await sessions.verify(found.token).catch(noneIfSignedOut));
     if (!session) {
       if (wantsHtml(request.raw) && request.method === 'GET') return undefined;

@@ -328,6 +328,10 @@ test('only a session lets apps in, with the protection of a form', async () => {
   assert.equal((await send(proof, server.adminToken)).status, 403, 'of another session');
   assert.equal((await send(proof, ann.token, `${query}&scope=user:read`)).status, 403, 'of another request');
   assert.equal((await later(40 * MINUTE, () => send(proof, ann.token))).status, 403, 'too old');
+  const inLink = await oauth.ask('GET', `/oauth2/authorize${query}&coder_session_token=${ann.token}`, {
+    headers: { accept: 'text/html' },
+  });
+  assert.equal(inLink.status, 303, 'a link does not sign anyone in');
   const signedOut = await oauth.ask('GET', `/oauth2/authorize${query}`, { headers: { accept: 'text/html' } });
   assert.deepEqual(
     [signedOut.status, signedOut.headers.get('location')],
