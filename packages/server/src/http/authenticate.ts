@@ -55,6 +55,6 @@ export function createAuthenticate({ services, sessions, pass }: AuthenticatePar
 const pathOf = ({ url }: FastifyRequest): string => url.replace(/[?#].*$/s, '');
 
 /** Nobody, for a session that does not exist or has ended. */
-function noneIfSignedOut(err: unknown): undefined {
+export function noneIfSignedOut(err: unknown): undefined {
   if (!isAppError(err, 'unauthenticated')) throw err;
 }

@@ -64,7 +64,7 @@ function locationOf(
 
 /**
  * Reads a request for a code.
- * @throws AppError `invalid` if the app is unknown or the address is not one of its own
+ * @throws AppError `invalid` if the app is unknown or did not register the address
  */
 export async function readAuthorizeRequest(
   ctx: Ctx,

@@ -14,7 +14,7 @@ import { isSecret, splitSecret } from './secret-text.ts';
 import { clientContext } from './tokens.ts';
 
 /**
- * Ends the tokens of a family. Tokens that do not exist, or belong to another app, are no error. The token itself proves
+ * Ends the tokens of a family. Tokens that do not exist, or belong to another app, cause no error. The token itself proves
  * the right to end it, as in upstream, so a secret is optional.
  * @throws OAuth2Failure
  */

@@ -21,6 +21,7 @@ import { sha256 } from '../../app/values/token.ts';
 import type { UserActor } from '../../authz/actor.ts';
 import { wantsHtml } from '../apps/pages.ts';
 import { checkForgery, requestToken } from '../auth.ts';
+import { noneIfSignedOut } from '../authenticate.ts';
 import { answerError, statusOf, toAppError } from '../errors.ts';
 import { RequestContext } from '../request-context.ts';
 import { consentPage, problemPage, sendPage } from './page.ts';
@@ -186,9 +187,4 @@ async function showProblem(
   const ctx = new RequestContext(services, { actor: { kind: 'none' }, ip: clientAddress(request.raw) }, request, reply);
   const page = problemPage({ look: await getAppearance(ctx), title: known.message, detail: known.detail });
   sendPage(reply, statusOf[known.code], page);
-}
-
-/** Nobody, for a session that does not exist or has ended. */
-function noneIfSignedOut(err: unknown): undefined {
-  if (!isAppError(err, 'unauthenticated')) throw err;
 }
