@@ -65,7 +65,7 @@ const FLOORS: readonly string[][] = [
   ['audit-entries', 'find', 'lists'],
   ['file', 'follow', 'insights', 'parameters', 'quota'],
   ['notification'],
-  ['user'],
+  ['oauth2', 'user'],
   ['audit', 'group', 'organization'],
   ['sign-in'],
   ['external-auth', 'scim'],

@@ -12,6 +12,8 @@ const MAY_HOLD_SQL = [`${SERVER}db/`, `${SERVER}postgres/`];
 /** The files that may create proofs without their own check, because they have already verified the facts. */
 const MAKERS: Record<string, string[]> = {
   verifiedSignIn: [
+    // after a code or a refresh token was verified
+    'app/oauth2/tokens.ts',
     'app/sign-in/account.ts',
     'app/sign-in/login.ts',
     'app/sign-in/passcode.ts',

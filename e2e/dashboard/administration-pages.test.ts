@@ -77,6 +77,8 @@ test('each page opens, is accessible in both themes and fits a phone', needsBrow
     '/settings/secrets': 'Secrets',
     '/settings/tokens': 'Tokens',
     '/settings/tokens/new': 'Create a token',
+    '/settings/oauth2-provider': 'OAuth2 apps',
+    '/deployment/oauth2-provider/apps': 'OAuth2 apps',
     '/organizations/new': 'Create an organization',
     '/organizations': 'Members',
     '/organizations/default/settings': 'Settings',

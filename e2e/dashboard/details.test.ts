@@ -230,6 +230,7 @@ test('an empty list shows one sentence and one action, and nothing to filter', n
   const { page } = await site.open(t, '/workspaces');
   for (const [path, title, action] of [
     ['/settings/secrets', 'No secrets', 'Add secret'],
+    ['/deployment/oauth2-provider/apps', 'No OAuth2 apps', 'Create app'],
     ['/settings/tokens', 'No tokens', 'Create token'],
     ['/settings/external-auth', 'No services to connect', 'External authentication'],
     ['/organizations/coder/provisioner-keys', 'No provisioner keys', 'Create key'],

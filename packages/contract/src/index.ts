@@ -15,6 +15,7 @@ export * from './schema/idp-sync.ts';
 export * from './schema/insights.ts';
 export { IMAGE_ADDRESS, schemaName } from './schema/kit.ts';
 export * from './schema/notifications.ts';
+export * from './schema/oauth2.ts';
 export * from './schema/provisioners.ts';
 export * from './schema/sharing.ts';
 export * from './schema/tasks.ts';

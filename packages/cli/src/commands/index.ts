@@ -386,6 +386,22 @@ const prebuilds: Node = {
   },
 };
 
+const oauth2Provider: Node = {
+  summary: 'Manage the OAuth2 provider of the server',
+  children: {
+    dcr: {
+      summary: 'Manage dynamic client registration (RFC 7591)',
+      children: {
+        enable: { summary: 'Let apps register themselves', load: () => import('./oauth2-provider/enable.ts') },
+        disable: {
+          summary: 'Reject registrations of apps. Apps that have registered stay',
+          load: () => import('./oauth2-provider/disable.ts'),
+        },
+      },
+    },
+  },
+};
+
 const groups: Node = {
   summary: 'Manage groups of users',
   aliases: ['group'],
@@ -451,6 +467,7 @@ const administration: Nodes = {
   organizations,
   notifications,
   prebuilds,
+  'oauth2-provider': oauth2Provider,
   tokens: {
     summary: 'Manage API tokens',
     aliases: ['token'],

@@ -10,6 +10,7 @@ import { groupsRoutes } from './groups.ts';
 import { idpSyncRoutes } from './idp-sync.ts';
 import { insightsRoutes } from './insights.ts';
 import { notificationsRoutes } from './notifications.ts';
+import { oauth2Routes } from './oauth2.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
 import { tasksRoutes } from './tasks.ts';
@@ -26,6 +27,7 @@ export const routes = {
   ...notificationsRoutes,
   ...usersRoutes,
   ...userSecretsRoutes,
+  ...oauth2Routes,
   ...organizationsRoutes,
   ...groupsRoutes,
   ...idpSyncRoutes,

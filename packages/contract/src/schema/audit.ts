@@ -56,6 +56,7 @@ export const ResourceType = named(
     'file',
     'provisioner_key',
     'user_secret',
+    'oauth2_provider_settings',
   ]),
 );
 export type ResourceType = Static<typeof ResourceType>;

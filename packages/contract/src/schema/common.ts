@@ -7,6 +7,9 @@ export type LogLevel = Static<typeof LogLevel>;
 export const LoginType = named('LoginType', stringEnum(['', 'password', 'github', 'oidc', 'token', 'none']));
 export type LoginType = Static<typeof LoginType>;
 
+/** How a key was made. `oauth2_provider_app`: a person let an app in. No account has that type. */
+export const KeyLoginType = stringEnum(['', 'password', 'github', 'oidc', 'token', 'none', 'oauth2_provider_app']);
+
 export const TimingStage = named(
   'TimingStage',
   stringEnum(['init', 'plan', 'graph', 'apply', 'start', 'stop', 'cron', 'connect']),

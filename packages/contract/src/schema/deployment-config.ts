@@ -309,6 +309,7 @@ export const SessionLifetime = named(
     disable_expiry_refresh: Type.Boolean(),
     max_admin_token_lifetime: Type.Integer(),
     max_token_lifetime: Type.Integer(),
+    refresh_default_duration: Type.Integer(),
   }),
 );
 export type SessionLifetime = Static<typeof SessionLifetime>;

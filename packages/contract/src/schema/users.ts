@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { PERMISSIONS, type PermissionResource } from '../permissions.ts';
 import { MAX_ALLOW_LIST, MAX_SCOPES } from '../token-scopes.ts';
-import { LoginType, SlimRole, UserStatus } from './common.ts';
+import { KeyLoginType, LoginType, SlimRole, UserStatus } from './common.ts';
 import {
   documentedAlso,
   ImageAddress,
@@ -36,7 +36,7 @@ export const APIKey = named(
     id: Type.String(),
     last_used: Timestamp,
     lifetime_seconds: Type.Integer(),
-    login_type: LoginType,
+    login_type: KeyLoginType,
     /** Absent for a token with other scopes than these. */
     scope: Type.Optional(APIKeyScope),
     scopes: Type.Array(ScopeName),
@@ -544,7 +544,7 @@ export const UserSession = named(
   'UserSession',
   Type.Object({
     id: Type.String(),
-    login_type: LoginType,
+    login_type: KeyLoginType,
     /** Where it was started. */
     ip_address: Type.String(),
     created_at: Timestamp,

@@ -188,7 +188,7 @@ export const UNTAGGED_TYPES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Routes that upstream documents and serves outside of /api/v2. The server's own tests cover them. */
-export const ELSEWHERE = /^\/scim\/v2\//;
+export const ELSEWHERE = /^\/(?:scim\/v2|oauth2|\.well-known)\//;
 
 /** Routes that upstream's API document describes wrongly, and the form that upstream's programs send and read. */
 export const MISDOCUMENTED: Readonly<Record<string, string>> = {
@@ -198,6 +198,7 @@ export const MISDOCUMENTED: Readonly<Record<string, string>> = {
   'PUT /notifications/inbox/{id}/read-status': 'the notification and the number of unread ones',
   'GET /templates/{template}/versions/{templateversionname}': 'one version, not a list',
   'GET /workspaceproxies': 'an object, not a list',
+  'POST /oauth2-provider/apps/{app}/secrets': 'one secret, not a list',
   'GET /users/{user}/quiet-hours': 'an object, not a list',
   'PUT /users/{user}/quiet-hours': 'an object, not a list',
   'GET /templates/{template}/acl/available': 'an object, not a list',

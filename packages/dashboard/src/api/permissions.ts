@@ -18,6 +18,7 @@ const SITE = {
   readDeploymentStats: ['deployment_stats', 'read'],
   readHealth: ['debug_info', 'read'],
   readAuditLog: ['audit_log', 'read', ANY_ORGANIZATION],
+  createOAuth2Apps: ['oauth2_app', 'create'],
   updateIdpSync: ['idpsync_settings', 'update'],
   // members may read the names of other members, to share workspaces, but do not administer them
   readMembersAnywhere: ['group_member', 'read', ANY_ORGANIZATION],

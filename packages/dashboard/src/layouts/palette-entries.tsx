@@ -149,11 +149,21 @@ export const organizationEntries = (organizations: readonly Organization[], open
     run: () => open(paths.organization(each.name)),
   }));
 
-const SETTINGS = ['account', 'appearance', 'schedule', 'security', 'notifications', 'ssh-keys', 'secrets', 'tokens'];
+const SETTINGS = [
+  'account',
+  'appearance',
+  'schedule',
+  'security',
+  'notifications',
+  'ssh-keys',
+  'secrets',
+  'tokens',
+  'oauth2-provider',
+];
 
 export const settingsEntries = (open: Open): Entry[] =>
   SETTINGS.map((each) => ({
-    name: `Settings: ${each.replace('-', ' ').replace('ssh keys', 'SSH key')}`,
+    name: `Settings: ${each.replace('-', ' ').replace('ssh keys', 'SSH key').replace('oauth2 provider', 'OAuth2 apps')}`,
     value: `settings ${each}`,
     icon: Settings,
     run: () => open(paths.settings(each)),

@@ -70,6 +70,8 @@ export const paths = {
   organizationSettings: (name: string) => `${organization(name)}/settings`,
 
   deployment: (page = 'overview') => `/deployment/${page}`,
+  oauth2Apps: () => '/deployment/oauth2-provider/apps',
+  oauth2App: (id: string) => `/deployment/oauth2-provider/apps/${e(id)}`,
   users: (filter?: string) => `/deployment/users${query({ filter })}`,
   newUser: () => '/deployment/users/create',
   health: (section = 'access-url') => `/health/${section}`,

@@ -99,6 +99,7 @@ export const siteRoles = byName<Role>({
       user: ['read', 'read_personal', 'update_personal'],
       api_key: CRUD,
       user_secret: CRUD,
+      oauth2_app_code_token: ['create', 'read', 'delete'],
       file: ['create', 'read'],
       organization_member: READ,
       group_member: READ,

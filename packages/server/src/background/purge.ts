@@ -9,6 +9,8 @@ import { purgeAudit } from '../db/queries/audit.ts';
 import { purgeConnections } from '../db/queries/connections.ts';
 import { deleteUnseenDaemons } from '../db/queries/daemons.ts';
 import { purgeMessages } from '../db/queries/notifications.ts';
+import { purgeUnusedOAuth2Apps } from '../db/queries/oauth2-apps.ts';
+import { purgeOAuth2Codes, purgeOAuth2Tokens } from '../db/queries/oauth2-tokens.ts';
 import { inBatches } from './batches.ts';
 import { purgeDeletedWorkspaces } from './purge-deleted.ts';
 import { USAGE_DAYS } from './retention.ts';
@@ -81,6 +83,22 @@ export async function purgeAgentLogs(services: Services, signal?: AbortSignal): 
   return gone;
 }
 
+/** How long an app that registered itself stays, if nobody lets it in. */
+const UNUSED_APP_MS = 7 * 24 * 3_600_000;
+
+/** Removes expired codes and refresh tokens, and apps that registered themselves and are unused. How many went. */
+export async function purgeOAuth2(services: Services, signal?: AbortSignal): Promise<number> {
+  const { sql, clock } = services;
+  const task = systemTask(systemContext(services, 'purge'));
+  const now = clock.now();
+  const unused = new Date(now.getTime() - UNUSED_APP_MS);
+  const codes = await inBatches((most) => purgeOAuth2Codes(sql, task, { before: now, most }), signal);
+  const tokens = await inBatches((most) => purgeOAuth2Tokens(sql, task, { before: now, most }), signal);
+  return (
+    codes + tokens + (await inBatches((most) => purgeUnusedOAuth2Apps(sql, task, { before: unused, most }), signal))
+  );
+}
+
 /** Tasks that keep records from growing without end. */
 export function purgeTasks(services: Services): BackgroundTask[] {
   const task = (what: string, purge: (services: Services, signal: AbortSignal) => Promise<number>): BackgroundTask => ({
@@ -104,5 +122,6 @@ export function purgeTasks(services: Services): BackgroundTask[] {
     // before the files that only their jobs use
     task('builds of deleted workspaces', purgeDeletedWorkspaces),
     task('unused files', purgeFiles),
+    task('codes and tokens of apps', purgeOAuth2),
   ];
 }

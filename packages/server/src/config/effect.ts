@@ -29,6 +29,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'dangerousDisableRateLimits',
   'dangerousOidcSkipIssuerChecks',
   'defaultQuietHoursSchedule',
+  'defaultOauthRefreshLifetime',
   'defaultTokenLifetime',
   'deletedWorkspacesRetention',
   'hideAiTasks',

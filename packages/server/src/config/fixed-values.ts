@@ -143,6 +143,7 @@ export const FIXED_VALUES: Readonly<DeploymentValues> = {
     disable_expiry_refresh: false,
     max_admin_token_lifetime: 0,
     max_token_lifetime: 0,
+    refresh_default_duration: 0,
   },
   ssh_keygen_algorithm: '',
   strict_transport_security: 0,

@@ -143,6 +143,18 @@ test('every write of a person has an entry with the fields that changed', async 
   const file = { format: 'env', content: 'A=b' };
   await records('POST', '/users/me/secrets/batch', ['user_secret', 'create', ...secretFields], file);
 
+  const app = { name: 'Board', callback_url: 'https://board.example/cb' };
+  const appFields = ['callback_url', 'client_type', 'metadata', 'name', 'redirect_uris'];
+  const board = await records('POST', '/oauth2-provider/apps', ['oauth2_provider_app', 'create', ...appFields], app);
+  const appPath = `/oauth2-provider/apps/${board.resource_id}`;
+  await records('PUT', appPath, ['oauth2_provider_app', 'write', 'name'], { ...app, name: 'Boards' });
+  const appSecret = await records('POST', `${appPath}/secrets`, ['oauth2_provider_app_secret', 'create']);
+  const secretPath = `${appPath}/secrets/${appSecret.resource_id}`;
+  await records('DELETE', secretPath, ['oauth2_provider_app_secret', 'delete']);
+  await records('DELETE', appPath, ['oauth2_provider_app', 'delete', ...appFields]);
+  const open = { dynamic_client_registration_enabled: true };
+  await records('PUT', '/oauth2-provider/settings', ['oauth2_provider_settings', 'write', ...Object.keys(open)], open);
+
   const acme = { name: 'acme', display_name: 'Acme' };
   const organization = ['name', 'display_name', 'shareable_workspace_owners', 'updated_at'];
   await records('POST', '/organizations', ['organization', 'create', ...organization], acme);

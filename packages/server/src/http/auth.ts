@@ -7,7 +7,9 @@ export const SESSION_HEADER = 'coder-session-token';
 const CSRF_COOKIE = 'csrf_token';
 
 /** The token of a request, looked up in upstream's order of places, and whether the browser sent it by itself. */
-export function requestToken(request: FastifyRequest): { token: string; fromCookie: boolean } | undefined {
+export function requestToken(
+  request: Pick<FastifyRequest, 'headers' | 'query'>,
+): { token: string; fromCookie: boolean } | undefined {
   const query = request.query as Record<string, unknown> | undefined;
   const bearer = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1];
   const places: [unknown, boolean][] = [

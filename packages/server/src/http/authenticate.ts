@@ -25,7 +25,7 @@ export function createAuthenticate({ services, sessions, pass }: AuthenticatePar
     if (def.auth === 'optional') {
       const found = requestToken(request);
       // an expired session is as good as none
-      const known = found && (await sessions.verify(found.token).catch(noneIfSignedOut));
+      const known = found && (await sessions.verify(found.token, pathOf(request)).catch(noneIfSignedOut));
       return known?.actor ?? { kind: 'none' };
     }
     if (def.auth !== 'session') {
@@ -48,11 +48,13 @@ export function createAuthenticate({ services, sessions, pass }: AuthenticatePar
     checkForgery(request, found.fromCookie, ownHosts);
     const operator = found.fromCookie ? undefined : await operatorFor(key, found.token);
     if (operator) return operator;
-    return (await sessions.verify(found.token)).actor;
+    return (await sessions.verify(found.token, pathOf(request))).actor;
   };
 }
 
+const pathOf = ({ url }: FastifyRequest): string => url.replace(/[?#].*$/s, '');
+
 /** Nobody, for a session that does not exist or has ended. */
-function noneIfSignedOut(err: unknown): undefined {
+export function noneIfSignedOut(err: unknown): undefined {
   if (!isAppError(err, 'unauthenticated')) throw err;
 }

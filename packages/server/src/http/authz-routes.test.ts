@@ -98,11 +98,25 @@ async function insertBelongings(owner: string, organization: string, group: stri
     VALUES (${organization}, ${group}) RETURNING id`;
   await sql`INSERT INTO group_members (group_id, organization_id, user_id) VALUES (${row!.id}, ${organization}, ${owner})`;
   await sql`INSERT INTO user_secrets (user_id, name, value, value_bytes, env_name) VALUES (${owner}, 'pin', 'x', 1, 'PIN')`;
+  const [app] = await sql<{ id: string }[]>`INSERT INTO oauth2_provider_apps (name, callback_url, redirect_uris)
+    VALUES ('app', 'https://app.example/cb', '{https://app.example/cb}') RETURNING id`;
+  const [secret] = await sql<{ id: string }[]>`INSERT INTO oauth2_provider_app_secrets
+      (app_id, secret_prefix, hashed_secret, display_secret) VALUES (${app!.id}, ${key}, '\\x00', 'abcdef') RETURNING id`;
   const [message] = await sql<
     { id: string }[]
   >`INSERT INTO inbox_notifications (id, user_id, template_id, title, content)
     VALUES (gen_random_uuid(), ${owner}, ${TEMPLATES.userCreated.id}, 'title', 'content') RETURNING id`;
-  return { user: owner, name: 'pin', keyid: key, keyname: 'ci', group: row!.id, groupName: group, id: message!.id };
+  return {
+    user: owner,
+    name: 'pin',
+    keyid: key,
+    keyname: 'ci',
+    group: row!.id,
+    groupName: group,
+    id: message!.id,
+    app: app!.id,
+    secretID: secret!.id,
+  };
 }
 
 const SITE = Object.keys(siteRoles);

@@ -1,8 +1,11 @@
 import { AppError, type ErrorCode, isAppError, type Logger } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Services } from '../app/context/context.ts';
 import { describeUnexpected } from '../app/context/unexpected.ts';
+import { challengeFor } from '../app/oauth2/challenge.ts';
 import { notFound } from '../authz/not-found.ts';
+import { requestToken } from './auth.ts';
 
 /** The only place that maps the code of an error to an HTTP status. */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
@@ -92,12 +95,16 @@ export function answerError(err: AppError, reply: FastifyReply): FastifyReply {
     .send(JSON.stringify(errorBody(err)));
 }
 
-export function installErrors(app: FastifyInstance, log: Logger): void {
-  app.setErrorHandler((err, request: FastifyRequest, reply) =>
-    answerError(
-      toAppError(err, log, { method: request.method, route: request.routeOptions.url, request_id: request.id }),
-      reply,
-    ),
-  );
+export function installErrors(app: FastifyInstance, services: Services): void {
+  app.setErrorHandler((err, request: FastifyRequest, reply) => {
+    const context = { method: request.method, route: request.routeOptions.url, request_id: request.id };
+    const known = toAppError(err, services.log, context);
+    const challenge = challengeFor(services, known, {
+      actor: request.actor,
+      sentToken: requestToken(request) !== undefined,
+    });
+    if (challenge !== undefined) reply.header('www-authenticate', challenge);
+    return answerError(known, reply);
+  });
   app.setNotFoundHandler((_request, reply) => answerError(new AppError('not_found', 'Route not found.'), reply));
 }

@@ -12,6 +12,7 @@ import { FLOW_MS, type Flows, ownPath } from '../app/sign-in/flow.ts';
 import type { UserActor } from '../authz/actor.ts';
 import { wantsHtml } from './apps/pages.ts';
 import { requestToken } from './auth.ts';
+import { noneIfSignedOut } from './authenticate.ts';
 import type { ClientAddress } from './client-address.ts';
 import { cookieValue } from './cookies.ts';
 import { RequestContext } from './request-context.ts';
@@ -99,9 +100,4 @@ async function connect(
   if (code === '') throw new AppError('invalid', `${provider.display_name} sent no code. Try again.`);
   await connectAccount(ctx, provider, await exchangeCode(ctx, provider, code, flow));
   return reply.redirect(flow.redirect, 303);
-}
-
-/** Nobody, for a session that does not exist or has ended. */
-function noneIfSignedOut(err: unknown): undefined {
-  if (!isAppError(err, 'unauthenticated')) throw err;
 }

@@ -90,3 +90,16 @@ test('leaves health checks and agents alone, and limits files on their own', asy
   const file = await ask(`/files/${crypto.randomUUID()}`);
   assert.equal(file.headers.get('X-RateLimit-Limit'), '12');
 });
+
+test('limits requests for tokens and registrations by network, with an error of OAuth 2', async () => {
+  for (const [path, limit] of [
+    ['/oauth2/tokens', LIMIT],
+    ['/oauth2/register', 12],
+  ] as const) {
+    const send = () => fetch(`${server.url}${path}`, { method: 'POST', headers: from('203.0.113.77').headers! });
+    for (let i = 0; i < limit; i++) assert.notEqual((await send()).status, 429, path);
+    const rejected = await send();
+    assert.deepEqual([rejected.status, Number(rejected.headers.get('retry-after')) > 0], [429, true], path);
+    assert.equal(((await rejected.json()) as { error: string }).error, 'temporarily_unavailable');
+  }
+});

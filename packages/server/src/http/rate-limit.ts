@@ -5,6 +5,7 @@
  */
 import type { RouteKey } from '@ropewalk/contract';
 import { AppError, type Clock } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { UserActor } from '../authz/actor.ts';
 import type { Config } from '../config/options.ts';
@@ -14,10 +15,14 @@ const WINDOW_MS = 60_000;
 const MAX_COUNTS = 100_000;
 
 /** The requests per minute to routes that are expensive or store data, whatever --api-rate-limit says. */
-const OWN_LIMITS: Partial<Record<RouteKey, number>> = { 'POST /files': 12, 'GET /files/{fileID}': 12 };
+const OWN_LIMITS: Readonly<Record<string, number>> = {
+  'POST /files': 12,
+  'GET /files/{fileID}': 12,
+  'POST /oauth2/register': 12,
+} satisfies Partial<Record<RouteKey | 'POST /oauth2/register', number>>;
 
 /** The routes that --workspace-creation-rate-limit limits. */
-const CREATIONS: ReadonlySet<RouteKey> = new Set([
+const CREATIONS: ReadonlySet<string> = new Set<RouteKey>([
   'POST /users/{user}/workspaces',
   'POST /organizations/{organization}/members/{user}/workspaces',
 ]);
@@ -27,10 +32,10 @@ const BYPASS_HEADER = 'x-coder-bypass-ratelimit';
 
 export interface RateLimit {
   /**
-   * Counts a request and reports the limit in its answer's headers.
+   * Counts a request to a route, such as `POST /files`, and reports the limit in its answer's headers.
    * @throws AppError `rate_limited` beyond the limit, `forbidden` if somebody else than an owner asks to bypass it
    */
-  count(route: RouteKey, caller: UserActor | { network: string }, request: FastifyRequest, reply: FastifyReply): void;
+  count(route: string, caller: UserActor | { network: string }, request: FastifyRequest, reply: FastifyReply): void;
 }
 
 export function createRateLimit(
@@ -61,7 +66,8 @@ export function createRateLimit(
         if ('roles' in caller && caller.roles.includes('owner')) return;
         throw new AppError('forbidden', 'Only owners can bypass the rate limit. Remove X-Coder-Bypass-Ratelimit.');
       }
-      const limit = CREATIONS.has(route) && creations > 0 ? creations : (OWN_LIMITS[route] ?? config.apiRateLimit);
+      const limit =
+        CREATIONS.has(route) && creations > 0 ? creations : (ownValue(OWN_LIMITS, route) ?? config.apiRateLimit);
       if (limit <= 0) return;
       const passed = advance();
       const key = `${'id' in caller ? caller.id : caller.network} ${route}`;

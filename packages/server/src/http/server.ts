@@ -18,7 +18,7 @@ import { answerError, installErrors, toAppError } from './errors.ts';
 import { type Handlers, rememberUpgrade } from './exchange.ts';
 import { checkJsonSize } from './input.ts';
 import { LISTENER } from './listener.ts';
-import { createRateLimit } from './rate-limit.ts';
+import { createRateLimit, type RateLimit } from './rate-limit.ts';
 import type { StreamLimits } from './stream-limits.ts';
 import { compilersFactory } from './validate.ts';
 
@@ -35,7 +35,7 @@ export interface HttpServerParts {
   /** Authenticates requests that use another credential instead of a session token. */
   pass?(route: RouteKey, request: FastifyRequest): Promise<Actor | undefined>;
   /** Routes outside /api/v2: pages, health, downloads. */
-  plain(app: FastifyInstance): void;
+  plain(app: FastifyInstance, rateLimit: RateLimit): void;
 }
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
@@ -53,10 +53,10 @@ export async function createHttp(parts: HttpServerParts): Promise<FastifyInstanc
   logAnswers(app, parts);
   app.decorateRequest('actor', null);
   app.decorateRequest('holder', null);
-  installErrors(app, services.log);
+  installErrors(app, services);
   const routeParts = { services, clientAddress, handlers, authenticate, rateLimit, streams, stall, headers };
   for (const key of Object.keys(routes) as RouteKey[]) bindRoute(app, key, routeParts);
-  parts.plain(app);
+  parts.plain(app, rateLimit);
   await app.ready();
   routeUpgrades(app, apps);
   return app;

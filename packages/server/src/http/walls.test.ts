@@ -71,6 +71,11 @@ before(async () => {
   assert.equal(role.status, 200);
   const secret = { name: 'walled', value: 'x', env_name: 'WALLED' };
   assert.equal((await server.api('POST', '/users/me/secrets', { body: secret })).status, 201);
+  const app = { name: 'walled', callback_url: 'https://app.example/cb' };
+  const oauth2App = await server.api<{ id: string }>('POST', '/oauth2-provider/apps', { body: app });
+  assert.equal(oauth2App.status, 201);
+  const oauth2Secret = await server.api<{ id: string }>('POST', `/oauth2-provider/apps/${oauth2App.body.id}/secrets`);
+  assert.equal(oauth2Secret.status, 201);
   const versionName = await server.api<{ name: string }>('GET', `/templateversions/${version}`);
   things = {
     user: me.body.id,
@@ -90,6 +95,8 @@ before(async () => {
     groupName: 'walled',
     roleName: 'walled',
     name: 'walled',
+    app: oauth2App.body.id,
+    secretID: oauth2Secret.body.id,
     externalauth: 'github',
     workspacename: 'mine',
     workspace: made.body.id,
@@ -163,6 +170,9 @@ const EVERYBODY: RouteKey[] = [
   'GET /notifications/templates/custom',
   'GET /notifications/templates/system',
   'GET /notifications/dispatch-methods',
+  // apps that may ask anyone to let them in, without their secrets
+  'GET /oauth2-provider/apps',
+  'GET /oauth2-provider/apps/{app}',
   // one's own
   'GET /notifications/inbox',
   'GET /notifications/inbox/watch',

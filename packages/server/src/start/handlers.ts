@@ -21,6 +21,7 @@ import { insightsHandlers } from '../http/routes/insights.ts';
 import { instanceIdentityHandlers } from '../http/routes/instance-identity.ts';
 import { keyHandlers } from '../http/routes/keys.ts';
 import { notificationHandlers } from '../http/routes/notifications.ts';
+import { oauth2Handlers } from '../http/routes/oauth2.ts';
 import { organizationHandlers } from '../http/routes/organizations.ts';
 import { provisionerKeyHandlers } from '../http/routes/provisioner-keys.ts';
 import { provisionerHandlers } from '../http/routes/provisioners.ts';
@@ -68,6 +69,7 @@ export async function createHandlers(
     ...sessionHandlers({ limit, passcodeLimit, devices }),
     ...signInHandlers({ providers, flows, tokens, limit }),
     ...userSecretHandlers,
+    ...oauth2Handlers,
     ...userHandlers(limit),
     ...keyHandlers,
     ...auditHandlers,

@@ -18,7 +18,10 @@ import { relayRoutes } from '../http/derp.ts';
 import { binaryRoutes, describeExecutables } from '../http/executables/binaries.ts';
 import { installRoutes } from '../http/executables/install.ts';
 import { externalAuthRoutes } from '../http/external-auth.ts';
+import { consentRoutes } from '../http/oauth2/consent.ts';
+import { protocolRoutes } from '../http/oauth2/protocol.ts';
 import { plainRoutes } from '../http/plain.ts';
+import type { RateLimit } from '../http/rate-limit.ts';
 import { replicaRoutes } from '../http/replicas.ts';
 import { terminalPass } from '../http/routes/terminal.ts';
 import { scimRoutes } from '../http/scim.ts';
@@ -95,8 +98,15 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     streams,
     apps,
     pass: terminalPass(services, tokens),
-    plain: (http) =>
-      addPlainRoutes(http, start, parts, { clientAddress, stall, dashboard, cspReports, flows: signIn.flows }),
+    plain: (http, rateLimit) =>
+      addPlainRoutes(http, start, parts, {
+        clientAddress,
+        rateLimit,
+        stall,
+        dashboard,
+        cspReports,
+        flows: signIn.flows,
+      }),
   });
   const unanswered = new Unanswered(app.server);
   const { url, port } = await listen(app.server, address, '--http-address (CODER_HTTP_ADDRESS)');
@@ -136,6 +146,7 @@ function startApps(
 
 interface PlainParts {
   clientAddress: ClientAddress;
+  rateLimit: RateLimit;
   stall: DatabaseStall;
   dashboard: Dashboard;
   cspReports: CspReports;
@@ -146,8 +157,15 @@ interface PlainParts {
 function addPlainRoutes(
   http: FastifyInstance,
   { config, log, findBinary }: Starting,
-  { services, connections: { sessions, cluster, tailnet }, metrics, tracing, late }: HttpParts,
-  { clientAddress, stall, dashboard, cspReports, flows }: PlainParts,
+  {
+    services,
+    installation: { tokens },
+    connections: { sessions, cluster, tailnet },
+    metrics,
+    tracing,
+    late,
+  }: HttpParts,
+  { clientAddress, rateLimit, stall, dashboard, cspReports, flows }: PlainParts,
 ): void {
   metrics?.observe(http);
   tracing?.observe(http);
@@ -160,6 +178,9 @@ function addPlainRoutes(
     await stall.answers();
   });
   if (config.swaggerEnable) apiPage(http);
+  const oauth2 = { services, clientAddress, rateLimit, stall, sessions, tokens };
+  protocolRoutes(http, oauth2);
+  consentRoutes(http, oauth2);
   externalAuthRoutes(http, { services, sessions, flows, clientAddress });
   dashboardRoutes(http, {
     dashboard,

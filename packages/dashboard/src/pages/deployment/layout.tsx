@@ -13,7 +13,9 @@ export default function DeploymentLayout() {
     ? may.readUsers
     : pathname.startsWith(paths.deployment('idp-org-sync'))
       ? may.updateIdpSync
-      : may.readDeploymentConfig;
+      : pathname.startsWith(paths.oauth2Apps())
+        ? may.createOAuth2Apps
+        : may.readDeploymentConfig;
   if (!permitted) return <NoPermission />;
   return (
     <SidebarLayout
@@ -36,6 +38,7 @@ export default function DeploymentLayout() {
           title: 'Server',
           entries: [
             may.updateDeploymentConfig && { name: 'Appearance', to: paths.deployment('appearance') },
+            may.createOAuth2Apps && { name: 'OAuth2 apps', to: paths.oauth2Apps() },
             may.readDeploymentConfig && { name: 'Licenses', to: paths.deployment('licenses') },
             may.readHealth && { name: 'Health', to: paths.health() },
           ],

@@ -13,6 +13,8 @@ export const deploymentRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/users', () => import('./users.tsx')),
       page(self, '/users/create', () => import('./new-user.tsx')),
       page(self, '/idp-org-sync', () => import('../idp-sync/organization-sync.tsx')),
+      page(self, '/oauth2-provider/apps', () => import('./oauth2-apps.tsx')),
+      page(self, '/oauth2-provider/apps/$app', () => import('./oauth2-app.tsx')),
       page(self, '/appearance', () => import('./appearance.tsx')),
       page(self, '/notifications', () => import('./notifications.tsx')),
       page(self, '/licenses', () => import('./licenses.tsx')),

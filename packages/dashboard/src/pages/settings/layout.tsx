@@ -14,6 +14,7 @@ const ENTRIES = [
   { name: 'External accounts', to: paths.settings('external-auth') },
   { name: 'Secrets', to: paths.settings('secrets') },
   { name: 'Tokens', to: paths.settings('tokens') },
+  { name: 'OAuth2 apps', to: paths.settings('oauth2-provider') },
 ];
 
 export default function SettingsLayout() {

@@ -17,6 +17,8 @@ export const settingsRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/notifications', () => import('./notifications.tsx')),
       page(self, '/external-auth', () => import('./external-auth.tsx')),
       page(self, '/secrets', () => import('./secrets.tsx')),
+      // upstream's address
+      page(self, '/oauth2-provider', () => import('./oauth2-apps.tsx')),
       page(self, '/tokens', () => import('./tokens.tsx')),
       page(self, '/tokens/new', () => import('./new-token.tsx')),
     ],

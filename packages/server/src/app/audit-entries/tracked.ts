@@ -61,6 +61,13 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
   ),
   notifications_settings: track('notifier_paused'),
   prebuilds_settings: track('reconciliation_paused'),
+  oauth2_provider_app: {
+    ...track('name', 'icon', 'callback_url', 'redirect_uris', 'client_type', 'dynamically_registered', 'scope'),
+    metadata: 'track',
+    registration_access_token: 'secret',
+  },
+  oauth2_provider_app_secret: {},
+  oauth2_provider_settings: track('dynamic_client_registration_enabled'),
   organization: track(
     'name',
     'display_name',

@@ -39,6 +39,8 @@ const TYPES: readonly (readonly [path: RegExp, type: string])[] = [
   [/^\/notifications/, 'notifications_settings'],
   [/^\/prebuilds/, 'prebuilds_settings'],
   [/^\/licenses/, 'license'],
+  [/^\/oauth2-provider\/settings/, 'oauth2_provider_settings'],
+  [/^\/oauth2-provider\/apps\/\{app\}\/secrets/, 'oauth2_provider_app_secret'],
   [/^\/oauth2/, 'oauth2_provider_app'],
 ];
 const ACTIONS: Readonly<Record<string, string>> = { POST: 'create', PUT: 'write', PATCH: 'write', DELETE: 'delete' };

@@ -10,13 +10,15 @@ import {
   apiKeyById,
   deleteApiKey,
   insertApiKey,
+  isSession,
   type KeyOwner,
   type RevocableKey,
   touchApiKey,
 } from '../../db/queries/apikeys.ts';
 import { touchUser, userById } from '../../db/queries/users.ts';
 import type { UserWithAccess } from '../../db/rows.ts';
-import { hashOfSecret, newToken, sameBytes, splitToken } from '../values/token.ts';
+import { audienceIncludes } from '../values/audience.ts';
+import { hashOfSecret, newToken, sameBytes, splitToken, type TokenMark } from '../values/token.ts';
 import type { Ctx, Services } from './context.ts';
 
 /**
@@ -32,16 +34,21 @@ interface Session {
   actor: UserActor;
   user: UserWithAccess;
   secretHash: Buffer;
-  /** Whether the row of the token has scopes, so that its hash differs. */
-  scoped: boolean;
+  /** The kind of token, with a different hash for each. */
+  mark: TokenMark;
+  /** The resource for which an app got the token. Null: every route. */
+  audience: string | null;
   expiresAt: number;
   believedUntil: number;
 }
 
 /** Verifies tokens and remembers the results for a moment. One per server. */
 export interface Sessions {
-  /** The user of a token. Throws `unauthenticated` with the reason in `detail`. */
-  verify(token: string): Promise<{ actor: UserActor; user: UserWithAccess }>;
+  /**
+   * The user of a token. Throws `unauthenticated` with the reason in `detail`.
+   * @param path of the request. Without it, tokens that apps got for a part of this server are rejected.
+   */
+  verify(token: string, path?: string): Promise<{ actor: UserActor; user: UserWithAccess }>;
   /**
    * Forgets the remembered tokens of users, here and (by event) on every server. Call it after any change of a user.
    */
@@ -98,12 +105,13 @@ export function actorOf(
 
 /** The new expiry of a session that is used now. Tokens, and app tokens created with them, keep their expiry. */
 export function refreshedExpiry(key: ApiKeyRow, now: Date, config: Services['config']): Date {
-  if (key.login_type === 'token' || key.login_type === 'none' || config.disableSessionExpiryRefresh) {
-    return key.expires_at;
-  }
+  if (!isSession(key) || config.disableSessionExpiryRefresh) return key.expires_at;
   const lifetime = Math.min(key.lifetime_seconds * 1000, config.sessionDuration);
   return new Date(Math.max(key.expires_at.getTime(), now.getTime() + lifetime));
 }
+
+const markOf = ({ login_type: type, scopes }: Pick<ApiKeyRow, 'login_type' | 'scopes'>): TokenMark =>
+  type === 'oauth2_provider_app' ? 'oauth2' : scopes === null ? '' : 'scoped';
 
 export function createSessions(services: Services): Sessions {
   const { sql, clock, events, config } = services;
@@ -126,7 +134,7 @@ export function createSessions(services: Services): Sessions {
   async function load(id: string, secret: string): Promise<Session> {
     const key = await apiKeyById(sql, id);
     if (!key) throw signedOut('Token not found.');
-    if (!sameBytes(key.hashed_secret, hashOfSecret(secret, key.scopes !== null))) throw signedOut('Token not found.');
+    if (!sameBytes(key.hashed_secret, hashOfSecret(secret, markOf(key)))) throw signedOut('Token not found.');
     const now = clock.now();
     if (key.expires_at <= now) throw signedOut('Token has expired.');
     const user = await userById(sql, key.user_id);
@@ -147,14 +155,15 @@ export function createSessions(services: Services): Sessions {
       actor,
       user,
       secretHash: key.hashed_secret,
-      scoped: key.scopes !== null,
+      mark: markOf(key),
+      audience: key.audience,
       expiresAt: expiresAt.getTime(),
       believedUntil: clock.monotonic() + BELIEVED_MS,
     };
   }
 
   return {
-    async verify(token) {
+    async verify(token, path) {
       const parts = splitToken(token);
       if (!parts) throw signedOut('The token is malformed.');
       let session = known.get(parts.id);
@@ -163,10 +172,12 @@ export function createSessions(services: Services): Sessions {
         session = await load(parts.id, parts.secret);
         if (known.size >= MAX_REMEMBERED) known.clear();
         if (changes === before) known.set(parts.id, session);
-      } else if (!sameBytes(session.secretHash, hashOfSecret(parts.secret, session.scoped))) {
+      } else if (!sameBytes(session.secretHash, hashOfSecret(parts.secret, session.mark))) {
         throw signedOut('Token not found.');
       }
       if (session.expiresAt <= clock.now().getTime()) throw signedOut('Token has expired.');
+      if (session.audience !== null && !audienceIncludes(session.audience, services.accessUrl, path))
+        throw signedOut('The audience of the token is another resource.');
       return session;
     },
     changed: (userIds) => forget((session) => userIds.includes(session.user.id)),
@@ -177,13 +188,15 @@ export function createSessions(services: Services): Sessions {
 }
 
 export interface NewSession {
-  loginType: 'password' | 'token' | 'github' | 'oidc' | 'none';
+  loginType: ApiKeyRow['login_type'];
   lifetimeMs: number;
   /** The token that created it. Both end together, so it expires no later, whatever its lifetime. */
   parent?: { id: string; expiresAt: Date } | undefined;
   tokenName?: string;
   /** Default: no limits. */
   scope?: TokenScope;
+  /** The resource for which an app gets the token. Null or absent: every route. */
+  audience?: string | null;
 }
 
 export interface IssuedToken {
@@ -202,7 +215,7 @@ export async function issueToken(
   const { parent, scope = FULL_SCOPE } = session;
   const all = scope.allowList.includes(ALLOW_ALL);
   const scoped = !isFull(scope) && !(isAppsOnly(scope) && all);
-  const token = newToken(scoped);
+  const token = newToken(session.loginType === 'oauth2_provider_app' ? 'oauth2' : scoped ? 'scoped' : '');
   const now = ctx.clock.now().getTime();
   const expiresAt = Math.min(now + session.lifetimeMs, parent?.expiresAt.getTime() ?? Number.POSITIVE_INFINITY);
   const key = await insertApiKey(db, owner, {
@@ -213,6 +226,7 @@ export async function issueToken(
     scope: !isFull(scope) ? 'application_connect' : 'all',
     ...(scoped ? { scopes: [...scope.names], allow_list: [...scope.allowList] } : {}),
     ...(parent ? { parent_id: parent.id } : {}),
+    ...(session.audience ? { audience: session.audience } : {}),
     // the parent may have just expired
     lifetime_seconds: Math.max(0, Math.floor((expiresAt - now) / 1000)),
     ip_address: ctx.ip,

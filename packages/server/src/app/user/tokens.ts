@@ -20,6 +20,7 @@ import {
   apiTokens,
   deleteSessions,
   expireApiKey,
+  isSession,
   sessionKeys,
 } from '../../db/queries/apikeys.ts';
 import { usernames } from '../../db/queries/users.ts';
@@ -106,7 +107,7 @@ const entryOf = (row: ApiKeyRow) => ({
 const ownKey = async ({ actor, sql }: Ctx): Promise<ApiKeyRow | undefined> =>
   actor.kind === 'user' ? apiKeyById(sql, actor.apiKeyId) : undefined;
 
-const isToken = ({ login_type }: ApiKeyRow): boolean => login_type === 'token' || login_type === 'none';
+const isToken = (key: ApiKeyRow): boolean => !isSession(key);
 
 const makerOf = (key: ApiKeyRow) => ({ id: key.id, expiresAt: key.expires_at });
 

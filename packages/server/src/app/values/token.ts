@@ -21,17 +21,18 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/**
- * What is stored of a secret. That of a token with scopes differs, so that servers which know no scopes reject it: during
- * an upgrade they would let it do other things.
- */
-export const hashOfSecret = (secret: string, scoped: boolean): Buffer => sha256(scoped ? `scoped ${secret}` : secret);
+/** The kinds of tokens that servers before them reject: during an upgrade they would let them do other things. */
+export type TokenMark = '' | 'scoped' | 'oauth2';
+
+/** What is stored of a secret. It differs for each kind. */
+export const hashOfSecret = (secret: string, mark: TokenMark): Buffer =>
+  sha256(mark === '' ? secret : `${mark} ${secret}`);
 
 /** A new session or API token: `<10 characters>-<22 characters>`. The id and the secret's hash are stored. */
-export function newToken(scoped = false): { id: string; text: string; hashedSecret: Buffer } {
+export function newToken(mark: TokenMark = ''): { id: string; text: string; hashedSecret: Buffer } {
   const id = randomText(10);
   const secret = randomText(22);
-  return { id, text: `${id}-${secret}`, hashedSecret: hashOfSecret(secret, scoped) };
+  return { id, text: `${id}-${secret}`, hashedSecret: hashOfSecret(secret, mark) };
 }
 
 /** The two parts of a token. Undefined if the text cannot be a token. */

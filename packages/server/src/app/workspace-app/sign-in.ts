@@ -5,7 +5,7 @@ import { authorize } from '../../authz/authorize.ts';
 import { verifiedSignIn } from '../../authz/proofs.ts';
 import { isFull } from '../../authz/scope.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
-import { apiKeyById, insertApiKey } from '../../db/queries/apikeys.ts';
+import { apiKeyById, insertApiKey, isSession } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import type { AppTokens } from '../context/sealed-tokens.ts';
@@ -98,7 +98,7 @@ export async function redeemHandover(
       hashed_secret: sha256(secret),
       token_name: '',
       // names of API tokens are unique, and this one has no name
-      login_type: parent.login_type === 'token' ? 'none' : parent.login_type,
+      login_type: isSession(parent) ? parent.login_type : 'none',
       scope: 'application_connect',
       lifetime_seconds: Math.floor((expires - now) / 1000),
       ip_address: ip,

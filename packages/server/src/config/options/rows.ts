@@ -302,6 +302,18 @@ export const rows = {
     description: 'The lifetime of a sign-in session after its last use.',
     group: 'Networking / HTTP',
   },
+  defaultOauthRefreshLifetime: {
+    title: 'Default OAuth Refresh Lifetime',
+    type: 'duration',
+    flag: 'default-oauth-refresh-lifetime',
+    env: 'CODER_DEFAULT_OAUTH_REFRESH_LIFETIME',
+    yaml: 'defaultOAuthRefreshLifetime',
+    json: 'session_lifetime.refresh_default_duration',
+    default: '720h0m0s',
+    description:
+      'How long an app that signs people in with this server can get a new access token, after it got the last one. 0 means as long as an access token (--session-duration).',
+    group: 'Networking / HTTP',
+  },
   maxTokenLifetime: {
     type: 'duration',
     flag: 'max-token-lifetime',

@@ -8,7 +8,7 @@ export interface ApiKeyRow {
   user_id: string;
   hashed_secret: Buffer;
   token_name: string;
-  login_type: 'password' | 'github' | 'oidc' | 'token' | 'none';
+  login_type: 'password' | 'github' | 'oidc' | 'token' | 'none' | 'oauth2_provider_app';
   /** What servers before there were scopes permit: less than the scopes. */
   scope: 'all' | 'application_connect';
   /** Names of scopes. Null: the one of `scope`. */
@@ -19,11 +19,17 @@ export interface ApiKeyRow {
   parent_id: string | null;
   lifetime_seconds: number;
   ip_address: string;
+  /** The resource for which an app got the token. Null: every route. */
+  audience: string | null;
   last_used: Date;
   expires_at: Date;
   created_at: Date;
   updated_at: Date;
 }
+
+/** Whether a person signed in with it, as opposed to tokens of people, of apps and of the server. */
+export const isSession = ({ login_type: type }: Pick<ApiKeyRow, 'login_type'>): boolean =>
+  type === 'password' || type === 'github' || type === 'oidc';
 
 export async function apiKeyById(db: Db, id: string): Promise<ApiKeyRow | undefined> {
   const [row] = await db<ApiKeyRow[]>`SELECT * FROM api_keys WHERE id = ${id}`;
@@ -35,8 +41,9 @@ export type KeyOwner = VerifiedSignIn | Allowed<'create', { type: 'api_key'; own
 
 export type NewApiKey = Omit<
   ApiKeyRow,
-  'user_id' | 'created_at' | 'updated_at' | 'last_used' | 'parent_id' | 'scopes' | 'allow_list'
+  'user_id' | 'created_at' | 'updated_at' | 'last_used' | 'parent_id' | 'scopes' | 'allow_list' | 'audience'
 > & {
+  audience?: string;
   parent_id?: string;
   scopes?: string[];
   allow_list?: string[];
@@ -133,13 +140,17 @@ export async function deleteSessions(
   return rows.map(({ id }) => id);
 }
 
-/** Deletes sessions and tokens that expired before this time. */
+/**
+ * Deletes sessions and tokens that expired before this time. An access token stays as long as its refresh token, which
+ * ends with it.
+ */
 export async function purgeExpiredKeys(
   db: Db,
   _task: SystemTask,
   { before, most }: { before: Date; most: number },
 ): Promise<number> {
-  const { count } = await db`DELETE FROM api_keys WHERE id = ANY (ARRAY(SELECT id FROM api_keys
-    WHERE expires_at < ${before} LIMIT ${most} FOR UPDATE SKIP LOCKED))`;
+  const { count } = await db`DELETE FROM api_keys WHERE id = ANY (ARRAY(SELECT k.id FROM api_keys k
+    WHERE k.expires_at < ${before}
+      AND NOT EXISTS (SELECT FROM oauth2_provider_app_tokens t WHERE t.api_key_id = k.id) LIMIT ${most} FOR UPDATE SKIP LOCKED))`;
   return count;
 }

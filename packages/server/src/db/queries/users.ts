@@ -345,6 +345,8 @@ export async function markUserDeleted(tx: Tx, user: Outranked<Allowed<'delete', 
   await tx`DELETE FROM git_ssh_keys WHERE user_id = ${user.id}`;
   await tx`DELETE FROM user_links WHERE user_id = ${user.id}`;
   await tx`DELETE FROM user_secrets WHERE user_id = ${user.id}`;
+  await tx`DELETE FROM oauth2_provider_app_codes WHERE user_id = ${user.id}`;
+  await tx`DELETE FROM oauth2_provider_app_tokens WHERE user_id = ${user.id}`;
 }
 
 export async function setAppearance(

@@ -8,7 +8,7 @@ export interface Refusal {
   link?: { url: string; text: string } | undefined;
 }
 
-const escapeHtml = (text: string) =>
+export const escapeHtml = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
 /** Whether the request comes from a person's browser rather than a program. */

@@ -1,0 +1,3 @@
+import { setRegistration } from './set-registration.ts';
+
+export default setRegistration(false);
