@@ -119,6 +119,7 @@ test('answers only public routes without a session', async () => {
     'GET /applications/auth-redirect',
     'GET /auth/scopes',
     'GET /buildinfo',
+    'GET /init-script/{os}/{arch}',
     'GET /updatecheck',
     'GET /users/authmethods',
     'GET /users/first',

@@ -5,6 +5,7 @@ import type { Template, TemplateVersion, Workspace, WorkspaceBuild, WorkspacesRe
 import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../job/complete.ts';
+import { EXECUTABLES } from './executables.ts';
 
 // Agents that people start on machines which the template does not create, as upstream's `coder external-workspaces` uses them.
 
@@ -45,8 +46,8 @@ test('gives the credentials of an external agent only to people who may connect'
   const found = await credentials(outside.id, 'main');
   assert.equal(found.status, 200, JSON.stringify(found.body));
   assert.equal(found.body.agent_token, token);
-  assert.ok(found.body.command.includes(`${server.services.accessUrl}/bin/coder-linux-arm64"`), found.body.command);
-  assert.ok(found.body.command.includes(`CODER_AGENT_TOKEN="${token}"`), found.body.command);
+  const script = `${server.services.accessUrl}/api/v2/init-script/linux/arm64`;
+  assert.equal(found.body.command, `curl -fsSL "${script}" | CODER_AGENT_TOKEN="${token}" sh`);
   assert.equal((await credentials(outside.id, 'other')).status, 404);
   const admin = await insertPerson(server, 'templates', ['template-admin']);
   const refused = await credentials(outside.id, 'main', admin.token);
@@ -67,6 +68,33 @@ test('gives the credentials of an external agent only to people who may connect'
   ] as const) {
     const { body } = await server.api<WorkspacesResponse>('GET', `/workspaces?q=has_external_agent:${is}`);
     assert.deepEqual(body.workspaces.map(({ name }) => name).sort(), names);
+  }
+});
+
+test('writes a command for PowerShell if the agent is for Windows', async () => {
+  const auth = { case: 'token', value: crypto.randomUUID() };
+  const { id } = await built('windows', 'coder_external_agent', { auth, operatingSystem: 'windows' });
+  const script = `${server.services.accessUrl}/api/v2/init-script/windows/arm64`;
+  const { body } = await credentials(id, 'main');
+  assert.equal(body.command, `$env:CODER_AGENT_TOKEN="${auth.value}"; iwr -useb "${script}" | iex`);
+});
+
+test('serves the init script of each system to anyone, and names an unknown system', async () => {
+  for (const [os, arch] of EXECUTABLES) {
+    const answer = await fetch(`${server.url}/api/v2/init-script/${os}/${arch}`);
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
+    const text = await answer.text();
+    const program = `${server.services.accessUrl}/bin/coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}"`;
+    assert.ok(text.includes(program), text);
+    assert.ok(text.includes(`CODER_AGENT_URL${os === 'windows' ? ' = ' : '='}"${server.services.accessUrl}/"`), text);
+    assert.doesNotMatch(text, /\$\{(ACCESS_URL|AUTH_TYPE)\}/);
+  }
+  assert.equal((await fetch(`${server.url}/api/v2/init-script/Linux/AMD64`)).status, 200);
+  for (const system of ['plan9/amd64', 'linux/mips', 'constructor/x', 'linux/amd64$(reboot)']) {
+    const answer = await fetch(`${server.url}/api/v2/init-script/${system}`);
+    const { message } = (await answer.json()) as { message: string };
+    assert.deepEqual([answer.status, message], [400, `Unknown os/arch: ${system}`]);
   }
 });
 
