@@ -101,6 +101,8 @@ before(async () => {
     devcontainer: crypto.randomUUID(),
     workspaceagent: build.resources[0]!.agents![0]!.id,
     agent: 'main',
+    os: 'linux',
+    arch: 'amd64',
   };
 });
 after(() => server.stop());
