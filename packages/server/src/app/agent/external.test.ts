@@ -42,7 +42,9 @@ const credentials = (workspace: string, agent: string, token = server.adminToken
 
 test('gives the credentials of an external agent only to people who may connect', async () => {
   const token = crypto.randomUUID();
-  const outside = await built('outside', 'coder_external_agent', { auth: { case: 'token', value: token } });
+  const apps = [{ slug: 'docs', url: 'http://localhost:1', tooltip: 'The **handbook**' }];
+  const agent = { auth: { case: 'token', value: token }, apps, connectionTimeoutSeconds: 120 };
+  const outside = await built('outside', 'coder_external_agent', agent);
   const found = await credentials(outside.id, 'main');
   assert.equal(found.status, 200, JSON.stringify(found.body));
   assert.equal(found.body.agent_token, token);
@@ -62,6 +64,9 @@ test('gives the credentials of an external agent only to people who may connect'
 
   const { body: build } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${outside.latest_build.id}`);
   assert.equal(build.has_external_agent, true);
+  const [stored] = build.resources[0]!.agents!;
+  assert.equal(stored!.connection_timeout_seconds, 0, 'a person starts it at any time');
+  assert.equal(stored!.apps[0]!.tooltip, 'The **handbook**');
   for (const [is, names] of [
     ['true', ['cloud', 'outside']],
     ['false', ['inside']],

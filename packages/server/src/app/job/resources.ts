@@ -41,6 +41,8 @@ import { imageAddress } from '../values/image-address.ts';
 import { AgentNames, devcontainerScript, hasOwnParts } from './devcontainer.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
+/** The provider's limit. A daemon of another version may have another one. */
+const MAX_TOOLTIP_CHARACTERS = 2_048;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
 
 const SHARING = {
@@ -179,7 +181,7 @@ async function addAgent(
     names: AgentNames;
     /** Whether a person waits for the agent. It then has a time until which it must connect. */
     awaited: boolean;
-    /** Seconds until the agent must connect. 0 is no limit. */
+    /** Seconds until the agent must connect. 0 means no limit. */
     timeout: number;
   },
 ): Promise<void> {
@@ -372,6 +374,7 @@ function toAppRow(app: App, agentId: string): NewApp {
     hidden: app.hidden,
     open_in: app.openIn === AppOpenIn.TAB ? 'tab' : 'slim-window',
     display_group: app.group,
+    tooltip: app.tooltip.slice(0, MAX_TOOLTIP_CHARACTERS),
     display_order: Number(app.order),
     healthcheck_url: healthUrl,
     healthcheck_interval: app.healthcheck?.interval ?? 0,
