@@ -1,4 +1,3 @@
-export { initScripts, type Platform } from './init-scripts/index.ts';
 export { ADDRESSES, type ProviderOptions, type RunningProvider, startProvider } from './server.ts';
 
 /** The release of coder/coder whose schema and verdicts this provider implements. */

@@ -84,6 +84,21 @@ const schedule: Node = {
 const workspaces: Nodes = {
   create: { summary: 'Create a workspace', load: () => import('./workspaces/create.ts') },
   list: { summary: 'List workspaces', aliases: ['ls'], load: () => import('./workspaces/list.ts') },
+  'external-workspaces': {
+    summary: 'Create and list workspaces on machines that templates do not create',
+    children: {
+      create: { summary: 'Create an external workspace', load: () => import('./external-workspaces/create.ts') },
+      list: {
+        summary: 'List external workspaces',
+        aliases: ['ls'],
+        load: () => import('./external-workspaces/list.ts'),
+      },
+      'agent-instructions': {
+        summary: 'Show the command that starts an external agent',
+        load: () => import('./external-workspaces/agent-instructions.ts'),
+      },
+    },
+  },
   show: { summary: 'Show the resources and agents of a workspace', load: () => import('./workspaces/show.ts') },
   logs: { summary: 'Show the logs of a workspace', load: () => import('./workspaces/logs.ts') },
   start: { summary: 'Start a workspace', load: () => import('./workspaces/start.ts') },

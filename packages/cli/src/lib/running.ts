@@ -4,6 +4,7 @@ import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
 import { waitForAgent } from './agent.ts';
+import { externalAgentsOf, instructionsCommand } from './external-agent.ts';
 import { findWorkspace, pickAgent, type Target } from './workspace.ts';
 
 export interface ReachOptions {
@@ -28,6 +29,11 @@ export async function reachAgent(
   const workspace = await runningWorkspace(ctx, client, target.workspace, options);
   const agent = pickAgent(workspace, target.agent);
   const { forScripts = false, quiet = false, pollMs } = options;
+  const isExternal = externalAgentsOf(workspace).some(({ id }) => id === agent.id);
+  if (isExternal && !quiet && agent.status !== 'connected') {
+    const where = `The agent ${agent.name} runs on a machine that the template does not create.`;
+    note(ctx.io, `${where} Show the command that starts it with: ${instructionsCommand(target.workspace)}`);
+  }
   if (agent.status === 'connected' && agent.lifecycle_state === 'ready') return { workspace, agent };
   const scripts = forScripts === 'auto' ? agent.startup_script_behavior === 'blocking' : forScripts;
   return { workspace, agent: await waitForAgent(ctx, client, agent.id, { forScripts: scripts, quiet, pollMs }) };

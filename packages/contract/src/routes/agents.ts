@@ -55,6 +55,14 @@ const agentExternalAuth = route({
 });
 
 export const agentsRoutes = {
+  'GET /init-script/{os}/{arch}': route({
+    tag: 'Agents',
+    auth: 'none',
+    summary: 'The script that downloads and starts an agent. It reads the agent token from CODER_AGENT_TOKEN.',
+    params: Type.Object({ os: Type.String(), arch: Type.String() }),
+    stream: 'bytes',
+    responses: { 200: Nothing },
+  }),
   'GET /derp-map': route({
     tag: 'Agents',
     auth: 'session',

@@ -321,6 +321,7 @@ export const WorkspaceApp = named(
     statuses: Type.Optional(Type.Array(WorkspaceAppStatus)),
     subdomain: Type.Boolean(),
     subdomain_name: Type.Optional(Type.String()),
+    tooltip: Type.Optional(Type.String({ description: 'Markdown.' })),
     url: Type.Optional(Type.String()),
   }),
 );

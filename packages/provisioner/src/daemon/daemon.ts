@@ -10,7 +10,7 @@ import {
   RECONNECT,
   systemClock,
 } from '@ropewalk/kit';
-import { initScripts } from '@ropewalk/terraform-provider';
+import { initScripts } from '@ropewalk/rules/init-scripts';
 import { type JobNotice, JobNotice_Kind } from '@ropewalk/wire/proto/platform_provisioner';
 import type { AcquiredJob } from '@ropewalk/wire/proto/provisionerd';
 import type { DaemonContext, MachineContext, ProcessContext } from '../job/context.ts';

@@ -273,6 +273,7 @@ function toApp(child: Instance, slugs: Set<string>) {
     hidden: bool(v['hidden']),
     openIn: str(v['open_in']) === 'tab' ? AppOpenIn.TAB : AppOpenIn.SLIM_WINDOW,
     group: str(v['group']),
+    tooltip: str(v['tooltip']),
   });
 }
 

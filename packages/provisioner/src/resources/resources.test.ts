@@ -219,6 +219,19 @@ test('a plan: reads data of the prior state first, and replacements of other pro
   );
 });
 
+test("an app's tooltip is the template's Markdown", () => {
+  const instances = [
+    managed('coder_agent.dev', { id: '1' }),
+    managed('x.vm'),
+    managed('coder_app.docs', { id: '2', agent_id: '1', slug: 'docs', tooltip: 'The **handbook**' }),
+  ];
+  const { resources } = describe({ instances }, graph('x.vm > coder_agent.dev'), nothing);
+  assert.deepEqual(
+    resources[0]?.agents[0]?.apps.map(({ tooltip }) => tooltip),
+    ['The **handbook**'],
+  );
+});
+
 test('an agent on a machine that the template does not create stays with its coder_external_agent', () => {
   const instances = [
     managed('coder_agent.dev', { id: '1' }),

@@ -315,6 +315,8 @@ export interface AppRow {
   hidden: boolean;
   open_in: WorkspaceApp['open_in'];
   display_group: string;
+  /** Markdown. */
+  tooltip: string;
   display_order: number;
   healthcheck_url: string;
   healthcheck_interval: number;

@@ -108,6 +108,8 @@ before(async () => {
     devcontainer: crypto.randomUUID(),
     workspaceagent: build.resources[0]!.agents![0]!.id,
     agent: 'main',
+    os: 'linux',
+    arch: 'amd64',
   };
 });
 after(() => server.stop());
@@ -126,6 +128,7 @@ test('answers only public routes without a session', async () => {
     'GET /applications/auth-redirect',
     'GET /auth/scopes',
     'GET /buildinfo',
+    'GET /init-script/{os}/{arch}',
     'GET /updatecheck',
     'GET /users/authmethods',
     'GET /users/first',

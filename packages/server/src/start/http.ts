@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import { AppError } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
+import { createSigner } from '../app/agent/signing-key.ts';
 import type { Services } from '../app/context/context.ts';
 import type { Flows } from '../app/sign-in/flow.ts';
 import { appOrigins } from '../app/values/app-address.ts';
@@ -190,8 +191,9 @@ function addPlainRoutes(
     appOrigins: () => appOrigins(services),
   });
   const describe = describeExecutables(findBinary);
-  installRoutes(http, services, describe);
-  binaryRoutes(http, { describe, cacheDir: config.cacheDirectory, log });
+  const signer = createSigner(services);
+  installRoutes(http, services, describe, signer);
+  binaryRoutes(http, { describe, cacheDir: config.cacheDirectory, signer, log });
 }
 
 /** Listens for TLS, if it is enabled, and returns where. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { silentLogger } from '@ropewalk/kit';
-import { initScripts } from '../index.ts';
+import { initScripts } from '@ropewalk/rules/init-scripts';
 import { startProvider } from '../server.ts';
 
 const REQUIRED = 'terraform {\n  required_providers {\n    coder = {\n      source = "coder/coder"\n    }\n  }\n}\n';

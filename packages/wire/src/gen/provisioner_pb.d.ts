@@ -960,6 +960,13 @@ export declare type App = Message<"provisioner.App"> & {
    * @generated from field: string id = 14;
    */
   id: string;
+
+  /**
+   * since 1.10
+   *
+   * @generated from field: string tooltip = 15;
+   */
+  tooltip: string;
 };
 
 /**

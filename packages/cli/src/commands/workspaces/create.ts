@@ -1,10 +1,12 @@
 import type { Client } from '@ropewalk/client';
-import type { CreateWorkspaceRequest, Template } from '@ropewalk/contract';
+import type { CreateWorkspaceRequest, Template, Workspace } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit/errors';
-import type { Context } from '../../framework/context.ts';
+import type { Command, Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { print, printDone } from '../../framework/io.ts';
+import type { ArgDef, Example } from '../../framework/types.ts';
 import { waitForAgent } from '../../lib/agent.ts';
+import { externalAgent, externalAgentsOf, instructionsCommand, instructionsText } from '../../lib/external-agent.ts';
 import { connectAccounts } from '../../lib/external-auth.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { followBuild, followJob } from '../../lib/job.ts';
@@ -63,90 +65,129 @@ const flags = {
   ...orgFlag,
 } as const;
 
-export default command(
-  {
-    args: { workspace: { optional: true } },
-    flags,
-    examples: [
-      { does: 'Create a workspace from the template "docker"', run: 'coder create dev --template docker' },
-      {
-        does: 'Set a parameter and answer no questions',
-        run: 'coder create dev --template docker --parameter region=eu --yes',
-      },
-      { does: 'Copy the parameters of another workspace', run: 'coder create dev2 --copy-parameters-from dev' },
-    ],
-  },
-  async (ctx, { args, flags: given, isSet }) => {
-    const client = await ctx.client({ keepOnInterrupt: true });
-    const { owner, name } = splitWorkspaceName(
-      args.workspace ?? (await ask(ctx, { text: 'Workspace name', instead: 'set it with coder create <workspace>.' })),
-    );
-    await rejectExisting(client, owner, name);
-    const source = given['copy-parameters-from']
-      ? await findWorkspace(client, given['copy-parameters-from'])
-      : undefined;
-    const wanted = given.template || (source?.template_name ?? '');
-    const template = await findTemplate(ctx, client, given.org || (source?.organization_id ?? ''), wanted);
-    const versionId = await findVersion(client, template, given['template-version'], source);
-    const copied = source
-      ? await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
-          params: { workspacebuild: source.latest_build.id },
-        })
-      : [];
-    const chosen = await givenValues(given);
-    const preset = await choosePreset(ctx, client, {
-      versionId,
-      name: given.preset,
-      given: merged(
-        copied.map((one) => ({ ...one, from: `${one.name}=${one.value} of --copy-parameters-from` })),
-        chosen,
-      ),
-    });
-    const resolved = await resolveParameters(ctx, client, {
-      versionId,
-      classic: template.use_classic_parameter_flow,
-      ownerId: await ownerIdOf(client, owner),
-      flags: given,
-      given: chosen,
-      previous: copied,
-      isNew: true,
-      preset,
-      yes: given.yes,
-    });
-    const values = [...copied.filter((one) => !resolved.some(({ name }) => name === one.name)), ...resolved];
-    if (owner === 'me') await connectAccounts(ctx, client, versionId);
-    if (!given.yes) {
-      await preview(ctx, client, { versionId, name, values });
-      await confirm(ctx, 'Create the workspace?', false);
-    }
-    const body: CreateWorkspaceRequest = {
-      name,
-      template_version_id: versionId,
-      automatic_updates: given['automatic-updates'] as 'always' | 'never',
-      rich_parameter_values: values,
-      ...(preset ? { template_version_preset_id: preset.ID } : {}),
-      ...(given['start-at'] ? { autostart_schedule: parseAutostart(given['start-at'].split(' ')) } : {}),
-      ...(isSet('stop-after') ? { ttl_ms: given['stop-after'] } : {}),
-    };
-    const workspace = await client.call('POST /users/{user}/workspaces', { params: { user: owner }, body });
-    const shown = owner === 'me' ? name : `${owner}/${name}`;
-    if (given['no-wait']) {
-      printDone(ctx, `The workspace ${shown} has been queued. Follow its build with: coder logs ${shown} --follow`);
-      return;
-    }
-    await followBuild(ctx, client, workspace.latest_build.id);
-    const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
-    const [agent, ...others] = agentsOf(built);
-    printDone(ctx, `\nThe workspace ${shown} has been created.`);
-    if (!agent) return;
-    if (others.length === 0) {
-      await waitForAgent(ctx, await ctx.client(), agent.id, {
-        forScripts: agent.startup_script_behavior === 'blocking',
+interface Kind {
+  /** The workspace runs on a machine that the template does not create. */
+  external: boolean;
+  args: { workspace: ArgDef };
+  examples: readonly Example[];
+}
+
+/** A command that creates a workspace of some kind. */
+export function createCommand({ external, args: argDefs, examples }: Kind): Command {
+  const template = external ? ({ ...flags.template, required: true } as const) : flags.template;
+  return command(
+    { args: argDefs, flags: { ...flags, template }, examples },
+    async (ctx, { args, flags: given, isSet }) => {
+      const client = await ctx.client({ keepOnInterrupt: true });
+      const { owner, name } = splitWorkspaceName(
+        args.workspace ??
+          (await ask(ctx, { text: 'Workspace name', instead: 'set it with coder create <workspace>.' })),
+      );
+      await rejectExisting(client, owner, name);
+      const source = given['copy-parameters-from']
+        ? await findWorkspace(client, given['copy-parameters-from'])
+        : undefined;
+      const wanted = given.template || (source?.template_name ?? '');
+      const template = await findTemplate(ctx, client, given.org || (source?.organization_id ?? ''), wanted);
+      const versionId = await findVersion(client, template, given['template-version'], source);
+      if (external) await requireExternalAgent(client, versionId);
+      const copied = source
+        ? await client.call('GET /workspacebuilds/{workspacebuild}/parameters', {
+            params: { workspacebuild: source.latest_build.id },
+          })
+        : [];
+      const chosen = await givenValues(given);
+      const preset = await choosePreset(ctx, client, {
+        versionId,
+        name: given.preset,
+        given: merged(
+          copied.map((one) => ({ ...one, from: `${one.name}=${one.value} of --copy-parameters-from` })),
+          chosen,
+        ),
       });
-    }
-    print(ctx.io, `Open a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
-  },
-);
+      const resolved = await resolveParameters(ctx, client, {
+        versionId,
+        classic: template.use_classic_parameter_flow,
+        ownerId: await ownerIdOf(client, owner),
+        flags: given,
+        given: chosen,
+        previous: copied,
+        isNew: true,
+        preset,
+        yes: given.yes,
+      });
+      const values = [...copied.filter((one) => !resolved.some(({ name }) => name === one.name)), ...resolved];
+      if (owner === 'me') await connectAccounts(ctx, client, versionId);
+      if (!given.yes) {
+        await preview(ctx, client, { versionId, name, values });
+        await confirm(ctx, 'Create the workspace?', false);
+      }
+      const body: CreateWorkspaceRequest = {
+        name,
+        template_version_id: versionId,
+        automatic_updates: given['automatic-updates'] as 'always' | 'never',
+        rich_parameter_values: values,
+        ...(preset ? { template_version_preset_id: preset.ID } : {}),
+        ...(given['start-at'] ? { autostart_schedule: parseAutostart(given['start-at'].split(' ')) } : {}),
+        ...(isSet('stop-after') ? { ttl_ms: given['stop-after'] } : {}),
+      };
+      const workspace = await client.call('POST /users/{user}/workspaces', { params: { user: owner }, body });
+      const shown = owner === 'me' ? name : `${owner}/${name}`;
+      if (given['no-wait']) {
+        printDone(ctx, `The workspace ${shown} has been queued. Follow its build with: coder logs ${shown} --follow`);
+        if (external)
+          print(ctx.io, `When it is built, show the command for its machine with: ${instructionsCommand(shown)}`);
+        return;
+      }
+      await followBuild(ctx, client, workspace.latest_build.id);
+      const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
+      printDone(ctx, `\nThe workspace ${shown} has been created.`);
+      await showAgents(ctx, client, built, shown);
+    },
+  );
+}
+
+export default createCommand({
+  external: false,
+  args: { workspace: { optional: true } },
+  examples: [
+    { does: 'Create a workspace from the template "docker"', run: 'coder create dev --template docker' },
+    {
+      does: 'Set a parameter and answer no questions',
+      run: 'coder create dev --template docker --parameter region=eu --yes',
+    },
+    { does: 'Copy the parameters of another workspace', run: 'coder create dev2 --copy-parameters-from dev' },
+  ],
+});
+
+async function requireExternalAgent(client: Client, versionId: string): Promise<void> {
+  const version = await client.call('GET /templateversions/{templateversion}', {
+    params: { templateversion: versionId },
+  });
+  if (version.has_external_agent) return;
+  throw new AppError(
+    'invalid',
+    `The template version ${JSON.stringify(version.name)} has no external agent: choose a template with a ` +
+      'coder_external_agent, or create the workspace with: coder create',
+  );
+}
+
+/** Shows how to reach the agents, after a wait for the only one. A person starts the external ones. */
+async function showAgents(ctx: Context, client: Client, built: Workspace, shown: string): Promise<void> {
+  const outside = externalAgentsOf(built);
+  if (outside.length > 0) {
+    const commands = await Promise.all(outside.map(({ name }) => externalAgent(client, built, name)));
+    print(ctx.io, `\n${instructionsText(shown, commands)}\n`);
+  }
+  const [agent, ...others] = agentsOf(built);
+  if (!agent) return;
+  if (others.length === 0 && outside.length === 0) {
+    await waitForAgent(ctx, await ctx.client(), agent.id, {
+      forScripts: agent.startup_script_behavior === 'blocking',
+    });
+  }
+  print(ctx.io, `Open a shell in it with: coder ssh ${others.length === 0 ? shown : `${shown}.${agent.name}`}`);
+}
 
 /** The owner's id. Undefined for the caller. */
 async function ownerIdOf(client: Client, owner: string): Promise<string | undefined> {

@@ -1,7 +1,9 @@
 import type { Client } from '@ropewalk/client';
 import type { Workspace } from '@ropewalk/contract';
+import type { Command } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { type Io, note } from '../../framework/io.ts';
+import type { Example } from '../../framework/types.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
 import { ago, roughDuration } from '../../lib/format.ts';
 import { noteOthers } from '../../lib/other-versions.ts';
@@ -34,18 +36,6 @@ function displayStatus({ latest_build: { status } }: Workspace): string {
   return word[0]!.toUpperCase() + word.slice(1);
 }
 
-const defaults = [
-  'workspace',
-  'template',
-  'status',
-  'healthy',
-  'last built',
-  'current version',
-  'outdated',
-  'starts at',
-  'stops after',
-] as const;
-
 /** Maximum length of a list whose agents are read. No column shows them, and they double the server's work. */
 const MAX_WITH_AGENTS = 100;
 
@@ -65,30 +55,54 @@ async function noteOtherAgents(io: Io, client: Client, workspaces: readonly Work
   noteOthers(io, version, agents, (names) => `agents of ${names}. Restart these workspaces to update their agents.`);
 }
 
-const flags = {
-  ...workspaceSearchFlags,
-  ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], defaults),
-} as const;
+interface Kind {
+  /** A search that all rows match. Empty for all workspaces. */
+  filter: string;
+  /** The command that creates such a workspace. */
+  create: string;
+  /** Columns without `--column`. */
+  defaults: readonly (keyof typeof columns)[];
+  examples: readonly Example[];
+}
 
-export default command(
-  {
-    flags,
-    examples: [
-      { does: 'List your workspaces', run: 'coder list' },
-      { does: 'List the running workspaces of all users', run: 'coder list --all --search status:running' },
-      { does: 'Print names and status only', run: 'coder list --column workspace,status' },
-    ],
-  },
-  async (ctx, { flags: given, isSet }) => {
+/** A command that lists workspaces of some kind. */
+export function listCommand({ filter, create, defaults, examples }: Kind): Command {
+  const flags = {
+    ...workspaceSearchFlags,
+    ...tableFlags(Object.keys(columns) as (keyof typeof columns)[], defaults),
+  } as const;
+  return command({ flags, examples }, async (ctx, { flags: given, isSet }) => {
     const client = await ctx.client();
-    const q = given.all && !isSet('search') ? '' : given.search;
+    const search = given.all && !isSet('search') ? '' : given.search;
+    const q = [search, filter].filter((text) => text !== '').join(' ');
     const isJson = given.output === 'json';
     const workspaces = isJson ? await searchWorkspaces(client, q) : await rowsOf(client, q);
     if (workspaces.length === 0 && !isJson) {
-      note(ctx.io, 'No workspaces found. Create one with: coder create <workspace>');
+      note(ctx.io, `No workspaces found. Create one with: ${create}`);
       return;
     }
     if (!isJson) await noteOtherAgents(ctx.io, client, workspaces);
     printRows(ctx, given, columns, workspaces);
-  },
-);
+  });
+}
+
+export default listCommand({
+  filter: '',
+  create: 'coder create <workspace>',
+  defaults: [
+    'workspace',
+    'template',
+    'status',
+    'healthy',
+    'last built',
+    'current version',
+    'outdated',
+    'starts at',
+    'stops after',
+  ],
+  examples: [
+    { does: 'List your workspaces', run: 'coder list' },
+    { does: 'List the running workspaces of all users', run: 'coder list --all --search status:running' },
+    { does: 'Print names and status only', run: 'coder list --column workspace,status' },
+  ],
+});

@@ -20,6 +20,10 @@ export function readSums(text: string): Executable[] {
   });
 }
 
+/** Reads the fingerprint from the certificate of the server's signing key, in groups of four as GnuPG shows it. */
+export const readFingerprint = (certificate: string): string =>
+  (/^Comment: ([0-9A-F]{40})$/m.exec(certificate)?.[1] ?? '').replaceAll(/.{4}(?=.)/g, '$& ');
+
 /** The commands that install the server's own coder program with a shell. */
 export const shellCommand = (server: string): string => `curl -fsSL ${server}/install.sh | sh`;
 

@@ -6,7 +6,7 @@ import { CodeBlock, CodeLine, CopyButton } from '../../ui/copy.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { EmptyState, QueryView } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
-import { type Executable, powershellCommand, readSums, shellCommand } from './install.ts';
+import { type Executable, powershellCommand, readFingerprint, readSums, shellCommand } from './install.ts';
 
 const executablesQuery = queryOptions({
   queryKey: ['executables'],
@@ -17,10 +17,20 @@ const executablesQuery = queryOptions({
   },
 });
 
+const fingerprintQuery = queryOptions({
+  queryKey: ['signing-key'],
+  async queryFn() {
+    const answer = await fetch('/bin/signing-key.asc');
+    if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+    return readFingerprint(await answer.text());
+  },
+});
+
 /** How to install this server's coder program and sign in with it. */
 export default function InstallPage() {
   const server = useQuery(buildInfoQuery).data?.dashboard_url || location.origin;
   const executables = useQuery(executablesQuery);
+  const fingerprint = useQuery(fingerprintQuery).data;
   const windows = executables.data?.filter(({ system }) => system === 'Windows') ?? [];
   return (
     <Page
@@ -51,6 +61,22 @@ export default function InstallPage() {
           {(rows) => <Downloads rows={rows} />}
         </QueryView>
       </Section>
+      {fingerprint && (
+        <Section
+          title="Signatures"
+          description={
+            <>
+              Each download has an OpenPGP signature: append .asc to its address. The{' '}
+              <a href="/bin/signing-key.asc" className="underline">
+                key of this deployment
+              </a>{' '}
+              has this fingerprint:
+            </>
+          }
+        >
+          <CodeLine wrap code={fingerprint} label="Copy the fingerprint" />
+        </Section>
+      )}
     </Page>
   );
 }

@@ -8,6 +8,7 @@ import { Avatar } from '../../ui/avatar.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { cx } from '../../ui/classes.ts';
 import { Link } from '../../ui/link.tsx';
+import { Markdown } from '../../ui/markdown.tsx';
 import { MenuItem } from '../../ui/menu.tsx';
 import { appAddress, isSafeAddress, needsToken } from './connect.ts';
 import { appHostQuery } from './queries.ts';
@@ -110,46 +111,59 @@ export function AppLink({
     </>
   );
   const className = iconOnly ? buttonClass('ghost', 'sm', true) : buttonClass('default', 'md');
-  if (href === undefined || disabled) {
-    const button = (
-      <button type="button" aria-disabled="true" className={className}>
-        {content}
-      </button>
-    );
+  if (href === undefined || disabled)
     return (
-      <Suspense fallback={button}>
-        <Tooltip content={problem ?? 'Opens once the workspace runs.'}>{button}</Tooltip>
-      </Suspense>
+      <Explained content={problem ?? 'Opens once the workspace runs.'}>
+        <button type="button" aria-disabled="true" className={className}>
+          {content}
+        </button>
+      </Explained>
     );
-  }
-  const title = iconOnly ? name : undefined;
+  const title = iconOnly && !app.tooltip ? name : undefined;
+  const explanation = app.tooltip ? <Markdown text={app.tooltip} inline /> : undefined;
   if (app.external && needsToken(href))
     return (
-      <button type="button" className={className} title={title} onClick={() => open.mutate({ agent, app })}>
-        {content}
-      </button>
+      <Explained content={explanation}>
+        <button type="button" className={className} title={title} onClick={() => open.mutate({ agent, app })}>
+          {content}
+        </button>
+      </Explained>
     );
   if (app.command)
     return (
-      <Link to={href} plain className={className} title={title} target="_blank">
-        {content}
-      </Link>
+      <Explained content={explanation}>
+        <Link to={href} plain className={className} title={title} target="_blank">
+          {content}
+        </Link>
+      </Explained>
     );
   const slim = app.open_in === 'slim-window';
   return (
-    <a
-      href={href}
-      className={className}
-      title={title}
-      target="_blank"
-      rel={app.external ? 'noreferrer' : 'opener'}
-      onClick={(event) => {
-        if (!slim || event.metaKey || event.ctrlKey) return;
-        event.preventDefault();
-        openSlimWindow(app, href);
-      }}
-    >
-      {content}
-    </a>
+    <Explained content={explanation}>
+      <a
+        href={href}
+        className={className}
+        title={title}
+        target="_blank"
+        rel={app.external ? 'noreferrer' : 'opener'}
+        onClick={(event) => {
+          if (!slim || event.metaKey || event.ctrlKey) return;
+          event.preventDefault();
+          openSlimWindow(app, href);
+        }}
+      >
+        {content}
+      </a>
+    </Explained>
+  );
+}
+
+/** An element with a tooltip, if there is a text for one. */
+function Explained({ content, children }: { content: ReactNode; children: ReactNode }) {
+  if (!content) return children;
+  return (
+    <Suspense fallback={children}>
+      <Tooltip content={content}>{children}</Tooltip>
+    </Suspense>
   );
 }

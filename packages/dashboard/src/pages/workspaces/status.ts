@@ -27,7 +27,9 @@ export function workspaceLook(workspace: Workspace): StateLook {
   const { latest_build: build } = workspace;
   if (workspace.dormant_at && !isActive(build.status)) return { tone: 'warn', text: 'Dormant' };
   if (build.restart_pending && build.status !== 'pending') return { tone: 'busy', text: 'Restarting' };
-  if (build.status === 'running' && agentsOf(build).some(isStarting)) return { tone: 'busy', text: 'Starting' };
+  const starting = build.status === 'running' ? agentsOf(build).filter(isStarting) : [];
+  if (starting.length > 0)
+    return starting.every((agent) => awaitsPerson(build, agent)) ? AWAITS_PERSON : { tone: 'busy', text: 'Starting' };
   if (build.status === 'running' && !workspace.health.healthy) return { tone: 'warn', text: 'Unhealthy' };
   return buildLook(build);
 }
@@ -42,12 +44,30 @@ export const agentsOf = (build: Pick<WorkspaceBuild, 'resources'>): WorkspaceAge
 const isStarting = (agent: WorkspaceAgent) =>
   agent.status === 'connecting' || (agent.status === 'connected' && /^(created|starting)$/.test(agent.lifecycle_state));
 
+/** Whether the agent runs on a machine that the template does not create. */
+export const isExternal = ({ resources }: Pick<WorkspaceBuild, 'resources'>, { id }: WorkspaceAgent): boolean =>
+  resources.some(({ type, agents = [] }) => type === 'coder_external_agent' && agents.some((agent) => agent.id === id));
+
+/** Whether a person has yet to start the agent. */
+const awaitsPerson = (build: Pick<WorkspaceBuild, 'resources'>, agent: WorkspaceAgent) =>
+  agent.status === 'connecting' && isExternal(build, agent);
+
+const AWAITS_PERSON: StateLook = { tone: 'warn', text: 'Not connected' };
+
 /** Whether programs can connect to the agent. */
 export const isReachable = (agent: WorkspaceAgent): boolean => agent.status === 'connected';
 
-/** The state of an agent with its explanation. */
-export function agentLook(agent: WorkspaceAgent): StateLook & { explanation: string } {
+/** The state of an agent with its explanation. `external`: see `isExternal`. */
+export function agentLook(agent: WorkspaceAgent, external = false): StateLook & { explanation: string } {
   const { status, lifecycle_state: lifecycle } = agent;
+  if (external && status === 'connecting')
+    return { ...AWAITS_PERSON, explanation: 'No machine has connected as this agent yet.' };
+  if (external && status === 'disconnected')
+    return {
+      tone: 'bad',
+      text: 'Disconnected',
+      explanation: 'The agent lost its connection. It reconnects by itself if it still runs on its machine.',
+    };
   if (status === 'connecting')
     return { tone: 'busy', text: 'Connecting', explanation: 'The agent is starting in the workspace.' };
   if (status === 'timeout')

@@ -96,6 +96,7 @@ function toApp(app: AppRow, agent: AgentRow, { workspace, viewer }: AgentDetails
     group: app.display_group,
     hidden: app.hidden,
     open_in: app.open_in,
+    tooltip: app.tooltip,
     statuses: app.statuses,
   };
 }

@@ -5,6 +5,7 @@ import type { Template, TemplateVersion, Workspace, WorkspaceBuild, WorkspacesRe
 import { createTestTemplate, insertPerson, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../job/complete.ts';
+import { EXECUTABLES } from './executables.ts';
 
 // Agents that people start on machines which the template does not create, as upstream's `coder external-workspaces` uses them.
 
@@ -41,12 +42,14 @@ const credentials = (workspace: string, agent: string, token = server.adminToken
 
 test('gives the credentials of an external agent only to people who may connect', async () => {
   const token = crypto.randomUUID();
-  const outside = await built('outside', 'coder_external_agent', { auth: { case: 'token', value: token } });
+  const apps = [{ slug: 'docs', url: 'http://localhost:1', tooltip: 'The **handbook**' }];
+  const agent = { auth: { case: 'token', value: token }, apps, connectionTimeoutSeconds: 120 };
+  const outside = await built('outside', 'coder_external_agent', agent);
   const found = await credentials(outside.id, 'main');
   assert.equal(found.status, 200, JSON.stringify(found.body));
   assert.equal(found.body.agent_token, token);
-  assert.ok(found.body.command.includes(`${server.services.accessUrl}/bin/coder-linux-arm64"`), found.body.command);
-  assert.ok(found.body.command.includes(`CODER_AGENT_TOKEN="${token}"`), found.body.command);
+  const script = `${server.services.accessUrl}/api/v2/init-script/linux/arm64`;
+  assert.equal(found.body.command, `curl -fsSL "${script}" | CODER_AGENT_TOKEN="${token}" sh`);
   assert.equal((await credentials(outside.id, 'other')).status, 404);
   const admin = await insertPerson(server, 'templates', ['template-admin']);
   const refused = await credentials(outside.id, 'main', admin.token);
@@ -61,12 +64,42 @@ test('gives the credentials of an external agent only to people who may connect'
 
   const { body: build } = await server.api<WorkspaceBuild>('GET', `/workspacebuilds/${outside.latest_build.id}`);
   assert.equal(build.has_external_agent, true);
+  const [stored] = build.resources[0]!.agents!;
+  assert.equal(stored!.connection_timeout_seconds, 0, 'a person starts it at any time');
+  assert.equal(stored!.apps[0]!.tooltip, 'The **handbook**');
   for (const [is, names] of [
     ['true', ['cloud', 'outside']],
     ['false', ['inside']],
   ] as const) {
     const { body } = await server.api<WorkspacesResponse>('GET', `/workspaces?q=has_external_agent:${is}`);
     assert.deepEqual(body.workspaces.map(({ name }) => name).sort(), names);
+  }
+});
+
+test('writes a command for PowerShell if the agent is for Windows', async () => {
+  const auth = { case: 'token', value: crypto.randomUUID() };
+  const { id } = await built('windows', 'coder_external_agent', { auth, operatingSystem: 'windows' });
+  const script = `${server.services.accessUrl}/api/v2/init-script/windows/arm64`;
+  const { body } = await credentials(id, 'main');
+  assert.equal(body.command, `$env:CODER_AGENT_TOKEN="${auth.value}"; iwr -useb "${script}" | iex`);
+});
+
+test('serves the init script of each system to anyone, and names an unknown system', async () => {
+  for (const [os, arch] of EXECUTABLES) {
+    const answer = await fetch(`${server.url}/api/v2/init-script/${os}/${arch}`);
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
+    const text = await answer.text();
+    const program = `${server.services.accessUrl}/bin/coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}"`;
+    assert.ok(text.includes(program), text);
+    assert.ok(text.includes(`CODER_AGENT_URL${os === 'windows' ? ' = ' : '='}"${server.services.accessUrl}/"`), text);
+    assert.doesNotMatch(text, /\$\{(ACCESS_URL|AUTH_TYPE)\}/);
+  }
+  assert.equal((await fetch(`${server.url}/api/v2/init-script/Linux/AMD64`)).status, 200);
+  for (const system of ['plan9/amd64', 'linux/mips', 'constructor/x', 'linux/amd64$(reboot)']) {
+    const answer = await fetch(`${server.url}/api/v2/init-script/${system}`);
+    const { message } = (await answer.json()) as { message: string };
+    assert.deepEqual([answer.status, message], [400, `Unknown os/arch: ${system}`]);
   }
 });
 

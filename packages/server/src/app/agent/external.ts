@@ -1,7 +1,9 @@
 import type { ExternalAgentCredentials } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
+import { ownValue } from '@ropewalk/kit/own-value';
+import { filledScript, initScripts } from '@ropewalk/rules/init-scripts';
 import { externalAgents } from '../../db/queries/agents.ts';
-import type { Ctx } from '../context/context.ts';
+import type { Ctx, Services } from '../context/context.ts';
 import { findWorkspace, mayUnshared } from '../find/workspace.ts';
 import { EXECUTABLES } from './executables.ts';
 
@@ -39,14 +41,22 @@ function executableFor({ operating_system, architecture }: Machine): (typeof EXE
   });
 }
 
+/** The command has the form of upstream's, which people and scripts recognize. */
 function commandOf(accessUrl: string, agent: Machine): string {
   const [os, architecture] = executableFor(agent);
-  const program = `${accessUrl}/bin/coder-${os}-${architecture}`;
+  const script = `${accessUrl}/api/v2/init-script/${os}/${architecture}`;
   const { auth_token: token } = agent;
-  if (os === 'windows') {
-    const variables = `$env:CODER_AGENT_URL="${accessUrl}/"; $env:CODER_AGENT_TOKEN="${token}"`;
-    return `${variables}; iwr -useb "${program}.exe" -OutFile coder.exe; .\\coder.exe agent`;
-  }
-  const variables = `CODER_AGENT_URL="${accessUrl}/" CODER_AGENT_TOKEN="${token}"`;
-  return `curl -fsSL "${program}" -o coder && chmod +x coder && ${variables} ./coder agent`;
+  return os === 'windows'
+    ? `$env:CODER_AGENT_TOKEN="${token}"; iwr -useb "${script}" | iex`
+    : `curl -fsSL "${script}" | CODER_AGENT_TOKEN="${token}" sh`;
+}
+
+/**
+ * The script that downloads and starts an agent whose token is in CODER_AGENT_TOKEN. It contains no secret.
+ * @throws AppError `invalid` for an unknown operating system or architecture
+ */
+export function agentInitScript({ accessUrl }: Services, os: string, architecture: string): string {
+  const script = ownValue(initScripts(), `${os}_${architecture}`.toLowerCase());
+  if (script === undefined) throw new AppError('invalid', `Unknown os/arch: ${os}/${architecture}`);
+  return filledScript(script, { url: `${accessUrl}/`, auth: 'token' });
 }

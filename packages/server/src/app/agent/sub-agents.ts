@@ -173,6 +173,7 @@ function appRow(agent: SubAgent, app: SubAgentApp): NewApp {
     hidden: app.hidden,
     open_in: app.openIn,
     display_group: app.group,
+    tooltip: '',
     display_order: app.order,
     healthcheck_url: url,
     healthcheck_interval: interval,

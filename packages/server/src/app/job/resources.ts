@@ -18,6 +18,7 @@ import type { Owned } from '../../db/owned.ts';
 import { type AgentCredentials, lockCredentials, othersWithCredentials } from '../../db/queries/agents.ts';
 import {
   agentIdsOfJob,
+  EXTERNAL_AGENT,
   existingApp,
   insertAgent,
   insertApp,
@@ -40,6 +41,8 @@ import { imageAddress } from '../values/image-address.ts';
 import { AgentNames, devcontainerScript, hasOwnParts } from './devcontainer.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
+/** The provider's limit. A daemon of another version may have another one. */
+const MAX_TOOLTIP_CHARACTERS = 2_048;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
 
 const SHARING = {
@@ -108,7 +111,13 @@ export async function insertResources(
         metadata: metadata.map(({ key, value, sensitive }) => ({ key, value, sensitive })),
       }),
       ...resource.agents.map((agent) =>
-        addAgent(tx, row, agent, { slugs, names: agentNames, awaited: build && transition === 'start' }),
+        addAgent(tx, row, agent, {
+          slugs,
+          names: agentNames,
+          awaited: build && transition === 'start',
+          // a person starts it on another machine, perhaps days later
+          timeout: resource.type === EXTERNAL_AGENT ? 0 : agent.connectionTimeoutSeconds,
+        }),
       ),
     ]);
   };
@@ -166,18 +175,21 @@ async function addAgent(
     slugs,
     names,
     awaited,
+    timeout,
   }: {
     slugs: Set<string>;
     names: AgentNames;
     /** Whether a person waits for the agent. It then has a time until which it must connect. */
     awaited: boolean;
+    /** Seconds until the agent must connect. 0 means no limit. */
+    timeout: number;
   },
 ): Promise<void> {
   // The template's id of an agent stays the same in all builds of a workspace. The row belongs to this build only.
   const token = agent.auth.case === 'token' && agent.auth.value !== '' ? agent.auth.value : crypto.randomUUID();
   if (!isUuid(token)) throw new AppError('invalid', `The token of agent ${JSON.stringify(agent.name)} must be a uuid.`);
   const env = { ...variablesOf(agent.extraEnvs), ...agent.env };
-  const waits = awaited ? agent.connectionTimeoutSeconds : 0;
+  const waits = awaited ? timeout : 0;
   const display = agent.displayApps;
   const displayApps = [
     display?.vscode && 'vscode',
@@ -221,7 +233,7 @@ async function addAgent(
       directory: agent.directory,
       motd_file: agent.motdFile,
       troubleshooting_url: agent.troubleshootingUrl,
-      connection_timeout_seconds: agent.connectionTimeoutSeconds,
+      connection_timeout_seconds: timeout,
       display_apps: displayApps,
       display_order: Number(agent.order),
       api_key_scope: agent.apiKeyScope === 'no_user_data' ? 'no_user_data' : 'all',
@@ -362,6 +374,7 @@ function toAppRow(app: App, agentId: string): NewApp {
     hidden: app.hidden,
     open_in: app.openIn === AppOpenIn.TAB ? 'tab' : 'slim-window',
     display_group: app.group,
+    tooltip: app.tooltip.slice(0, MAX_TOOLTIP_CHARACTERS),
     display_order: Number(app.order),
     healthcheck_url: healthUrl,
     healthcheck_interval: app.healthcheck?.interval ?? 0,

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash, type Hash } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +20,11 @@ test('identifies executables by their content, and compresses each once for clie
   appendFiles(file, { 'server.js': join(dir, 'server.js') });
   const app = fastify();
   const find = async (os: string, arch: string) => (os === 'linux' && arch === 'amd64' ? file : undefined);
-  binaryRoutes(app, { describe: describeExecutables(find), cacheDir: join(dir, 'cache'), log: silentLogger });
+  const signer = {
+    publicKey: () => assert.fail('nobody asks for it'),
+    sign: async (hash: Hash) => `signature of ${hash.digest('hex')}\n`,
+  };
+  binaryRoutes(app, { describe: describeExecutables(find), cacheDir: join(dir, 'cache'), signer, log: silentLogger });
   const get = (headers: Record<string, string> = {}, remoteAddress = '10.1.2.3', url = '/bin/coder-linux-amd64') =>
     app.inject({ url, headers, remoteAddress });
 
@@ -76,6 +81,14 @@ test('identifies executables by their content, and compresses each once for clie
     assert.deepEqual(await part({ range }), [416, `bytes */${size}`, ''], range);
   const head = await app.inject({ method: 'HEAD', url: '/bin/coder-linux-amd64', remoteAddress: '10.1.2.3' });
   assert.deepEqual([head.statusCode, head.headers['content-length'], head.rawPayload.length], [200, String(size), 0]);
+
+  const sum = createHash('sha256').update(content).digest('hex');
+  for (const attempt of [1, 2]) {
+    const signature = await get({}, '10.1.2.3', '/bin/coder-linux-amd64.asc');
+    assert.deepEqual([signature.statusCode, signature.body], [200, `signature of ${sum}\n`], String(attempt));
+    assert.equal(signature.headers['content-type'], 'application/pgp-signature');
+  }
+  assert.notEqual((await get({}, '10.1.2.3', '/bin/coder-linux-mips.asc')).statusCode, 200);
 
   writeFileSync(file, `${content}!`);
   const next = await get({ 'if-none-match': etag });

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { constants, createGzip, createZstdCompress } from 'node:zlib';
 import { AppError, ensureDirectory, errorText, type Logger } from '@ropewalk/kit';
 import { executableSize } from '@ropewalk/kit/appended-files';
 import type { FastifyInstance } from 'fastify';
+import type { Signer } from '../../app/agent/signing-key.ts';
 import { acceptsEncoding } from '../accepts-encoding.ts';
 import { byteRange } from '../byte-range.ts';
 import { holdsTag } from '../etag.ts';
@@ -23,6 +24,8 @@ export interface Executable {
   sha1: string;
   /** In hex. */
   sha256: string;
+  /** A SHA-256 that has received its bytes, for a signature. */
+  contentHash(): Hash;
 }
 
 /** Describes the executables that `find` returns. Each is read once, and again after it has changed. */
@@ -50,7 +53,13 @@ async function describe(path: string): Promise<Executable> {
     sha1.update(chunk as Buffer);
     sha256.update(chunk as Buffer);
   }
-  return { path, size, sha1: sha1.digest('hex'), sha256: sha256.digest('hex') };
+  return {
+    path,
+    size,
+    sha1: sha1.digest('hex'),
+    sha256: sha256.copy().digest('hex'),
+    contentHash: () => sha256.copy(),
+  };
 }
 
 const read = ({ path, size }: { path: string; size: number }, part = { start: 0, end: size - 1 }) =>
@@ -60,9 +69,12 @@ export interface BinaryOptions {
   describe: ReturnType<typeof describeExecutables>;
   /** The folder of compressed copies, so that each is made once. */
   cacheDir: string;
+  signer: Signer;
   log: Logger;
 }
 
+/** The media type of a detached OpenPGP signature. */
+export const SIGNATURE_TYPE = 'application/pgp-signature';
 const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
 const CHUNK = 1 << 20;
 
@@ -83,9 +95,9 @@ export const HOW_TO_ADD =
 
 /**
  * `/bin/coder-{os}-{arch}`: the download of init scripts. Compressed unless the client is on this machine or asks for a range, so that
- * a download that broke off continues.
+ * a download that broke off continues. `/bin/coder-{os}-{arch}.asc`: its detached OpenPGP signature.
  */
-export function binaryRoutes(app: FastifyInstance, { describe, cacheDir, log }: BinaryOptions): void {
+export function binaryRoutes(app: FastifyInstance, { describe, cacheDir, signer, log }: BinaryOptions): void {
   const making = new Map<string, Promise<string>>();
 
   /** A compressed copy. The first request makes it, and the others wait for it. */
@@ -101,11 +113,15 @@ export function binaryRoutes(app: FastifyInstance, { describe, cacheDir, log }: 
   }
 
   app.get<{ Params: { name: string } }>('/bin/:name', async (request, reply) => {
-    const parts = /^coder-([a-z]+)-([a-z0-9]+)(\.exe)?$/.exec(request.params.name.replaceAll('_', '-'));
+    const parts = /^coder-([a-z]+)-([a-z0-9]+)(\.exe)?(\.asc)?$/.exec(request.params.name.replaceAll('_', '-'));
     const executable = parts ? await describe(parts[1]!, parts[2]!) : undefined;
     if (!executable) {
       const what = parts ? `for ${parts[1]} on ${parts[2]}` : `named ${JSON.stringify(request.params.name)}`;
       throw new AppError('not_found', `This server does not have the executable ${what}.`, { detail: HOW_TO_ADD });
+    }
+    if (parts![4]) {
+      const signature = await signer.sign(executable.contentHash());
+      return reply.type(SIGNATURE_TYPE).header('cache-control', 'no-cache').send(signature);
     }
     const { path, size, sha1 } = executable;
     const tagOf = (encoding?: Encoding) => `"${sha1}${encoding ? `-${encoding}` : ''}"`;

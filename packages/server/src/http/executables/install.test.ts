@@ -7,6 +7,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { BuildInfoResponse } from '@ropewalk/contract';
 import { startTestServer, type TestServer } from '@ropewalk/testkit';
+import { createMessage, readKeys, readSignature, verify } from 'openpgp';
+import { createSigner } from '../../app/agent/signing-key.ts';
 
 const PROGRAM = '#!/bin/sh\necho "Coder v9.9.9 $1"\n';
 
@@ -62,6 +64,32 @@ test('lists the available executables and their checksums at /bin/', async () =>
   const sum = createHash('sha256').update(PROGRAM).digest('hex');
   const sums = await (await fetch(`${server.url}/bin/SHA256SUMS`)).text();
   assert.ok(sums.includes(`${sum}  coder-darwin-arm64\n`) && !sums.includes('windows'), sums);
+});
+
+test('signs executables and checksums with one key of the installation, which has its fingerprint as a comment', async () => {
+  const get = async (path: string) => {
+    const answer = await fetch(`${server.url}/bin/${path}`);
+    assert.equal(answer.status, 200, path);
+    return Buffer.from(await answer.arrayBuffer());
+  };
+  const certificate = String(await get('signing-key.asc'));
+  const [key] = await readKeys({ armoredKeys: certificate });
+  assert.match(certificate, new RegExp(`^Comment: ${key!.getFingerprint().toUpperCase()}$`, 'm'));
+  assert.equal(key!.getUserIDs()[0], `Ropewalk deployment ${server.services.deploymentId}`);
+  for (const name of ['coder-linux-amd64', 'coder-darwin-arm64', 'SHA256SUMS']) {
+    const [file, signature] = await Promise.all([get(name), get(`${name}.asc`)]);
+    const checked = await verify({
+      message: await createMessage({ binary: new Uint8Array(file) }),
+      signature: await readSignature({ armoredSignature: String(signature) }),
+      verificationKeys: key!,
+    });
+    assert.equal(await checked.signatures[0]!.verified, true, name);
+  }
+  assert.equal((await fetch(`${server.url}/bin/coder-windows-amd64.exe.asc`)).status, 404);
+  const stored = await server.services.sql`SELECT value FROM site_config WHERE key = 'openpgp_signing_key'`;
+  assert.equal(stored.length, 1);
+  // a second server of the installation
+  assert.equal(await createSigner(server.services).publicKey(), certificate);
 });
 
 test('leads version checks of clients to the command, unless the operator configures another text', async (t) => {

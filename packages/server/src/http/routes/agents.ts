@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import { admitAgent } from '../../app/agent/admit.ts';
 import { setAppStatus } from '../../app/agent/app-status.ts';
 import { changeDevcontainer, containersSource, listContainers, type OpenService } from '../../app/agent/containers.ts';
+import { agentInitScript } from '../../app/agent/external.ts';
 import { openExternalApp } from '../../app/agent/external-apps.ts';
 import { agentExternalAuth } from '../../app/agent/external-auth.ts';
 import { agentLogSource, createLogSource, listAgentLogs, patchAgentLogs } from '../../app/agent/logs.ts';
@@ -47,6 +48,10 @@ export function agentHandlers(
     (request) =>
       agents.open(agent.id, request, signal);
   return defineHandlers({
+    'GET /init-script/{os}/{arch}': (ctx, { params, http }) => {
+      http.reply.type('text/plain; charset=utf-8');
+      return Buffer.from(agentInitScript(ctx, params.os, params.arch));
+    },
     'GET /workspaceagents/{workspaceagent}': (ctx, { params }) => getAgent(ctx, params.workspaceagent),
     'POST /workspaceagents/{workspaceagent}/app-link': (ctx, { params, body }) =>
       openExternalApp(ctx, params.workspaceagent, body),

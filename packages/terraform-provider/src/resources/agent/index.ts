@@ -1,3 +1,4 @@
+import { filledScript } from '@ropewalk/rules/init-scripts';
 import { matching, oneOf, whole } from '../../checks.ts';
 import { runningAgentToken } from '../../environment.ts';
 import { withDefaults } from '../../generic.ts';
@@ -162,13 +163,8 @@ const newToken = (state: Obj, { env }: Context): string =>
 function initScript(state: Obj, { env, url }: Context): string | undefined {
   const script = env[`CODER_AGENT_SCRIPT_${str(state, 'os')}_${str(state, 'arch')}`];
   const auth = isUnknown(state['auth']) ? '' : str(state, 'auth');
-  return script?.replaceAll(ACCESS_URL, rootUrl(url)).replaceAll(AUTH_TYPE, auth);
+  return script === undefined ? undefined : filledScript(script, { url: rootUrl(url), auth });
 }
-
-// biome-ignore lint/suspicious/noTemplateCurlyInString: these are the placeholders in the scripts
-const ACCESS_URL = '${ACCESS_URL}';
-// biome-ignore lint/suspicious/noTemplateCurlyInString: as above
-const AUTH_TYPE = '${AUTH_TYPE}';
 
 /** Returns the scheme and host of the access URL with a trailing slash, the base of the scripts' addresses. */
 function rootUrl(url: string): string {

@@ -14,8 +14,9 @@ import { paths } from '../../../util/paths.ts';
 import { AppLink } from '../app-link.tsx';
 import { EDITOR_NAMES, editorsOf } from '../connect.ts';
 import { SshHelp, useOpenEditor } from '../connect-menu.tsx';
-import { agentLook, isReachable } from '../status.ts';
+import { agentLook, isExternal, isReachable } from '../status.ts';
 import { DevContainers } from './dev-containers.tsx';
+import { ExternalAgentCommand } from './external-agent.tsx';
 import { AgentLog } from './logs.tsx';
 import { AgentMetadata } from './metadata.tsx';
 import { PortsButton } from './ports.tsx';
@@ -31,11 +32,12 @@ export function AgentCard({
   /** The agent in which this one's dev container runs. */
   parent: WorkspaceAgent | undefined;
 }) {
-  const look = agentLook(agent);
+  const external = isExternal(workspace.latest_build, agent);
+  const look = agentLook(agent, external);
   const serverVersion = useQuery(buildInfoQuery).data?.version;
   const may = useQuery(workspacePermissions(workspace)).data;
   const reachable = isReachable(agent);
-  const troubled = look.tone === 'bad' || look.tone === 'warn';
+  const troubled = (look.tone === 'bad' || look.tone === 'warn') && !(external && agent.status === 'connecting');
   const [logOpen, setLogOpen] = useState(troubled);
   const apps = agent.apps.filter((app) => !app.hidden);
   const groups = Map.groupBy(apps, (app) => app.group ?? '');
@@ -87,6 +89,7 @@ export function AgentCard({
           )}
         </p>
       )}
+      {external && !reachable && may?.ssh && <ExternalAgentCommand workspace={workspace} agent={agent} />}
       {[...groups].map(([group, members]) => (
         <div key={group} className="border-line border-t px-4 py-3">
           {group && <h3 className="mb-2 text-muted text-sm">{group}</h3>}

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { initScripts } from './index.ts';
+import { filledScript, initScripts } from '../init-scripts.ts';
 
 // By full path, because the scripts get their own PATH.
 const found = (name: string) => ['/usr/bin', '/bin'].map((dir) => join(dir, name)).find((file) => existsSync(file));
@@ -73,17 +73,15 @@ describe('init scripts', () => {
 
   const script = async (name: string) => {
     const file = join(dir, `${name}.sh`);
-    const text = initScripts()
-      .linux_amd64.replaceAll(/\$\{ACCESS_URL\}/g, base)
-      .replaceAll(/\$\{AUTH_TYPE\}/g, 'token');
-    await writeFile(file, text);
+    await writeFile(file, filledScript(initScripts().linux_amd64, { url: base, auth: 'token' }));
     return file;
   };
 
   test('are valid shell and name their platform', async () => {
     for (const [platform, text] of Object.entries(initScripts())) {
       const [os, arch] = platform.split('_');
-      assert.ok(text.includes(`coder-${os}-${arch}`), platform);
+      const filled = filledScript(text, { url: base, auth: 'token' });
+      assert.ok(filled.includes(`"${base}bin/coder-${os}-${arch}${os === 'windows' ? '.exe' : ''}"`), platform);
       if (os === 'windows') continue;
       const file = join(dir, `${platform}.sh`);
       await writeFile(file, text);
@@ -121,8 +119,7 @@ describe('init scripts', () => {
     for (const [platform, text] of Object.entries(initScripts())) {
       if (platform.startsWith('windows')) continue;
       const file = join(dir, `${platform}-lint.sh`);
-      // The provider fills in the placeholders, not the shell.
-      await writeFile(file, text.replaceAll(/\$\{ACCESS_URL\}/g, base).replaceAll(/\$\{AUTH_TYPE\}/g, 'token'));
+      await writeFile(file, filledScript(text, { url: base, auth: 'token' }));
       assert.deepEqual(await run(found('shellcheck')!, ['--shell=sh', file], {}), { code: 0, output: '' }, platform);
     }
   });

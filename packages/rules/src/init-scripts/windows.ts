@@ -1,13 +1,13 @@
 /**
  * Returns the start script of an agent on Windows, in PowerShell 5. It downloads the program, checks it, and runs the
- * agent.
+ * agent. It throws instead of exiting, so that a person's shell that runs it with `iex` stays open.
  */
 export const windowsScript = (arch: string): string => `$ErrorActionPreference = "Stop"
 $ProgressPreference = "SilentlyContinue"
 
 try {
     [Net.ServicePointManager]::SecurityProtocol = [Net.SecurityProtocolType]::Tls12
-    $BinaryUrl = "\${ACCESS_URL}/bin/coder-windows-${arch}.exe"
+    $BinaryUrl = "\${ACCESS_URL}bin/coder-windows-${arch}.exe"
     $Binary = Join-Path $env:TEMP "coder.exe"
 
     while ($true) {
@@ -22,8 +22,7 @@ try {
 
     $Version = & $Binary --version | Select-Object -First 1
     if (-not ("$Version" -match "Coder")) {
-        Write-Output "coder: the file from $BinaryUrl does not run here or is not coder: $Version"
-        exit 2
+        throw "the file from $BinaryUrl does not run here or is not coder: $Version"
     }
 
     $env:CODER_AGENT_AUTH = "\${AUTH_TYPE}"
@@ -33,6 +32,6 @@ try {
 } catch {
     Write-Output "coder: the agent could not run: $_. Staying for a day so that this can be read."
     Start-Sleep -Seconds 86400
-    exit 1
+    throw
 }
 `;

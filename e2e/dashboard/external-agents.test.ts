@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { buildEnds, createWorkspace, makeTemplate, type ServerProcess } from '../harness.ts';
+import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
+import { useSite } from './site.ts';
+
+const TEMPLATE = `
+terraform {
+  required_providers {
+    coder = { source = "coder/coder" }
+  }
+}
+resource "coder_agent" "main" {
+  os   = "linux"
+  arch = "amd64"
+}
+resource "coder_external_agent" "machine" {
+  agent_id = coder_agent.main.id
+}
+resource "coder_app" "docs" {
+  agent_id     = coder_agent.main.id
+  slug         = "docs"
+  display_name = "Docs"
+  url          = "https://example.com"
+  external     = true
+  tooltip      = "The **handbook** of the [team](https://example.com/team)."
+}
+`;
+
+async function setUp(server: ServerProcess) {
+  const template = await makeTemplate(server, 'outside', { 'main.tf': TEMPLATE });
+  const workspace = await createWorkspace(server, template, 'dev');
+  const build = await buildEnds(server, workspace.latest_build.id);
+  assert.equal(build.job.status, 'succeeded', build.job.error ?? '');
+}
+const site = useSite(setUp);
+
+interface Credentials {
+  agent_token: string;
+  command: string;
+}
+
+test('shows the command that connects a machine, without its token until a person asks', needsBrowser, async (t) => {
+  const { body: workspace } = await site.server.api<{ id: string }>('GET', '/users/me/workspace/dev');
+  const path = `/workspaces/${workspace.id}/external-agent/main/credentials`;
+  const { body: credentials } = await site.server.api<Credentials>('GET', path);
+  const { page, errors, context } = await site.open(t, '/@admin/dev');
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const card = page.getByRole('region', { name: 'Agent main' });
+  await card.getByText('Run this command in a shell on the machine').waitFor();
+  await card.getByText('Not connected', { exact: true }).waitFor();
+  const masked = credentials.command.replace(credentials.agent_token, '••••••••');
+  await card.getByText(masked).waitFor();
+  assert.ok(!(await page.content()).includes(credentials.agent_token));
+  await assertAccessible(page);
+  for (const [width, height] of [
+    [1440, 900],
+    [390, 844],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    const wider = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
+    assert.equal(wider, false, `nothing is wider than ${width}`);
+    await keepScreenshots(page, `external-agent-${width}`);
+  }
+  await card.getByRole('button', { name: 'Copy the command' }).click();
+  assert.equal(await page.evaluate('navigator.clipboard.readText()'), credentials.command);
+  await card.getByRole('button', { name: 'Show the token' }).click();
+  await card.getByText(credentials.command).waitFor();
+  await card.getByRole('button', { name: 'Hide the token' }).click();
+  await card.getByText(masked).waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test("shows an app's tooltip as Markdown", needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/@admin/dev');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole('region', { name: 'Agent main' }).getByRole('link', { name: 'Docs' }).hover();
+  const tooltip = page.getByRole('tooltip');
+  await tooltip.getByText('The handbook of the team.').waitFor({ state: 'attached' });
+  assert.equal(await tooltip.locator('strong').first().textContent(), 'handbook');
+  await keepScreenshots(page, 'app-tooltip');
+  assert.deepEqual(errors, []);
+});
