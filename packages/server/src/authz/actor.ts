@@ -53,6 +53,7 @@ export function heldRoles(names: {
   ownersReach: boolean;
   /** Whose workspaces can be shared, by organization id. Undefined: nobody's on this server. */
   shareable: Readonly<Record<string, ShareableOwners>> | undefined;
+  isServiceAccount?: boolean;
 }): HeldRoles {
   const site = [...names.site, 'member'].flatMap((name) =>
     name === 'owner' && !names.ownersReach ? ownerWithoutAccess : (siteRoles[name] ?? []),
@@ -60,7 +61,8 @@ export function heldRoles(names: {
   const org = new Map<string, Role[]>();
   for (const [id, given] of Object.entries(names.organizations)) {
     const builtIn = [...given, 'organization-member'].flatMap((name) => organizationRoles[name] ?? []);
-    const sharing = sharingRoles[names.shareable?.[id] ?? 'none'] ?? [];
+    const owners = names.shareable?.[id] ?? 'none';
+    const sharing = sharingRoles[owners === 'service_accounts' && names.isServiceAccount ? 'everyone' : owners] ?? [];
     const custom = (names.custom[id] ?? []).filter(({ name }) => given.includes(name));
     org.set(id, [...builtIn, ...custom].concat(sharing));
     for (const role of builtIn) {

@@ -18,7 +18,7 @@ const CHOICES = [
   {
     value: 'service_accounts',
     label: 'Service accounts only',
-    help: 'Members cannot share their workspaces. This server has no service accounts yet.',
+    help: 'Members cannot share their workspaces. Those of service accounts can be shared.',
   },
   { value: 'none', label: 'Nobody', help: 'No workspace of the organization is shared.' },
 ];

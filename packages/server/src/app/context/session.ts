@@ -96,6 +96,7 @@ export function actorOf(
       custom: user.custom_roles,
       ownersReach: !config.disableOwnerWorkspaceAccess,
       shareable: config.disableWorkspaceSharing ? undefined : user.shareable_owners,
+      isServiceAccount: user.is_service_account,
     }),
     scope: scopeOfKey(key),
     apiKeyId: key.id,

@@ -65,6 +65,8 @@ const toFellow = (row: MemberWithUser): OrganizationMemberWithUserData => ({
   global_roles: [],
   status: row.status,
   login_type: '',
+  ...serviceAccount(row),
+  has_ai_seat: false,
   last_seen_at: NEVER,
   user_created_at: time(row.created_at),
   user_updated_at: time(row.updated_at),
@@ -96,14 +98,23 @@ export async function listMembers(
   const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
   const all = may(actor, 'read', { type: 'organization_member', organizationId });
   const only = all ? undefined : [ownerId].filter((id) => id !== '');
-  // who may read all members for another reason than sharing may also read those of groups
-  const fellows = all && !may(actor, 'read', { type: 'group_member', organizationId });
-  const wanted = fellows ? fellowsQuery(query) : peopleQuery(query);
+  const wanted = seesFellows(ctx, organizationId) ? fellowsQuery(query) : peopleQuery(query);
   const { members, count } = await membersOf(ctx.lists, organizationId, { ...wanted, only });
   const roles = await rolesOfOrganization(ctx.lists, organizationId);
-  const show = (member: MemberWithUser) =>
-    fellows && member.user_id !== ownerId ? toFellow(member) : toMemberWithUser(member, roles);
-  return { members: members.map(show), count };
+  return { members: members.map((member) => shown(ctx, member, roles)), count };
+}
+
+/**
+ * Whether the actor sees other members only to share workspaces with them. Who may read all members for another reason may
+ * also read those of groups.
+ */
+const seesFellows = ({ actor }: Ctx, organizationId: string): boolean =>
+  may(actor, 'read', { type: 'organization_member', organizationId }) &&
+  !may(actor, 'read', { type: 'group_member', organizationId });
+
+function shown(ctx: Ctx, member: MemberWithUser, roles: readonly Role[]): OrganizationMemberWithUserData {
+  const isOwn = ctx.actor.kind === 'user' && ctx.actor.id === member.user_id;
+  return !isOwn && seesFellows(ctx, member.organization_id) ? toFellow(member) : toMemberWithUser(member, roles);
 }
 
 /** @throws AppError `not_found` if the person is no member, or the actor may not see that */
@@ -113,7 +124,7 @@ export async function getMember(ctx: Ctx, organization: string, user: string): P
   const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
   const row = await memberById(ctx.sql, organizationId, person.id);
   if (!row) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
-  return toMemberWithUser(row, await rolesOfOrganization(ctx.sql, organizationId));
+  return shown(ctx, row, await rolesOfOrganization(ctx.sql, organizationId));
 }
 
 /**

@@ -316,3 +316,27 @@ test('an organization that stops sharing takes all workspaces back', async () =>
   assert.equal(await statusOf(owner, 'DELETE', `${path()}/acl`), 204);
   assert.equal(await statusOf(user, 'GET', path()), 404);
 });
+
+test('an organization can share only the workspaces of service accounts', async () => {
+  const made = await server.api<{ id: string }>('POST', '/users', {
+    body: { username: 'robot', service_account: true },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const body = { name: 'ci', template_id: workspace.template_id };
+  const ci = await server.api<Workspace>('POST', '/users/robot/workspaces', { body });
+  assert.equal(ci.status, 201, JSON.stringify(ci.body));
+  const token = await server.api<{ key: string }>('POST', '/users/robot/keys/tokens', { body: { token_name: 'ci' } });
+  const robot = { token: token.body.key };
+  const roles = { user_roles: { [user.id]: 'use' } };
+  const shareCi = async (as: { token: string }) =>
+    (await server.api('PATCH', `/workspaces/${ci.body.id}/acl`, { ...as, body: roles })).status;
+  assert.equal(await shareCi(robot), 204);
+  assert.equal((await share(owner, roles)).status, 204);
+  const only = { shareable_workspace_owners: 'service_accounts' };
+  assert.equal((await server.api('PATCH', SETTING, { body: only })).status, 200);
+  assert.equal(await statusOf(user, 'GET', `/workspaces/${ci.body.id}`), 200, 'stays shared');
+  assert.equal(await statusOf(user, 'GET', path()), 404);
+  assert.equal((await share(owner, roles)).status, 403);
+  assert.equal(await shareCi(robot), 204);
+  assert.equal((await server.api('PATCH', SETTING, { body: {} })).status, 200);
+});

@@ -20,6 +20,7 @@ import {
   updateWorkspaceAcl,
 } from '../../db/queries/acls.ts';
 import { organizationById } from '../../db/queries/organizations.ts';
+import { userById } from '../../db/queries/users.ts';
 import type { Acls, OrganizationRow, WorkspaceRow } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
@@ -112,11 +113,15 @@ export async function workspaceAcl(ctx: Ctx, id: string): Promise<WorkspaceACL> 
   };
 }
 
-/** @throws AppError `forbidden` if workspaces of people cannot be shared. This server has no service accounts. */
-function requireSharing(ctx: Ctx, organization: Pick<OrganizationRow, 'shareable_workspace_owners'>): void {
+/** @throws AppError `forbidden` if the owner's workspaces cannot be shared */
+function requireSharing(
+  ctx: Ctx,
+  organization: Pick<OrganizationRow, 'shareable_workspace_owners'>,
+  ofServiceAccount: boolean,
+): void {
   const { shareable_workspace_owners: owners } = toSettings(ctx, organization);
   if (owners === 'none') throw new AppError('forbidden', 'Workspace sharing is disabled for this organization.');
-  if (owners === 'service_accounts')
+  if (owners === 'service_accounts' && !ofServiceAccount)
     throw new AppError('forbidden', 'Only workspaces of service accounts can be shared in this organization.');
 }
 
@@ -200,12 +205,13 @@ async function changeAcl(ctx: Ctx, id: string, operation: AclOperation): Promise
   const row = await findWorkspace(ctx, 'read', id);
   if (row.owner_id === PREBUILDS_USER_ID)
     throw new AppError('conflict', 'An unclaimed prebuilt workspace cannot be shared.');
-  requireSharing(ctx, (await organizationById(ctx.sql, row.organization_id))!);
+  const ofServiceAccount = (await userById(ctx.sql, row.owner_id))?.is_service_account ?? false;
+  requireSharing(ctx, (await organizationById(ctx.sql, row.organization_id))!, ofServiceAccount);
   const workspace = allow(ctx, 'share', row, workspaceObject(row));
   await operation.check?.(workspace);
   await changeWorkspace(ctx, workspace, async (tx) => {
     // the setting may have changed meanwhile, which would have emptied the lists
-    requireSharing(ctx, await lockShareableOwners(tx, workspace));
+    requireSharing(ctx, await lockShareableOwners(tx, workspace), ofServiceAccount);
     await operation.change(tx, workspace);
     await announce(ctx, tx, operation.concerned(workspace));
   });

@@ -82,13 +82,14 @@ export async function setShareableOwners(
 ): Promise<{ row: OrganizationRow; cleared: ClearedWorkspace[] }> {
   const [row] = await tx<OrganizationRow[]>`UPDATE organizations SET shareable_workspace_owners = ${owners},
     updated_at = now() WHERE id = ${organization.id} RETURNING *`;
-  // this server has no service accounts, so nobody's workspaces stay shared
   const cleared =
     owners === 'everyone'
       ? []
       : await tx<ClearedWorkspace[]>`WITH before AS (
           SELECT w.id, w.owner_id, w.user_acl, w.group_acl FROM workspaces w
-          WHERE w.organization_id = ${organization.id} AND ${isShared(tx)} ORDER BY w.id FOR UPDATE
+          WHERE w.organization_id = ${organization.id} AND ${isShared(tx)}
+            AND NOT (${owners === 'service_accounts'} AND w.owner_id IN (SELECT id FROM users WHERE is_service_account))
+          ORDER BY w.id FOR UPDATE
         ), cleared AS (
           UPDATE workspaces w SET user_acl = '{}', group_acl = '{}' FROM before WHERE w.id = before.id
         ) SELECT * FROM before`;

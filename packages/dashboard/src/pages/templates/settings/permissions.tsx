@@ -28,7 +28,7 @@ type Holder =
   | { kind: 'user'; id: string; name: string; detail: string; picture?: string | undefined; role: TemplateRole }
   | { kind: 'group'; id: string; name: string; detail: string; picture?: string | undefined; role: TemplateRole };
 
-type User = Omit<TemplateUser, 'role' | 'roles' | 'organization_ids'> & { role?: TemplateRole };
+type User = Omit<TemplateUser, 'role' | 'roles' | 'organization_ids' | 'has_ai_seat'> & { role?: TemplateRole };
 type Group = Omit<TemplateGroup, 'role'> & { role?: TemplateRole };
 
 const ofUser = (user: User): Holder => ({
