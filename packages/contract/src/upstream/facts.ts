@@ -221,7 +221,7 @@ export const MISSING_FEATURES: readonly (readonly [paths: RegExp, why: string])[
   [/^\/workspaceproxies/, 'workspace proxies, which come later'],
   [/^\/templatebuilder\//, 'the template builder, which comes later'],
   [/^\/debug\//, "the insides of upstream's Go program"],
-  [/\/available-users$/, 'people to create workspaces for, whom the list of members has'],
+  [/\/available-users$/, 'names of people, which the list of members has'],
   [/\/startup-logs$/, 'the older name of a route that exists'],
   [/\/(agent-connection-watch|watch-all-workspacebuilds)$/, 'streams that only Coder Agents and load tests use'],
 ];

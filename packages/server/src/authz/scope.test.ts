@@ -68,7 +68,8 @@ test('an allow list limits a token to its objects, and permits nothing without a
   );
   const { ids, ...where } = readScope(one, 'workspace');
   assert.deepEqual(ids, [A]);
-  assert.deepEqual(where, { all: true, organizationIds: [HOME], ownerId: 'self' });
+  const guest = { userId: 'self', organizationIds: [HOME], groupIds: [HOME] };
+  assert.deepEqual(where, { all: true, organizationIds: [HOME], ownerId: 'self', guest });
   assert.deepEqual(readScope(one, 'template').ids, []);
   assert.equal(readScope(person(tokenScope(['workspace:read'], ['workspace:*'])), 'workspace').ids, null);
   const nothing = { all: false, organizationIds: [], ownerId: '', ids: null };

@@ -117,7 +117,7 @@ function shown(ctx: Ctx, member: MemberWithUser, roles: readonly Role[]): Organi
   return !isOwn && seesFellows(ctx, member.organization_id) ? toFellow(member) : toMemberWithUser(member, roles);
 }
 
-/** @throws AppError `not_found` if the person is no member, or the actor may not see that */
+/** @throws AppError `not_found` if the person is not a member, or the actor may not see that */
 export async function getMember(ctx: Ctx, organization: string, user: string): Promise<OrganizationMemberWithUserData> {
   const person = await locateUser(ctx, user);
   const place = { type: 'organization_member', ownerId: person.id } as const;
