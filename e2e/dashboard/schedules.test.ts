@@ -20,6 +20,7 @@ const current = async () => (await site.server.api<Workspace>('GET', `/workspace
 test('sets the policies of a template', needsBrowser, async (t) => {
   const { page } = await site.open(t, '/templates/payments/settings/schedule');
   await page.getByLabel('Hours that activity adds').fill('2');
+  await page.getByLabel('Minutes before a stop that its owner is reminded').fill('45');
   await page.getByLabel('Hours until a failed start is stopped').fill('1');
   await page.getByLabel('Days without use until a workspace is dormant').fill('30');
   await page.getByLabel('Days until a dormant workspace is deleted').fill('14');
@@ -40,6 +41,7 @@ test('sets the policies of a template', needsBrowser, async (t) => {
     ),
     [2, 1, 30 * 24, 14 * 24],
   );
+  assert.equal(saved.time_til_autostop_notify_ms, 45 * 60_000);
   assert.equal(saved.allow_user_cancel_workspace_jobs, true, 'other settings stay');
 });
 

@@ -64,7 +64,8 @@ test('sets and shows when a workspace starts and stops', async () => {
 test('sets the policies of a template, which limit schedules', async () => {
   await coder(
     'templates edit base --autostart-requirement-weekdays monday,friday --autostop-requirement-weekdays sunday ' +
-      '--autostop-requirement-weeks 2 --failure-ttl 1h --dormancy-threshold 720h --dormancy-auto-deletion 168h --activity-bump 2h',
+      '--autostop-requirement-weeks 2 --failure-ttl 1h --dormancy-threshold 720h --dormancy-auto-deletion 168h --activity-bump 2h ' +
+      '--autostop-reminder 30m',
   );
   const { body } = await server.api<Template>('GET', `/templates/${template.id}`);
   assert.deepEqual(body.autostart_requirement, { days_of_week: ['monday', 'friday'] });
@@ -73,6 +74,11 @@ test('sets the policies of a template, which limit schedules', async () => {
     [body.failure_ttl_ms, body.time_til_dormant_ms, body.time_til_dormant_autodelete_ms, body.activity_bump_ms],
     [3_600_000, 2_592_000_000, 604_800_000, 7_200_000],
   );
+  assert.equal(body.time_til_autostop_notify_ms, 1_800_000);
+  // a whole template of an older client leaves the reminder as it is
+  await coder('templates edit base --description later');
+  const { body: later } = await server.api<Template>('GET', `/templates/${template.id}`);
+  assert.deepEqual([later.description, later.time_til_autostop_notify_ms], ['later', 1_800_000]);
   const warned = await coder('schedule start dev 07:00 * UTC');
   assert.equal(warned.stderr, 'The template allows automatic starts only on monday, friday.\n');
   const day = new Date((await workspace()).next_start_at!).getUTCDay();

@@ -18,6 +18,10 @@ const flags = {
   },
   icon: { type: 'string', description: 'Path or URL of the icon.' },
   'activity-bump': { type: 'duration', description: 'Time that activity adds before a workspace stops, such as 1h.' },
+  'autostop-reminder': {
+    type: 'duration',
+    description: 'Time before a stop at which the owner gets a message, such as 30m. 0: no message.',
+  },
   'autostart-requirement-weekdays': {
     type: 'string[]',
     values: [...DAYS, 'all'],
@@ -50,6 +54,7 @@ const FIELDS = {
   icon: 'icon',
   'default-ttl': 'default_ttl_ms',
   'activity-bump': 'activity_bump_ms',
+  'autostop-reminder': 'time_til_autostop_notify_ms',
   'failure-ttl': 'failure_ttl_ms',
   'dormancy-threshold': 'time_til_dormant_ms',
   'dormancy-auto-deletion': 'time_til_dormant_autodelete_ms',

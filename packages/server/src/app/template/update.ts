@@ -73,7 +73,6 @@ const ZERO: UpdateTemplateMeta = {
   default_ttl_ms: 0,
   activity_bump_ms: 0,
   failure_ttl_ms: 0,
-  time_til_autostop_notify_ms: 0,
   time_til_dormant_ms: 0,
   time_til_dormant_autodelete_ms: 0,
   allow_user_autostart: false,

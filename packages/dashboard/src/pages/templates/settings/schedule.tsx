@@ -16,6 +16,7 @@ import {
   DAY_MS,
   HOUR_MS,
   MAX_WEEKS,
+  MINUTE_MS,
   milliseconds,
   type ScheduleDraft,
   useScheduleDraft,
@@ -24,6 +25,7 @@ import {
 const FIELDS = [
   'default_ttl_ms',
   'activity_bump_ms',
+  'time_til_autostop_notify_ms',
   'failure_ttl_ms',
   'time_til_dormant_ms',
   'time_til_dormant_autodelete_ms',
@@ -93,6 +95,15 @@ function Autostop({ draft, error }: Part) {
         value={entered.bumpHours}
         onChange={(bumpHours) => enter({ bumpHours })}
         error={error('activity_bump_ms')}
+      />
+      <Time
+        label="Minutes before a stop that its owner is reminded"
+        unit={MINUTE_MS}
+        none="Nobody is reminded of a stop."
+        some={(time) => `Owners get a message ${time} before the stop, unless they use the workspace.`}
+        value={entered.reminderMinutes}
+        onChange={(reminderMinutes) => enter({ reminderMinutes })}
+        error={error('time_til_autostop_notify_ms')}
       />
       <Checkbox
         checked={entered.autostop}

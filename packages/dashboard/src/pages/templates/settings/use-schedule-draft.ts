@@ -4,6 +4,7 @@ import { dayNumbers, dayWords } from '../../../util/weekdays.ts';
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
+export const MINUTE_MS = 60_000;
 /** The longest time between required stops that the server accepts. */
 export const MAX_WEEKS = 16;
 
@@ -11,6 +12,7 @@ export const MAX_WEEKS = 16;
 interface Entered {
   ttlHours: string;
   bumpHours: string;
+  reminderMinutes: string;
   failureHours: string;
   unusedDays: string;
   deletionDays: string;
@@ -30,6 +32,7 @@ function enteredOf(template: Template): Entered {
   return {
     ttlHours: amount(template.default_ttl_ms, HOUR_MS),
     bumpHours: amount(template.activity_bump_ms, HOUR_MS),
+    reminderMinutes: amount(template.time_til_autostop_notify_ms, MINUTE_MS),
     failureHours: amount(template.failure_ttl_ms, HOUR_MS),
     unusedDays: amount(template.time_til_dormant_ms, DAY_MS),
     deletionDays: amount(template.time_til_dormant_autodelete_ms, DAY_MS),
@@ -52,6 +55,7 @@ export function milliseconds(amount: string, unit: number): number {
 const timesOf = (entered: Entered) => ({
   default_ttl_ms: milliseconds(entered.ttlHours, HOUR_MS),
   activity_bump_ms: milliseconds(entered.bumpHours, HOUR_MS),
+  time_til_autostop_notify_ms: milliseconds(entered.reminderMinutes, MINUTE_MS),
   failure_ttl_ms: milliseconds(entered.failureHours, HOUR_MS),
   time_til_dormant_ms: milliseconds(entered.unusedDays, DAY_MS),
   time_til_dormant_autodelete_ms: milliseconds(entered.deletionDays, DAY_MS),
