@@ -106,6 +106,23 @@ test('says why a job is pending and what its nearest daemon lacks, and cancels i
   await context.close();
 });
 
+test('creates a service account, which has no address', needsBrowser, async () => {
+  const { page, context, errors } = await openAs(browser, server, server.token);
+  await page.goto('/deployment/users/create');
+  await page.getByRole('radio', { name: 'None: a service account' }).click();
+  assert.equal(await page.getByLabel('Email').count(), 0);
+  await page.getByLabel('Username').fill('deployer');
+  await assertAccessible(page);
+  await keepScreenshots(page, 'service-account');
+  await page.getByRole('button', { name: 'Create user' }).click();
+  await page.getByRole('heading', { name: 'deployer was created' }).waitFor();
+  await page.getByText('coder tokens create --user deployer').waitFor();
+  await page.getByRole('link', { name: 'Done' }).click();
+  await page.getByRole('row').filter({ hasText: 'deployer' }).getByText('Service account').waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test('creates, suspends and deletes a user, with another role in between', needsBrowser, async () => {
   const { page, context, errors } = await openAs(browser, server, server.token);
   await page.goto('/deployment/users');

@@ -1,3 +1,4 @@
+import type { User } from '@ropewalk/contract';
 import { useSuspenseQuery } from '@tanstack/react-query';
 import { Dices } from 'lucide-react';
 import { useState } from 'react';
@@ -20,7 +21,7 @@ import { paths } from '../../util/paths.ts';
 import { NewPasswordField } from '../sign-in/password-field.tsx';
 import { randomPassword } from './random-password.ts';
 
-type SignIn = 'password' | 'oidc' | 'github' | 'none';
+type SignIn = 'password' | 'oidc' | 'github' | 'service';
 
 export default function NewUserPage() {
   const may = useSitePermissions();
@@ -34,14 +35,14 @@ export default function NewUserPage() {
   const [memberOf, setMemberOf] = useState<readonly string[]>(
     organizations.filter(({ is_default }) => is_default).map(({ id }) => id),
   );
+  const service = signIn === 'service';
   const create = useChange(
     () =>
       call('POST /users', {
         body: {
-          email: email.trim(),
+          ...(service ? { service_account: true } : { email: email.trim(), login_type: signIn }),
           username,
           name: name.trim(),
-          login_type: signIn,
           ...(signIn === 'password' ? { password } : {}),
           organization_ids: [...memberOf],
         },
@@ -53,31 +54,8 @@ export default function NewUserPage() {
     create.reset();
   };
   if (may.createUser === false) return <NoPermission />;
-  if (create.data) {
-    return (
-      <SidebarPage title={`${create.data.username} was created`} area="Users" narrow>
-        <Section>
-          <Facts
-            facts={[
-              ['Address', location.origin],
-              ['Email', create.data.email],
-              signIn === 'password' && [
-                'Password',
-                <CodeLine key="password" code={password} label="Copy the password" wrap />,
-              ],
-            ]}
-          />
-          {signIn === 'password' && <Notice title="Give them the password in a safe way. It is not shown again." />}
-          <div className="flex gap-2">
-            <LinkButton to={paths.users()} look="primary">
-              Done
-            </LinkButton>
-            <Button onClick={reset}>Create another</Button>
-          </div>
-        </Section>
-      </SidebarPage>
-    );
-  }
+  if (create.data)
+    return <Created user={create.data} password={signIn === 'password' ? password : ''} onAnother={reset} />;
   return (
     <SidebarPage title="Create a user" area="Users" narrow>
       <Section>
@@ -91,7 +69,7 @@ export default function NewUserPage() {
                 type="submit"
                 look="primary"
                 pending={create.isPending}
-                disabled={!email || !username || (signIn === 'password' && !password)}
+                disabled={(!service && !email) || !username || (signIn === 'password' && !password)}
               >
                 Create user
               </Button>
@@ -99,9 +77,11 @@ export default function NewUserPage() {
             </>
           }
         >
-          <Field label="Email" error={fieldError(create.error, 'email')}>
-            <Input type="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} />
-          </Field>
+          {!service && (
+            <Field label="Email" error={fieldError(create.error, 'email')}>
+              <Input type="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} />
+            </Field>
+          )}
           <div className="grid gap-4 sm:grid-cols-2">
             <Field label="Username" error={fieldError(create.error, 'username')}>
               <Input value={username} onChange={(event) => setUsername(event.target.value)} />
@@ -122,7 +102,11 @@ export default function NewUserPage() {
                   ? [{ value: 'oidc', label: methods.oidc.signInText || 'OpenID Connect' }]
                   : []),
                 ...(methods.github.enabled ? [{ value: 'github', label: 'GitHub' }] : []),
-                { value: 'none', label: 'None', help: 'For machines. They use tokens that an administrator creates.' },
+                {
+                  value: 'service',
+                  label: 'None: a service account',
+                  help: 'For a program. It has no email address, and uses tokens that an administrator creates.',
+                },
               ]}
             />
           </fieldset>
@@ -157,6 +141,35 @@ export default function NewUserPage() {
             </fieldset>
           )}
         </Form>
+      </Section>
+    </SidebarPage>
+  );
+}
+
+/** What the person who creates an account tells the one who gets it. `password` is empty without one. */
+function Created({ user, password, onAnother }: { user: User; password: string; onAnother: () => void }) {
+  const { username, is_service_account: service } = user;
+  return (
+    <SidebarPage title={`${username} was created`} area="Users" narrow>
+      <Section>
+        <Facts
+          facts={[
+            ['Address', location.origin],
+            !service && ['Email', user.email],
+            password !== '' && ['Password', <CodeLine key="password" code={password} label="Copy the password" wrap />],
+            service && [
+              'Make a token',
+              <CodeLine key="token" code={`coder tokens create --user ${username}`} label="Copy the command" wrap />,
+            ],
+          ]}
+        />
+        {password !== '' && <Notice title="Give them the password in a safe way. It is not shown again." />}
+        <div className="flex gap-2">
+          <LinkButton to={paths.users()} look="primary">
+            Done
+          </LinkButton>
+          <Button onClick={onAnother}>Create another</Button>
+        </div>
       </Section>
     </SidebarPage>
   );

@@ -157,7 +157,7 @@ test('answers permission questions for every caller', async () => {
   };
   assert.deepEqual((await server.api('POST', '/authcheck', { body: newer })).body, {
     viewAnyAIProvider: false,
-    shareWorkspace: false,
+    shareWorkspace: true,
     byId: false,
     inherited: false,
     readUsers: true,
@@ -206,6 +206,7 @@ test('entitles every feature, and enables only those that exist', async () => {
     'external_token_encryption',
     'multiple_external_auth',
     'multiple_organizations',
+    'service_accounts',
     'template_rbac',
     'user_role_management',
     'workspace_batch_actions',
