@@ -67,6 +67,8 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
       'favorite',
       'param',
       'shared',
+      'shared_with_group',
+      'shared_with_user',
       'has-ai-task',
       'has_external_agent',
       'healthy',

@@ -117,14 +117,19 @@ function shown(ctx: Ctx, member: MemberWithUser, roles: readonly Role[]): Organi
   return !isOwn && seesFellows(ctx, member.organization_id) ? toFellow(member) : toMemberWithUser(member, roles);
 }
 
-/** @throws AppError `not_found` if the person is not a member, or the actor may not see that */
+/**
+ * One membership. Members who see others only to share workspaces with them find these in the list.
+ * @throws AppError `not_found` if the person is not a member, or the actor may not see that
+ */
 export async function getMember(ctx: Ctx, organization: string, user: string): Promise<OrganizationMemberWithUserData> {
   const person = await locateUser(ctx, user);
   const place = { type: 'organization_member', ownerId: person.id } as const;
   const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
-  const row = await memberById(ctx.sql, organizationId, person.id);
+  const isOwn = ctx.actor.kind === 'user' && ctx.actor.id === person.id;
+  const visible = isOwn || !seesFellows(ctx, organizationId);
+  const row = visible ? await memberById(ctx.sql, organizationId, person.id) : undefined;
   if (!row) throw new AppError('not_found', 'Resource not found or you do not have access to this resource');
-  return shown(ctx, row, await rolesOfOrganization(ctx.sql, organizationId));
+  return toMemberWithUser(row, await rolesOfOrganization(ctx.sql, organizationId));
 }
 
 /**
