@@ -129,7 +129,7 @@ describe('a workspace through its builds', () => {
     const cloud = await tf.values('coder_agent', 'cloud');
     assert.match(String(cloud['token']), UUID);
     assert.match(String(cloud['init_script']), /CODER_AGENT_AUTH = "aws-instance-identity"/);
-    assert.match(String(cloud['init_script']), /https:\/\/coder.example:8443\/\/bin\/coder-windows-arm64.exe/);
+    assert.match(String(cloud['init_script']), /https:\/\/coder.example:8443\/bin\/coder-windows-arm64.exe/);
     assert.equal((await tf.values('coder_agent_instance', 'cloud'))['agent_id'], cloud['id']);
 
     const app = await tf.values('coder_app', 'code');

@@ -146,7 +146,7 @@ export default function NewUserPage() {
   );
 }
 
-/** What the person who creates an account tells the one who gets it. `password` is empty without one. */
+/** The facts that the holder of a new account needs. `password` is empty without one. */
 function Created({ user, password, onAnother }: { user: User; password: string; onAnother: () => void }) {
   const { username, is_service_account: service } = user;
   return (
