@@ -29,7 +29,7 @@ import { findUser } from '../find/user.ts';
 import { isUuid } from '../values/ids.ts';
 import { time } from '../values/time.ts';
 import { redirectProblem } from './redirects.ts';
-import { newSecret } from './secret-text.ts';
+import { type NewSecret, newSecret } from './secret-text.ts';
 
 const MAX_APPS = 1_000;
 const MAX_SECRETS_PER_APP = 20;
@@ -167,24 +167,26 @@ export async function listOAuth2Secrets(ctx: Ctx, app: string): Promise<OAuth2Pr
   }));
 }
 
+export const rowOfSecret = (app: OAuth2AppRow, { text, prefix, hash }: NewSecret) => ({
+  app_id: app.id,
+  secret_prefix: prefix,
+  hashed_secret: hash,
+  display_secret: text.slice(-6),
+});
+
 export async function createOAuth2Secret(ctx: Ctx, id: string): Promise<OAuth2ProviderAppSecretFull> {
   const app = await findApp(ctx, id, 'read');
   const by = authorize(ctx, 'create', SECRET);
   if (app.client_type === 'public')
     throw new AppError('conflict', 'This app registered without a secret. It proves itself with PKCE alone.');
-  const { text, prefix, hash } = newSecret();
+  const secret = newSecret();
   return ctx.sql.begin(async (tx) => {
     await lockLimit(tx, 'oauth2 secrets', app.id);
     if ((await oauth2Secrets(tx, app.id)).length >= MAX_SECRETS_PER_APP)
       throw new AppError('conflict', `The app already has ${MAX_SECRETS_PER_APP} secrets. Delete one and try again.`);
-    const row = await insertOAuth2Secret(tx, by, {
-      app_id: app.id,
-      secret_prefix: prefix,
-      hashed_secret: hash,
-      display_secret: text.slice(-6),
-    });
+    const row = await insertOAuth2Secret(tx, by, rowOfSecret(app, secret));
     await audit(ctx, tx, { ...entryOfSecret(row.id, app), action: 'create', status: 201, after: row });
-    return { id: row.id, client_secret_full: text };
+    return { id: row.id, client_secret_full: secret.text };
   });
 }
 

@@ -17,11 +17,11 @@ import { deleteOAuth2App } from '../../db/queries/oauth2-tokens.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
-import { entryOfApp, publishRevoked } from './apps.ts';
+import { entryOfApp, publishRevoked, rowOfSecret } from './apps.ts';
 import { OAuth2Failure } from './failure.ts';
 import { redirectProblem } from './redirects.ts';
 import { requestedScopes } from './scopes.ts';
-import { isSecret, type NewSecret, newSecret, splitSecret } from './secret-text.ts';
+import { isSecret, newSecret, splitSecret } from './secret-text.ts';
 import { isRegistrationOpen } from './settings.ts';
 import { clientContext } from './tokens.ts';
 
@@ -171,20 +171,13 @@ export async function registerApp(given: Ctx, body: unknown): Promise<object> {
     if ((await countOAuth2Apps(tx, true)) >= MAX_REGISTERED)
       throw new OAuth2Failure('temporarily_unavailable', 'Too many apps have registered. Try again in some days.');
     const app = await insertOAuth2App(tx, systemTask(ctx), { ...fields, registration_hash: token.hash });
-    if (secret) await insertOAuth2Secret(tx, systemTask(ctx), secretRow(app, secret));
+    if (secret) await insertOAuth2Secret(tx, systemTask(ctx), rowOfSecret(app, secret));
     await audit(ctx, tx, { ...entryOfApp(app), action: 'create', status: 201, after: app });
     const issued = Math.floor(app.created_at.getTime() / 1_000);
     const credentials = secret ? { client_secret: secret.text } : {};
     return { ...toRegistration(ctx, app, token.text), ...credentials, client_id_issued_at: issued };
   });
 }
-
-const secretRow = (app: OAuth2AppRow, { text, prefix, hash }: NewSecret) => ({
-  app_id: app.id,
-  secret_prefix: prefix,
-  hashed_secret: hash,
-  display_secret: text.slice(-6),
-});
 
 /**
  * Finds the app whose registration token a request has.

@@ -98,10 +98,13 @@ export async function listMembers(
   const { organizationId } = await findInOrganization(ctx, 'read', place, organization);
   const all = may(actor, 'read', { type: 'organization_member', organizationId });
   const only = all ? undefined : [ownerId].filter((id) => id !== '');
-  const wanted = seesFellows(ctx, organizationId) ? fellowsQuery(query) : peopleQuery(query);
+  const fellows = seesFellows(ctx, organizationId);
+  const wanted = fellows ? fellowsQuery(query) : peopleQuery(query);
   const { members, count } = await membersOf(ctx.lists, organizationId, { ...wanted, only });
   const roles = await rolesOfOrganization(ctx.lists, organizationId);
-  return { members: members.map((member) => shown(ctx, member, roles)), count };
+  const show = (member: MemberWithUser) =>
+    fellows && member.user_id !== ownerId ? toFellow(member) : toMemberWithUser(member, roles);
+  return { members: members.map(show), count };
 }
 
 /**
@@ -111,11 +114,6 @@ export async function listMembers(
 const seesFellows = ({ actor }: Ctx, organizationId: string): boolean =>
   may(actor, 'read', { type: 'organization_member', organizationId }) &&
   !may(actor, 'read', { type: 'group_member', organizationId });
-
-function shown(ctx: Ctx, member: MemberWithUser, roles: readonly Role[]): OrganizationMemberWithUserData {
-  const isOwn = ctx.actor.kind === 'user' && ctx.actor.id === member.user_id;
-  return !isOwn && seesFellows(ctx, member.organization_id) ? toFellow(member) : toMemberWithUser(member, roles);
-}
 
 /**
  * One membership. Members who see others only to share workspaces with them find these in the list.
