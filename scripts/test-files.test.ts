@@ -24,7 +24,15 @@ const FAILS_ONCE = `test('fine', () => {}); test('fails once', () => { if (isFir
 /** Runs test files with these contents as `npm test` does, in a separate process, because a test cannot run tests. */
 async function runs(
   contents: string[],
-  given: { fileMs?: number; wholeMs?: number; listed?: string[]; outputs?: string; alone?: string[] } = {},
+  given: {
+    concurrency?: number;
+    fileMs?: number;
+    wholeMs?: number;
+    listed?: string[];
+    outputs?: string;
+    alone?: string[];
+    shared?: string[];
+  } = {},
 ): Promise<[string, TestResult]> {
   const outputs = join(dir, 'outputs');
   const files = contents.map((content, n) => {
@@ -69,7 +77,7 @@ test('ends a file that does not end by itself, counts it as failed and runs the 
     // without time for a second run
     { fileMs: 10_000, wholeMs: 10_000 },
   );
-  assert.deepEqual(counts, { passed: 2, failed: 1, skipped: [], flaky: [] });
+  assert.deepEqual(counts, { passed: 1, failed: 1, skipped: [], flaky: [] });
   assert.match(report, /✖ .*0\.test\.mjs: did not end within [\d.]+ s, all its tests did/m);
 });
 
@@ -85,6 +93,37 @@ test('runs some files after the others, and one by one', async () => {
     alone: [0, 1].map((n) => join(dir, `${n}.test.mjs`)),
   });
   assert.deepEqual(counts, { passed: 4, failed: 0, skipped: [], flaky: [] });
+});
+
+test('runs files that share a process one after another, and gives each what the first one got', async () => {
+  const look = `test('looks', () => {
+    console.log(process.pid, globalThis.count = (globalThis.count ?? 0) + 1, process.env.LEFT, process.env.PATH, process.cwd());
+    Object.assign(process.env, { LEFT: 'yes', PATH: '/nowhere' });
+    process.chdir('/');
+    if (globalThis.count === 2) throw new Error('the reason');
+  });`;
+  const files = [0, 1, 2, 3].map((n) => join(dir, `${n}.test.mjs`));
+  const [report, counts] = await runs([look, look, look, look], {
+    concurrency: 1,
+    shared: files.slice(0, 3),
+    outputs: join(dir, 'shared'),
+  });
+  // the second failed in a process that had run the first, and passed in one of its kind
+  assert.deepEqual([counts.passed, counts.failed, counts.flaky.length], [4, 0, 1]);
+  const printed = [...report.matchAll(/^(\d+) (\d) (\S+) (\S+) (\S+)$/gm)].map((match) => match.slice(1));
+  assert.deepEqual(printed[0]!.slice(1), ['2', 'undefined', process.env['PATH'], process.cwd()]);
+  assert.notEqual(printed[0]![0], printed[1]![0]);
+});
+
+test('survives a file that ends its process', async () => {
+  const files = [0, 1, 2].map((n) => join(dir, `${n}.test.mjs`));
+  const fine = `test('fine', () => {});`;
+  const [report, counts] = await runs([fine, `test('exits', () => process.exit(3));`, fine], {
+    concurrency: 1,
+    shared: files,
+  });
+  assert.deepEqual(counts, { passed: 2, failed: 1, skipped: [], flaky: [] });
+  assert.match(report, /✖ .*1\.test\.mjs: its process ended after [\d.]+ s, at: exits/m);
 });
 
 test('ends the processes that a file left', async () => {

@@ -1,15 +1,17 @@
-// Runs test files, each in its own process and folder, so that every run ends and reports the result of each file.
+// Runs test files, each in its own folder, so that every run ends and reports the result of each file. Files that may share
+// a process run in one of a few, one after another, the others each in a process of its kind: scripts/test-process.ts.
 //
 // A file that failed runs once more, alone, after the others. Only the second run then counts. If it passes, the file is
 // flaky: a pause of the machine, or a defect that shows only sometimes. docs/flaky-tests.md lists such files. A file that
 // is flaky again fails the run, and so do more than MAX_FLAKY flaky files.
 
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { run } from 'node:test';
-import { spec as Spec } from 'node:test/reporters';
 import { ensureDirectorySync } from '@ropewalk/kit';
+import type { FileEvent, FileOrder, ProcessResult } from './test-process.ts';
 
 /** Of the time of a file, in ms. More is often a timer that a test left, which keeps the process. */
 const MAX_OUTSIDE_MS = 10_000;
@@ -21,6 +23,8 @@ export interface TestRun {
   concurrency?: number;
   /** Those of the files that run after the others, one by one: they assert times that a busy machine does not reach. */
   alone?: readonly string[];
+  /** Those of the files that may run in one process, one after another. Default none. */
+  shared?: readonly string[];
   /** The time limit of one file, in ms. Default 5 minutes. */
   fileMs?: number;
   /** The time limit of the whole run, in ms. Unfinished files then count as failed. Default 40 minutes. */
@@ -50,6 +54,10 @@ export interface TestResult extends TestCounts {
 
 /** Maximum number of flaky files in a run. */
 export const MAX_FLAKY = 2;
+/** Maximum number of files of one process. */
+const MAX_FILES = 40;
+/** Maximum memory of a process that gets a further file, in bytes: what files left in memory makes the next ones slower. */
+const MAX_BYTES = 800 * 1024 ** 2;
 /** Maximum number of failed files that run again. More failures than that have one cause, and it is in the code. */
 const MAX_REPEATED = 10;
 
@@ -59,7 +67,7 @@ const MAX_REPEATED = 10;
  * it also ends the processes that the file left, so that they do not disturb the next file.
  */
 export async function runTestFiles(options: TestRun): Promise<TestResult> {
-  const { files, concurrency = 2, alone = [], fileMs = 300_000, wholeMs = 2_400_000 } = options;
+  const { files, concurrency = 2, alone = [], shared = [], fileMs = 300_000, wholeMs = 2_400_000 } = options;
   const { listed = [], outputs, print } = options;
   const counts: TestResult = { passed: 0, failed: 0, skipped: [], flaky: [] };
   const add = ({ passed, failed, skipped }: TestCounts) => {
@@ -68,18 +76,20 @@ export async function runTestFiles(options: TestRun): Promise<TestResult> {
     counts.skipped.push(...skipped);
   };
   const whole = AbortSignal.timeout(wholeMs);
-  const runOne = async (file: string) => {
-    const result = await runFile(file, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
+  const runOne = async (file: string, process: TestProcess = { maxFiles: 1 }) => {
+    const result = await runFile(file, process, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
     print(result.report);
     return result;
   };
   const failures: FileResult[] = [];
   const runAll = async (waiting: string[]) => {
+    const process: TestProcess = { maxFiles: MAX_FILES };
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      const result = await runOne(file);
+      const result = await runOne(file, shared.includes(file) ? process : undefined);
       if (result.failed > 0) failures.push(result);
       else add(result);
     }
+    process.running?.disconnect();
   };
   const together = files.filter((file) => !alone.includes(file));
   await Promise.all(Array.from({ length: concurrency }, () => runAll(together)));
@@ -144,8 +154,17 @@ interface FileResult extends TestCounts {
   report: string;
 }
 
-async function runFile(file: string, limit: AbortSignal): Promise<FileResult> {
-  const name = relative(process.cwd(), file);
+/** A process for files that run one after another. The next file starts one if none is running. */
+interface TestProcess {
+  maxFiles: number;
+  running?: ChildProcess | undefined;
+  /** The number of files that it has run. */
+  files?: number;
+}
+
+/** Runs a file in a process, and ends the process if it is not fit for another file. Prints nothing. */
+async function runFile(file: string, process: TestProcess, limit: AbortSignal): Promise<FileResult> {
+  const name = relative(globalThis.process.cwd(), file);
   const counts: TestCounts & { failures: string[] } = { passed: 0, failed: 0, skipped: [], failures: [] };
   if (limit.aborted) {
     const report = `✖ ${name}: not started: the time of the whole run is over\n`;
@@ -156,44 +175,77 @@ async function runFile(file: string, limit: AbortSignal): Promise<FileResult> {
   // others.
   const temporary = mkdtempSync(join(tmpdir(), 't-'));
   chmodSync(temporary, 0o1777);
-  const stream = run({ files: [file], signal: limit, env: { ...process.env, TMPDIR: temporary } });
-  let tested = 0;
-  stream.on('test:pass', ({ name: test, skip, details, nesting }) => {
-    if (nesting === 0) tested += details.duration_ms;
-    if (details.type === 'suite') return;
-    if (skip === undefined) counts.passed++;
-    else counts.skipped.push(typeof skip === 'string' ? `${test}: ${skip}` : test);
-  });
-  stream.on('test:fail', ({ name: test, details }) => {
-    if (details.type === 'suite') return;
-    counts.failed++;
-    counts.failures.push(test === file ? name : test);
-  });
-  const running = new Set<string>();
-  stream.on('test:dequeue', ({ name: test }) => running.add(test));
-  stream.on('test:complete', ({ name: test }) => running.delete(test));
-  let output = '';
-  stream.compose(new Spec()).on('data', (text: string) => {
-    output += text;
-  });
-  await new Promise<void>((resolve) => stream.once('end', resolve));
+  const { result, output: printed, unfinished } = await inProcess(process, { file, temporary }, limit);
+  let output = printed + (result?.output ?? '');
   const left = endAllThatKnow(temporary);
   // processes that are still ending may still write
   rmSync(temporary, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 
   const ms = performance.now() - started;
-  const outside = counts.failed === 0 && ms - tested > MAX_OUTSIDE_MS;
-  const took = seconds(ms) + (outside ? `, ${seconds(ms - tested)} of them outside its tests` : '');
+  if (result) {
+    Object.assign(counts, { passed: result.passed, skipped: result.skipped, failures: result.failures });
+    counts.failed = result.failures.length;
+  } else counts.failed = 1;
+  const outside = result !== undefined && counts.failed === 0 && ms - result.tested > MAX_OUTSIDE_MS;
+  const took = seconds(ms) + (outside ? `, ${seconds(ms - result.tested)} of them outside its tests` : '');
   const ended = left.length > 0 ? `; left running, now ended: ${left.join(', ')}` : '';
   let line = `✔ ${name}: ${counts.passed} passed (${took})${ended}\n`;
-  if (limit.aborted) {
-    running.delete(file); // the entry of the file's process
-    counts.failures.push(...running);
-    const where = running.size > 0 ? `at: ${[...running].join(', ')}` : 'all its tests did';
-    line = `✖ ${name}: did not end within ${took}, ${where}${ended}\n`;
+  if (!result) {
+    counts.failures.push(name, ...unfinished);
+    const where = unfinished.length > 0 ? `at: ${unfinished.join(', ')}` : 'all its tests did';
+    const how = limit.aborted ? 'did not end within' : 'its process ended after';
+    line = `✖ ${name}: ${how} ${took}, ${where}${ended}\n`;
   } else if (counts.failed > 0) line = `✖ ${name}: ${counts.failed} failed (${took})${ended}\n`;
   output += line;
   return { file, name, ...counts, output, report: line.startsWith('✔') ? line : output };
+}
+
+interface Outcome {
+  /** Undefined if the file did not end in time, or took its process with it. */
+  result?: ProcessResult;
+  /** What the process printed. */
+  output: string;
+  /** The tests that began and did not end. */
+  unfinished: string[];
+}
+
+async function inProcess(process: TestProcess, order: FileOrder, limit: AbortSignal): Promise<Outcome> {
+  process.running ??= fork(join(import.meta.dirname, 'test-process.ts'), { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const child = process.running;
+  const outcome: Outcome = { output: '', unfinished: [] };
+  const unfinished = new Set<string>();
+  const done = new AbortController();
+  const ended = AbortSignal.any([limit, done.signal]);
+  const prints = (text: Buffer) => {
+    outcome.output += text;
+  };
+  const says = (event: FileEvent) => {
+    if ('begins' in event) unfinished.add(event.begins);
+    else if ('ends' in event) unfinished.delete(event.ends);
+    else {
+      outcome.result = event.result;
+      done.abort();
+    }
+  };
+  const exits = () => done.abort();
+  child.on('message', says).once('exit', exits);
+  for (const pipe of [child.stdout!, child.stderr!]) pipe.on('data', prints);
+  child.send(order, () => {});
+  if (!ended.aborted) await once(ended, 'abort');
+  process.files = (process.files ?? 0) + 1;
+  const fit = outcome.result && process.files < process.maxFiles && outcome.result.rss < MAX_BYTES;
+  if (!fit || outcome.result!.failures.length > 0) {
+    // a process whose file has ended may have work to do before it exits
+    if (outcome.result && child.connected) child.disconnect();
+    else child.kill('SIGKILL');
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    process.running = undefined;
+    process.files = 0;
+  }
+  child.off('message', says).off('exit', exits);
+  for (const pipe of [child.stdout!, child.stderr!]) pipe.off('data', prints);
+  outcome.unfinished = [...unfinished];
+  return outcome;
 }
 
 /** Kills the processes whose environment contains a folder. Returns their shortened command lines. */

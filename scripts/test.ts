@@ -1,8 +1,9 @@
 // `npm test` runs every *.test.ts next to the code and the tests of the main path, from an empty server to a shell.
 // `npm run test:system` runs the other tests of the whole system, which are in e2e/ and take as long again.
-// `npm test PART...` runs the files whose path contains a part. All files share one PostgreSQL. The last line has the
-// counts. The lines before it name flaky files: docs/flaky-tests.md. TEST_FILE_SECONDS is how long a file may take, if not 300, or
-// 600 with --system.
+// `npm test PART...` runs the files whose path contains a part. All files share one PostgreSQL, and those next to the code
+// share a few processes, except files with the comment `own process:` and a reason. The last line has the counts. The lines
+// before it name flaky files: docs/flaky-tests.md. TEST_FILE_SECONDS is how long a file may take, if not 300, or 600 with
+// --system.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,11 +14,14 @@ import { createLogger, errorText, homeFolder, silentLogger } from '@ropewalk/kit
 import { findTerraform } from '@ropewalk/provisioner';
 import { createDashboard } from '@ropewalk/server';
 import { startFastPostgres } from '@ropewalk/testkit/postgres';
+import { SYSTEMS } from './executable/systems.ts';
 import { flakyFiles, runTestFiles } from './test-files.ts';
 
 const MAIN_PATH = ['e2e/main-line.test.ts', 'e2e/dashboard/main-line.test.ts'];
 /** They assert how long moves of agents take, and that a page and a build succeed in the time of an update. */
 const ALONE = ['e2e/pods-update.test.ts', 'e2e/server-moves.test.ts'];
+/** The comment of a file that measures its process, or that no other file may come before in it. */
+const OWN_PROCESS = /^\/\/ own process: \S/m;
 const BUILD_MS = 600_000;
 const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']);
 const system = globSync('e2e/**/*.test.ts').filter((file) => !MAIN_PATH.includes(file));
@@ -77,6 +81,7 @@ if (only.length === 0) {
     process.exit(1);
   }
   await dashboard.close();
+  process.env['TEST_EXECUTABLE'] = join(process.cwd(), 'dist', SYSTEMS[`${process.platform}-${process.arch}`]!.name);
 }
 
 const postgres = await startFastPostgres();
@@ -94,8 +99,11 @@ const absolute = (file: string) => join(process.cwd(), file);
 const { passed, failed, skipped, flaky } = await runTestFiles({
   files: files.map(absolute),
   alone: ALONE.map(absolute),
+  shared: files.filter((file) => beside.includes(file) && !OWN_PROCESS.test(readFileSync(file, 'utf8'))).map(absolute),
   // A third file keeps two processors busy while another waits. The tests of the whole system start more processes.
   concurrency: isSystem ? 2 : 3,
+  // a slow machine takes 45 minutes for the tests of the whole system
+  wholeMs: isSystem ? 3_600_000 : 2_400_000,
   ...(fileSeconds ? { fileMs: Number(fileSeconds) * 1_000 } : {}),
   listed: flakyFiles(readFileSync('docs/flaky-tests.md', 'utf8')),
   outputs: flakyOutputs,

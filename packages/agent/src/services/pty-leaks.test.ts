@@ -1,3 +1,5 @@
+// own process: measures its memory and descriptors
+
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { duplexPair } from 'node:stream';

@@ -1,5 +1,7 @@
 // A daemon loads parts of its code after it has connected. A process loads each file once, so each test here uses a file
 // that nothing has imported before.
+//
+// own process: needs files that nothing has loaded
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -1,3 +1,5 @@
+// own process: measures its memory
+
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,5 @@
+// own process: measures its memory
+
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';

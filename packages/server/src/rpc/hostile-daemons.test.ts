@@ -1,3 +1,5 @@
+// own process: measures its memory
+
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, afterEach, before, test } from 'node:test';

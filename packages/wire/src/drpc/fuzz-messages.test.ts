@@ -1,3 +1,5 @@
+// own process: measures its memory
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

@@ -1,3 +1,5 @@
+// own process: measures its processor time
+
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Change, ChangeHello, Workspace } from '@ropewalk/contract';

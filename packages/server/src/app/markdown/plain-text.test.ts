@@ -1,3 +1,5 @@
+// own process: measures its processor time
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainText } from './plain-text.ts';
