@@ -89,6 +89,13 @@ before(async () => {
   } as ControlPlane);
   await system.ready(() => readPlane(system, 'coder'));
   site = connectTo(balancer.url);
+  // the Service's endpoints follow the pods after a while
+  const isAnswered = () =>
+    fetch(`${balancer.url}/healthz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await eventually('the Service has a server', isAnswered);
   await firstUser(site);
   const env = { HOME: dir, CODER_PROVISIONER_DAEMON_KEY: await makeKey(site, 'outside') };
   daemons = await Promise.all(
