@@ -11,7 +11,7 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { ensureDirectorySync } from '@ropewalk/kit';
-import type { FileEvent, FileOrder, ProcessResult } from './test-process.ts';
+import type { FileEnd, FileEvent, FileOrder } from './test-process.ts';
 
 /** Of the time of a file, in ms. More is often a timer that a test left, which keeps the process. */
 const MAX_OUTSIDE_MS = 10_000;
@@ -79,20 +79,20 @@ export async function runTestFiles(options: TestRun): Promise<TestResult> {
     counts.skipped.push(...skipped);
   };
   const whole = AbortSignal.timeout(wholeMs);
-  const runOne = async (file: string, process: TestProcess = { maxFiles: 1 }) => {
-    const result = await runFile({ file, endMs }, process, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
+  const runOne = async (file: string, runner = new TestRunner(1)) => {
+    const result = await runFile({ file, endMs }, runner, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
     print(result.report);
     return result;
   };
   const failures: FileResult[] = [];
   const runAll = async (waiting: string[]) => {
-    const process: TestProcess = { maxFiles: MAX_FILES };
+    const runner = new TestRunner(MAX_FILES);
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      const result = await runOne(file, shared.includes(file) ? process : undefined);
+      const result = await runOne(file, shared.includes(file) ? runner : undefined);
       if (result.failed > 0) failures.push(result);
       else add(result);
     }
-    process.running?.disconnect();
+    runner.close();
   };
   const together = files.filter((file) => !alone.includes(file));
   await Promise.all(Array.from({ length: concurrency }, () => runAll(together)));
@@ -157,21 +157,13 @@ interface FileResult extends TestCounts {
   report: string;
 }
 
-/** A process for files that run one after another. The next file starts one if none is running. */
-interface TestProcess {
-  maxFiles: number;
-  running?: ChildProcess | undefined;
-  /** The number of files that it has run. */
-  files?: number;
-}
-
-/** Runs a file in a process, and ends the process if it is not fit for another file. Prints nothing. */
+/** Runs a file, and reports it. Prints nothing. */
 async function runFile(
   { file, endMs }: { file: string; endMs: number },
-  process: TestProcess,
+  runner: TestRunner,
   limit: AbortSignal,
 ): Promise<FileResult> {
-  const name = relative(globalThis.process.cwd(), file);
+  const name = relative(process.cwd(), file);
   const counts: TestCounts & { failures: string[] } = { passed: 0, failed: 0, skipped: [], failures: [] };
   if (limit.aborted) {
     const report = `✖ ${name}: not started: the time of the whole run is over\n`;
@@ -182,81 +174,119 @@ async function runFile(
   // others.
   const temporary = mkdtempSync(join(tmpdir(), 't-'));
   chmodSync(temporary, 0o1777);
-  const { result, output: printed, unfinished } = await inProcess(process, { file, temporary, endMs }, limit);
-  let output = printed + (result?.output ?? '');
+  const outcome = await runner.run({ file, temporary, endMs }, limit);
   const left = endAllThatKnow(temporary);
   // processes that are still ending may still write
   rmSync(temporary, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 
   const ms = performance.now() - started;
-  if (result) {
-    // in a process of several files, an earlier one may have left what keeps it
-    if (result.keptBy.length > 0 && process.maxFiles === 1) result.failures.push(name);
-    Object.assign(counts, { passed: result.passed, skipped: result.skipped, failures: result.failures });
-    counts.failed = result.failures.length;
-  } else counts.failed = 1;
-  const outside = result !== undefined && counts.failed === 0 && ms - result.tested > MAX_OUTSIDE_MS;
-  const took = seconds(ms) + (outside ? `, ${seconds(ms - result.tested)} of them outside its tests` : '');
-  const kept = result?.keptBy.length ? `; its process was kept by ${result.keptBy.join(', ')}` : '';
+  const { passed, skipped, failures, tested, end } = outcome;
+  const keptBy = end?.keptBy ?? [];
+  // in a process of several files, an earlier one may have left what keeps it
+  if (!end || (keptBy.length > 0 && runner.maxFiles === 1)) failures.push(name);
+  Object.assign(counts, { passed, skipped, failures, failed: failures.length });
+  const outside = counts.failed === 0 && ms - tested > MAX_OUTSIDE_MS;
+  const took = seconds(ms) + (outside ? `, ${seconds(ms - tested)} of them outside its tests` : '');
+  const kept = keptBy.length > 0 ? `; its process was kept by ${keptBy.join(', ')}` : '';
   const ended = kept + (left.length > 0 ? `; left running, now ended: ${left.join(', ')}` : '');
   let line = `✔ ${name}: ${counts.passed} passed (${took})${ended}\n`;
-  if (!result) {
-    counts.failures.push(name, ...unfinished);
+  if (!end) {
+    const unfinished = [...outcome.unfinished];
+    counts.failures.push(...unfinished);
     const where = unfinished.length > 0 ? `at: ${unfinished.join(', ')}` : 'all its tests did';
     const how = limit.aborted ? 'did not end within' : 'its process ended after';
     line = `✖ ${name}: ${how} ${took}, ${where}${ended}\n`;
   } else if (counts.failed > 0) line = `✖ ${name}: ${counts.failed} failed (${took})${ended}\n`;
-  output += line;
+  const output = outcome.output + line;
   return { file, name, ...counts, output, report: line.startsWith('✔') ? line : output };
 }
 
-interface Outcome {
-  /** Undefined if the file did not end in time, or took its process with it. */
-  result?: ProcessResult;
-  /** What the process printed. */
-  output: string;
+/** What a file did, also one that did not end. */
+class Outcome {
+  passed = 0;
+  readonly skipped: string[] = [];
+  /** The tests that failed. */
+  readonly failures: string[] = [];
+  /** The time in tests, in ms. */
+  tested = 0;
+  /** What its process printed, and the report of its tests. */
+  output = '';
   /** The tests that began and did not end. */
-  unfinished: string[];
+  readonly unfinished = new Set<string>();
+  /** Undefined if the file did not end in time, or took its process with it. */
+  end: FileEnd | undefined;
+
+  add(event: FileEvent): void {
+    if ('begins' in event) this.unfinished.add(event.begins);
+    else if ('ends' in event) this.unfinished.delete(event.ends);
+    else if ('passed' in event) this.passed++;
+    else if ('failed' in event) this.failures.push(event.failed);
+    else if ('took' in event) this.tested += event.took;
+    else if ('skipped' in event) this.skipped.push(event.skipped);
+    else if ('report' in event) this.output += event.report;
+    else this.end = event.ended;
+  }
 }
 
-async function inProcess(process: TestProcess, order: FileOrder, limit: AbortSignal): Promise<Outcome> {
-  process.running ??= fork(join(import.meta.dirname, 'test-process.ts'), { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
-  const child = process.running;
-  const outcome: Outcome = { output: '', unfinished: [] };
-  const unfinished = new Set<string>();
-  const done = new AbortController();
-  const ended = AbortSignal.any([limit, done.signal]);
-  const prints = (text: Buffer) => {
-    outcome.output += text;
-  };
-  const says = (event: FileEvent) => {
-    if ('begins' in event) unfinished.add(event.begins);
-    else if ('ends' in event) unfinished.delete(event.ends);
-    else {
-      outcome.result = event.result;
-      done.abort();
-    }
-  };
-  const exits = () => done.abort();
-  child.on('message', says).once('exit', exits);
-  for (const pipe of [child.stdout!, child.stderr!]) pipe.on('data', prints);
-  child.send(order, () => {});
-  if (!ended.aborted) await once(ended, 'abort');
-  process.files = (process.files ?? 0) + 1;
-  const { failures, keptBy, rss } = outcome.result ?? { failures: ['its process'], keptBy: [], rss: 0 };
-  const fit = failures.length === 0 && keptBy.length === 0 && rss < MAX_BYTES && process.files < process.maxFiles;
-  if (!fit) {
+/** Runs files one after another in a process, which it replaces when the process is not fit for another file. */
+class TestRunner {
+  readonly maxFiles: number;
+  #child: ChildProcess | undefined;
+  /** The number of files that the process has run. */
+  #files = 0;
+
+  constructor(maxFiles: number) {
+    this.maxFiles = maxFiles;
+  }
+
+  async run(order: FileOrder, limit: AbortSignal): Promise<Outcome> {
+    this.#child ??= fork(join(import.meta.dirname, 'test-process.ts'), { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    const child = this.#child;
+    const outcome = new Outcome();
+    const done = new AbortController();
+    const ended = AbortSignal.any([limit, done.signal]);
+    const prints = (text: Buffer) => {
+      outcome.output += text;
+    };
+    const says = (event: FileEvent) => {
+      outcome.add(event);
+      if (outcome.end) done.abort();
+    };
+    const exits = () => done.abort();
+    child.on('message', says).once('exit', exits);
+    for (const pipe of [child.stdout!, child.stderr!]) pipe.on('data', prints);
+    child.send(order, () => {});
+    if (!ended.aborted) await once(ended, 'abort');
+    this.#files++;
+    if (!this.#isFit(outcome)) await this.#replace(child, outcome);
+    child.off('message', says).off('exit', exits);
+    for (const pipe of [child.stdout!, child.stderr!]) pipe.off('data', prints);
+    return outcome;
+  }
+
+  close(): void {
+    this.#child?.disconnect();
+  }
+
+  #isFit({ end, failures }: Outcome): boolean {
+    return (
+      end !== undefined &&
+      failures.length === 0 &&
+      end.keptBy.length === 0 &&
+      end.rss < MAX_BYTES &&
+      this.#files < this.maxFiles
+    );
+  }
+
+  /** Ends the process. The next file starts another one. */
+  async #replace(child: ChildProcess, { end }: Outcome): Promise<void> {
     // a process whose file has ended may have work to do before it exits
-    if (outcome.result && child.connected) child.disconnect();
+    if (end && child.connected) child.disconnect();
     else child.kill('SIGKILL');
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    process.running = undefined;
-    process.files = 0;
+    this.#child = undefined;
+    this.#files = 0;
   }
-  child.off('message', says).off('exit', exits);
-  for (const pipe of [child.stdout!, child.stderr!]) pipe.off('data', prints);
-  outcome.unfinished = [...unfinished];
-  return outcome;
 }
 
 /** Kills the processes whose environment contains a folder. Returns their shortened command lines. */

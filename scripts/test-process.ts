@@ -15,19 +15,21 @@ export interface FileOrder {
   endMs: number;
 }
 
-/** What this process says: the tests that begin and end, then the result of the file. */
-export type FileEvent = { begins: string } | { ends: string } | { result: ProcessResult };
-
-export interface ProcessResult {
-  passed: number;
-  /** The names of the tests that failed. */
-  failures: string[];
+/** What this process says, as it happens: of a file that does not end, the parent knows what came before. */
+export type FileEvent =
+  | { begins: string }
+  | { ends: string }
+  | { passed: string }
+  | { failed: string }
+  /** The time of a passed test or suite that is part of no other, in ms. */
+  | { took: number }
   /** `name: reason` */
-  skipped: string[];
-  /** The time in tests, in ms. */
-  tested: number;
-  /** The report of `node:test`. */
-  output: string;
+  | { skipped: string }
+  /** A part of the report of `node:test`. */
+  | { report: string }
+  | { ended: FileEnd };
+
+export interface FileEnd {
   /** What keeps the process running long after the file's tests: `tcp 127.0.0.1:5432`. The process runs no further file. */
   keptBy: string[];
   /** The memory of the process, in bytes. */
@@ -77,7 +79,6 @@ function kept(stream: ReturnType<typeof run>, endMs: number, ended: AbortSignal)
 }
 
 async function runFile({ file, temporary, endMs }: FileOrder): Promise<void> {
-  const result: ProcessResult = { passed: 0, failures: [], skipped: [], tested: 0, output: '', keptBy: [], rss: 0 };
   const env = { ...process.env };
   const directory = process.cwd();
   process.env['TMPDIR'] = temporary;
@@ -85,30 +86,27 @@ async function runFile({ file, temporary, endMs }: FileOrder): Promise<void> {
   process.channel!.unref();
   const stream = run({ files: [file], isolation: 'none' });
   stream.on('test:pass', ({ name, skip, details, nesting }) => {
-    if (nesting === 0) result.tested += details.duration_ms;
+    if (nesting === 0) say({ took: details.duration_ms });
     if (details.type === 'suite') return;
-    if (skip === undefined) result.passed++;
-    else result.skipped.push(typeof skip === 'string' ? `${name}: ${skip}` : name);
+    if (skip === undefined) say({ passed: name });
+    else say({ skipped: typeof skip === 'string' ? `${name}: ${skip}` : name });
   });
   stream.on('test:fail', ({ name, details }) => {
-    if (details.type !== 'suite') result.failures.push(name);
+    if (details.type !== 'suite') say({ failed: name });
   });
   stream.on('test:dequeue', ({ name }) => say({ begins: name }));
   stream.on('test:complete', ({ name }) => say({ ends: name }));
-  stream.compose(new Spec()).on('data', (text: string) => {
-    result.output += text;
-  });
+  stream.compose(new Spec()).on('data', (text: string | Buffer) => say({ report: text.toString() }));
   const ended = new AbortController();
   stream.once('end', () => ended.abort());
   await Promise.race([once(ended.signal, 'abort'), kept(stream, endMs, ended.signal)]);
-  if (!ended.signal.aborted) result.keptBy = handles();
+  const keptBy = ended.signal.aborted ? [] : handles();
   process.channel!.ref();
   // the next file gets the environment and the directory that this one got
   process.chdir(directory);
   for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name];
   Object.assign(process.env, env);
-  result.rss = process.memoryUsage.rss();
-  say({ result });
+  say({ ended: { keptBy, rss: process.memoryUsage.rss() } });
 }
 
 process.on('message', (order: FileOrder) => void runFile(order));
