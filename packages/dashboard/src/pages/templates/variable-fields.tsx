@@ -4,6 +4,12 @@ import { Field, Input, NativeSelect } from '../../ui/field.tsx';
 
 export type VariableValues = Readonly<Record<string, string>>;
 
+/** What the fields show of a variable. */
+export type FieldVariable = Pick<
+  TemplateVersionVariable,
+  'name' | 'type' | 'description' | 'required' | 'sensitive' | 'default_value'
+>;
+
 /**
  * The values to send: those that differ from the variable's default or from the value of the version, and all that have
  * no default.
@@ -17,7 +23,7 @@ export function valuesToSend(variables: readonly TemplateVersionVariable[], valu
 }
 
 /** Names of variables that need a value and have none. */
-export const missingVariables = (variables: readonly TemplateVersionVariable[], values: VariableValues): string[] =>
+export const missingVariables = (variables: readonly FieldVariable[], values: VariableValues): string[] =>
   variables.filter(({ name, required }) => required && (values[name] ?? '') === '').map(({ name }) => name);
 
 /** The values that a version was imported with. Sensitive ones are not readable. */
@@ -33,7 +39,7 @@ export function VariableFields({
   onChange,
   showMissing = false,
 }: {
-  variables: readonly TemplateVersionVariable[];
+  variables: readonly FieldVariable[];
   values: VariableValues;
   onChange: (values: VariableValues) => void;
   showMissing?: boolean;

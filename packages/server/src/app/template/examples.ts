@@ -35,11 +35,21 @@ export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<strin
     const detail = 'example not found';
     throw new AppError('not_found', 'Example not found.', { validations: [{ field: 'example_id', detail }] });
   }
-  const entries = Object.entries(starter.files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 }));
-  const data = await writeTar(entries);
-  // the server stores it, so that creating a version from it does not require the permission to upload
+  const files = Object.entries(starter.files).map(([path, text]) => [path, Buffer.from(text)] as const);
+  return storeArchive(ctx, 'starter templates', new Map(files));
+}
+
+export const archiveOf = (files: ReadonlyMap<string, Uint8Array>): Promise<Uint8Array> =>
+  writeTar([...files].map(([path, data]) => ({ path, data, mode: 0o644 })));
+
+/**
+ * Stores files that the server makes for the caller, as the caller's upload. `task` names what makes them. Creating a
+ * version from them does not require the permission to upload.
+ */
+export async function storeArchive(ctx: Ctx, task: string, files: ReadonlyMap<string, Uint8Array>): Promise<string> {
+  const data = await archiveOf(files);
   const ownerId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
-  const owner = authorize(systemContext(ctx, 'starter templates'), 'create', { type: 'file', ownerId });
+  const owner = authorize(systemContext(ctx, task), 'create', { type: 'file', ownerId });
   return (
     await insertFile(ctx.sql, owner, {
       hash: sha256(data).toString('hex'),

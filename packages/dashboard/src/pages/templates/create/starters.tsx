@@ -1,6 +1,6 @@
 import type { TemplateExample } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
-import { SearchX, Upload } from 'lucide-react';
+import { Blocks, SearchX, Upload } from 'lucide-react';
 import { useState } from 'react';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Button, LinkButton } from '../../../ui/button.tsx';
@@ -37,9 +37,14 @@ export default function Starters() {
           : 'Start from a working template and change it to what you need.'
       }
       actions={
-        <LinkButton to={paths.newTemplate()} icon={Upload}>
-          Upload your own
-        </LinkButton>
+        <>
+          <LinkButton to={paths.templateBuilder()} icon={Blocks}>
+            Template builder
+          </LinkButton>
+          <LinkButton to={paths.newTemplate()} icon={Upload}>
+            Upload your own
+          </LinkButton>
+        </>
       }
     >
       <QueryView
