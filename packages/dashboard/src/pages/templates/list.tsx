@@ -118,12 +118,9 @@ function NoTemplates({ mayCreate }: { mayCreate: boolean }) {
       title="There are no templates yet"
       action={
         mayCreate && (
-          <>
-            <LinkButton to={paths.templateBuilder()} look="primary">
-              Build a template
-            </LinkButton>
-            <LinkButton to={paths.starterTemplates()}>Choose a starter template</LinkButton>
-          </>
+          <LinkButton to={paths.templateBuilder()} look="primary">
+            Build a template
+          </LinkButton>
         )
       }
     >

@@ -1,4 +1,5 @@
 import type { TemplateBuilderBase, TemplateBuilderBasesResponse } from '@ropewalk/contract';
+import { useQuery } from '@tanstack/react-query';
 import { SearchX } from 'lucide-react';
 import { useState } from 'react';
 import { Avatar } from '../../../ui/avatar.tsx';
@@ -9,6 +10,9 @@ import { Section } from '../../../ui/page.tsx';
 import { SearchInput } from '../../../ui/search-input.tsx';
 import { EmptyState } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
+import { templatesQuery } from '../../workspaces/queries.ts';
+import { Suggestion } from '../create/suggestion.tsx';
+import { examplesQuery } from '../data.ts';
 
 const SYSTEMS: Readonly<Record<string, string>> = { linux: 'Linux', windows: 'Windows', macos: 'macOS' };
 
@@ -21,6 +25,9 @@ export function BaseStep({
   chosen: string | undefined;
 }) {
   const [text, setText] = useState('');
+  const examples = useQuery(examplesQuery).data;
+  const isFirst = useQuery(templatesQuery).data?.length === 0;
+  const suggestion = isFirst && text === '' ? examples?.[0] : undefined;
   const shown = bases.filter(({ name, description }) =>
     `${name} ${description}`.toLowerCase().includes(text.toLowerCase()),
   );
@@ -28,7 +35,7 @@ export function BaseStep({
     <>
       {problems.length > 0 && (
         <Notice tone="warn" title="Some bases and modules of this server's source cannot be used">
-          <ul className="list-disc pl-5">
+          <ul className="list-disc pl-5 text-text">
             {problems.map((problem) => (
               <li key={problem} className="wrap-anywhere">
                 {problem}
@@ -37,6 +44,7 @@ export function BaseStep({
           </ul>
         </Notice>
       )}
+      {suggestion && <Suggestion example={suggestion} />}
       <div className="flex w-72 max-w-full">
         <SearchInput label="Search bases" placeholder="Search" value={text} onChange={setText} />
       </div>

@@ -1,14 +1,14 @@
 import type { TemplateBuilderBase, TemplateBuilderModule } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { statusOf } from '../../../api/errors.ts';
 import { LinkButton } from '../../../ui/button.tsx';
 import { cx } from '../../../ui/classes.ts';
 import { Link } from '../../../ui/link.tsx';
 import { Page, Section } from '../../../ui/page.tsx';
-import { EmptyState, ErrorView, SkeletonLines } from '../../../ui/states.tsx';
+import { ErrorView, SkeletonLines } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
-import { useSearchParams } from '../../../util/route.ts';
+import { useGo, useSearchParams } from '../../../util/route.ts';
 import { templatesQuery } from '../../workspaces/queries.ts';
 import { CreateForm } from '../create/create-form.tsx';
 import { freeName, templateName } from '../source/upload.ts';
@@ -39,7 +39,7 @@ export default function TemplateBuilder() {
   const base = bases.data?.bases.find(({ id }) => id === search['base']);
   const modules = useQuery({ ...modulesQuery(base?.id ?? ''), enabled: base !== undefined });
   const failed = [bases, modules].find(({ isError }) => isError);
-  if (statusOf(bases.error) === 404) return <Unavailable />;
+  if (statusOf(bases.error) === 404) return <Elsewhere />;
   if (failed) return <ErrorView error={failed.error} retry={() => void failed.refetch()} isPage />;
   if (!bases.data || (base && !modules.data)) return <LoadingBuilder />;
   const ids = (search['modules'] ?? '').split(',');
@@ -82,12 +82,12 @@ function Progress({ current, at }: { current: Step; at: (step: Step) => string }
   const here = STEPS.indexOf(current);
   return (
     <nav aria-label="Steps">
-      <ol className="flex flex-wrap gap-x-5 gap-y-2">
+      <ol className="flex flex-wrap gap-x-3 gap-y-2 sm:gap-x-5">
         {STEPS.map((step, index) => (
           <li
             key={step}
             aria-current={step === current ? 'step' : undefined}
-            className={cx('flex items-center gap-2', index === here ? 'font-medium' : 'text-muted')}
+            className={cx('flex items-center gap-1.5 sm:gap-2', index === here ? 'font-medium' : 'text-muted')}
           >
             <span
               aria-hidden="true"
@@ -157,14 +157,9 @@ const LoadingBuilder = () => (
   </Page>
 );
 
-function Unavailable() {
-  return (
-    <EmptyState
-      isPage
-      title="The template builder is not available"
-      action={<LinkButton to={paths.starterTemplates()}>Starter templates</LinkButton>}
-    >
-      It is disabled on this server, or you may not create templates.
-    </EmptyState>
-  );
+/** Opens the starter templates instead, where the builder is disabled, and for people who may not create templates. */
+function Elsewhere() {
+  const go = useGo();
+  useEffect(() => go(paths.starterTemplates(), { replace: true }), [go]);
+  return <LoadingBuilder />;
 }
