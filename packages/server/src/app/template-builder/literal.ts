@@ -27,7 +27,7 @@ export function quoted(text: string): string {
 export const literalOf = (value: string | number | boolean): string =>
   typeof value === 'string' ? quoted(value) : String(value);
 
-/** A value as a person gives it, with what a composed template has for it. */
+/** A value that a person gives, and its form in a composed template. */
 export interface Value {
   /** Its source text. */
   literal: string;
