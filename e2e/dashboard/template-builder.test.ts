@@ -122,11 +122,10 @@ test('from the set-up to a workspace of a composed template', { ...needsBrowser,
 
   await page.getByText('main.tf').first().waitFor();
   await page.getByText('"eu \\"1\\" $${file(\\"/etc/passwd\\")} %%{ if true }"').waitFor();
-  await page.getByRole('treeitem', { name: 'modules.tf' }).click();
+  await page.getByRole('button', { name: 'modules.tf' }).click();
   await page.getByText('"./modules/port-app"').waitFor();
   await look(page, 'source');
   // the entered values are still there on the way back
-  await page.goBack();
   await page.goBack();
   assert.equal(await page.getByLabel('zone').inputValue(), zone);
   await show.click();

@@ -83,7 +83,7 @@ function defaultEdit({ source }: ParsedFile, block: Block, literal: string): Edi
 /** The base's files with these values as defaults of its variables. */
 function withDefaults(base: Base, values: ReadonlyMap<ItemVariable, Value>): Map<string, Uint8Array> {
   const files = new Map(base.files);
-  for (const file of loadModule(Object.fromEntries(base.files)).files) {
+  for (const file of base.parsed) {
     const edits: Edit[] = [];
     for (const [{ name, sensitive }, { literal }] of values) {
       const block = sensitive ? undefined : variableBlock(file, name);
@@ -134,18 +134,16 @@ const normal = (value: unknown): unknown => (typeof value === 'string' ? value.n
  * given, so no value has become anything else than a text, a number or a bool.
  */
 function verify(files: ItemFiles, base: Base, values: ReadonlyMap<ItemVariable, Value>): void {
-  const blocksOf = (of: ItemFiles) => {
-    const loaded = loadModule(Object.fromEntries(of));
-    const blocks = loaded.files.flatMap((file) => file.body.blocks.map((block) => ({ file: file.filename, block })));
-    return { ...loaded, blocks };
-  };
-  const { diagnostics, blocks } = blocksOf(files);
+  const blocksOf = (parsed: readonly ParsedFile[]) =>
+    parsed.flatMap((file) => file.body.blocks.map((block) => ({ file: file.filename, block })));
+  const { diagnostics, files: parsed } = loadModule(Object.fromEntries(files));
+  const blocks = blocksOf(parsed);
   const [first] = diagnostics;
   if (first) throw failed(`${first.file}:${first.line}: ${first.message}`);
   const heads = (of: typeof blocks) =>
     of.filter(({ file }) => file !== 'modules.tf').map(({ block }) => [block.type, ...block.labels].join(' '));
   const kept = heads(blocks);
-  const before = heads(blocksOf(base.files).blocks);
+  const before = heads(blocksOf(base.parsed));
   if (kept.join('\n') !== before.join('\n')) throw failed(`The base "${base.id}" cannot hold these values.`);
   const taken = blocks.filter(({ block }) => block.type === 'module').map(({ block }) => block.labels[0] ?? '');
   const twice = taken.find((name, index) => taken.indexOf(name) !== index);

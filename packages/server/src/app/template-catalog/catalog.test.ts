@@ -38,8 +38,12 @@ function folder(files: Record<string, string>): string {
 test('reads bases and modules of a folder', async () => {
   const { bases, modules, problems } = await readFolder(folder({ ...GOOD, 'README.md': 'x', 'bases/.git/x': 'x' }));
   assert.deepEqual(problems, []);
-  const { files, ...base } = bases.get('own')!;
+  const { files, parsed, ...base } = bases.get('own')!;
   assert.deepEqual([...files.keys()].sort(), ['README.md', 'main.tf', 'scripts/start.sh']);
+  assert.deepEqual(
+    parsed.map(({ filename }) => filename),
+    ['main.tf'],
+  );
   assert.deepEqual(base, {
     id: 'own',
     name: 'Own',
@@ -51,7 +55,7 @@ test('reads bases and modules of a folder', async () => {
     agent: 'dev',
     prerequisites: 'Needs a machine.',
   });
-  const { files: _, ...module } = modules.get('tool')!;
+  const { files: _, parsed: __, ...module } = modules.get('tool')!;
   assert.deepEqual(module, {
     id: 'tool',
     name: 'Tool',
@@ -153,6 +157,12 @@ describe('names the file that is wrong, and keeps the others', () => {
     assert.match(
       (await readFolder(folder({ ...GOOD, ...many }))).problems[0]!,
       /^bases\/own has more than 100 files\.$/,
+    );
+    const large = `# ${'x'.repeat(200_000)}\n`;
+    const both = { ...GOOD, 'bases/own/a.tf': large, 'bases/own/b.tf': large };
+    assert.match(
+      (await readFolder(folder(both))).problems[0]!,
+      /^bases\/own: its \.tf files together are larger than 64 KiB/,
     );
     assert.match((await readFolder(join(root, 'absent'))).problems[0]!, /neither/);
   });

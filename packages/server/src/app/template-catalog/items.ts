@@ -1,4 +1,4 @@
-import { type Block, evaluate, loadModule, type ModuleVariable } from '@ropewalk/hcl';
+import { type Block, evaluate, loadModule, type ModuleVariable, type ParsedFile } from '@ropewalk/hcl';
 import { errorText } from '@ropewalk/kit';
 import { parse } from 'yaml';
 
@@ -28,6 +28,8 @@ interface Item {
   icon: string;
   variables: ItemVariable[];
   files: ItemFiles;
+  /** Its Terraform files. */
+  parsed: readonly ParsedFile[];
   /** The slugs of its apps, as far as its text shows them. */
   slugs: string[];
 }
@@ -55,6 +57,8 @@ export class ItemError extends Error {}
 export const SYSTEMS: readonly string[] = ['linux', 'windows', 'macos'];
 const ID = /^[a-z](-?[a-z0-9])*$/;
 const MAX_ID = 64;
+/** The server parses this on its main thread, which takes about 0.1 s. The largest starter template has 10 KiB. */
+const MAX_SOURCE_BYTES = 64 * 1024;
 /** The variable that the builder sets itself: the id of the base's agent. */
 const AGENT_ID = 'agent_id';
 /** Paths of a composed template that the builder writes. */
@@ -92,6 +96,9 @@ function listOf(place: string, front: Front, key: string): string[] {
 }
 
 function checkFiles(place: string, files: ItemFiles): void {
+  const sourceBytes = [...files].reduce((sum, [path, { length }]) => sum + (path.endsWith('.tf') ? length : 0), 0);
+  if (sourceBytes > MAX_SOURCE_BYTES)
+    throw new ItemError(`${place}: its .tf files together are larger than ${MAX_SOURCE_BYTES / 1024} KiB.`);
   for (const path of files.keys()) {
     const why = path.endsWith('.tf.json')
       ? 'Write it in the native syntax, as a .tf file.'
@@ -105,6 +112,7 @@ function checkFiles(place: string, files: ItemFiles): void {
 }
 
 interface Read {
+  parsed: ParsedFile[];
   blocks: { block: Block; file: string; source: string }[];
   variables: ModuleVariable[];
 }
@@ -116,6 +124,7 @@ function readTerraform(place: string, files: ItemFiles): Read {
   if (first) throw new ItemError(`${place}/${first.file}:${first.line}: ${first.message}`);
   if (parsed.length === 0) throw new ItemError(`${place} has no .tf file.`);
   return {
+    parsed,
     variables,
     blocks: parsed.flatMap(({ body, filename, source }) =>
       body.blocks.map((block) => ({ block, file: filename, source })),
@@ -181,6 +190,7 @@ function common(place: string, id: string, files: ItemFiles): Common {
     icon: textOf(place, front, 'icon'),
     variables: toVariables(place, read),
     files,
+    parsed: read.parsed,
     slugs: slugsOf(read),
     read,
     front,
