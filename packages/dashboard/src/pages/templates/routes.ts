@@ -2,7 +2,7 @@ import type { AnyRoute } from '@tanstack/react-router';
 import { queryClient } from '../../api/query.ts';
 import { paths } from '../../util/paths.ts';
 import { forward, layout, page } from '../../util/route.ts';
-import { basesQuery } from './builder/choice.ts';
+import { basesQuery } from './builder/queries.ts';
 import { examplesQuery, templateQuery } from './data.ts';
 
 const LONG = '/templates/$organization/$template';

@@ -13,8 +13,9 @@ import { templatesQuery } from '../../workspaces/queries.ts';
 import { CreateForm } from '../create/create-form.tsx';
 import { freeName, templateName } from '../source/upload.ts';
 import { BaseStep } from './base-step.tsx';
-import { basesQuery, composedQuery, type Entered, modulesQuery, requestOf } from './choice.ts';
+import { type Entered, requestOf } from './choice.ts';
 import { ModuleStep } from './module-step.tsx';
+import { basesQuery, composedQuery, modulesQuery } from './queries.ts';
 import { SourceStep } from './source-step.tsx';
 
 const STEPS = ['base', 'modules', 'source', 'create'] as const;

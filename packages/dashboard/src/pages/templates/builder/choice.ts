@@ -4,26 +4,7 @@ import type {
   TemplateBuilderModule,
   TemplateBuilderModuleVariable,
 } from '@ropewalk/contract';
-import { queryOptions } from '@tanstack/react-query';
-import { client } from '../../../api/client.ts';
-import { apiQuery } from '../../../api/query.ts';
-import { readTar } from '../source/tar.ts';
-import { type FieldVariable, missingVariables, type VariableValues } from '../variable-fields.tsx';
-
-export const basesQuery = apiQuery('GET /templatebuilder/bases', []);
-
-export const modulesQuery = (base: string) => apiQuery('GET /templatebuilder/modules', [], { query: { base } });
-
-/** The composed source, as an archive and as its files. */
-export const composedQuery = (request: TemplateBuilderComposeRequest) =>
-  queryOptions({
-    queryKey: ['composed template', request],
-    queryFn: async () => {
-      const archive = await client.bytes('/templatebuilder/compose', request);
-      return { archive, files: readTar(archive) };
-    },
-    retry: false,
-  });
+import { type FieldVariable, missingVariables, type VariableValues } from '../variable-values.ts';
 
 /** The values that a person entered, by the id of a base or a module. */
 export type Entered = Readonly<Record<string, VariableValues>>;

@@ -9,7 +9,8 @@ import { Notice } from '../../../ui/notice.tsx';
 import { Section } from '../../../ui/page.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
-import { VariableFields, type VariableValues } from '../variable-fields.tsx';
+import { VariableFields } from '../variable-fields.tsx';
+import type { VariableValues } from '../variable-values.ts';
 import { type Entered, excludedBy, fieldsOf, isMissing, shownValues } from './choice.ts';
 
 /** Chooses the modules, and enters the values of the base and the modules. */

@@ -5,7 +5,7 @@ import { Section } from '../../../ui/page.tsx';
 import { QueryView, SkeletonLines } from '../../../ui/states.tsx';
 import { useSearchParams } from '../../../util/route.ts';
 import { SourceView } from '../source/source-view.tsx';
-import { composedQuery } from './choice.ts';
+import { composedQuery } from './queries.ts';
 
 /** Shows the composed source before it is stored. */
 export function SourceStep({

@@ -9,7 +9,7 @@ import { templatesQuery } from '../../workspaces/queries.ts';
 import { tagRows, tagsOf } from '../build/tags.ts';
 import { nameOf, variablesQuery } from '../data.ts';
 import { upload, uploadTar } from '../source/upload.ts';
-import { valuesToSend } from '../variable-fields.tsx';
+import { valuesToSend } from '../variable-values.ts';
 import type { Draft, Source } from './use-draft.ts';
 
 /**

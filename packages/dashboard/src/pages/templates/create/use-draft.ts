@@ -4,7 +4,7 @@ import type { TagRow } from '../../../ui/tags.tsx';
 import { tagRows } from '../build/tags.ts';
 import type { TemplateValues } from '../fields.tsx';
 import { type Archive, templateName } from '../source/upload.ts';
-import { missingVariables, type VariableValues, valuesOf } from '../variable-fields.tsx';
+import { missingVariables, type VariableValues, valuesOf } from '../variable-values.ts';
 
 /** Where the source of a new template comes from. */
 export interface Source {
