@@ -54,7 +54,7 @@ resource "coder_agent" "main" {
 
 resource "terraform_data" "machine" {
   count = data.coder_workspace.me.start_count
-  input = "\${var.zone} \${length(var.token)}"
+  input = "\${var.zone} \${nonsensitive(length(var.token))}"
 }
 
 resource "coder_metadata" "machine" {
