@@ -68,7 +68,7 @@ export async function listModules(ctx: Ctx, base = ''): Promise<TemplateBuilderM
   const { bases, modules } = await ctx.templateCatalog.read();
   const os = bases.get(base)?.os;
   if (base !== '' && os === undefined) {
-    throw new AppError('invalid', 'Unknown base template.', { detail: `There is no base ${JSON.stringify(base)}.` });
+    throw new AppError('invalid', 'Unknown base template.', { detail: `No base has the id ${JSON.stringify(base)}.` });
   }
   const works = (systems: readonly string[]) => os === undefined || systems.length === 0 || systems.includes(os);
   return {
