@@ -59,7 +59,7 @@ const ROOMS: Record<string, string[]> = {
  * say which noun stands above which; see docs/decisions/0012-import-directions.md.
  */
 const FLOORS: readonly string[][] = [
-  ['evaluate', 'markdown', 'outbound', 'schedule', 'values'],
+  ['evaluate', 'markdown', 'outbound', 'schedule', 'template-catalog', 'values'],
   ['threads'],
   ['context'],
   ['audit-entries', 'find', 'lists'],
@@ -72,7 +72,7 @@ const FLOORS: readonly string[][] = [
   ['agent', 'tailnet'],
   ['job', 'workspace-app'],
   ['provisioner', 'template', 'workspace'],
-  ['deployment', 'prebuild', 'task'],
+  ['deployment', 'prebuild', 'task', 'template-builder'],
 ];
 const floorOf = (folder: string | undefined): number => FLOORS.findIndex((floor) => floor.includes(folder ?? ''));
 

@@ -14,6 +14,7 @@ import { oauth2Routes } from './oauth2.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
 import { tasksRoutes } from './tasks.ts';
+import { templateBuilderRoutes } from './template-builder.ts';
 import { templatesRoutes } from './templates.ts';
 import { terminalRoutes } from './terminal.ts';
 import { userSecretsRoutes } from './user-secrets.ts';
@@ -35,6 +36,7 @@ export const routes = {
   ...filesRoutes,
   ...insightsRoutes,
   ...templatesRoutes,
+  ...templateBuilderRoutes,
   ...workspacesRoutes,
   ...buildsRoutes,
   ...tasksRoutes,

@@ -219,7 +219,6 @@ export const MISSING_FEATURES: readonly (readonly [paths: RegExp, why: string])[
   [/^\/agent-firewall\//, 'the agent firewall, which comes later'],
   [/^\/licenses/, 'licenses: nothing needs one'],
   [/^\/workspaceproxies/, 'workspace proxies, which come later'],
-  [/^\/templatebuilder\//, 'the template builder, which comes later'],
   [/^\/debug\//, "the insides of upstream's Go program"],
   [/\/available-users$/, 'names of people, which the list of members has'],
   [/\/startup-logs$/, 'the older name of a route that exists'],

@@ -24,6 +24,9 @@ import { TEMPLATES } from '../app/notification/templates.ts';
 const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'POST /authcheck': 'reads permissions',
   'POST /files': 'a file has no effect until a template version uses it, which has an entry',
+  'POST /templatebuilder/compose': 'composes a source, and stores nothing',
+  'POST /templatebuilder/compose/template': 'app/template-builder/builder.test.ts checks its two entries',
+  'POST /templatebuilder/sessions': 'stores nothing',
   'POST /templateversions/{templateversion}/dry-run': 'plans, and changes nothing',
   'POST /templateversions/{templateversion}/dynamic-parameters/evaluate': 'evaluates, and changes nothing',
   'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': 'ends a plan',

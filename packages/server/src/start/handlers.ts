@@ -29,6 +29,7 @@ import { sessionHandlers } from '../http/routes/session.ts';
 import { signInHandlers } from '../http/routes/sign-in.ts';
 import { tailnetHandlers } from '../http/routes/tailnet.ts';
 import { taskHandlers } from '../http/routes/tasks.ts';
+import { templateBuilderHandlers } from '../http/routes/template-builder.ts';
 import { templateVersionHandlers } from '../http/routes/template-versions.ts';
 import { templateHandlers } from '../http/routes/templates.ts';
 import { terminalHandlers } from '../http/routes/terminal.ts';
@@ -82,6 +83,7 @@ export async function createHandlers(
     ...idpSyncHandlers,
     ...insightsHandlers,
     ...templateHandlers,
+    ...templateBuilderHandlers,
     ...templateVersionHandlers,
     ...provisionerHandlers,
     ...provisionerKeyHandlers,

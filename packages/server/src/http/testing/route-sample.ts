@@ -10,6 +10,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   template_version_id: 'templateversion',
   file_id: 'fileID',
   build_ids: 'workspacebuild',
+  organization_id: 'organization',
 };
 
 /** A value that the schema accepts, with these objects for ids. */
