@@ -45,14 +45,25 @@ async function ask(url: URL, init: RequestInit): Promise<string> {
 }
 
 /**
+ * Collects the machine's proof for `POST /workspaceagents/<auth>`. The name chooses one of several agents of the machine.
+ * Throws `unavailable` if the metadata service rejects the request.
+ */
+export async function proofOfIdentity(
+  auth: Exclude<AgentAuth, 'token'>,
+  { metadataUrl, name }: Pick<AgentOptions, 'metadataUrl' | 'name'>,
+): Promise<object> {
+  return { ...(await PROOFS[auth](metadataUrl)), ...(name ? { agent_name: name } : {}) };
+}
+
+/**
  * Returns the agent token that the server issues for this machine's proof of identity. Throws `unauthenticated` if the
  * server rejects the proof, `unavailable` if the metadata service or the server cannot be reached.
  */
 export async function tokenByIdentity(
-  options: Pick<AgentOptions, 'url' | 'headers' | 'metadataUrl'>,
+  options: Pick<AgentOptions, 'url' | 'headers' | 'metadataUrl' | 'name'>,
   auth: Exclude<AgentAuth, 'token'>,
 ): Promise<string> {
-  const proof = await PROOFS[auth](options.metadataUrl);
+  const proof = await proofOfIdentity(auth, options);
   const answer = await fetch(new URL(`/api/v2/workspaceagents/${auth}`, options.url), {
     method: 'POST',
     headers: { ...(await options.headers?.()), 'Content-Type': 'application/json' },

@@ -13,6 +13,8 @@ export interface AgentOptions {
   url: string;
   /** How the agent proves its identity (default: `token`). */
   auth?: AgentAuth;
+  /** Which of the machine's agents this is, for proofs of identity of machines with several. */
+  name?: string;
   /** The address of the machine's metadata service, if it is not the cloud's default. */
   metadataUrl?: string;
   token?: string;
@@ -75,11 +77,7 @@ const SUBSYSTEMS: Record<string, Startup_Subsystem> = {
 export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 'log' | 'version' | 'executable'> {
   const url = env['CODER_AGENT_URL'] ?? '';
   if (!URL.canParse(url)) throw new AppError('invalid', 'CODER_AGENT_URL must be the URL of the server.');
-  const auth = env['CODER_AGENT_AUTH'] || 'token';
-  if (!isAuth(auth)) {
-    const known = AGENT_AUTHS.join(', ');
-    throw new AppError('invalid', `CODER_AGENT_AUTH ${JSON.stringify(auth)} is not supported: use one of ${known}.`);
-  }
+  const auth = parseAuth(env['CODER_AGENT_AUTH'] || 'token');
   const { CODER_AGENT_TOKEN: token, CODER_AGENT_TOKEN_FILE: tokenFile } = env;
   if (auth === 'token' && !token && !tokenFile) {
     throw new AppError('invalid', 'Set CODER_AGENT_TOKEN or CODER_AGENT_TOKEN_FILE.');
@@ -98,6 +96,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
   return {
     url,
     auth,
+    ...(env['CODER_AGENT_NAME'] ? { name: env['CODER_AGENT_NAME'] } : {}),
     ...(env['CODER_AGENT_METADATA_URL'] ? { metadataUrl: env['CODER_AGENT_METADATA_URL'] } : {}),
     ...(token ? { token } : {}),
     ...(tokenFile ? { tokenFile } : {}),
@@ -122,6 +121,13 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
 
 const isTrue = (text: string | undefined, otherwise: boolean): boolean =>
   text ? /^(1|t|true)$/i.test(text) : otherwise;
+
+/** @throws AppError `invalid` for anything but an authentication of agents, such as `aws-instance-identity` */
+export function parseAuth(text: string): AgentAuth {
+  if (isAuth(text)) return text;
+  const known = AGENT_AUTHS.join(', ');
+  throw new AppError('invalid', `CODER_AGENT_AUTH ${JSON.stringify(text)} is not supported: use one of ${known}.`);
+}
 
 function isAuth(name: string): name is AgentAuth {
   return AGENT_AUTHS.includes(name);

@@ -81,5 +81,9 @@ export const globalFlags = {
 
 export type GlobalFlags = typeof globalFlags;
 
-/** The flags that may stand between the names of a command: `coder templates -O acme list`. */
-export const flagsBetweenNames: FlagDefs = { ...globalFlags, org: { type: 'string', short: 'O' } };
+/** The flags that may stand between the names of a command: `coder templates -O acme list`, `coder exp sync --socket-path s list`. */
+export const flagsBetweenNames: FlagDefs = {
+  ...globalFlags,
+  org: { type: 'string', short: 'O', env: 'CODER_ORGANIZATION' },
+  'socket-path': { type: 'string', env: 'CODER_AGENT_SOCKET_PATH' },
+};
