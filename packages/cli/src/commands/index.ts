@@ -538,6 +538,7 @@ const hidden: Nodes = {
     summary: 'Commands that upstream calls experimental',
     hidden: true,
     children: {
+      rpty: { summary: "Open the dashboard's terminal", load: () => import('./workspaces/rpty.ts') },
       sync: {
         summary: 'Coordinate startup units, such as scripts, in a workspace',
         children: {
