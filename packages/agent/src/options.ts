@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
+import { type AgentAuth, parseAuth } from '@ropewalk/client/instance-identity';
 import { AppError, type Logger, parseDuration } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
 import { AGENT_SOCKET_PATH } from '@ropewalk/wire/agent-socket-path';
@@ -122,17 +123,6 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
 const isTrue = (text: string | undefined, otherwise: boolean): boolean =>
   text ? /^(1|t|true)$/i.test(text) : otherwise;
 
-/** @throws AppError `invalid` for anything but an authentication of agents, such as `aws-instance-identity` */
-export function parseAuth(text: string): AgentAuth {
-  if (isAuth(text)) return text;
-  const known = AGENT_AUTHS.join(', ');
-  throw new AppError('invalid', `CODER_AGENT_AUTH ${JSON.stringify(text)} is not supported: use one of ${known}.`);
-}
-
-function isAuth(name: string): name is AgentAuth {
-  return AGENT_AUTHS.includes(name);
-}
-
 /** Parses lines of the form `name=value` as headers. Ignores empty lines. Throws `invalid`. */
 export function parseHeaders(lines: string[]): Record<string, string> {
   const headers: Record<string, string> = {};
@@ -155,13 +145,3 @@ async function runHeaderCommand(command: string, env: NodeJS.ProcessEnv): Promis
   );
   return stdout.split('\n');
 }
-
-/** How an agent proves its identity, with upstream's names. */
-export type AgentAuth = 'token' | 'aws-instance-identity' | 'azure-instance-identity' | 'google-instance-identity';
-
-export const AGENT_AUTHS: readonly string[] = [
-  'token',
-  'aws-instance-identity',
-  'azure-instance-identity',
-  'google-instance-identity',
-];

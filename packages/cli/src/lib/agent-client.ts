@@ -27,13 +27,12 @@ export async function agentClient(ctx: Context, by?: AgentAuthValues): Promise<C
 }
 
 async function identifiedClient(ctx: Context, url: string, given: AgentAuthValues): Promise<Client> {
-  const { parseAuth } = await import('@ropewalk/agent/options');
+  const { parseAuth, proofOfIdentity } = await import('@ropewalk/client/instance-identity');
   const auth = parseAuth(given.auth);
   if (auth === 'token' || !url)
     throw new AppError('unauthenticated', 'Run this command inside a workspace: CODER_AGENT_URL is not set.');
-  const { proofOfIdentity } = await import('@ropewalk/agent/identity');
   const metadataUrl = ctx.env['CODER_AGENT_METADATA_URL'];
-  const proof = await proofOfIdentity(auth, { name: given['agent-name'], ...(metadataUrl ? { metadataUrl } : {}) });
+  const proof = await proofOfIdentity(auth, { name: given['agent-name'], metadataUrl });
   const anonymous = await ctx.clientOf(url, '');
   const { session_token: token } = await anonymous.call(`POST /workspaceagents/${auth}`, { body: proof as never });
   return ctx.clientOf(url, token);

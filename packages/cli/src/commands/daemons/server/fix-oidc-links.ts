@@ -30,7 +30,7 @@ const flags = {
     type: 'bool',
     short: 'n',
     env: 'CODER_FIX_OIDC_LINKS_DRY_RUN',
-    description: 'Show the links without changing them.',
+    description: 'Print the changes without making them.',
   },
   'force-reset-all': {
     type: 'bool',
