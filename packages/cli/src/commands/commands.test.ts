@@ -69,7 +69,7 @@ test('help fits 80 columns and ends its sentences', async () => {
 test('a flag has the same wording in every command', async () => {
   // these set something else in each command
   const differ = new Set(
-    'all always-prompt build column description env file group hostname-suffix log-dir name no-wait password socket-path ssh-host-prefix status tag template-version time timeout user wait'.split(
+    'all always-prompt build column description env file group hostname-suffix log-dir name no-wait password socket-path ssh-host-prefix status tag template template-version time timeout user wait'.split(
       ' ',
     ),
   );

@@ -437,6 +437,10 @@ const administration: Nodes = {
         summary: 'Create an owner directly in the database',
         load: () => import('./daemons/server/create-admin-user.ts'),
       },
+      'fix-oidc-links': {
+        summary: 'Reset links of accounts to identities of former OpenID Connect providers',
+        load: () => import('./daemons/server/fix-oidc-links.ts'),
+      },
       migrate: {
         summary: "Update the database to this version's schema",
         load: () => import('./daemons/server/migrate.ts'),
@@ -534,6 +538,7 @@ const hidden: Nodes = {
     summary: 'Commands that upstream calls experimental',
     hidden: true,
     children: {
+      rpty: { summary: "Open the dashboard's terminal", load: () => import('./workspaces/rpty.ts') },
       sync: {
         summary: 'Coordinate startup units, such as scripts, in a workspace',
         children: {
