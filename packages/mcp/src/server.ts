@@ -46,38 +46,53 @@ export interface McpServer {
    * @param signal aborted when nobody waits for the answer any more
    */
   handle(message: unknown, signal: AbortSignal): Promise<RpcAnswer | RpcAnswer[] | undefined>;
-  /** Cancels the calls with this id, if there are any. */
-  cancel(id: Id): void;
 }
 
-/** The calls of one caller, which count together. HTTP requests of the same person share one. */
+/** The calls of one caller, which count together. */
 export class Calls {
-  readonly #running = new Map<AbortController, Id>();
+  readonly #running: Map<AbortController, string>;
+  readonly #scope: string;
+
+  private constructor(running: Map<AbortController, string>, scope: string) {
+    this.#running = running;
+    this.#scope = scope;
+  }
+
+  static none(): Calls {
+    return new Calls(new Map(), '');
+  }
+
+  /** The same calls as one of several clients sees them: it can cancel only its own. Their ids may be equal. */
+  of(client: string): Calls {
+    return new Calls(this.#running, client);
+  }
 
   get count(): number {
     return this.#running.size;
   }
   begin(id: Id): AbortController {
     const controller = new AbortController();
-    this.#running.set(controller, id);
+    this.#running.set(controller, this.#key(id));
     return controller;
   }
   end(controller: AbortController): void {
     this.#running.delete(controller);
   }
   cancel(id: Id): void {
+    const key = this.#key(id);
     for (const [controller, one] of this.#running)
-      if (one === id) controller.abort(new AppError('canceled', 'The call was canceled.'));
+      if (one === key) controller.abort(new AppError('canceled', 'The call was canceled.'));
+  }
+
+  #key(id: Id): string {
+    return `${this.#scope} ${JSON.stringify(id)}`;
   }
 }
 
 interface Message {
-  jsonrpc?: unknown;
   id?: unknown;
   method?: unknown;
   params?: unknown;
-  result?: unknown;
-  error?: unknown;
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -98,13 +113,13 @@ export const rpcError = (id: Id | null, code: number, message: string): RpcAnswe
   error: { code, message },
 });
 
-export function createMcpServer(options: McpServerOptions, calls = new Calls()): McpServer {
+export function createMcpServer(options: McpServerOptions, calls = Calls.none()): McpServer {
   const byName = new Map(options.tools.map((tool) => [tool.name, tool]));
 
-  async function answer(message: Message, signal: AbortSignal): Promise<RpcAnswer | undefined> {
-    const { id, method, params } = message;
-    if (!isObject(message) || message.jsonrpc !== '2.0')
+  async function answer(message: unknown, signal: AbortSignal): Promise<RpcAnswer | undefined> {
+    if (!isObject(message) || message['jsonrpc'] !== '2.0')
       return rpcError(null, RPC.request, 'Not a JSON-RPC 2.0 message.');
+    const { id, method, params } = message as Message;
     // the answer to a request of the server, which sends none
     if (method === undefined && ('result' in message || 'error' in message)) return undefined;
     if (typeof method !== 'string') return rpcError(isId(id) ? id : null, RPC.request, 'The message has no method.');
@@ -175,12 +190,11 @@ export function createMcpServer(options: McpServerOptions, calls = new Calls()):
   }
 
   return {
-    cancel: (id) => calls.cancel(id),
     async handle(message, signal) {
-      if (!Array.isArray(message)) return answer(message as Message, signal);
+      if (!Array.isArray(message)) return answer(message, signal);
       if (message.length === 0 || message.length > MAX_BATCH)
         return rpcError(null, RPC.request, `A batch has 1 to ${MAX_BATCH} messages.`);
-      const answers = await Promise.all(message.map((one) => answer(one as Message, signal)));
+      const answers = await Promise.all(message.map((one) => answer(one, signal)));
       const sent = answers.filter((one) => one !== undefined);
       return sent.length > 0 ? sent : undefined;
     },

@@ -20,7 +20,7 @@ export interface TaskReport {
 
 /** What a tool may use during one call. */
 export interface ToolContext {
-  /** Calls the API as the person for whom the tool runs. So the API's permissions, limits and audit log hold. */
+  /** Calls the API as the caller, so that the API's permissions, limits and audit log hold. */
   client: Client;
   /** Aborted when the caller cancels the call, and after MAX_CALL_MS. */
   signal: AbortSignal;

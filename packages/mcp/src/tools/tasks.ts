@@ -115,7 +115,7 @@ export const reportTask = tool({
     'Write what the step is about, such as "Fixing the flaky login test".',
   args: {
     summary: Type.String({ description: `One line of up to ${MAX_SUMMARY} characters.` }),
-    link: text('The URL of what the step is about, such as a pull request. May be empty.'),
+    link: text('A URL about the step, such as that of a pull request. May be empty.'),
     state: Type.Enum(['working', 'complete', 'idle', 'failure'], {
       description:
         'working: you go on. complete or failure: you are done with everything. idle: you wait for a person.',

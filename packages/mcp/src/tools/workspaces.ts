@@ -118,7 +118,7 @@ export const createWorkspaceBuild = tool({
 
 export const getAuthenticatedUser = tool({
   name: 'coder_get_authenticated_user',
-  description: 'Get the person for whom these tools run.',
+  description: 'Get the account with whose rights these tools run.',
   args: {},
   effect: 'read',
   run: ({ client }) => client.call('GET /users/{user}', { params: { user: 'me' } }),

@@ -7,7 +7,7 @@ const MAX_WAIT_MS = 30_000;
 /** The size of one event, in characters. */
 const MAX_EVENT = 1024 * 1024;
 
-/** Calls back with what the AgentAPI at this address shows, until the signal is aborted. Connects again after a loss. */
+/** Calls back with the observations of the AgentAPI at this address, until the signal is aborted. Connects again after a loss. */
 export async function watchAgentApi(
   url: string,
   {
