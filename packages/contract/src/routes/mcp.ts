@@ -13,7 +13,8 @@ export const mcpRoutes = {
     auth: 'session',
     summary: 'Answers a JSON-RPC message of an MCP client. A long call answers with server-sent events.',
     query: Type.Object({ toolset: Type.Optional(Type.String()) }),
-    body: Type.Unknown(),
+    // a message, or a batch of them
+    body: Type.Union([Type.Object({}), Type.Array(Type.Object({}), { maxItems: 16 })]),
     unknownKeys: unknownKeys('answer'),
     responses: { 200: Type.Unknown(), 202: Nothing },
   }),
