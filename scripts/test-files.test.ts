@@ -26,6 +26,7 @@ async function runs(
   contents: string[],
   given: {
     concurrency?: number;
+    endMs?: number;
     fileMs?: number;
     wholeMs?: number;
     listed?: string[];
@@ -113,6 +114,22 @@ test('runs files that share a process one after another, and gives each what the
   const printed = [...report.matchAll(/^(\d+) (\d) (\S+) (\S+) (\S+)$/gm)].map((match) => match.slice(1));
   assert.deepEqual(printed[0]!.slice(1), ['2', 'undefined', process.env['PATH'], process.cwd()]);
   assert.notEqual(printed[0]![0], printed[1]![0]);
+});
+
+test('names what keeps a process running, and runs the next file in another one', async () => {
+  const leaves = `test('leaves a server', async () => {
+    const { createServer } = await import('node:net');
+    await new Promise((resolve) => createServer().listen(0, '127.0.0.1', resolve));
+  });`;
+  const next = `test('is alone', () => { if (process.getActiveResourcesInfo().includes('TCPServerWrap')) throw new Error('not alone'); });`;
+  const files = [0, 1].map((n) => join(dir, `${n}.test.mjs`));
+  const given = { concurrency: 1, endMs: 1_000 };
+  const [report, counts] = await runs([leaves, next], { ...given, shared: files });
+  assert.deepEqual(counts, { passed: 2, failed: 0, skipped: [], flaky: [] });
+  assert.match(report, /✔ .*0\.test\.mjs: 1 passed .*; its process was kept by tcp 127\.0\.0\.1:\d+$/m);
+  // a file with its own process leaves nothing
+  const [, strict] = await runs([leaves, next], given);
+  assert.deepEqual([strict.passed, strict.failed], [2, 1]);
 });
 
 test('survives a file that ends its process', async () => {

@@ -27,6 +27,8 @@ export interface TestRun {
   shared?: readonly string[];
   /** The time limit of one file, in ms. Default 5 minutes. */
   fileMs?: number;
+  /** How long a file may take to end after its last test, in ms. Default a minute. */
+  endMs?: number;
   /** The time limit of the whole run, in ms. Unfinished files then count as failed. Default 40 minutes. */
   wholeMs?: number;
   /** The files that docs/flaky-tests.md lists, relative to the working directory. Default none. */
@@ -68,6 +70,7 @@ const MAX_REPEATED = 10;
  */
 export async function runTestFiles(options: TestRun): Promise<TestResult> {
   const { files, concurrency = 2, alone = [], shared = [], fileMs = 300_000, wholeMs = 2_400_000 } = options;
+  const { endMs = 60_000 } = options;
   const { listed = [], outputs, print } = options;
   const counts: TestResult = { passed: 0, failed: 0, skipped: [], flaky: [] };
   const add = ({ passed, failed, skipped }: TestCounts) => {
@@ -77,7 +80,7 @@ export async function runTestFiles(options: TestRun): Promise<TestResult> {
   };
   const whole = AbortSignal.timeout(wholeMs);
   const runOne = async (file: string, process: TestProcess = { maxFiles: 1 }) => {
-    const result = await runFile(file, process, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
+    const result = await runFile({ file, endMs }, process, AbortSignal.any([whole, AbortSignal.timeout(fileMs)]));
     print(result.report);
     return result;
   };
@@ -163,7 +166,11 @@ interface TestProcess {
 }
 
 /** Runs a file in a process, and ends the process if it is not fit for another file. Prints nothing. */
-async function runFile(file: string, process: TestProcess, limit: AbortSignal): Promise<FileResult> {
+async function runFile(
+  { file, endMs }: { file: string; endMs: number },
+  process: TestProcess,
+  limit: AbortSignal,
+): Promise<FileResult> {
   const name = relative(globalThis.process.cwd(), file);
   const counts: TestCounts & { failures: string[] } = { passed: 0, failed: 0, skipped: [], failures: [] };
   if (limit.aborted) {
@@ -175,7 +182,7 @@ async function runFile(file: string, process: TestProcess, limit: AbortSignal): 
   // others.
   const temporary = mkdtempSync(join(tmpdir(), 't-'));
   chmodSync(temporary, 0o1777);
-  const { result, output: printed, unfinished } = await inProcess(process, { file, temporary }, limit);
+  const { result, output: printed, unfinished } = await inProcess(process, { file, temporary, endMs }, limit);
   let output = printed + (result?.output ?? '');
   const left = endAllThatKnow(temporary);
   // processes that are still ending may still write
@@ -183,12 +190,15 @@ async function runFile(file: string, process: TestProcess, limit: AbortSignal): 
 
   const ms = performance.now() - started;
   if (result) {
+    // in a process of several files, an earlier one may have left what keeps it
+    if (result.keptBy.length > 0 && process.maxFiles === 1) result.failures.push(name);
     Object.assign(counts, { passed: result.passed, skipped: result.skipped, failures: result.failures });
     counts.failed = result.failures.length;
   } else counts.failed = 1;
   const outside = result !== undefined && counts.failed === 0 && ms - result.tested > MAX_OUTSIDE_MS;
   const took = seconds(ms) + (outside ? `, ${seconds(ms - result.tested)} of them outside its tests` : '');
-  const ended = left.length > 0 ? `; left running, now ended: ${left.join(', ')}` : '';
+  const kept = result?.keptBy.length ? `; its process was kept by ${result.keptBy.join(', ')}` : '';
+  const ended = kept + (left.length > 0 ? `; left running, now ended: ${left.join(', ')}` : '');
   let line = `✔ ${name}: ${counts.passed} passed (${took})${ended}\n`;
   if (!result) {
     counts.failures.push(name, ...unfinished);
@@ -233,8 +243,9 @@ async function inProcess(process: TestProcess, order: FileOrder, limit: AbortSig
   child.send(order, () => {});
   if (!ended.aborted) await once(ended, 'abort');
   process.files = (process.files ?? 0) + 1;
-  const fit = outcome.result && process.files < process.maxFiles && outcome.result.rss < MAX_BYTES;
-  if (!fit || outcome.result!.failures.length > 0) {
+  const { failures, keptBy, rss } = outcome.result ?? { failures: ['its process'], keptBy: [], rss: 0 };
+  const fit = failures.length === 0 && keptBy.length === 0 && rss < MAX_BYTES && process.files < process.maxFiles;
+  if (!fit) {
     // a process whose file has ended may have work to do before it exits
     if (outcome.result && child.connected) child.disconnect();
     else child.kill('SIGKILL');

@@ -1,6 +1,7 @@
 // A process of a test run: runs the test files that its parent names, one after another. What they load is loaded once and
 // stays compiled, which halves the processor time of files that start a server. The parent is scripts/test-files.ts.
 
+import { once } from 'node:events';
 import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
 
@@ -10,6 +11,8 @@ export interface FileOrder {
   file: string;
   /** The folder for its temporary files. */
   temporary: string;
+  /** How long the file may take to end after its last test, in ms: its last hooks stop servers. */
+  endMs: number;
 }
 
 /** What this process says: the tests that begin and end, then the result of the file. */
@@ -25,14 +28,56 @@ export interface ProcessResult {
   tested: number;
   /** The report of `node:test`. */
   output: string;
+  /** What keeps the process running long after the file's tests: `tcp 127.0.0.1:5432`. The process runs no further file. */
+  keptBy: string[];
   /** The memory of the process, in bytes. */
   rss: number;
 }
 
 const say = (event: FileEvent) => process.send!(event);
 
-async function runFile({ file, temporary }: FileOrder): Promise<void> {
-  const result: ProcessResult = { passed: 0, failures: [], skipped: [], tested: 0, output: '', rss: 0 };
+/** The handles that keep this process running, with the addresses of sockets. */
+function handles(): string[] {
+  const { libuv } = process.report.getReport() as { libuv: Handle[] };
+  const keeping = libuv.filter(({ is_active, is_referenced }) => is_active && is_referenced);
+  return keeping.map(({ type, localEndpoint, remoteEndpoint }) => {
+    const place = remoteEndpoint ?? localEndpoint;
+    return place ? `${type} ${place.ip4 ?? place.ip6 ?? ''}:${place.port ?? ''}` : type;
+  });
+}
+
+interface Handle {
+  type: string;
+  is_active: boolean;
+  is_referenced: boolean;
+  localEndpoint?: Endpoint | null;
+  remoteEndpoint?: Endpoint | null;
+}
+
+interface Endpoint {
+  ip4?: string;
+  ip6?: string;
+  port?: number;
+}
+
+/** Resolves when all tests have ended and the file takes too long to end. */
+function kept(stream: ReturnType<typeof run>, endMs: number, ended: AbortSignal): Promise<void> {
+  let [waiting, since] = [0, performance.now()];
+  stream.on('test:enqueue', () => waiting++);
+  stream.on('test:complete', () => {
+    waiting--;
+    since = performance.now();
+  });
+  return new Promise((resolve) => {
+    const look = setInterval(() => {
+      if (waiting === 0 && performance.now() - since > endMs) resolve();
+    }, endMs / 10).unref();
+    ended.addEventListener('abort', () => clearInterval(look));
+  });
+}
+
+async function runFile({ file, temporary, endMs }: FileOrder): Promise<void> {
+  const result: ProcessResult = { passed: 0, failures: [], skipped: [], tested: 0, output: '', keptBy: [], rss: 0 };
   const env = { ...process.env };
   const directory = process.cwd();
   process.env['TMPDIR'] = temporary;
@@ -53,7 +98,10 @@ async function runFile({ file, temporary }: FileOrder): Promise<void> {
   stream.compose(new Spec()).on('data', (text: string) => {
     result.output += text;
   });
-  await new Promise<void>((resolve) => stream.once('end', resolve));
+  const ended = new AbortController();
+  stream.once('end', () => ended.abort());
+  await Promise.race([once(ended.signal, 'abort'), kept(stream, endMs, ended.signal)]);
+  if (!ended.signal.aborted) result.keptBy = handles();
   process.channel!.ref();
   // the next file gets the environment and the directory that this one got
   process.chdir(directory);
