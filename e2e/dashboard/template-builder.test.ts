@@ -143,6 +143,12 @@ test('from the set-up to a workspace of a composed template', { ...needsBrowser,
   await page.getByLabel('token').fill('hunter2');
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.waitForURL(/\/machine\/workspace$/, { timeout: 60_000 });
+  // the form is gone
+  await page
+    .getByRole('button', { name: 'Create template' })
+    .or(page.getByLabel('token'))
+    .first()
+    .waitFor({ state: 'detached' });
   assert.ok(!(await page.content()).includes('hunter2'));
 
   const cookies = await context.cookies();

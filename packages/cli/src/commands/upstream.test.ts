@@ -32,7 +32,6 @@ const REASONS: readonly (readonly [lines: RegExp, why: string])[] = [
   [/^coder (ai-gateway|aibridge|exp ai-model-prices)\b/, 'the AI gateway, which comes later'],
   [/^coder exp chat\b/, 'Coder Agents, which this server does not have'],
   [/ --agents-allowed: missing$/, 'Coder Agents, which this server does not have'],
-  [/^coder exp mcp\b/, 'the MCP server, which comes later'],
   [
     /^coder support bundle --pprof/,
     'the API serves no profiles: the address of --pprof-address does, to the operator of the server',
