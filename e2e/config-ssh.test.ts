@@ -7,25 +7,21 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { processIds } from '@ropewalk/testkit/processes';
 import {
-  coder,
+  coderOutput,
   ensureExecutable,
   eventually,
   type Finished,
   freePort,
-  PERSON,
   type ServerProcess,
   startCoderServer,
+  startFirstWorkspace,
 } from './harness.ts';
 
 // Tests OpenSSH's own client with the configuration that config-ssh writes.
 let server: ServerProcess;
 let dir: string;
 let config: string;
-const run = async (...args: string[]) => {
-  const done = await coder(args, { env: server.env, cwd: dir });
-  assert.equal(done.code, 0, `coder ${args.join(' ')}\n${done.stdout}${done.stderr}`);
-  return done.stdout;
-};
+const run = (...args: string[]) => coderOutput(args, { env: server.env, cwd: dir });
 
 /** Runs a program of OpenSSH in the environment of a shell without the server's variables. */
 const openssh = (program: string, ...args: string[]): Promise<Finished> =>
@@ -45,13 +41,7 @@ before(async () => {
   dir = mkdtempSync(join(tmpdir(), "platform ssh's "));
   config = join(dir, 'ssh', 'config');
   server = await startCoderServer();
-  await run(
-    ...['login', server.url, '--first-user-username', PERSON.username],
-    ...['--first-user-email', PERSON.email, '--first-user-password', PERSON.password],
-  );
-  await run('templates', 'init', '--id', 'local');
-  await run('templates', 'push', 'local', '-d', './local', '-y');
-  await run('create', 'dev', '--template', 'local', '-y');
+  await startFirstWorkspace(server, dir);
   await run('config-ssh', '--ssh-config-file', config, '--yes', '-o', 'ServerAliveInterval=7');
 });
 after(async () => {

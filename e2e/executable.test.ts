@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { makeZip } from '@ropewalk/server/app/evaluate/zip';
 import { startGrpcTraceReceiver } from '@ropewalk/server/tracing/testing';
 import { startDaemon } from './daemon-process.ts';
-import { coder, ensureExecutable, eventually, PERSON, startCoderServer } from './harness.ts';
+import { coder, ensureExecutable, eventually, FIRST_USER, startCoderServer } from './harness.ts';
 
 test('each part of the executable starts from its code cache', async () => {
   const program = await ensureExecutable();
@@ -56,16 +56,7 @@ test('the single executable is server, database, daemon, runner, agent and comma
       );
       return done.stdout + done.stderr;
     };
-    await run(
-      'login',
-      server.url,
-      '--first-user-username',
-      PERSON.username,
-      '--first-user-email',
-      PERSON.email,
-      '--first-user-password',
-      PERSON.password,
-    );
+    await run('login', server.url, ...FIRST_USER);
     await run('templates', 'init', '--id', 'local');
     await run('templates', 'push', 'local', '-d', './local', '-y');
     await run('create', 'dev', '--template', 'local', '-y');

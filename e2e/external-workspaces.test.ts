@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import {
   coder,
+  coderOutput,
   ensureExecutable,
   eventually,
   firstUser,
@@ -54,11 +55,7 @@ after(async () => {
   rmSync(home, { recursive: true, force: true });
 });
 
-async function run(...args: string[]): Promise<string> {
-  const done = await coder(args, { env: server.env });
-  assert.equal(done.code, 0, `coder ${args.join(' ')}\n${done.stdout}${done.stderr}`);
-  return done.stdout;
-}
+const run = (...args: string[]) => coderOutput(args, { env: server.env });
 
 /** Runs a command in a shell of the machine, as a person pastes it. */
 function paste(command: string): RunningProgram {

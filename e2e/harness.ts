@@ -59,6 +59,29 @@ export async function coder(
   return { code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() };
 }
 
+/** What the coder command writes to its standard output. Fails unless it exits with 0. */
+export async function coderOutput(args: string[], options: Parameters<typeof coder>[1]): Promise<string> {
+  const done = await coder(args, options);
+  assert.equal(done.code, 0, `coder ${args.join(' ')}\n${done.stdout}${done.stderr}`);
+  return done.stdout;
+}
+
+/** The flags of `coder login` that create the account `PERSON`. */
+export const FIRST_USER: readonly string[] = [
+  ...['--first-user-username', PERSON.username],
+  ...['--first-user-email', PERSON.email, '--first-user-password', PERSON.password],
+];
+
+/** Makes the first user, a template and the workspace `dev`, all by the command, in this folder. */
+export async function startFirstWorkspace(server: ServerProcess, cwd: string): Promise<void> {
+  const run = (...args: string[]) => coderOutput(args, { env: server.env, cwd });
+  await run('login', server.url, ...FIRST_USER);
+  server.token = readFileSync(join(server.configDir, 'session'), 'utf8').trim();
+  await run('templates', 'init', '--id', 'local');
+  await run('templates', 'push', 'local', '-d', './local', '-y');
+  await run('create', 'dev', '--template', 'local', '-y');
+}
+
 export interface RunningProgram {
   child: ChildProcessWithoutNullStreams;
   /** What it has written to its standard output, a character for each byte. */

@@ -3,7 +3,15 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { coder, ensureExecutable, eventually, PERSON, type ServerProcess, startCoderServer } from './harness.ts';
+import {
+  coder,
+  ensureExecutable,
+  eventually,
+  FIRST_USER,
+  PERSON,
+  type ServerProcess,
+  startCoderServer,
+} from './harness.ts';
 
 // Runs the README's tour. The steps depend on each other and run in this order.
 let server: ServerProcess;
@@ -26,16 +34,7 @@ after(async () => {
 
 test('runs the tour from the first user to a deleted workspace', { timeout: 240_000 }, async (t) => {
   await t.test('login creates the first user', async () => {
-    const out = await run(
-      'login',
-      server.url,
-      '--first-user-username',
-      PERSON.username,
-      '--first-user-email',
-      PERSON.email,
-      '--first-user-password',
-      PERSON.password,
-    );
+    const out = await run('login', server.url, ...FIRST_USER);
     assert.match(out, /admin/);
     assert.doesNotMatch(out, new RegExp(PERSON.password), 'a password is never shown');
     assert.equal(readFileSync(join(server.configDir, 'url'), 'utf8').trim(), server.url);

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { starterOf } from '@ropewalk/rules/starters';
 import {
   buildEnds,
-  coder,
+  coderOutput,
   createWorkspace,
   ensureExecutable,
   eventually,
@@ -35,11 +35,7 @@ after(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-async function run(...args: string[]): Promise<string> {
-  const done = await coder(args, { env: server.env, cwd: dir });
-  assert.equal(done.code, 0, `coder ${args.join(' ')}\n${done.stdout}${done.stderr}`);
-  return done.stdout;
-}
+const run = (...args: string[]) => coderOutput(args, { env: server.env, cwd: dir });
 
 /** What the app of a workspace answers, once it is healthy. */
 async function website(workspace: string, path = ''): Promise<string> {

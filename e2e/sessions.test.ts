@@ -10,11 +10,12 @@ import { processIds } from '@ropewalk/testkit/processes';
 import {
   CHECKOUT,
   coder,
+  coderOutput,
   ensureExecutable,
   eventually,
-  PERSON,
   type ServerProcess,
   startCoderServer,
+  startFirstWorkspace,
   startProgram,
 } from './harness.ts';
 
@@ -22,11 +23,7 @@ import {
 let server: ServerProcess;
 let dir: string;
 let config: string;
-const run = async (...args: string[]) => {
-  const done = await coder(args, { env: server.env, cwd: dir });
-  assert.equal(done.code, 0, `coder ${args.join(' ')}\n${done.stdout}${done.stderr}`);
-  return done.stdout;
-};
+const run = (...args: string[]) => coderOutput(args, { env: server.env, cwd: dir });
 
 before(async () => {
   await ensureExecutable();
@@ -35,14 +32,7 @@ before(async () => {
   chmodSync(dir, 0o755);
   config = join(dir, 'ssh-config');
   server = await startCoderServer();
-  await run(
-    ...['login', server.url, '--first-user-username', PERSON.username],
-    ...['--first-user-email', PERSON.email, '--first-user-password', PERSON.password],
-  );
-  server.token = readFileSync(join(server.configDir, 'session'), 'utf8').trim();
-  await run('templates', 'init', '--id', 'local');
-  await run('templates', 'push', 'local', '-d', './local', '-y');
-  await run('create', 'dev', '--template', 'local', '-y');
+  await startFirstWorkspace(server, dir);
   await run('config-ssh', '--ssh-config-file', config, '--yes');
 });
 after(async () => {

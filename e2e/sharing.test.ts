@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import {
   CHECKOUT,
-  coder,
+  coderOutput,
   ensureExecutable,
   eventually,
   PERSON,
   type ServerProcess,
   startCoderServer,
+  startFirstWorkspace,
   startProgram,
   tokenOf,
 } from './harness.ts';
@@ -25,11 +26,7 @@ let dir: string;
 /** The environment of the person who connects to it. */
 let guest: NodeJS.ProcessEnv;
 
-async function run(env: NodeJS.ProcessEnv, ...args: string[]): Promise<string> {
-  const done = await coder(args, { env, cwd: dir });
-  assert.equal(done.code, 0, `coder ${args.join(' ')}\n${done.stdout}${done.stderr}`);
-  return done.stdout;
-}
+const run = (env: NodeJS.ProcessEnv, ...args: string[]) => coderOutput(args, { env, cwd: dir });
 
 before(async () => {
   await ensureExecutable();
@@ -37,15 +34,7 @@ before(async () => {
   // workspaces run as another user
   chmodSync(dir, 0o755);
   server = await startCoderServer();
-  await run(
-    server.env,
-    ...['login', server.url, '--first-user-username', PERSON.username],
-    ...['--first-user-email', PERSON.email, '--first-user-password', PERSON.password],
-  );
-  server.token = readFileSync(join(server.configDir, 'session'), 'utf8').trim();
-  await run(server.env, 'templates', 'init', '--id', 'local');
-  await run(server.env, 'templates', 'push', 'local', '-d', './local', '-y');
-  await run(server.env, 'create', 'dev', '--template', 'local', '-y');
+  await startFirstWorkspace(server, dir);
   const password = 'another long password';
   await run(server.env, 'users', 'create', '-u', 'guest', '-e', 'guest@example.com', '-p', password);
   guest = { ...server.env, CODER_SESSION_TOKEN: await tokenOf(server, { email: 'guest@example.com', password }) };

@@ -25,7 +25,7 @@ const OWNER = {
   rbac_roles: [],
 };
 
-for (const name of readdirSync(root)) {
+for (const name of STARTERS) {
   test(`the starter template ${name} can be chosen, read and evaluated`, () => {
     const dir = join(root, name);
     const [, head = '', text = ''] =
@@ -60,6 +60,27 @@ for (const name of readdirSync(root)) {
       assert.ok(parameter.description && parameter.display_name, `${parameter.name} says what it is`);
       assert.ok(parameter.value.valid, `${parameter.name} has a default`);
     }
+  });
+}
+
+for (const name of readdirSync(join(root, 'modules'))) {
+  test(`the module ${name} of the template builder can be chosen and read`, () => {
+    const dir = join(root, 'modules', name);
+    const [, head = '', text = ''] =
+      /^---\n(.*?)\n---\n(.*)$/s.exec(readFileSync(join(dir, 'README.md'), 'utf8')) ?? [];
+    const front = parse(head) as Record<string, unknown>;
+    for (const key of ['display_name', 'description', 'icon', 'category', 'version']) assert.ok(front[key], key);
+    assert.match(text, new RegExp(`^\\n# ${front['display_name']}\\n\\n\\S`));
+    assert.ok(icons.has(String(front['icon'])), `the icon ${front['icon']}`);
+    assert.equal(execFileSync('terraform', ['fmt', '-check', '-recursive', '-list=true', dir]).toString(), '');
+    // only the provider that is built in, and no module from elsewhere
+    const source = readFileSync(join(dir, 'main.tf'), 'utf8');
+    assert.deepEqual(
+      [...source.matchAll(/\bsource\s+= "([^"]+)"/g)].map(([, one]) => one),
+      ['coder/coder'],
+    );
+    for (const [, description] of source.matchAll(/^variable "\w+" \{\n {2}type +=.*\n {2}description = "(.*)"$/gm))
+      assert.match(description!, /\.$/);
   });
 }
 
@@ -127,7 +148,7 @@ test('starter templates say whose their resources are, and have an editor in the
 });
 
 test('every starter template is listed, and ids of earlier releases still work', () => {
-  assert.deepEqual(readdirSync(root).sort(), [...STARTERS].sort());
+  assert.deepEqual(readdirSync(root).sort(), [...STARTERS, 'modules'].sort());
   assert.equal(STARTERS[0], 'quickstart');
   for (const [before, now] of [
     ['digitalocean', 'digitalocean-linux'],

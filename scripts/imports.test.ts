@@ -12,13 +12,14 @@ const MAY: Record<string, string[]> = {
   kit: [],
   rules: ['kit'],
   client: ['contract', 'kit', 'tailnet', 'wire'],
+  mcp: ['client', 'contract', 'kit'],
   dashboard: ['client', 'contract', 'kit', 'rules'],
-  server: ['contract', 'wire', 'tailnet', 'hcl', 'kit', 'rules'],
+  server: ['contract', 'wire', 'tailnet', 'hcl', 'kit', 'rules', 'mcp'],
   'terraform-provider': ['wire', 'kit', 'rules'],
   provisioner: ['terraform-provider', 'wire', 'hcl', 'kit', 'rules'],
   agent: ['client', 'tailnet', 'wire', 'kit'],
   operator: ['client', 'contract', 'kit', 'rules', 'wire'],
-  cli: ['client', 'contract', 'kit', 'rules'],
+  cli: ['client', 'contract', 'kit', 'rules', 'mcp'],
   testkit: [
     'contract',
     'wire',
@@ -59,7 +60,7 @@ const ROOMS: Record<string, string[]> = {
  * say which noun stands above which; see docs/decisions/0012-import-directions.md.
  */
 const FLOORS: readonly string[][] = [
-  ['evaluate', 'markdown', 'outbound', 'schedule', 'values'],
+  ['evaluate', 'markdown', 'outbound', 'schedule', 'template-catalog', 'values'],
   ['threads'],
   ['context'],
   ['audit-entries', 'find', 'lists'],
@@ -72,7 +73,7 @@ const FLOORS: readonly string[][] = [
   ['agent', 'tailnet'],
   ['job', 'workspace-app'],
   ['provisioner', 'template', 'workspace'],
-  ['deployment', 'prebuild', 'task'],
+  ['deployment', 'prebuild', 'task', 'template-builder'],
 ];
 const floorOf = (folder: string | undefined): number => FLOORS.findIndex((floor) => floor.includes(folder ?? ''));
 

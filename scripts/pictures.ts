@@ -30,7 +30,7 @@ try {
   await page.getByLabel('Username').fill(PERSON.username);
   await page.getByLabel('Password', { exact: true }).fill(PERSON.password);
   await button('Create account').click();
-  await page.waitForURL('**/starter-templates');
+  await page.waitForURL('**/templates/new/builder');
   const suggestion = page.getByRole('region', { name: 'Suggestion' });
   await suggestion.getByRole('heading', { name: 'Quick start' }).waitFor();
   await picture('template');

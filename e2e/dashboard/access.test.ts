@@ -44,7 +44,7 @@ test('sets the server up with its first user, whatever page was opened', needsBr
   );
   await page.getByLabel('Username').fill(PERSON.username);
   await page.getByRole('button', { name: 'Create account' }).click();
-  await page.waitForURL('**/starter-templates');
+  await page.waitForURL('**/templates/new/builder');
   await page.goto('/settings/account');
   await page.getByRole('button', { name: 'Your account' }).waitFor();
   assert.deepEqual(viewer.errors, []);

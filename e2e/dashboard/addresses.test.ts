@@ -39,6 +39,7 @@ test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 
     '/templates',
     '/templates/new',
     '/starter-templates',
+    '/templates/new/builder',
     '/starter-templates/local',
     ...['plain', 'default/plain'].flatMap((name) => below.map((part) => `/templates/${name}/${part}`)),
     '/templates/plain/workspace?mode=manual&name=other&param.size=2',

@@ -35,10 +35,10 @@ test('from an empty server to a shell in a workspace, and to its deletion', {
     await target.click();
   };
   await click(button('Create account'));
-  await page.waitForURL('**/starter-templates');
+  await page.waitForURL('**/templates/new/builder');
   // an empty list has one action and no controls without effect
   for (const [path, action] of [
-    ['/templates', 'Choose a starter template'],
+    ['/templates', 'Build a template'],
     ['/workspaces', 'Add a template'],
   ] as const) {
     await page.goto(path);
@@ -49,7 +49,7 @@ test('from an empty server to a shell in a workspace, and to its deletion', {
     await keepScreenshots(page, `empty${path.replace('/', '-')}`);
   }
 
-  await page.goto('/starter-templates');
+  await page.goto('/templates/new/builder');
   const suggestion = page.getByRole('region', { name: 'Suggestion' });
   await suggestion.getByRole('heading', { name: 'Quick start' }).waitFor();
 

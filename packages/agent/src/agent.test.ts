@@ -386,8 +386,12 @@ test("reads upstream's environment variables and names bad ones in its errors", 
   const given = agentOptionsFromEnv({ CODER_AGENT_URL: 'http://x', CODER_AGENT_TOKEN: 't', CODER_AGENT_LOG_DIR: '/l' });
   assert.equal(given.logDir, '/l');
   assert.equal(given.sshMaxTimeoutMs, 72 * 3_600_000);
-  const byCloud = agentOptionsFromEnv({ CODER_AGENT_URL: 'http://x', CODER_AGENT_AUTH: 'aws-instance-identity' });
-  assert.equal(byCloud.auth, 'aws-instance-identity');
+  const byCloud = agentOptionsFromEnv({
+    CODER_AGENT_URL: 'http://x',
+    CODER_AGENT_AUTH: 'aws-instance-identity',
+    CODER_AGENT_NAME: 'second',
+  });
+  assert.deepEqual([byCloud.auth, byCloud.name], ['aws-instance-identity', 'second']);
   const wrong = { CODER_AGENT_URL: 'http://x', CODER_AGENT_AUTH: 'moon-instance-identity' };
   assert.throws(() => agentOptionsFromEnv(wrong), /"moon-instance-identity" is not supported/);
   assert.throws(() => agentOptionsFromEnv({ CODER_AGENT_TOKEN: 't' }), /CODER_AGENT_URL/);

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
+import { type AgentAuth, parseAuth } from '@ropewalk/client/instance-identity';
 import { AppError, type Logger, parseDuration } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
 import { AGENT_SOCKET_PATH } from '@ropewalk/wire/agent-socket-path';
@@ -13,6 +14,8 @@ export interface AgentOptions {
   url: string;
   /** How the agent proves its identity (default: `token`). */
   auth?: AgentAuth;
+  /** Which of the machine's agents this is, for proofs of identity of machines with several. */
+  name?: string;
   /** The address of the machine's metadata service, if it is not the cloud's default. */
   metadataUrl?: string;
   token?: string;
@@ -75,11 +78,7 @@ const SUBSYSTEMS: Record<string, Startup_Subsystem> = {
 export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 'log' | 'version' | 'executable'> {
   const url = env['CODER_AGENT_URL'] ?? '';
   if (!URL.canParse(url)) throw new AppError('invalid', 'CODER_AGENT_URL must be the URL of the server.');
-  const auth = env['CODER_AGENT_AUTH'] || 'token';
-  if (!isAuth(auth)) {
-    const known = AGENT_AUTHS.join(', ');
-    throw new AppError('invalid', `CODER_AGENT_AUTH ${JSON.stringify(auth)} is not supported: use one of ${known}.`);
-  }
+  const auth = parseAuth(env['CODER_AGENT_AUTH'] || 'token');
   const { CODER_AGENT_TOKEN: token, CODER_AGENT_TOKEN_FILE: tokenFile } = env;
   if (auth === 'token' && !token && !tokenFile) {
     throw new AppError('invalid', 'Set CODER_AGENT_TOKEN or CODER_AGENT_TOKEN_FILE.');
@@ -98,6 +97,7 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
   return {
     url,
     auth,
+    ...(env['CODER_AGENT_NAME'] ? { name: env['CODER_AGENT_NAME'] } : {}),
     ...(env['CODER_AGENT_METADATA_URL'] ? { metadataUrl: env['CODER_AGENT_METADATA_URL'] } : {}),
     ...(token ? { token } : {}),
     ...(tokenFile ? { tokenFile } : {}),
@@ -123,10 +123,6 @@ export function agentOptionsFromEnv(env: NodeJS.ProcessEnv): Omit<AgentOptions, 
 const isTrue = (text: string | undefined, otherwise: boolean): boolean =>
   text ? /^(1|t|true)$/i.test(text) : otherwise;
 
-function isAuth(name: string): name is AgentAuth {
-  return AGENT_AUTHS.includes(name);
-}
-
 /** Parses lines of the form `name=value` as headers. Ignores empty lines. Throws `invalid`. */
 export function parseHeaders(lines: string[]): Record<string, string> {
   const headers: Record<string, string> = {};
@@ -149,13 +145,3 @@ async function runHeaderCommand(command: string, env: NodeJS.ProcessEnv): Promis
   );
   return stdout.split('\n');
 }
-
-/** How an agent proves its identity, with upstream's names. */
-export type AgentAuth = 'token' | 'aws-instance-identity' | 'azure-instance-identity' | 'google-instance-identity';
-
-export const AGENT_AUTHS: readonly string[] = [
-  'token',
-  'aws-instance-identity',
-  'azure-instance-identity',
-  'google-instance-identity',
-];

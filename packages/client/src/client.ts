@@ -60,8 +60,8 @@ export interface Client {
    * answer.
    */
   call<K extends RouteKey>(route: K, ...input: Input<K>): Promise<RouteAnswer<K>>;
-  /** Calls a route that answers with bytes. */
-  bytes(path: string): Promise<Uint8Array>;
+  /** Calls a route that answers with bytes: GET, or POST with this body as JSON. */
+  bytes(path: string, body?: object): Promise<Uint8Array<ArrayBuffer>>;
   /** Stores a file on the server and returns its id. */
   upload(bytes: Uint8Array<ArrayBuffer>, contentType: string): Promise<string>;
   /** Returns status, headers and text of any path, below /api/v2 unless it begins with /api. */
@@ -120,7 +120,10 @@ export function createClient(options: ClientOptions): Client {
       const answer = await send(method, path, text, text === undefined ? undefined : 'application/json');
       return (await json(answer, `${method} ${path}`)) as never;
     },
-    bytes: async (path) => checked(await send('GET', path), `GET ${path}`),
+    async bytes(path, body) {
+      if (body === undefined) return checked(await send('GET', path), `GET ${path}`);
+      return checked(await send('POST', path, JSON.stringify(body), 'application/json'), `POST ${path}`);
+    },
     async upload(bytes, contentType) {
       const answer = await send('POST', '/files', bytes, contentType);
       return ((await json(answer, 'POST /files')) as { hash: string }).hash;

@@ -20,6 +20,7 @@ export * from './schema/provisioners.ts';
 export * from './schema/sharing.ts';
 export * from './schema/tasks.ts';
 export * from './schema/template-acl.ts';
+export * from './schema/template-builder.ts';
 export * from './schema/templates.ts';
 export * from './schema/user-secrets.ts';
 export * from './schema/users.ts';

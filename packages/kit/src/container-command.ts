@@ -38,4 +38,6 @@ export function containerCommand({ container, user = '', command, env = {}, tty 
   return words.map(quoted).join(' ');
 }
 
-const quoted = (word: string) => (/^[\w@=:./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+/** A word of a POSIX shell, or of fish, as it is. */
+export const quoted = (word: string): string =>
+  /^[\w@=:./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -2,6 +2,7 @@ import { type Logger, systemClock } from '@ropewalk/kit';
 import { VERSION } from '@ropewalk/kit/version';
 import { type Ctx, type Services, systemContext } from './app/context/context.ts';
 import { createVault } from './app/context/vault.ts';
+import { createTemplateCatalog } from './app/template-catalog/catalog.ts';
 import { createWork } from './app/threads/start.ts';
 import { loadConfig } from './config/load.ts';
 import { connect } from './db/connect.ts';
@@ -47,6 +48,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       vault: createVault([]),
       deploymentId: '',
       replicaId: '',
+      templateCatalog: createTemplateCatalog({ source: '', cacheDirectory: '', env: {}, clock: systemClock, log }),
       version: VERSION,
       accessUrl: '',
       optionSources: {},

@@ -1,6 +1,7 @@
 export { VERSION } from '@ropewalk/kit/version';
 export { decryptSecrets, deleteSecrets, rotateSecrets } from './app/context/sealed-secrets.ts';
 export { renewVapidKeys } from './app/notification/webpush.ts';
+export { forgetOidcLinks, listOidcIssuers, publishedIssuer } from './app/sign-in/oidc-links.ts';
 export { createAdminUser, resetPassword } from './app/user/direct.ts';
 export type { BuiltinDaemonsInput, BuiltinDaemonsUpdate } from './builtin-daemons/daemons-process.ts';
 export { givenWithoutEffect } from './config/effect.ts';

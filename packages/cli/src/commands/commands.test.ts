@@ -69,7 +69,7 @@ test('help fits 80 columns and ends its sentences', async () => {
 test('a flag has the same wording in every command', async () => {
   // these set something else in each command
   const differ = new Set(
-    'all always-prompt build column description env file group hostname-suffix log-dir name no-wait password socket-path ssh-host-prefix status tag template-version time timeout user wait'.split(
+    'all always-prompt build column description env file group hostname-suffix log-dir name no-wait password socket-path ssh-host-prefix status tag template template-version time timeout user wait'.split(
       ' ',
     ),
   );
@@ -97,7 +97,7 @@ test('gives no letter to two flags of a command', async () => {
 });
 
 const OFFLINE =
-  /^(server|reset-password|agent|gitssh|gitaskpass|external-auth|vscodessh|completion|dotfiles|version|login|stat|operator|exp sync|provisioner (builtin|cache|launcher|runner|start)|provisionerd|templates init)\b/;
+  /^(server|reset-password|agent|gitssh|gitaskpass|external-auth|vscodessh|completion|dotfiles|version|login|stat|operator|exp (sync|mcp configure)|provisioner (builtin|cache|launcher|runner|start)|provisionerd|templates init)\b/;
 
 test('says how to log in where a command requires it', async (t) => {
   for (const path of paths(root)) {

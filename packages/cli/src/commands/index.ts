@@ -437,6 +437,10 @@ const administration: Nodes = {
         summary: 'Create an owner directly in the database',
         load: () => import('./daemons/server/create-admin-user.ts'),
       },
+      'fix-oidc-links': {
+        summary: 'Reset links of accounts to identities of former OpenID Connect providers',
+        load: () => import('./daemons/server/fix-oidc-links.ts'),
+      },
       migrate: {
         summary: "Update the database to this version's schema",
         load: () => import('./daemons/server/migrate.ts'),
@@ -534,6 +538,24 @@ const hidden: Nodes = {
     summary: 'Commands that upstream calls experimental',
     hidden: true,
     children: {
+      mcp: {
+        summary: 'Give AI tools access to your workspaces with MCP',
+        children: {
+          server: { summary: 'Serve MCP over standard input and output', load: () => import('./mcp/server.ts') },
+          configure: {
+            summary: 'Add the server to the settings of an AI tool',
+            children: {
+              'claude-code': { summary: 'Configure Claude Code', load: () => import('./mcp/configure-claude-code.ts') },
+              'claude-desktop': {
+                summary: 'Configure Claude Desktop',
+                load: () => import('./mcp/configure-claude-desktop.ts'),
+              },
+              cursor: { summary: 'Configure Cursor', load: () => import('./mcp/configure-cursor.ts') },
+            },
+          },
+        },
+      },
+      rpty: { summary: "Open the dashboard's terminal", load: () => import('./workspaces/rpty.ts') },
       sync: {
         summary: 'Coordinate startup units, such as scripts, in a workspace',
         children: {

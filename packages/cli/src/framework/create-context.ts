@@ -7,6 +7,7 @@ import type { Context, Program } from './context.ts';
 import type { GlobalFlags } from './globals.ts';
 import type { Io } from './io.ts';
 import type { ServerWarnings } from './server-warnings.ts';
+import { readSession } from './session-store.ts';
 import type { ValuesOf } from './types.ts';
 
 export interface ContextInput {
@@ -49,7 +50,7 @@ export function createContext(input: ContextInput): Context {
   };
   const loggedIn = async (kept: boolean) => {
     const url = globals.url || readConfig(join(configDir, 'url'));
-    const token = globals.token || readConfig(join(configDir, 'session'));
+    const token = globals.token || (await readSession({ configDir, env }, url));
     if (!url) {
       throw new AppError('unauthenticated', 'You are not logged in. Log in with: coder login <url>');
     }

@@ -70,6 +70,13 @@ export const globalFlags = {
     default: DEFAULT_CONFIG_DIR,
     description: 'Directory for the configuration and the stored session token.',
   },
+  'use-keyring': {
+    type: 'bool',
+    env: 'CODER_USE_KEYRING',
+    description:
+      'Store the session token in the keyring of the system when you log in, instead of a file. On Linux this needs ' +
+      'secret-tool and a desktop with a keyring. Not on Windows. No effect with --global-config.',
+  },
   'agent-token': { type: 'string', env: 'CODER_AGENT_TOKEN', hidden: true },
   'agent-token-file': { type: 'string', env: 'CODER_AGENT_TOKEN_FILE', hidden: true },
   'agent-url': { type: 'url', env: 'CODER_AGENT_URL', hidden: true },
@@ -81,5 +88,9 @@ export const globalFlags = {
 
 export type GlobalFlags = typeof globalFlags;
 
-/** The flags that may stand between the names of a command: `coder templates -O acme list`. */
-export const flagsBetweenNames: FlagDefs = { ...globalFlags, org: { type: 'string', short: 'O' } };
+/** The flags that may stand between the names of a command: `coder templates -O acme list`, `coder exp sync --socket-path s list`. */
+export const flagsBetweenNames: FlagDefs = {
+  ...globalFlags,
+  org: { type: 'string', short: 'O', env: 'CODER_ORGANIZATION' },
+  'socket-path': { type: 'string', env: 'CODER_AGENT_SOCKET_PATH' },
+};

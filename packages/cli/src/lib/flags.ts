@@ -88,6 +88,22 @@ export const templateVersionFlag = {
   },
 } as const;
 
+/** How a command inside a workspace proves that it is the workspace's agent. */
+export const agentAuthFlags = {
+  auth: {
+    type: 'string',
+    env: 'CODER_AGENT_AUTH',
+    default: 'token',
+    description:
+      'Authentication of the agent: token, aws-instance-identity, azure-instance-identity or google-instance-identity.',
+  },
+  'agent-name': {
+    type: 'string',
+    env: 'CODER_AGENT_NAME',
+    description: 'Name of the agent, for an authentication other than token on a machine with several agents.',
+  },
+} as const;
+
 /** The flags of every command that starts a build. */
 export const buildFlags = {
   'provisioner-log-debug': { type: 'bool', hidden: true },

@@ -9,21 +9,26 @@ import { filesRoutes } from './files.ts';
 import { groupsRoutes } from './groups.ts';
 import { idpSyncRoutes } from './idp-sync.ts';
 import { insightsRoutes } from './insights.ts';
+import { mcpRoutes } from './mcp.ts';
 import { notificationsRoutes } from './notifications.ts';
 import { oauth2Routes } from './oauth2.ts';
 import { organizationsRoutes } from './organizations.ts';
 import { provisionersRoutes } from './provisioners.ts';
 import { tasksRoutes } from './tasks.ts';
+import { templateBuilderRoutes } from './template-builder.ts';
 import { templatesRoutes } from './templates.ts';
 import { terminalRoutes } from './terminal.ts';
 import { userSecretsRoutes } from './user-secrets.ts';
 import { usersRoutes } from './users.ts';
 import { workspacesRoutes } from './workspaces.ts';
 
+export { MCP_PATH } from './mcp.ts';
+
 /** Every JSON route by method and path. A path is below /api/v2, except where it begins with /api. */
 export const routes = {
   ...deploymentRoutes,
   ...auditRoutes,
+  ...mcpRoutes,
   ...notificationsRoutes,
   ...usersRoutes,
   ...userSecretsRoutes,
@@ -35,6 +40,7 @@ export const routes = {
   ...filesRoutes,
   ...insightsRoutes,
   ...templatesRoutes,
+  ...templateBuilderRoutes,
   ...workspacesRoutes,
   ...buildsRoutes,
   ...tasksRoutes,

@@ -43,6 +43,7 @@ export const provisionersRoutes = {
       ids: Type.Optional(Type.String()),
       status: Type.Optional(Type.String()),
       tags: Type.Optional(Type.String()),
+      initiator: Type.Optional(Type.String()),
     }),
     responses: { 200: Type.Array(ProvisionerJob) },
   }),

@@ -472,7 +472,7 @@ export const DeploymentValues = named(
     support: SupportConfig,
     swagger: SwaggerConfig,
     /** Always disabled: this server has no form that puts a template together. */
-    template_builder: Type.Object({ disabled: Type.Boolean() }),
+    template_builder: Type.Object({ disabled: Type.Boolean(), registry_url: Type.String() }),
     telemetry: TelemetryConfig,
     terms_of_service_url: Type.String(),
     tls: TLSConfig,

@@ -113,7 +113,14 @@ function withNames(definition: Definition, names: ReadonlyMap<string, string>): 
   };
 }
 export const upstreamCommands = () => load<UpstreamCommand[]>('commands');
+/** What releases after 2.25 up to 2.36 added: commands, and flags of older commands. Also their hidden commands. */
+export const upstreamNewerCommands = () => load<UpstreamCommand[]>('commands-2.36');
 export const upstreamServerOptions = () => load<UpstreamServerOption[]>('server-options');
+/** The options that releases after 2.25 up to 2.36 added. */
+export const upstreamNewerServerOptions = () =>
+  load<Pick<UpstreamServerOption, 'flag' | 'type' | 'default'>[] & { env?: string; yaml?: string }[]>(
+    'server-options-2.36',
+  );
 /** Keys whose values Go's programs send as text, such as `workspace:<uuid>`, although their types have fields. */
 const TEXTS: ReadonlyMap<string, readonly string[]> = new Map([['POST /users/{}/keys/tokens', ['allow_list']]]);
 
@@ -219,7 +226,6 @@ export const MISSING_FEATURES: readonly (readonly [paths: RegExp, why: string])[
   [/^\/agent-firewall\//, 'the agent firewall, which comes later'],
   [/^\/licenses/, 'licenses: nothing needs one'],
   [/^\/workspaceproxies/, 'workspace proxies, which come later'],
-  [/^\/templatebuilder\//, 'the template builder, which comes later'],
   [/^\/debug\//, "the insides of upstream's Go program"],
   [/\/available-users$/, 'names of people, which the list of members has'],
   [/\/startup-logs$/, 'the older name of a route that exists'],

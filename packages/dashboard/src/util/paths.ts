@@ -34,6 +34,9 @@ export const paths = {
 
   templates: (filter?: string) => `/templates${query({ filter })}`,
   newTemplate: (from: { exampleId?: string; fromTemplate?: string } = {}) => `/templates/new${query(from)}`,
+  /** `modules`: ids, separated by commas. */
+  templateBuilder: (at: { step?: string; base?: string; modules?: string } = {}) =>
+    `/templates/new/builder${query(at)}`,
   starterTemplates: () => '/starter-templates',
   starterTemplate: (id: string) => `/starter-templates/${e(id)}`,
   template,

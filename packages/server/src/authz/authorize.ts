@@ -100,6 +100,13 @@ export function may(actor: Actor, action: Action, object: AuthzObject): boolean 
   return aclGrants(actor, action, object);
 }
 
+/** Whether the policy lets this actor do this to some object of a type: in the deployment, or in one of their organizations. */
+export function mayAnywhere(actor: Actor, action: Action, object: Omit<AuthzObject, 'organizationId'>): boolean {
+  if (may(actor, action, object)) return true;
+  if (actor.kind !== 'user') return false;
+  return [...actor.organizations.keys()].some((organizationId) => may(actor, action, { ...object, organizationId }));
+}
+
 declare const allowed: unique symbol;
 
 /**

@@ -150,8 +150,7 @@ export const FIXED_VALUES: Readonly<DeploymentValues> = {
   strict_transport_security_options: [],
   support: { links: [] },
   swagger: { enable: false },
-  // otherwise upstream's dashboard sends people who make a template to a form that does not exist here
-  template_builder: { disabled: true },
+  template_builder: { disabled: false, registry_url: '' },
   telemetry: { enable: false, trace: false, url: '' },
   terms_of_service_url: '',
   tls: {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { AppError, homeFolder } from '@ropewalk/kit';
 import { parse as parseYaml } from 'yaml';
 import { readExternalAuth } from './external-auth.ts';
+import { LEFT_OUT_KEYS } from './left-out.ts';
 import { type OptionRow, parseOption } from './option.ts';
 import type { OptionName } from './options/rows.ts';
 import { type Config, options } from './options.ts';
@@ -105,7 +106,7 @@ const WITHOUT_OPTION = [
 
 /** Throws for a key that is neither an option nor a group of options: it is misspelled, or in the wrong group. */
 function checkKeys(yaml: Record<string, unknown>, file: string): void {
-  const known = new Set([...WITHOUT_OPTION, EXTERNAL_AUTH]);
+  const known = new Set([...WITHOUT_OPTION, ...LEFT_OUT_KEYS, EXTERNAL_AUTH]);
   for (const row of Object.values(options) as OptionRow[]) if (row.yaml !== undefined) known.add(row.yaml);
   const groups = new Set<string>();
   for (const path of known) {
@@ -115,7 +116,7 @@ function checkKeys(yaml: Record<string, unknown>, file: string): void {
   const walk = (group: Record<string, unknown>, prefix: string) => {
     for (const [key, value] of Object.entries(group)) {
       const path = `${prefix}${key}`;
-      if (known.has(path)) continue;
+      if (known.has(path) || LEFT_OUT_KEYS.some((left) => left === path || left === `${path}.`)) continue;
       if (!groups.has(path)) unknown.push(path);
       else if (isGroup(value)) walk(value, `${path}.`);
       else if (value !== null)

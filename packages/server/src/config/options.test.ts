@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { DeploymentOptionGroup } from '@ropewalk/contract';
-import { upstreamServerOptions } from '@ropewalk/contract/upstream/facts';
+import { upstreamNewerServerOptions, upstreamServerOptions } from '@ropewalk/contract/upstream/facts';
 import { optionsPage } from './docs.ts';
+import { LEFT_OUT, LEFT_OUT_KEYS } from './left-out.ts';
 import { loadConfig } from './load.ts';
 import type { OptionRow } from './option.ts';
 import type { OptionName } from './options/rows.ts';
@@ -57,6 +59,27 @@ test('every upstream option keeps its variable and its YAML key', () => {
     else assert.deepEqual([ours.env, ours.yaml ?? ''], [env, yaml], flag);
   }
   assert.deepEqual(missing, []);
+});
+
+test('every newer upstream option exists, or is left out with a reason, and files may have its key', () => {
+  const byFlag = new Map<string, OptionRow>(rows.map(([, row]) => [row.flag ?? '', row]));
+  const dir = mkdtempSync(join(tmpdir(), 'options-'));
+  try {
+    for (const { flag, env, yaml } of upstreamNewerServerOptions()) {
+      const ours = byFlag.get(flag);
+      const reason = LEFT_OUT.find(([flags]) => flags.test(flag));
+      assert.ok(ours || reason, `build it, or give a reason in LEFT_OUT: ${flag}`);
+      if (ours) assert.deepEqual([ours.env, ours.yaml], [env, yaml], flag);
+      if (ours || yaml === undefined) continue;
+      const file = join(dir, 'config.yaml');
+      const keys = yaml.split('.');
+      writeFileSync(file, `${keys.map((key, depth) => `${'  '.repeat(depth)}${key}:`).join('\n')} 1\n`);
+      loadConfig({ env: {}, yamlPath: file });
+    }
+    assert.ok(LEFT_OUT_KEYS.every((key) => !rows.some(([, { yaml }]) => yaml?.startsWith(key))));
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
 });
 
 test('every upstream option has its name, group, annotations and form of value in the deployment configuration', () => {

@@ -23,7 +23,12 @@ import { TEMPLATES } from '../app/notification/templates.ts';
 /** Writes of people without an entry, with the reason. */
 const WITHOUT_ENTRY: Partial<Record<RouteKey, string>> = {
   'POST /authcheck': 'reads permissions',
+  'POST /api/experimental/mcp/http': 'the tools call other routes, whose writes have entries',
+  'DELETE /api/experimental/mcp/http': 'changes nothing',
   'POST /files': 'a file has no effect until a template version uses it, which has an entry',
+  'POST /templatebuilder/compose': 'composes a source, and stores nothing',
+  'POST /templatebuilder/compose/template': 'app/template-builder/builder.test.ts checks its two entries',
+  'POST /templatebuilder/sessions': 'stores nothing',
   'POST /templateversions/{templateversion}/dry-run': 'plans, and changes nothing',
   'POST /templateversions/{templateversion}/dynamic-parameters/evaluate': 'evaluates, and changes nothing',
   'PATCH /templateversions/{templateversion}/dry-run/{jobID}/cancel': 'ends a plan',

@@ -198,7 +198,7 @@ async function stopWrites(): Promise<void> {
 }
 
 /** The fields of a body that name an object with a place. */
-const NAMING = /"(template_id|template_version_id|file_id)"/;
+const NAMING = /"(template_id|template_version_id|file_id)"|"required":\[[^\]]*"organization_id"/;
 
 /** The parameters of a path that name an object with a place. */
 const PLACED = /\{(?!provisionerkey\}|externalauth\}|roleName\}|notification_template\})\w+\}/;

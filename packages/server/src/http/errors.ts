@@ -1,3 +1,4 @@
+import { MCP_PATH } from '@ropewalk/contract';
 import { AppError, type ErrorCode, isAppError, type Logger } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -102,6 +103,7 @@ export function installErrors(app: FastifyInstance, services: Services): void {
     const challenge = challengeFor(services, known, {
       actor: request.actor,
       sentToken: requestToken(request) !== undefined,
+      resource: request.routeOptions.url === MCP_PATH ? MCP_PATH : '',
     });
     if (challenge !== undefined) reply.header('www-authenticate', challenge);
     return answerError(known, reply);

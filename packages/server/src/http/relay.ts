@@ -4,7 +4,7 @@ import { CAPABILITIES_HEADER, type Capability, formatCapabilities } from '@ropew
 import { splice } from '@ropewalk/wire/splice';
 import { byteStream, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import { allowTunnel, type WantedTunnel } from '../app/agent/tunnel.ts';
-import { recordTunnel } from '../app/audit-entries/connection.ts';
+import { type RecordedTunnel, recordTunnel } from '../app/audit-entries/connection.ts';
 import { whileAllowed } from '../app/context/allowed.ts';
 import type { Ctx } from '../app/context/context.ts';
 import type { AgentReach } from '../cluster/agents.ts';
@@ -17,20 +17,30 @@ export interface RelayOptions extends WantedTunnel {
   onConnection?(connection: WebSocketConnection, stream: Duplex): void;
 }
 
-/** Relays bytes between the client's WebSocket and a service of an agent, for as long as the client may use it. */
-export async function relayToAgent(
+/** A tunnel to an agent that ends when the person may not use it any more. */
+interface OpenTunnel {
+  inside: Duplex;
+  capabilities: readonly Capability[];
+  recorded: RecordedTunnel | undefined;
+  /** Aborted when the permission is revoked. */
+  revoked: AbortSignal;
+  /** Call it when the tunnel has ended. */
+  end(): void;
+}
+
+/** Opens a tunnel for the actor, who may need a permission for it. `before` runs when it is permitted. */
+async function openAllowed(
   ctx: Ctx,
-  http: Exchange,
   agents: AgentReach,
-  { headers, onConnection, ...wanted }: RelayOptions,
-): Promise<void> {
+  { before, signal, ...wanted }: WantedTunnel & { before?: () => void; signal?: AbortSignal },
+): Promise<OpenTunnel> {
   const { agent } = wanted;
   const offers = (capability: Capability) => agents.offers(agent, capability);
   const { permission, request, capabilities, key } = await allowTunnel(ctx, wanted, offers).catch((err) => {
     if (isAppError(err, 'forbidden')) recordTunnel(ctx, agent, wanted.request)?.deny('Rejected: not permitted.');
     throw err;
   });
-  requireUpgrade(http);
+  before?.();
   // watched before the tunnel is open, because the agent may take its time to answer
   const revoked = new AbortController();
   const stopWatching = whileAllowed(ctx, permission, () => {
@@ -42,30 +52,65 @@ export async function relayToAgent(
     const inside = await agents.open(
       agent.id,
       recorded ? { ...request, connection: recorded.id } : request,
-      AbortSignal.any([ctx.signal, revoked.signal]),
+      AbortSignal.any([signal ?? ctx.signal, revoked.signal]),
     );
+    const end = () => {
+      recorded?.end();
+      stopWatching();
+    };
+    return { inside, capabilities, recorded, revoked: revoked.signal, end };
+  } catch (err) {
+    stopWatching();
+    throw err;
+  }
+}
+
+/** Relays bytes between the client's WebSocket and a service of an agent, for as long as the client may use it. */
+export async function relayToAgent(
+  ctx: Ctx,
+  http: Exchange,
+  agents: AgentReach,
+  { headers, onConnection, ...wanted }: RelayOptions,
+): Promise<void> {
+  const { agent, request } = wanted;
+  const tunnel = await openAllowed(ctx, agents, { ...wanted, before: () => requireUpgrade(http) });
+  const { inside, capabilities, recorded, revoked } = tunnel;
+  try {
     const outside = upgradeOr(inside, () => {
       const more: Record<string, string> =
-        capabilities.length > 0 ? { [CAPABILITIES_HEADER]: formatCapabilities(capabilities) } : {};
+        capabilities.length > 0 ? { [CAPABILITIES_HEADER]: formatCapabilities([...capabilities]) } : {};
       const connection = http.upgrade({ ...headers, ...more });
       const stream = byteStream(connection);
       onConnection?.(connection, stream);
       return stream;
     });
     recorded?.begin();
-    revoked.signal.addEventListener('abort', () => outside.destroy());
+    revoked.addEventListener('abort', () => outside.destroy());
     void splice(outside, inside)
       .catch((err) =>
         ctx.log.debug('a relay ended', { agent_id: agent.id, service: request.service, err: errorText(err) }),
       )
-      .finally(() => {
-        recorded?.end();
-        stopWatching();
-      });
+      .finally(tunnel.end);
   } catch (err) {
-    stopWatching();
+    tunnel.end();
     throw err;
   }
+}
+
+/** Opens a service of an agent for work that this server does for the actor. The stream ends with the permission. */
+export async function openForActor(
+  ctx: Ctx,
+  agents: AgentReach,
+  wanted: WantedTunnel,
+  signal: AbortSignal,
+): Promise<Duplex> {
+  const { inside, recorded, revoked, end } = await openAllowed(ctx, agents, { ...wanted, signal });
+  recorded?.begin();
+  inside.once('close', end);
+  const stop = () => inside.destroy();
+  revoked.addEventListener('abort', stop, { once: true });
+  if (revoked.aborted || inside.destroyed) stop();
+  return inside;
 }
 
 /** The result of `upgrade`. If it throws, the tunnel to the agent is destroyed. */

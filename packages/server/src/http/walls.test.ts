@@ -158,6 +158,10 @@ test('answers only public routes without a session', async () => {
 
 /** The routes for everybody with a session. They are about the caller or about nobody. */
 const EVERYBODY: RouteKey[] = [
+  // a message without a tool, and two methods that the endpoint does not have
+  'POST /api/experimental/mcp/http',
+  'GET /api/experimental/mcp/http',
+  'DELETE /api/experimental/mcp/http',
   'GET /deployment/ssh',
   'GET /experiments',
   'GET /experiments/available',

@@ -6,6 +6,8 @@ import { createHealth } from '../app/deployment/health.ts';
 import { webpushPublicKey } from '../app/notification/webpush.ts';
 import type { CspReports } from '../http/dashboard/csp-reports.ts';
 import type { Handlers } from '../http/exchange.ts';
+import type { InsideRequests } from '../http/inside.ts';
+import { createMcpEndpoint } from '../http/mcp.ts';
 import { agentHandlers } from '../http/routes/agents.ts';
 import { applicationHandlers } from '../http/routes/applications.ts';
 import { auditHandlers } from '../http/routes/audit.ts';
@@ -20,6 +22,7 @@ import { idpSyncHandlers } from '../http/routes/idp-sync.ts';
 import { insightsHandlers } from '../http/routes/insights.ts';
 import { instanceIdentityHandlers } from '../http/routes/instance-identity.ts';
 import { keyHandlers } from '../http/routes/keys.ts';
+import { mcpHandlers } from '../http/routes/mcp.ts';
 import { notificationHandlers } from '../http/routes/notifications.ts';
 import { oauth2Handlers } from '../http/routes/oauth2.ts';
 import { organizationHandlers } from '../http/routes/organizations.ts';
@@ -29,12 +32,14 @@ import { sessionHandlers } from '../http/routes/session.ts';
 import { signInHandlers } from '../http/routes/sign-in.ts';
 import { tailnetHandlers } from '../http/routes/tailnet.ts';
 import { taskHandlers } from '../http/routes/tasks.ts';
+import { templateBuilderHandlers } from '../http/routes/template-builder.ts';
 import { templateVersionHandlers } from '../http/routes/template-versions.ts';
 import { templateHandlers } from '../http/routes/templates.ts';
 import { terminalHandlers } from '../http/routes/terminal.ts';
 import { userSecretHandlers } from '../http/routes/user-secrets.ts';
 import { userHandlers } from '../http/routes/users.ts';
 import { workspaceHandlers } from '../http/routes/workspaces.ts';
+import type { StreamLimits } from '../http/stream-limits.ts';
 import type { Profiler } from '../profiles/record.ts';
 import type { Connections } from './connections.ts';
 import type { SignIn } from './sign-in.ts';
@@ -48,12 +53,14 @@ export interface HandlerParts {
   cspReports: CspReports;
   profiler: Profiler;
   late: LateParts;
+  inside: InsideRequests;
+  streams: StreamLimits;
 }
 
 /** The handler of every route of the contract. */
 export async function createHandlers(
   services: Services,
-  { connections, signIn, tokens, cspReports, profiler, late }: HandlerParts,
+  { connections, signIn, tokens, cspReports, profiler, late, inside, streams }: HandlerParts,
 ): Promise<Handlers<RouteKey>> {
   const { sessions, daemons, agents, cluster, departure, feed, installationSecret } = connections;
   const { providers, flows, limit, passcodeLimit, devices } = signIn;
@@ -73,6 +80,7 @@ export async function createHandlers(
     ...userHandlers(limit),
     ...keyHandlers,
     ...auditHandlers,
+    ...mcpHandlers(createMcpEndpoint({ agents: cluster.agents, inside, streams })),
     ...notificationHandlers,
     ...organizationHandlers,
     ...taskHandlers(cluster.agents),
@@ -82,6 +90,7 @@ export async function createHandlers(
     ...idpSyncHandlers,
     ...insightsHandlers,
     ...templateHandlers,
+    ...templateBuilderHandlers,
     ...templateVersionHandlers,
     ...provisionerHandlers,
     ...provisionerKeyHandlers,

@@ -19,6 +19,7 @@ import { relayRoutes } from '../http/derp.ts';
 import { binaryRoutes, describeExecutables } from '../http/executables/binaries.ts';
 import { installRoutes } from '../http/executables/install.ts';
 import { externalAuthRoutes } from '../http/external-auth.ts';
+import { InsideRequests } from '../http/inside.ts';
 import { consentRoutes } from '../http/oauth2/consent.ts';
 import { protocolRoutes } from '../http/oauth2/protocol.ts';
 import { plainRoutes } from '../http/plain.ts';
@@ -88,8 +89,19 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
   const dashboard = start.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
   closer.add('dashboard', () => dashboard.close());
   const cspReports = createCspReports({ clock, log, ...(metrics ? { count: metrics.cspReported } : {}) });
-  const handlers = await createHandlers(services, { connections, signIn, tokens, cspReports, profiler, late });
+  const inside = new InsideRequests();
+  const handlers = await createHandlers(services, {
+    connections,
+    signIn,
+    tokens,
+    cspReports,
+    profiler,
+    late,
+    inside,
+    streams,
+  });
   const stall = await startStallWatch(start, parts.database);
+  const terminal = terminalPass(services, tokens);
   const app = await createHttp({
     services,
     clientAddress,
@@ -98,7 +110,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     handlers,
     streams,
     apps,
-    pass: terminalPass(services, tokens),
+    pass: async (route, request) => inside.actorOf(request) ?? terminal(route, request),
     plain: (http, rateLimit) =>
       addPlainRoutes(http, start, parts, {
         clientAddress,
@@ -109,6 +121,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
         flows: signIn.flows,
       }),
   });
+  inside.bind(app);
   const unanswered = new Unanswered(app.server);
   const { url, port } = await listen(app.server, address, '--http-address (CODER_HTTP_ADDRESS)');
   if (!config.accessUrl) services.accessUrl = services.accessUrl.replace(/:\d+$/, `:${port}`);

@@ -4,6 +4,7 @@ import { checkVault } from '../app/context/sealed-secrets.ts';
 import { type AppTokens, createAppTokens } from '../app/context/sealed-tokens.ts';
 import { createVault, type Vault } from '../app/context/vault.ts';
 import { readRelayRegions } from '../app/tailnet/derp-map.ts';
+import { createTemplateCatalog } from '../app/template-catalog/catalog.ts';
 import { createWork } from '../app/threads/start.ts';
 import { randomText } from '../app/values/token.ts';
 import { systemTask } from '../authz/proofs.ts';
@@ -58,6 +59,9 @@ export async function startServices(
   const relayRegions = await readRelayRegions(config, stop);
   const work = createWork(log);
   closer.add('worker threads', () => work.close());
+  const { templateBuilderSource: source, cacheDirectory } = config;
+  const templateCatalog = createTemplateCatalog({ source, cacheDirectory, env: start.env, clock, log });
+  closer.add('template catalog', () => templateCatalog.close());
   return {
     ...status,
     sql,
@@ -68,6 +72,7 @@ export async function startServices(
     clock,
     log,
     vault,
+    templateCatalog,
     deploymentId,
     replicaId: crypto.randomUUID(),
     version: VERSION,

@@ -10,7 +10,7 @@ const KINDS = [
 ] as const;
 /** Upstream's command remembers its options in another form. Some of them do not exist here. */
 const REMEMBERED_THERE =
-  /^# :(ssh-option|ssh-host-prefix|hostname-suffix|wait|disable-autostart|coder-binary-path)=(.*)$/;
+  /^# :(ssh-option|ssh-host-prefix|hostname-suffix|wait|disable-autostart|coder-binary-path|no-wildcard)=(.*)$/;
 
 /** A flag and its value, in the order in which they were given. */
 export type Remembered = readonly (readonly [flag: string, value: string])[];
@@ -86,6 +86,8 @@ export interface Hosts {
   remembered: Remembered;
   /** Quotes the host's name: older versions of ssh do not protect it from the shell. */
   quoteHost: (text: string) => string;
+  /** Names of workspaces, which get one entry each. Undefined: one entry for all, also future ones. */
+  workspaces: readonly string[] | undefined;
 }
 
 /** The whole block, with LF at the end of its lines. */
@@ -95,13 +97,16 @@ export function renderBlock(hosts: Hosts): string {
     ...hosts.options.map((option) => `\t${option}`),
     `\tProxyCommand ${[hosts.command, 'ssh', '--stdio', ...hosts.sshFlags, flag, hosts.quoteHost('%h')].join(' ')}`,
   ];
+  const names = hosts.workspaces ?? ['*'];
   const lines = [
     BEGIN,
     '# `coder config-ssh` wrote this block and replaces everything between its two markers when it runs again.',
     '# To remove the block: coder config-ssh --remove',
     ...hosts.remembered.map(([flag, value]) => `# option: --${flag}=${value}`),
-    ...(hosts.prefix === '' ? [] : host(`${hosts.prefix}*`, `--ssh-host-prefix ${hosts.prefix}`)),
-    ...(hosts.suffix === '' ? [] : host(`*.${hosts.suffix}`, `--hostname-suffix ${hosts.suffix}`)),
+    ...names.flatMap((name) => [
+      ...(hosts.prefix === '' ? [] : host(`${hosts.prefix}${name}`, `--ssh-host-prefix ${hosts.prefix}`)),
+      ...(hosts.suffix === '' ? [] : host(`${name}.${hosts.suffix}`, `--hostname-suffix ${hosts.suffix}`)),
+    ]),
     END,
   ];
   return lines.map((line) => `${line}\n`).join('');

@@ -14,8 +14,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
-import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
+import { createTestTemplate, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { invoke } from '../../testing/invoke.ts';
+import { unixPath } from './options.ts';
 
 let server: TestServer;
 let home: string;
@@ -185,6 +186,27 @@ test('remembers options, keeps them on request, and asks about changes', async (
   assert.match(text(), /--disable-autostart/);
   await good();
   assert.doesNotMatch(text(), /ForwardAgent|autostart/);
+});
+
+test('writes one host for each workspace with --no-wildcard, and finds new ones when it runs again', async () => {
+  const hosts = () => [...text().matchAll(/^Host (.*)$/gm)].map(([, host]) => host);
+  assert.match((await good('--no-wildcard')).stdout, /^You have no workspaces/);
+  assert.deepEqual(hosts(), []);
+  const template = await createTestTemplate(server, 'machines');
+  const create = (name: string) =>
+    server.api('POST', '/users/me/workspaces', { body: { name, template_id: template.id } });
+  await create('two');
+  await create('one');
+  assert.match((await good('--use-previous-options')).stdout, /ssh coder\.one$/m);
+  assert.deepEqual(hosts(), ['coder.one', 'one.coder', 'coder.two', 'two.coder']);
+  assert.match(text(), /^Host two\.coder\n(\t.*\n)+\tProxyCommand .* --hostname-suffix coder '%h'$/m);
+  await good('--ssh-host-prefix', '');
+  assert.deepEqual(hosts(), ['*.coder']);
+});
+
+test('writes paths of Windows with slashes only if asked to', () => {
+  assert.equal(unixPath('C:\\bin\\coder.exe', 'win32'), 'C:/bin/coder.exe');
+  assert.equal(unixPath('/opt/a\\b/coder', 'linux'), '/opt/a\\b/coder');
 });
 
 test('follows the answers of the user', async () => {

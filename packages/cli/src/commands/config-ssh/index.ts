@@ -8,11 +8,12 @@ import { note, print, warn, write } from '../../framework/io.ts';
 import type { Given, ValuesOf } from '../../framework/types.ts';
 import { expandHome } from '../../lib/expand-home.ts';
 import { disableAutostartFlag, waitFlag, yesFlag } from '../../lib/flags.ts';
+import { searchWorkspaces } from '../../lib/pages.ts';
 import { choose, confirm } from '../../lib/prompt.ts';
 import { type Remembered, rememberedIn, renderBlock, splitAtBlock, withBlock } from './block.ts';
 import { oneHunk } from './diff.ts';
 import { behindLinks, fromByteText, readBytes, replaceFile, toByteText } from './file.ts';
-import { quoteWord, sshOptions } from './options.ts';
+import { quoteWord, sshOptions, unixPath } from './options.ts';
 
 const flags = {
   'ssh-config-file': {
@@ -55,6 +56,19 @@ const flags = {
   },
   wait: { ...waitFlag.wait, env: 'CODER_CONFIGSSH_WAIT' },
   ...disableAutostartFlag('CODER_CONFIGSSH_DISABLE_AUTOSTART'),
+  'no-wildcard': {
+    type: 'bool',
+    env: 'CODER_CONFIGSSH_NO_WILDCARD',
+    default: 'false',
+    description:
+      'Write one host for each of your workspaces, for programs that list the hosts of the file. Run the command again ' +
+      'after you create or rename a workspace. Default: one pattern for all workspaces.',
+  },
+  'force-unix-filepaths': {
+    type: 'bool',
+    env: 'CODER_CONFIGSSH_UNIX_FILEPATHS',
+    description: 'Write paths with / instead of \\ on Windows, for shells such as Git Bash.',
+  },
   ...yesFlag,
   remove: { type: 'bool', description: 'Remove the hosts from the SSH configuration.' },
 } as const;
@@ -104,8 +118,9 @@ export default command({ flags, help, examples }, async (ctx, given) => {
     return;
   }
   warnOfOthers(ctx, fromByteText(split.before), block, file);
-  const pattern = /^Host (.*)$/m.exec(block)![1]!;
-  print(ctx.io, `Wrote the hosts to ${file}. Try: ssh ${pattern.replace('*', '<workspace>')}`);
+  const [, host] = /^Host (.*)$/m.exec(block) ?? [];
+  if (host === undefined) print(ctx.io, 'You have no workspaces. Run the command again after you create one.');
+  else print(ctx.io, `Wrote the hosts to ${file}. Try: ssh ${host.replace('*', '<workspace>')}`);
 });
 
 /** The options of this run. With --use-previous-options, or if the user chooses so, the previous ones where not set. */
@@ -133,7 +148,10 @@ async function chooseOptions(
   return answer === 'previous' ? previous : current;
 }
 
-const REMEMBERED = ['ssh-host-prefix', 'hostname-suffix', 'wait', 'disable-autostart', 'coder-binary-path'] as const;
+const REMEMBERED = [
+  ...(['ssh-host-prefix', 'hostname-suffix', 'wait', 'disable-autostart', 'coder-binary-path'] as const),
+  ...(['no-wildcard', 'force-unix-filepaths'] as const),
+];
 
 function givenOptions({ flags: values, isSet }: Given<Flags>): [string, string][] {
   return [
@@ -158,15 +176,24 @@ async function newBlock(ctx: Context, given: Given<Flags>, client: Client, optio
   return renderBlock({
     prefix,
     suffix,
-    command: await coderCommand(ctx, given, last('coder-binary-path')),
+    command: await coderCommand(ctx, given, {
+      path: last('coder-binary-path'),
+      unixPaths: last('force-unix-filepaths') === 'true',
+    }),
     sshFlags: [
       ...(wait === 'auto' ? [] : [`--wait=${wait}`]),
       ...(last('disable-autostart') === 'true' ? ['--disable-autostart'] : []),
     ],
     options: sshOptions(own, server.ssh_config_options, (line) => note(ctx.io, line)),
     remembered: options,
+    workspaces: last('no-wildcard') === 'true' ? await ownWorkspaces(client) : undefined,
     quoteHost: (mark) => (process.platform === 'win32' ? mark : `'${mark}'`),
   });
+}
+
+async function ownWorkspaces(client: Client): Promise<string[]> {
+  const found = await searchWorkspaces(client, 'owner:me', { withResources: false });
+  return found.map(({ name }) => name).sort();
 }
 
 /** Appears in a pattern and in a command line, so that it must not contain special characters of either. */
@@ -178,17 +205,22 @@ function hostPart(text: string, what: string): string {
   );
 }
 
-async function coderCommand(ctx: Context, given: Given<Flags>, path: string | undefined): Promise<string> {
+async function coderCommand(
+  ctx: Context,
+  given: Given<Flags>,
+  { path, unixPaths }: { path: string | undefined; unixPaths: boolean },
+): Promise<string> {
   const { selfCommand } = await import('../daemons/self.ts');
-  const words = path ? [expandHome(path, ctx.env)] : selfCommand();
+  const asPath = (text: string) => (unixPaths ? unixPath(text) : text);
+  const words = path ? [asPath(expandHome(path, ctx.env))] : selfCommand().map(asPath);
   const globals = ctx.globals as ValuesOf<{ header: { type: 'string[]' }; 'header-command': { type: 'string' } }>;
   const configDir = resolve(ctx.configDir);
-  if (configDir !== join(homeFolder(ctx.env), '.config/coderv2')) words.push('--global-config', configDir);
+  if (configDir !== join(homeFolder(ctx.env), '.config/coderv2')) words.push('--global-config', asPath(configDir));
   // those of the environment also apply when ssh runs
   if (given.texts['header-command']) words.push('--header-command', globals['header-command']);
   for (const name of ['client-tls-ca-file', 'client-tls-cert-file', 'client-tls-key-file']) {
     const file = given.texts[name];
-    if (file) words.push(`--${name}`, resolve(file));
+    if (file) words.push(`--${name}`, asPath(resolve(file)));
   }
   if (given.texts['header'])
     words.push(...globals.header.flatMap((header) => ['--header', `"${header.replaceAll('"', '""')}"`]));

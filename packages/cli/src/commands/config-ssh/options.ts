@@ -80,6 +80,10 @@ export function hasControl(text: string): boolean {
   return /[\u0000-\u0008\u000a-\u001f\u007f]/.test(text);
 }
 
+/** A path with `/` between its parts. Only Windows has paths with `\\`: elsewhere it is part of a name. */
+export const unixPath = (path: string, platform: NodeJS.Platform = process.platform): string =>
+  platform === 'win32' ? path.replaceAll('\\', '/') : path;
+
 /** Quotes a word of ProxyCommand, which a shell reads after ssh has replaced its `%` marks. */
 export function quoteWord(text: string, platform: NodeJS.Platform = process.platform): string {
   if (hasControl(text)) throw new AppError('invalid', `An SSH configuration cannot contain ${JSON.stringify(text)}.`);

@@ -2,7 +2,7 @@ import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print, printExact } from '../../framework/io.ts';
 import { agentClient } from '../../lib/agent-client.ts';
-import { outputFlag } from '../../lib/flags.ts';
+import { agentAuthFlags, outputFlag } from '../../lib/flags.ts';
 
 const flags = {
   extra: {
@@ -10,11 +10,12 @@ const flags = {
     description: 'Field of the token response to print instead of the token, as a path with dots.',
   },
   ...outputFlag('text', 'json'),
+  ...agentAuthFlags,
 } as const;
 
 /** `coder external-auth access-token`: prints a token of the workspace owner for an external service, inside a workspace. */
 export default command({ args: { provider: {} }, flags }, async (ctx, { args, flags: given }) => {
-  const client = await agentClient(ctx);
+  const client = await agentClient(ctx, given);
   const answer = await client.call('GET /workspaceagents/me/external-auth', { query: { id: args.provider } });
   if (given.output === 'json') {
     printExact(ctx.io, JSON.stringify(answer, null, 2));

@@ -29,6 +29,7 @@ const columns = {
   'queue position': (one) => String(one.queue_position),
   'queue size': (one) => String(one.queue_size),
   'organization id': (one) => one.organization_id,
+  'initiator id': (one) => one.initiator_id,
   'template version id': (one) => one.input.template_version_id ?? '',
   'workspace build id': (one) => one.input.workspace_build_id ?? '',
   type: (one) => one.type,
@@ -40,6 +41,8 @@ const columns = {
   'template icon': (one) => one.metadata.template_icon,
   'workspace id': (one) => one.metadata.workspace_id ?? '',
   'workspace name': (one) => one.metadata.workspace_name ?? '',
+  'workspace build transition': (one) => one.metadata.workspace_build_transition ?? '',
+  'logs overflowed': (one) => String(one.logs_overflowed),
   organization: (one) => one.organization_name,
 } satisfies Columns<Row>;
 
@@ -50,6 +53,12 @@ const flags = {
     env: 'CODER_PROVISIONER_JOB_LIST_STATUS',
     values: STATUSES,
     description: `Show only jobs with this status: ${STATUSES.join(', ')}. Separated by commas.`,
+  },
+  initiator: {
+    type: 'string',
+    short: 'i',
+    env: 'CODER_PROVISIONER_JOB_LIST_INITIATOR',
+    description: 'Show only jobs that this user started: a username, an ID or me.',
   },
   ...limitFlag('CODER_PROVISIONER_JOB_LIST_LIMIT'),
   ...orgFlag,
@@ -67,9 +76,15 @@ const flags = {
 export default command({ flags }, async (ctx, { flags: given }) => {
   const client = await ctx.client();
   const organization = await findOrganization(client, given.org);
+  const initiator =
+    given.initiator === '' ? undefined : await client.call('GET /users/{user}', { params: { user: given.initiator } });
   const jobs = await client.call('GET /organizations/{organization}/provisionerjobs', {
     params: { organization: organization.id },
-    query: { limit: given.limit ?? 50, ...(given.status.length > 0 ? { status: given.status.join(',') } : {}) },
+    query: {
+      limit: given.limit ?? 50,
+      ...(given.status.length > 0 ? { status: given.status.join(',') } : {}),
+      ...(initiator ? { initiator: initiator.id } : {}),
+    },
   });
   if (jobs.length === 0 && given.output !== 'json') {
     note(ctx.io, 'No provisioner jobs found.');

@@ -148,6 +148,17 @@ test("lists daemons and jobs in upstream's columns, filters and cancels jobs", a
     await out('provisioner', 'job', 'ls', '-s', 'pending'),
     /^CREATED AT +ID +TYPE +TEMPLATE DISPLAY NAME +STATUS +QUEUE +TAGS\n\S+ +\S+ +template_version_import +pending +1\/1 +map\[owner: scope:organization\]\n$/,
   );
+  const other = await insertPerson(server, 'other');
+  await sql`UPDATE provisioner_jobs SET initiator_id = ${other.id} WHERE id = ${waiting.job.id}`;
+  assert.deepEqual(await ids('--initiator', 'other'), [waiting.job.id]);
+  assert.ok((await ids('-i', 'me')).includes(running.job.id));
+  assert.ok(!(await ids('-i', 'me')).includes(waiting.job.id));
+  const nobody = await coder(['provisioner', 'jobs', 'list', '-i', 'nobody']);
+  assert.deepEqual([nobody.code, nobody.stdout], [1, '']);
+  assert.match(
+    await out('provisioner', 'jobs', 'list', '-i', 'other', '-c', 'initiator id,logs overflowed'),
+    new RegExp(`\\n${other.id} +false\\n$`),
+  );
   const wrong = await coder(['provisioner', 'jobs', 'list', '-s', 'sleepy']);
   assert.equal(wrong.code, 1);
   assert.match(wrong.stderr, /pending, running, succeeded/);

@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { AppError } from '@ropewalk/kit/errors';
+import { homeFolder } from '@ropewalk/kit/home';
 import { readConfig, writeConfig } from '../../framework/config-dir.ts';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
-import { note, print } from '../../framework/io.ts';
+import { note, print, warn } from '../../framework/io.ts';
+import { checkKeyring, writeSession } from '../../framework/session-store.ts';
 import { ask } from '../../lib/prompt.ts';
 
 const flags = {
@@ -56,6 +58,7 @@ export default command(
     if (first.status !== 200 && (first.status !== 404 || !version)) {
       throw new AppError('invalid', `${url} is not a Coder server: it answered with status ${first.status}.`);
     }
+    const inKeyring = await canUseKeyring(ctx, url);
     const token =
       first.status === 404
         ? await createFirstUser(ctx, url, {
@@ -66,12 +69,31 @@ export default command(
           })
         : await sessionToken(ctx, url, given['use-token-as-session']);
     const user = await (await ctx.clientOf(url, token)).call('GET /users/{user}', { params: { user: 'me' } });
-    writeConfig(join(ctx.configDir, 'session'), token);
+    await writeSession(ctx, { url, token, inKeyring });
     writeConfig(join(ctx.configDir, 'url'), url);
     print(ctx.io, `You are logged in to ${url} as ${user.username}.`);
     if (first.status === 404) print(ctx.io, 'Next, create a template with: coder templates init');
   },
 );
+
+/** Whether to store the token in the keyring. Warns if that was asked for and does not work here. */
+async function canUseKeyring(ctx: Context, url: string): Promise<boolean> {
+  if (!ctx.globals['use-keyring']) return false;
+  const instead = 'The session token will be in a file that only you can read.';
+  // people with several directories have several sessions at one server, and extensions of editors read the file
+  if (ctx.configDir !== join(homeFolder(ctx.env), '.config/coderv2')) {
+    warn(ctx, `--use-keyring has no effect with another config directory. ${instead}`);
+    return false;
+  }
+  try {
+    await checkKeyring(ctx, url);
+    return true;
+  } catch (err) {
+    if (!(err instanceof AppError)) throw err;
+    warn(ctx, `${err.message} ${instead}`);
+    return false;
+  }
+}
 
 function serverUrl(text: string): string {
   if (text === '') throw new AppError('invalid', 'Missing server URL. Usage: coder login <url>');

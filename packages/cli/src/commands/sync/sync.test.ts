@@ -31,6 +31,9 @@ const out = async (...argv: string[]) => {
 test('orders units as the scripts of registry modules do', async () => {
   assert.equal(await out('ping'), 'Success\n');
   assert.equal(await out('list'), 'No units registered\n');
+  // upstream's flag of the group
+  const placed = await invoke(['exp', 'sync', '--socket-path', path, 'ping'], { CODER_AGENT_SOCKET_PATH: '/nowhere' });
+  assert.deepEqual([placed.code, placed.stdout], [0, 'Success\n'], placed.stderr);
   assert.equal(
     await out('want', 'start', 'install', 'clone'),
     'Unit "start" declared dependencies: [install, clone]\n',

@@ -46,7 +46,7 @@ function SetupForm() {
       }
       await call('POST /users/login', { body: { email, password } });
       // a server without templates has nothing else to show
-      location.replace(paths.starterTemplates());
+      location.replace(paths.templateBuilder());
     },
     { ownError: true },
   );

@@ -103,6 +103,7 @@ function NewTemplateMenu() {
         </Button>
       }
     >
+      <MenuItem to={paths.templateBuilder()}>With the template builder</MenuItem>
       <MenuItem to={paths.starterTemplates()}>From a starter template</MenuItem>
       <MenuItem to={paths.newTemplate({ exampleId: 'scratch' })}>From scratch</MenuItem>
       <MenuItem to={paths.newTemplate()}>Upload files</MenuItem>
@@ -117,8 +118,8 @@ function NoTemplates({ mayCreate }: { mayCreate: boolean }) {
       title="There are no templates yet"
       action={
         mayCreate && (
-          <LinkButton to={paths.starterTemplates()} look="primary">
-            Choose a starter template
+          <LinkButton to={paths.templateBuilder()} look="primary">
+            Build a template
           </LinkButton>
         )
       }

@@ -2,6 +2,7 @@ import type { AnyRoute } from '@tanstack/react-router';
 import { queryClient } from '../../api/query.ts';
 import { paths } from '../../util/paths.ts';
 import { forward, layout, page } from '../../util/route.ts';
+import { basesQuery } from './builder/queries.ts';
 import { examplesQuery, templateQuery } from './data.ts';
 
 const LONG = '/templates/$organization/$template';
@@ -34,6 +35,12 @@ const prefetchTemplate = ({ organization, template }: Record<string, string>) =>
 export const templateRoutes = (parent: AnyRoute): AnyRoute[] => [
   page(parent, '/templates', () => import('./list.tsx')),
   page(parent, '/templates/new', () => import('./create/create.tsx')),
+  page(
+    parent,
+    '/templates/new/builder',
+    () => import('./builder/builder.tsx'),
+    () => void queryClient.prefetchQuery(basesQuery),
+  ),
   page(
     parent,
     '/starter-templates',

@@ -1,30 +1,6 @@
-import type { TemplateVersionVariable, VariableValue } from '@ropewalk/contract';
 import { Badge } from '../../ui/badge.tsx';
 import { Field, Input, NativeSelect } from '../../ui/field.tsx';
-
-export type VariableValues = Readonly<Record<string, string>>;
-
-/**
- * The values to send: those that differ from the variable's default or from the value of the version, and all that have
- * no default.
- */
-export function valuesToSend(variables: readonly TemplateVersionVariable[], values: VariableValues): VariableValue[] {
-  return variables.flatMap(({ name, required, value: before, default_value, sensitive }) => {
-    const value = values[name] ?? '';
-    if (value === '' && (required || sensitive)) return [];
-    return required || value !== default_value || value !== before ? [{ name, value }] : [];
-  });
-}
-
-/** Names of variables that need a value and have none. */
-export const missingVariables = (variables: readonly TemplateVersionVariable[], values: VariableValues): string[] =>
-  variables.filter(({ name, required }) => required && (values[name] ?? '') === '').map(({ name }) => name);
-
-/** The values that a version was imported with. Sensitive ones are not readable. */
-export const valuesOf = (variables: readonly TemplateVersionVariable[]): VariableValues =>
-  Object.fromEntries(
-    variables.map(({ name, value, default_value, sensitive }) => [name, sensitive ? '' : value || default_value]),
-  );
+import { type FieldVariable, missingVariables, type VariableValues } from './variable-values.ts';
 
 /** The Terraform variables of a template. */
 export function VariableFields({
@@ -33,7 +9,7 @@ export function VariableFields({
   onChange,
   showMissing = false,
 }: {
-  variables: readonly TemplateVersionVariable[];
+  variables: readonly FieldVariable[];
   values: VariableValues;
   onChange: (values: VariableValues) => void;
   showMissing?: boolean;

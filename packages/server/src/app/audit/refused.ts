@@ -24,7 +24,7 @@ const TYPES: readonly (readonly [path: RegExp, type: string])[] = [
   [/^\/users\/\{user\}\/workspaces/, 'workspace'],
   [/^\/(?:users|external-auth)/, 'user'],
   [/^\/templateversions/, 'template_version'],
-  [/^\/templates/, 'template'],
+  [/^\/(?:templates|templatebuilder)/, 'template'],
   [/^\/(?:workspaces\/\{workspace\}\/(?:builds|restart)|workspacebuilds)/, 'workspace_build'],
   [/^\/tasks\/\{user\}\/\{task\}\/(?:input|send)/, 'workspace'],
   [/^\/tasks\/\{user\}\/\{task\}/, 'workspace_build'],

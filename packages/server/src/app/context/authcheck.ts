@@ -1,7 +1,7 @@
 import type { AuthorizationCheck, AuthorizationRequest, AuthorizationResponse } from '@ropewalk/contract';
 import { PERMISSIONS } from '@ropewalk/contract/permissions';
 import { AppError } from '@ropewalk/kit';
-import { type AuthzObject, may } from '../../authz/authorize.ts';
+import { type AuthzObject, may, mayAnywhere } from '../../authz/authorize.ts';
 import type { Action, Resource } from '../../authz/policy.ts';
 import { isPlacedType, placeOf } from '../../db/queries/places.ts';
 import { isUuid } from '../values/ids.ts';
@@ -32,16 +32,14 @@ async function allowed(ctx: Ctx, name: string, { action, object }: Authorization
     ownerId = row.owner_id;
     if (row.user_acl) acl = { users: row.user_acl, groups: row.group_acl ?? {} };
   }
-  const ask = (organization: string | undefined) =>
-    may(actor, action, {
-      type,
-      ...(id !== undefined ? { id } : {}),
-      ...(organization ? { organizationId: organization } : {}),
-      ...(ownerId ? { ownerId } : {}),
-      ...(acl ? { acl } : {}),
-    });
-  if (object.any_org && actor.kind === 'user') return ask(undefined) || [...actor.organizations.keys()].some(ask);
-  return ask(organizationId);
+  const asked: AuthzObject = {
+    type,
+    ...(id !== undefined ? { id } : {}),
+    ...(ownerId ? { ownerId } : {}),
+    ...(acl ? { acl } : {}),
+  };
+  if (object.any_org && actor.kind === 'user') return mayAnywhere(actor, action, asked);
+  return may(actor, action, { ...asked, ...(organizationId ? { organizationId } : {}) });
 }
 
 /** Answers the checks in the request, by their names. A page uses this to decide which buttons to show. */

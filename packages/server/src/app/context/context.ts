@@ -5,6 +5,7 @@ import type { LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import type { Sql } from '../../db/connect.ts';
 import type { Events } from '../../db/events.ts';
+import type { TemplateCatalog } from '../template-catalog/catalog.ts';
 import type { Work } from '../threads/start.ts';
 import type { TaskStatus } from './background-task.ts';
 import type { Vault } from './vault.ts';
@@ -24,6 +25,8 @@ export interface Services {
   clock: Clock;
   log: Logger;
   vault: Vault;
+  /** The bases and modules of the template builder. */
+  templateCatalog: TemplateCatalog;
   /** The id of this installation, stored in the database. */
   deploymentId: string;
   /** The id of this process among the servers that use the database. */

@@ -1,11 +1,11 @@
 import type { UploadResponse } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
-import { authorize, may } from '../../authz/authorize.ts';
+import { type Allowed, authorize, may } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import { type FileRow, fileByHash, fileById, fileData, insertFile, templatesOfFile } from '../../db/queries/files.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireUploadRoom } from '../context/limits.ts';
-import { unpackUpload } from '../evaluate/archive.ts';
+import { type StoredUpload, unpackUpload } from '../evaluate/archive.ts';
 import { templateObject } from '../find/template.ts';
 import { isUuid } from '../values/ids.ts';
 
@@ -39,11 +39,20 @@ export async function uploadFile(
             bytes: data.length,
           },
         );
-  const { id, created } = await ctx.sql.begin(async (tx) => {
-    if (!(await fileByHash(tx, hash, actorId))) await requireUploadRoom(tx, actorId, tar.length);
+  const { id, created } = await storeUpload(ctx, owner, { hash, tar });
+  return { response: { hash: id }, created };
+}
+
+/** Stores an archive for a person, if the person has room for it. The same bytes are one file. */
+export function storeUpload(
+  { sql }: Ctx,
+  owner: Allowed<'create', { type: 'file'; ownerId: string }>,
+  { hash, tar }: StoredUpload,
+): Promise<{ id: string; created: boolean }> {
+  return sql.begin(async (tx) => {
+    if (!(await fileByHash(tx, hash, owner.ownerId))) await requireUploadRoom(tx, owner.ownerId, tar.length);
     return insertFile(tx, owner, { hash, mimetype: TAR, data: tar });
   });
-  return { response: { hash: id }, created };
 }
 
 const by = (ctx: Ctx, what: string) => ({

@@ -8,13 +8,14 @@ import { resourceMetadataUrl } from './metadata.ts';
  * The WWW-Authenticate header of an answer (RFC 6750), which leads clients to the server that gives tokens (RFC 9728).
  * Undefined: another token would not help.
  * @param sentToken without one, the answer names no error
+ * @param resource the path of the part of the server that has its own metadata. Empty: the whole server
  */
 export function challengeFor(
   services: Pick<Services, 'accessUrl'>,
   { code, detail = '' }: AppError,
-  { actor, sentToken }: { actor: Actor | null; sentToken: boolean },
+  { actor, sentToken, resource = '' }: { actor: Actor | null; sentToken: boolean; resource?: string },
 ): string | undefined {
-  const metadata = `resource_metadata="${resourceMetadataUrl(services)}"`;
+  const metadata = `resource_metadata="${resourceMetadataUrl(services, resource)}"`;
   const challenge = (error: string, description: string) =>
     `Bearer realm="coder", error="${error}", error_description="${description}", ${metadata}`;
   if (code === 'unauthenticated') {

@@ -1,8 +1,19 @@
 // What clients find out by themselves: the endpoints (RFC 8414), and which server gives tokens for a resource (RFC 9728).
 
+import { MCP_PATH } from '@ropewalk/contract';
 import { TOKEN_SCOPES } from '@ropewalk/contract/token-scopes';
 import type { Services } from '../context/context.ts';
 import { isRegistrationOpen } from './settings.ts';
+
+/** What the tools of the MCP server need. Clients ask for it, so that they get no more. */
+const MCP_SCOPES = [
+  'coder:workspaces.create',
+  'coder:workspaces.operate',
+  'coder:workspaces.delete',
+  'coder:workspaces.access',
+  'coder:templates.build',
+  'coder:templates.author',
+];
 
 const RESOURCE_PLACE = '/.well-known/oauth-protected-resource';
 
@@ -34,7 +45,7 @@ export function resourceMetadata({ accessUrl }: Pick<Services, 'accessUrl'>, pat
   return {
     resource: `${accessUrl}${path}`,
     authorization_servers: [accessUrl],
-    scopes_supported: [...TOKEN_SCOPES.keys()],
+    scopes_supported: path === MCP_PATH ? MCP_SCOPES : [...TOKEN_SCOPES.keys()],
     bearer_methods_supported: ['header', 'query'],
   };
 }

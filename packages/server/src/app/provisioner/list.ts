@@ -14,6 +14,7 @@ import {
 import {
   daemonsForJobs,
   isJobOf,
+  type JobFilter,
   type JobOfDaemon,
   jobsOf,
   latestJobsOfDaemons,
@@ -39,6 +40,11 @@ export interface ListQuery {
   ids?: string;
   status?: string;
   tags?: string;
+}
+
+export interface JobQuery extends ListQuery {
+  /** The UUID of the user who started the job. */
+  initiator?: string;
 }
 
 export interface DaemonQuery extends ListQuery {
@@ -77,6 +83,14 @@ function tagsOf(text: string): Record<string, string> | null {
   if (entries.some(([, value]) => typeof value !== 'string'))
     throw badQuery('tags', 'must be a JSON object with string values');
   return entries.length === 0 ? null : (tags as Record<string, string>);
+}
+
+function jobFilterOf(query: JobQuery): JobFilter {
+  const filter = filterOf(query, JOB_STATUSES, [...PARAMETERS, 'initiator']);
+  const initiatorId = query.initiator || null;
+  if (initiatorId !== null && !isUuid(initiatorId))
+    throw badQuery('initiator', `${JSON.stringify(initiatorId)} is not a UUID`);
+  return { ...filter, initiatorId };
 }
 
 function daemonFilterOf(query: DaemonQuery): DaemonFilter {
@@ -151,10 +165,10 @@ async function jobsOfDaemons(
 }
 
 /** An organization's jobs, newest first. */
-export async function listJobs(ctx: Ctx, organization: string, query: ListQuery): Promise<ProvisionerJob[]> {
+export async function listJobs(ctx: Ctx, organization: string, query: JobQuery): Promise<ProvisionerJob[]> {
   const { organizationId } = await findInOrganization(ctx, 'read', { type: 'provisioner_jobs' }, organization);
   const { lists: sql } = ctx;
-  return inQueue(ctx, sql, await jobsOf(sql, organizationId, filterOf(query, JOB_STATUSES)));
+  return inQueue(ctx, sql, await jobsOf(sql, organizationId, jobFilterOf(query)));
 }
 
 export async function getJob(ctx: Ctx, organization: string, id: string): Promise<ProvisionerJob> {

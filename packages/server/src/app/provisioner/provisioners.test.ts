@@ -132,6 +132,7 @@ test('rejects wrong filters, and shows members no queue', async () => {
       assert.equal(status, 400, `${list} ${query}`);
     }
   }
+  assert.equal((await server.api('GET', '/organizations/default/provisionerjobs?initiator=me')).status, 400);
   for (const query of ['offline=perhaps', 'max_age=soon', 'max_age=-1s']) {
     const { status } = await server.api('GET', `/organizations/default/provisionerdaemons?${query}`);
     assert.equal(status, 400, query);

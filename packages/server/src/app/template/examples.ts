@@ -4,9 +4,9 @@ import { STARTERS } from '@ropewalk/rules/starter-ids';
 import { starterFiles, starterOf } from '@ropewalk/rules/starters';
 import { parse } from 'yaml';
 import { authorize } from '../../authz/authorize.ts';
-import { insertFile } from '../../db/queries/files.ts';
 import { type Ctx, systemContext } from '../context/context.ts';
 import { writeTar } from '../evaluate/archive.ts';
+import { storeUpload } from '../file/files.ts';
 import { sha256 } from '../values/token.ts';
 
 interface FrontMatter {
@@ -35,16 +35,20 @@ export async function exampleArchive(ctx: Ctx, exampleId: string): Promise<strin
     const detail = 'example not found';
     throw new AppError('not_found', 'Example not found.', { validations: [{ field: 'example_id', detail }] });
   }
-  const entries = Object.entries(starter.files).map(([path, text]) => ({ path, data: Buffer.from(text), mode: 0o644 }));
-  const data = await writeTar(entries);
-  // the server stores it, so that creating a version from it does not require the permission to upload
+  const files = Object.entries(starter.files).map(([path, text]) => [path, Buffer.from(text)] as const);
+  return storeArchive(ctx, 'starter templates', new Map(files));
+}
+
+export const archiveOf = (files: ReadonlyMap<string, Uint8Array>): Promise<Uint8Array> =>
+  writeTar([...files].map(([path, data]) => ({ path, data, mode: 0o644 })));
+
+/**
+ * Stores files that the server makes for the caller, as an upload of the caller. `task` names what makes them. Creating a
+ * version from them does not require the permission to upload, but room for it.
+ */
+export async function storeArchive(ctx: Ctx, task: string, files: ReadonlyMap<string, Uint8Array>): Promise<string> {
+  const data = await archiveOf(files);
   const ownerId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
-  const owner = authorize(systemContext(ctx, 'starter templates'), 'create', { type: 'file', ownerId });
-  return (
-    await insertFile(ctx.sql, owner, {
-      hash: sha256(data).toString('hex'),
-      mimetype: 'application/x-tar',
-      data,
-    })
-  ).id;
+  const owner = authorize(systemContext(ctx, task), 'create', { type: 'file', ownerId });
+  return (await storeUpload(ctx, owner, { hash: sha256(data).toString('hex'), tar: data })).id;
 }

@@ -22,12 +22,14 @@ import { findReplaced, type Replaced, retireReplaced } from './version-replace.t
 
 /**
  * Creates a version of a template (or one without a template) from an uploaded archive, and has a daemon import it. With
- * `replaces`, it takes the place of a version whose import waits, in the same transaction.
+ * `replaces`, it takes the place of a version whose import waits, in the same transaction. `stored` is an archive that the
+ * server stored for this version, instead of one that the request names.
  */
 export async function createVersion(
   ctx: Ctx,
   organization: string,
   request: CreateTemplateVersionRequest,
+  stored?: string,
 ): Promise<TemplateVersion> {
   const { organizationId } = await locateOrganization(ctx, organization);
   const replaced = request.replaces ? await findReplaced(ctx, organizationId, request.replaces) : undefined;
@@ -44,7 +46,7 @@ export async function createVersion(
   const message = input.message ?? '';
   if (message.length > 1_048_576)
     throw new AppError('invalid', 'The message is too long: the limit is 1,048,576 characters.');
-  const fileId = await sourceFile(ctx, request, replaced);
+  const fileId = stored ?? (await sourceFile(ctx, request, replaced));
   const actorId = ctx.actor.kind === 'user' ? ctx.actor.id : '';
   const versionId = crypto.randomUUID();
   const jobId = crypto.randomUUID();

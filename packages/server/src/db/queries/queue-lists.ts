@@ -5,12 +5,18 @@ import type { JobStatus } from '../rows.ts';
 import type { ListFilter } from './daemons.ts';
 import { QUEUE_ORDER } from './job-queue.ts';
 
+export interface JobFilter extends ListFilter {
+  /** The user who started the job. */
+  initiatorId: string | null;
+}
+
 /** Ids of an organization's jobs, newest first. */
-export async function jobsOf(db: Db, organizationId: string, filter: ListFilter): Promise<string[]> {
+export async function jobsOf(db: Db, organizationId: string, filter: JobFilter): Promise<string[]> {
   const tags = filter.tags === null ? null : db.json(filter.tags);
   const rows = await db<{ id: string }[]>`SELECT id FROM provisioner_jobs WHERE organization_id = ${organizationId}
     AND (${filter.ids}::uuid[] IS NULL OR id = ANY(${filter.ids}::uuid[]))
     AND (${filter.statuses}::text[] IS NULL OR job_status = ANY(${filter.statuses}::text[]))
+    AND (${filter.initiatorId}::uuid IS NULL OR initiator_id = ${filter.initiatorId}::uuid)
     AND (${tags}::jsonb IS NULL OR provisioner_tags_match(tags, ${tags}::jsonb))
     ORDER BY created_at DESC, id LIMIT ${filter.limit}`;
   return rows.map(({ id }) => id);

@@ -58,6 +58,20 @@ export async function deleteLinks(tx: Tx, user: Outranked<Allowed<'update', User
   await tx`DELETE FROM user_links WHERE user_id = ${user.id}`;
 }
 
+/** How many accounts are linked to identities of each OpenID Connect provider, by its issuer. */
+export async function oidcLinkIssuers(db: Db, _by: SystemTask): Promise<{ issuer: string; accounts: number }[]> {
+  return db<{ issuer: string; accounts: number }[]>`
+    SELECT split_part(linked_id, '||', 1) AS issuer, count(*)::int AS accounts
+    FROM user_links WHERE login_type = 'oidc' GROUP BY 1 ORDER BY 2 DESC, 1`;
+}
+
+/** Deletes links to identities of OpenID Connect providers other than the issuer to keep. Returns how many. */
+export async function deleteOidcLinks(db: Db, _by: SystemTask, keep: string | undefined): Promise<number> {
+  const rows = await db`DELETE FROM user_links WHERE login_type = 'oidc'
+    AND (${keep ?? null}::text IS NULL OR split_part(linked_id, '||', 1) <> ${keep ?? null}::text)`;
+  return rows.count;
+}
+
 /**
  * Takes the links whose tokens expire before `expiring` and whose people used a session since `usedSince`, to refresh
  * them. No other server gets these links until they are saved, or a minute has passed.

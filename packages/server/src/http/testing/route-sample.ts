@@ -10,11 +10,13 @@ const FIELDS: Readonly<Record<string, string>> = {
   template_version_id: 'templateversion',
   file_id: 'fileID',
   build_ids: 'workspacebuild',
+  organization_id: 'organization',
 };
 
 /** A value that the schema accepts, with these objects for ids. */
 function sample(schema: unknown, things: Readonly<Record<string, string>>, name = ''): unknown {
-  const { type, format, enum: values, properties, required } = schema as Record<string, unknown>;
+  const { type, format, enum: values, properties, required, anyOf } = schema as Record<string, unknown>;
+  if (Array.isArray(anyOf)) return sample(anyOf[0], things, name);
   if (name in FIELDS) return things[FIELDS[name]!];
   if (Array.isArray(values)) return values.find((value) => value !== '');
   if (properties || type === 'object') {

@@ -1,6 +1,7 @@
 import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
 import { VERSION } from '@ropewalk/kit/version';
 import { command } from '../../../framework/definition.ts';
+import { agentAuthFlags } from '../../../lib/flags.ts';
 import { daemonLogger } from '../logging.ts';
 import { selfExecutable } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
@@ -17,13 +18,7 @@ const flags = {
     env: 'CODER_AGENT_LOGGING_JSON',
     description: 'Output for logs as JSON lines: a file, /dev/stdout or /dev/stderr. Default: none.',
   },
-  auth: {
-    type: 'string',
-    env: 'CODER_AGENT_AUTH',
-    default: 'token',
-    description:
-      'Authentication of the agent: token, aws-instance-identity, azure-instance-identity or google-instance-identity.',
-  },
+  ...agentAuthFlags,
   'log-dir': {
     type: 'string',
     env: 'CODER_AGENT_LOG_DIR',
@@ -83,6 +78,7 @@ export default command({ flags }, async (ctx, { flags: given }) => {
   set('CODER_AGENT_TOKEN_FILE', ctx.globals['agent-token-file']);
   set('CODER_AGENT_URL', ctx.globals['agent-url']);
   set('CODER_AGENT_AUTH', given.auth);
+  set('CODER_AGENT_NAME', given['agent-name']);
   set('CODER_AGENT_LOG_DIR', given['log-dir']);
   set('CODER_AGENT_SCRIPT_DATA_DIR', given['script-data-dir']);
   set('CODER_AGENT_DEVCONTAINERS_ENABLE', String(given['devcontainers-enable']));

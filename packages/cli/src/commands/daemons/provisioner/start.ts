@@ -10,6 +10,7 @@ import type { Context } from '../../../framework/context.ts';
 import { extraHeaders } from '../../../framework/create-context.ts';
 import { command } from '../../../framework/definition.ts';
 import { warn } from '../../../framework/io.ts';
+import { readSession } from '../../../framework/session-store.ts';
 import type { ValuesOf } from '../../../framework/types.ts';
 import { expandHome } from '../../../lib/expand-home.ts';
 import { orgFlag } from '../../../lib/flags.ts';
@@ -217,7 +218,7 @@ async function whereAndWho(ctx: Context, given: Given) {
   }
   if (given.key) return { url, auth: { key: given.key }, organization: 'default' }; // the key sets the organization
   if (given.psk) return { url, auth: { psk: given.psk }, organization: given.org || 'default' };
-  const sessionToken = ctx.globals.token || readConfig(join(ctx.configDir, 'session'));
+  const sessionToken = ctx.globals.token || (await readSession(ctx, url));
   if (!sessionToken)
     throw new AppError(
       'invalid',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createPerson, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { Browser, CLIENT, startIdentityProvider } from '@ropewalk/testkit/identity-provider';
 import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { invoke } from '../../../testing/invoke.ts';
 
@@ -95,4 +96,61 @@ test('replaces the key pair for web push, which ends all subscriptions', async (
   assert.notEqual(after.publicKey, JSON.parse(before).publicKey);
   assert.equal(Buffer.from(after.publicKey, 'base64url').length, 65);
   assert.equal((await sql`SELECT 1 FROM webpush_subscriptions`).length, 0);
+});
+
+test('resets links to a former identity provider, whose people can then sign in at the new one', async (t) => {
+  const idp = await startIdentityProvider();
+  const own = await startTestServer({
+    env: {
+      CODER_OIDC_ISSUER_URL: idp.url,
+      CODER_OIDC_CLIENT_ID: CLIENT.id,
+      CODER_OIDC_CLIENT_SECRET: CLIENT.secret,
+      CODER_OIDC_AUTH_URL_PARAMS: '{"prompt":"login"}',
+    },
+  });
+  t.after(async () => {
+    await own.stop();
+    await idp.stop();
+  });
+  const { sql, config } = own.services;
+  const signIn = async (sub: string) => {
+    idp.people.set(sub, { email: `${sub}@example.com`, email_verified: true, preferred_username: sub });
+    idp.next = sub;
+    const browser = new Browser();
+    const callback = '/api/v2/users/oidc/callback';
+    await browser.open(`${own.url}${callback}`, (url) => url.startsWith(own.url) && !url.includes(callback));
+    return browser.cookie(own.url, 'coder_session_token');
+  };
+  assert.ok(await signIn('ann'));
+  assert.ok(await signIn('ben'));
+  await sql`UPDATE user_links SET linked_id = 'https://old.example.com||' || user_id
+    WHERE user_id = (SELECT id FROM users WHERE username = 'ann')`;
+  assert.equal(await signIn('ann'), undefined);
+  const fix = (...args: string[]) =>
+    invoke(['server', 'fix-oidc-links', ...args], { CODER_PG_CONNECTION_URL: config.postgresUrl });
+  const links = async () => (await sql`SELECT linked_id FROM user_links`).length;
+  const by = ['--issuer-url', `${idp.url}/`];
+
+  const dry = await fix(...by, '-n');
+  assert.deepEqual([dry.code, dry.stderr], [0, '']);
+  assert.match(dry.stdout, /^ISSUER +ACCOUNTS +LINK\n/);
+  assert.match(dry.stdout, /^https:\/\/old\.example\.com +1 +is reset$/m);
+  assert.match(dry.stdout, new RegExp(`^${idp.url} +1 +stays$`, 'm'));
+  assert.match((await fix(...by)).stderr, /Cannot ask without a terminal/);
+  assert.equal(await links(), 2);
+  const done = await fix(...by, '--yes');
+  assert.match(done.stdout, /^Reset links: 1\.$/m, done.stderr);
+  assert.equal(await links(), 1);
+  assert.ok(await signIn('ann'));
+  assert.match((await fix(...by, '--yes')).stdout, /^All links are to identities of http/m);
+  assert.match((await fix('--force-reset-all', '--yes')).stdout, /^Reset links: 2\.$/m);
+  for (const [args, message] of [
+    [[], /Set --issuer-url/],
+    [['--force-reset-all', ...by], /cannot be used with --issuer-url/],
+    [['--issuer-url', `${own.url}/api/v2`], /could not be used: .* answered with status 404/],
+  ] as const) {
+    const failed = await fix(...args);
+    assert.deepEqual([failed.code, failed.stdout], [1, '']);
+    assert.match(failed.stderr, message);
+  }
 });

@@ -9,7 +9,7 @@ import { paths } from '../../../util/paths.ts';
 import { useSearchParams } from '../../../util/route.ts';
 import { templatesQuery } from '../../workspaces/queries.ts';
 import { examplesQuery, nameOf, variablesQuery, versionQuery } from '../data.ts';
-import { templateName } from '../source/upload.ts';
+import { freeName, templateName } from '../source/upload.ts';
 import { CreateForm, Loading } from './create-form.tsx';
 
 /** Creates a template from a starter, another template, or an upload. */
@@ -72,14 +72,6 @@ function FromExample({ id }: { id: string }) {
       }}
     />
   );
-}
-
-/** The name, with a number if a template has it. */
-function freeName(name: string, used: ReadonlySet<string>): string {
-  if (!used.has(name)) return name;
-  let number = 2;
-  while (used.has(`${name}-${number}`)) number++;
-  return `${name}-${number}`;
 }
 
 function FromTemplate({ id }: { id: string }) {

@@ -1,6 +1,6 @@
 import type { TemplateExample } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
-import { SearchX, Upload } from 'lucide-react';
+import { Blocks, SearchX, Upload } from 'lucide-react';
 import { useState } from 'react';
 import { Avatar } from '../../../ui/avatar.tsx';
 import { Button, LinkButton } from '../../../ui/button.tsx';
@@ -13,7 +13,7 @@ import { paths } from '../../../util/paths.ts';
 import { useSearchParams } from '../../../util/route.ts';
 import { templatesQuery } from '../../workspaces/queries.ts';
 import { examplesQuery, useTemplateOrganizations } from '../data.ts';
-import { useStarter } from './use-starter.ts';
+import { CARD, Suggestion, UseButton } from './suggestion.tsx';
 
 const GRID = 'grid gap-4 sm:grid-cols-2 lg:grid-cols-3';
 
@@ -37,9 +37,14 @@ export default function Starters() {
           : 'Start from a working template and change it to what you need.'
       }
       actions={
-        <LinkButton to={paths.newTemplate()} icon={Upload}>
-          Upload your own
-        </LinkButton>
+        <>
+          <LinkButton to={paths.templateBuilder()} icon={Blocks}>
+            Template builder
+          </LinkButton>
+          <LinkButton to={paths.newTemplate()} icon={Upload}>
+            Upload your own
+          </LinkButton>
+        </>
       }
     >
       <QueryView
@@ -100,43 +105,6 @@ const filterTags = (examples: readonly TemplateExample[], chosen: string | undef
   for (const one of examples.flatMap(({ tags }) => tags)) counts.set(one, (counts.get(one) ?? 0) + 1);
   return [...counts.keys()].filter((one) => counts.get(one)! > 1 || one === chosen).sort();
 };
-
-const CARD = 'relative rounded-lg border bg-surface transition-colors';
-
-/** What to start with on a server without templates. */
-function Suggestion({ example }: { example: TemplateExample }) {
-  return (
-    <section
-      aria-label="Suggestion"
-      className={cx(CARD, 'flex flex-wrap items-center gap-x-5 gap-y-4 border-accent p-5')}
-    >
-      <Avatar name={example.name} src={example.icon} size={44} square />
-      <div className="min-w-52 flex-1">
-        <h2 className="font-semibold text-lg">
-          <Link to={paths.starterTemplate(example.id)} plain className="hover:underline">
-            {example.name}
-          </Link>
-        </h2>
-        <p className="max-w-3xl text-muted">{example.description}</p>
-      </div>
-      <UseButton example={example} primary />
-    </section>
-  );
-}
-
-function UseButton({ example, primary }: { example: TemplateExample; primary?: boolean }) {
-  const use = useStarter();
-  return (
-    <Button
-      look={primary ? 'primary' : 'default'}
-      size={primary ? 'md' : 'sm'}
-      className={primary ? '' : 'relative z-1'}
-      onClick={() => use(example.id)}
-    >
-      Use<span className="sr-only"> {example.name}</span>
-    </Button>
-  );
-}
 
 function Card({ example, mayCreate }: { example: TemplateExample; mayCreate: boolean }) {
   return (

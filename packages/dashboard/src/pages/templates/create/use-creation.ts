@@ -8,8 +8,8 @@ import { useGo } from '../../../util/route.ts';
 import { templatesQuery } from '../../workspaces/queries.ts';
 import { tagRows, tagsOf } from '../build/tags.ts';
 import { nameOf, variablesQuery } from '../data.ts';
-import { upload } from '../source/upload.ts';
-import { valuesToSend } from '../variable-fields.tsx';
+import { upload, uploadTar } from '../source/upload.ts';
+import { valuesToSend } from '../variable-values.ts';
 import type { Draft, Source } from './use-draft.ts';
 
 /**
@@ -44,12 +44,18 @@ export function useCreation(source: Source, draft: Draft) {
   };
 }
 
-function useImportSource({ exampleId, copy }: Source, draft: Draft, onSuccess: (version: TemplateVersion) => void) {
+function useImportSource(
+  { exampleId, composed, copy }: Source,
+  draft: Draft,
+  onSuccess: (version: TemplateVersion) => void,
+) {
   return useChange(
     async ({ id: organization }: Organization) => {
       const origin = exampleId
         ? { example_id: exampleId }
-        : { file_id: copy ? copy.version.job.file_id : await upload(draft.archive!) };
+        : {
+            file_id: copy ? copy.version.job.file_id : await (composed ? uploadTar(composed) : upload(draft.archive!)),
+          };
       return call('POST /organizations/{organization}/templateversions', {
         params: { organization },
         body: {

@@ -4,7 +4,7 @@ import type { TagRow } from '../../../ui/tags.tsx';
 import { tagRows } from '../build/tags.ts';
 import type { TemplateValues } from '../fields.tsx';
 import { type Archive, templateName } from '../source/upload.ts';
-import { missingVariables, type VariableValues, valuesOf } from '../variable-fields.tsx';
+import { missingVariables, type VariableValues, valuesOf } from '../variable-values.ts';
 
 /** Where the source of a new template comes from. */
 export interface Source {
@@ -13,19 +13,20 @@ export interface Source {
   icon: string;
   /** Suggested values of the form. */
   values: TemplateValues;
-  /** What to import. Without either, a person uploads an archive. */
+  /** What to import. Without any of them, a person uploads an archive. */
   exampleId?: string;
+  composed?: Uint8Array<ArrayBuffer>;
   copy?: { version: TemplateVersion; variables: readonly TemplateVersionVariable[]; template: Template };
 }
 
 /** What a person enters for a new template. */
-export function useDraft({ values: suggested, exampleId, copy }: Source) {
+export function useDraft({ values: suggested, exampleId, composed, copy }: Source) {
   const [values, setValues] = useState(suggested);
   const [archive, setArchive] = useState<Archive>();
   const [tags, setTags] = useState<readonly TagRow[]>(copy ? tagRows(copy.version.job.tags) : []);
   const [variables, setVariables] = useState(copy?.variables ?? []);
   const [variableValues, setVariableValues] = useState<VariableValues>(() => valuesOf(variables));
-  const uploads = !exampleId && !copy;
+  const uploads = !exampleId && !composed && !copy;
   return {
     values,
     setValues,

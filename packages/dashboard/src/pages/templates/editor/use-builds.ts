@@ -9,7 +9,7 @@ import { useImport } from '../build/use-import.ts';
 import { useImportAgain } from '../build/use-import-again.ts';
 import { isEnded, variablesQuery } from '../data.ts';
 import { uploadFiles } from '../source/upload.ts';
-import { missingVariables, type VariableValues, valuesOf, valuesToSend } from '../variable-fields.tsx';
+import { missingVariables, type VariableValues, valuesOf, valuesToSend } from '../variable-values.ts';
 import { filesOf } from './draft.ts';
 import type { DraftFiles } from './use-draft.ts';
 import type { Panel } from './use-panel.ts';

@@ -12,7 +12,8 @@ import { toast } from '../../../ui/toast.tsx';
 import { ImportPanel } from '../build/import-panel.tsx';
 import { useTemplate, variablesQuery, versionQuery } from '../data.ts';
 import { usePromote } from '../template/versions.tsx';
-import { missingVariables, VariableFields, valuesOf, valuesToSend } from '../variable-fields.tsx';
+import { VariableFields } from '../variable-fields.tsx';
+import { missingVariables, valuesOf, valuesToSend } from '../variable-values.ts';
 import { SettingsPage } from './settings-page.tsx';
 
 /** The values of the active version's Terraform variables. Other values are another version with the same source. */

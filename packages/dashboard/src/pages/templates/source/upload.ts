@@ -55,8 +55,10 @@ export async function packFolder(files: Iterable<File>): Promise<Archive> {
 /** Stores an archive on the server and returns its id. */
 export const upload = ({ type, data }: Pick<Archive, 'type' | 'data'>): Promise<string> => client.upload(data, type);
 
+export const uploadTar = (data: Uint8Array<ArrayBuffer>): Promise<string> => upload({ type: TAR, data });
+
 /** Stores files on the server and returns the id of their archive. */
-export const uploadFiles = (files: readonly TarFile[]): Promise<string> => upload({ type: TAR, data: writeTar(files) });
+export const uploadFiles = (files: readonly TarFile[]): Promise<string> => uploadTar(writeTar(files));
 
 /** A template name made from a file's or a starter's name. */
 export function templateName(text: string): string {
@@ -66,4 +68,12 @@ export function templateName(text: string): string {
     .replace(/[^a-z0-9]+/g, '-')
     .slice(0, 32)
     .replace(/^-|-$/g, '');
+}
+
+/** The name, with a number if a template has it. */
+export function freeName(name: string, used: ReadonlySet<string>): string {
+  if (!used.has(name)) return name;
+  let number = 2;
+  while (used.has(`${name}-${number}`)) number++;
+  return `${name}-${number}`;
 }

@@ -214,7 +214,7 @@ function NoWorkspaces({
             </LinkButton>
           ) : (
             mayCreate && (
-              <LinkButton to={paths.starterTemplates()} look="primary" icon={Plus}>
+              <LinkButton to={paths.templateBuilder()} look="primary" icon={Plus}>
                 Add a template
               </LinkButton>
             )
