@@ -53,8 +53,9 @@ resource "coder_agent" "main" {
 }
 
 resource "terraform_data" "machine" {
-  count = data.coder_workspace.me.start_count
-  input = "\${var.zone} \${nonsensitive(length(var.token))}"
+  count            = data.coder_workspace.me.start_count
+  triggers_replace = coder_agent.main.id
+  input            = "\${var.zone} \${nonsensitive(length(var.token))}"
 }
 
 resource "coder_metadata" "machine" {
