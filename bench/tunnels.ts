@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { processIds } from '@ropewalk/testkit/processes';
 import {
-  CHECKOUT,
   ensureExecutable,
   eventually,
   freePort,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
 } from '../e2e/harness.ts';
@@ -27,8 +27,8 @@ export async function forward(
   remote: number,
 ): Promise<{ port: number; child: ChildProcess }> {
   const port = await freePort();
-  const args = [...CHECKOUT.slice(1), 'port-forward', 'dev', '--tcp', `127.0.0.1:${port}:${remote}`];
-  const child = spawn(CHECKOUT[0]!, args, {
+  const args = [...PROGRAM.slice(1), 'port-forward', 'dev', '--tcp', `127.0.0.1:${port}:${remote}`];
+  const child = spawn(PROGRAM[0]!, args, {
     env: { ...server.env, CODER_URL: url, CODER_SESSION_TOKEN: server.token },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -154,9 +154,9 @@ async function benchDelay(): Promise<Row[]> {
     };
     const shell = (url: string, on: ServerProcess) => () =>
       new Promise<void>((resolve, reject) => {
-        const args = [...CHECKOUT.slice(1), 'ssh', 'dev', '--', 'head', '-c', String(DELAYED_BULK), '/dev/zero'];
+        const args = [...PROGRAM.slice(1), 'ssh', 'dev', '--', 'head', '-c', String(DELAYED_BULK), '/dev/zero'];
         const env = { ...on.env, CODER_URL: url, CODER_SESSION_TOKEN: on.token };
-        const child = spawn(CHECKOUT[0]!, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+        const child = spawn(PROGRAM[0]!, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
         child.stdout.resume();
         child.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`ssh ended with ${code}`))));
       });

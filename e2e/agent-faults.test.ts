@@ -13,11 +13,11 @@ import { processIds } from '@ropewalk/testkit/processes';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import {
   buildEnds,
-  CHECKOUT,
   createWorkspace,
   eventually,
   firstUser,
   makeTemplate,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
 } from './harness.ts';
@@ -135,7 +135,7 @@ interface AgentProcess {
 function startAgent(): AgentProcess {
   const { token } = agents.find(({ name }) => name === 'lone')!;
   const home = join(dir, 'lone');
-  const [file, ...first] = CHECKOUT;
+  const [file, ...first] = PROGRAM;
   const child = spawn(file!, [...first, 'agent'], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: {

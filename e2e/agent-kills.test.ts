@@ -11,11 +11,11 @@ import { connect, type Sql } from '@ropewalk/server/db/connect';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import {
   buildEnds,
-  CHECKOUT,
   createWorkspace,
   eventually,
   firstUser,
   makeTemplate,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
 } from './harness.ts';
@@ -87,12 +87,12 @@ function start(file: string, args: readonly string[], env: NodeJS.ProcessEnv): W
   child.stdin!.on('error', () => {});
   return { child, out: () => out, ended: once(child, 'exit').then(([code]) => code as number | null) };
 }
-const coder = (...args: string[]) => start(CHECKOUT[0]!, [...CHECKOUT.slice(1), ...args], server.env);
+const coder = (...args: string[]) => start(PROGRAM[0]!, [...PROGRAM.slice(1), ...args], server.env);
 
 function startAgent({ name, token }: { name: string; token: string }): Watched {
   const home = join(dir, name);
   mkdirSync(home, { recursive: true });
-  return start(CHECKOUT[0]!, [...CHECKOUT.slice(1), 'agent'], {
+  return start(PROGRAM[0]!, [...PROGRAM.slice(1), 'agent'], {
     PATH: process.env['PATH'],
     HOME: home,
     TMPDIR: home,
@@ -170,7 +170,7 @@ test('an agent is killed during its scripts, and during sessions: nothing is lef
               ...['-o', 'StrictHostKeyChecking=no', '-o', 'UserKnownHostsFile=/dev/null', '-tt'],
               ...[
                 '-o',
-                `ProxyCommand=${CHECKOUT.join(' ')} ssh --stdio ${target}`,
+                `ProxyCommand=${PROGRAM.join(' ')} ssh --stdio ${target}`,
                 'host',
                 'echo begun-$$; exec sleep 1000',
               ],

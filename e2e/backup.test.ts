@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
 import { connect } from '@ropewalk/server/db/connect';
 import { directoryHash } from '@ropewalk/server/postgres/place';
-import { CHECKOUT, coder, PERSON, type ServerProcess, startCoderServer, tokenOf } from './harness.ts';
+import { coder, PERSON, PROGRAM, type ServerProcess, startCoderServer, tokenOf } from './harness.ts';
 
 async function start(t: TestContext): Promise<ServerProcess> {
   const server = await startCoderServer({ bundled: true, env: { CODER_PROVISIONER_DAEMONS: '0' } });
@@ -72,7 +72,7 @@ test('reaches the bundled database next to a server, and without one', async (t)
   assert.match(beside.stderr, /Another server uses the database/);
 
   await end(server.child);
-  const [file, ...first] = CHECKOUT;
+  const [file, ...first] = PROGRAM;
   const serving = spawn(file!, [...first, ...serve], { env: server.env, stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => serving.kill('SIGKILL'));
   const [line] = (await once(createInterface(serving.stdout), 'line')) as [string];

@@ -1,5 +1,6 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { answers } from './harness.ts';
 
 /** A TCP load balancer without stickiness, as it stands in front of several servers. */
 export interface Balancer {
@@ -78,10 +79,7 @@ export async function checkHealth(
     await Promise.all(
       backends.map(async (backend) => {
         const signal = AbortSignal.timeout(HEALTH.timeoutMs);
-        const isUp = await fetch(`${backend.server.url}/readyz`, { signal }).then(
-          ({ ok }) => ok,
-          () => false,
-        );
+        const isUp = await answers(`${backend.server.url}/readyz`, signal);
         failed.set(backend, isUp ? 0 : (failed.get(backend) ?? 0) + 1);
         backend.healthy = failed.get(backend)! < HEALTH.failures;
       }),

@@ -2,18 +2,18 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import {
   type Connection,
   commandTemplate,
   createWorkspace,
   eventually,
   makeTemplate,
+  PROGRAM,
   type ServerProcess,
   type Workspace,
 } from './harness.ts';
 
-const main = join(dirname(import.meta.dirname), 'packages/cli/src/main.ts');
 const CONNECTED = 'provisioner: successfully connected to coderd';
 
 /** `coder provisioner start` in its own process. */
@@ -36,7 +36,7 @@ export interface DaemonProcessOptions {
   args?: string[];
   env?: NodeJS.ProcessEnv;
   cacheDir?: string;
-  /** The coder command to run. Default: the checkout's. */
+  /** The coder command to run. Default: PROGRAM. */
   program?: readonly string[];
   /** Whether to return as soon as the process runs, without waiting for its connection. */
   early?: boolean;
@@ -49,7 +49,7 @@ export async function startDaemon(
 ): Promise<DaemonProcess> {
   const { name, args = [] } = options;
   const cacheDir = options.cacheDir ?? join(server.configDir, `daemon-${name}`);
-  const [file, ...first] = options.program ?? [process.execPath, main];
+  const [file, ...first] = options.program ?? PROGRAM;
   const child = spawn(
     file!,
     [...first, 'provisioner', 'start', '--verbose', '--name', name, '--cache-dir', cacheDir, ...args],

@@ -8,12 +8,12 @@ import type { WorkspaceBuild } from '@ropewalk/contract';
 import { connect } from '@ropewalk/server/db/connect';
 import {
   buildEnds,
-  CHECKOUT,
   createWorkspace,
   eventually,
   firstUser,
   makeTemplate,
   PERSON,
+  PROGRAM,
   type RunningProgram,
   type ServerProcess,
   startCoderServer,
@@ -99,7 +99,7 @@ before(async () => {
   const [row] = await sql<{ token: string }[]>`SELECT a.auth_token AS token FROM workspace_agents a
     JOIN workspace_resources r ON r.id = a.resource_id JOIN workspace_builds b ON b.job_id = r.job_id`;
   await sql.end();
-  agent = startProgram(CHECKOUT, ['agent'], {
+  agent = startProgram(PROGRAM, ['agent'], {
     env: { ...server.env, HOME: dir, CODER_AGENT_URL: server.url, CODER_AGENT_TOKEN: row!.token },
   });
   await eventually('the agent is ready', async () => {
@@ -137,7 +137,7 @@ async function startCounter(
   mkdirSync(logs);
   const stop = join(dir, `${name}-stop`);
   const counter = `i=0; while [ ! -e '${stop}' ]; do echo "line $i"; i=$((i+1)); sleep 0.01; done; exit 7`;
-  const inside = ['ip', 'netns', 'exec', PREFIX, ...CHECKOUT];
+  const inside = ['ip', 'netns', 'exec', PREFIX, ...PROGRAM];
   const session = startProgram(inside, ['ssh', as.target, '--log-dir', logs, ...flags, '--', counter], {
     env: { ...server.env, CODER_URL: link.url, CODER_SESSION_TOKEN: as.token },
     cwd: dir,
@@ -191,7 +191,7 @@ test('a session that begins to carry much goes back to the server', { skip, time
   mkdirSync(logs);
   const begin = join(dir, 'begin');
   const command = `while [ ! -e '${begin}' ]; do sleep 0.1; done; head -c ${BULK_BYTES} /dev/zero`;
-  const words = [...CHECKOUT, 'ssh', 'dev', '--log-dir', logs, '--', command].map((word) => `"${word}"`);
+  const words = [...PROGRAM, 'ssh', 'dev', '--log-dir', logs, '--', command].map((word) => `"${word}"`);
   const session = startProgram(['ip', 'netns', 'exec', PREFIX, 'sh', '-c'], [`${words.join(' ')} | wc -c`], {
     env: { ...server.env, CODER_URL: link.url, CODER_SESSION_TOKEN: server.token },
     cwd: dir,
@@ -228,7 +228,7 @@ test('a person who loses the role for it loses the direct path', { skip, timeout
 
 test('ping names the path of each answer', { skip, timeout: 120_000 }, async (t) => {
   setUdp('accept');
-  const ping = startProgram(['ip', 'netns', 'exec', PREFIX, ...CHECKOUT], ['ping', 'dev', '--wait', '500ms'], {
+  const ping = startProgram(['ip', 'netns', 'exec', PREFIX, ...PROGRAM], ['ping', 'dev', '--wait', '500ms'], {
     env: { ...server.env, CODER_URL: link.url, CODER_SESSION_TOKEN: server.token },
   });
   t.after(() => ping.child.kill('SIGKILL'));

@@ -6,12 +6,12 @@ import { type Gate, gates } from './daemon-process.ts';
 import {
   type Build,
   buildEnds,
-  CHECKOUT,
   commandTemplate,
   createWorkspace,
   eventually,
   firstUser,
   makeTemplate,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
   type Workspace,
@@ -36,7 +36,7 @@ interface Contained {
 
 async function contained(drainTimeout: string): Promise<Contained> {
   const server = await startCoderServer({
-    program: [...NAMESPACE, ...CHECKOUT],
+    program: [...NAMESPACE, ...PROGRAM],
     env: { CODER_PROVISIONER_DRAIN_TIMEOUT: drainTimeout },
   });
   await firstUser(server);

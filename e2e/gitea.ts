@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Browser } from '@ropewalk/testkit/identity-provider';
 import { freshDatabase } from '@ropewalk/testkit/postgres';
-import { eventually } from '@ropewalk/testkit/wait';
+import { answers, eventually } from '@ropewalk/testkit/wait';
 import { freePort } from './harness.ts';
 
 /** The folder of a Gitea that scripts/build-gitea.sh built. */
@@ -143,10 +143,7 @@ DISABLE_GRAVATAR = true
     'Gitea answers',
     async () => {
       if (child.exitCode !== null) throw new Error(`Gitea ended with ${child.exitCode}: ${log}`);
-      return fetch(`${url}/api/healthz`).then(
-        (answer) => answer.ok,
-        () => false,
-      );
+      return answers(`${url}/api/healthz`);
     },
     60_000,
   );

@@ -20,14 +20,18 @@ import { removeKept } from '@ropewalk/testkit/kept';
 import { freePort } from '@ropewalk/testkit/ports';
 import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { processIds } from '@ropewalk/testkit/processes';
-import { eventually } from '@ropewalk/testkit/wait';
+import { answers, eventually } from '@ropewalk/testkit/wait';
 
-export { eventually, freePort };
+export { answers, eventually, freePort };
 
 const root = dirname(import.meta.dirname);
 const main = join(root, 'packages/cli/src/main.ts');
-/** The coder command of the checkout. */
-export const CHECKOUT: readonly string[] = [process.execPath, main];
+const executable = process.env['TEST_EXECUTABLE'];
+/**
+ * The coder command. A whole run builds the executable first and tests it, since people run that one and it starts in half
+ * the processor time. A single file tests the sources.
+ */
+export const PROGRAM: readonly string[] = executable ? [executable] : [process.execPath, main];
 /** The account of `firstUser`. */
 export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
 
@@ -42,7 +46,7 @@ export async function coder(
   args: string[],
   options: { env: NodeJS.ProcessEnv; stdin?: string; timeoutMs?: number; cwd?: string; program?: readonly string[] },
 ): Promise<Finished> {
-  const [file, ...first] = options.program ?? CHECKOUT;
+  const [file, ...first] = options.program ?? PROGRAM;
   const child = spawn(file!, [...first, ...args], {
     env: options.env,
     cwd: options.cwd,
@@ -92,7 +96,7 @@ export interface RunningProgram {
   ended: Promise<number | null>;
 }
 
-/** Starts a program, such as the checkout's command: `startProgram(CHECKOUT, ['ssh', 'dev'], { env })`. */
+/** Starts a program, such as the coder command: `startProgram(PROGRAM, ['ssh', 'dev'], { env })`. */
 export function startProgram(
   [file, ...first]: readonly string[],
   args: readonly string[],
@@ -219,7 +223,7 @@ export interface ServerProcess extends Connection {
 
 export interface ServerProcessOptions {
   env?: NodeJS.ProcessEnv;
-  /** The coder command to run. Default: the checkout's. */
+  /** The coder command to run. Default: PROGRAM. */
   program?: readonly string[];
   /** Whether to use the bundled PostgreSQL. Default: a new database on the test run's PostgreSQL. */
   bundled?: boolean;
@@ -266,7 +270,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
   const serverEnv = { ...base, ...serverVariables(configDir, port, databaseUrl), ...options.env };
   let log = '';
   const launch = (): ChildProcess => {
-    const [file, ...first] = options.program ?? CHECKOUT;
+    const [file, ...first] = options.program ?? PROGRAM;
     const child = spawn(file!, [...first, 'server'], { env: serverEnv, stdio: ['ignore', 'pipe', 'pipe'] });
     for (const stream of [child.stdout!, child.stderr!]) {
       stream.on('data', (data: Buffer) => {
@@ -278,10 +282,7 @@ export async function startCoderServer(options: ServerProcessOptions = {}): Prom
   const ready = async (child: ChildProcess) => {
     await eventually('the server is ready', async () => {
       if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}: ${log}`);
-      return fetch(`${url}/readyz`).then(
-        (answer) => answer.ok,
-        () => false,
-      );
+      return answers(`${url}/readyz`);
     });
   };
   const connection = connectTo(url);

@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import { eventually, freePort } from './harness.ts';
+import { answers, eventually, freePort } from './harness.ts';
 
 export type Architecture = 'amd64' | 'arm64';
 export const OWN: Architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
@@ -151,14 +151,10 @@ export async function startsServer(image: Image, env: Record<string, string>, ti
   try {
     await eventually(
       'the server is ready',
-      () =>
-        fetch(`http://127.0.0.1:${port}/readyz`).then(
-          (answer) => answer.ok,
-          () => {
-            assert.equal(child.exitCode, null, log());
-            return false;
-          },
-        ),
+      () => {
+        assert.equal(child.exitCode, null, log());
+        return answers(`http://127.0.0.1:${port}/readyz`);
+      },
       timeoutMs,
     ).catch((err: Error) => {
       throw new Error(`${err.message}\n${log()}`);

@@ -10,12 +10,12 @@ import { makeKey, startDaemon } from './daemon-process.ts';
 import {
   type Build,
   buildEnds,
-  CHECKOUT,
   commandTemplate,
   createWorkspace,
   eventually,
   firstUser,
   makeTemplate,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
 } from './harness.ts';
@@ -25,7 +25,7 @@ import {
 const LOST = /\d+ log lines? (was|were) lost: no space left on device/;
 
 /** The coder command that appends its stderr to a file. */
-const into = (path: string) => ['/bin/sh', '-c', 'exec "$@" 2>>"$0"', path, ...CHECKOUT];
+const into = (path: string) => ['/bin/sh', '-c', 'exec "$@" 2>>"$0"', path, ...PROGRAM];
 
 async function agentToken(server: ServerProcess, buildId: string): Promise<string> {
   const sql = connect(server.databaseUrl!, { max: 1 });
@@ -66,7 +66,7 @@ async function work(server: ServerProcess, disk: SmallDisk | undefined): Promise
   assert.equal(other.status, 'running', other.job.error ?? '');
 
   const stderr = disk ? openSync(join(disk.dir, 'agent.err'), 'a') : 'pipe';
-  const [file, ...first] = CHECKOUT;
+  const [file, ...first] = PROGRAM;
   const args = ['agent', '--verbose', ...(disk ? ['--log-human', join(disk.dir, 'agent.log')] : [])];
   const agent = spawn(file!, [...first, ...args], {
     env: { ...server.env, CODER_AGENT_URL: server.url, CODER_AGENT_TOKEN: await agentToken(server, build.id) },

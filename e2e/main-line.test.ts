@@ -9,6 +9,7 @@ import {
   eventually,
   FIRST_USER,
   PERSON,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
 } from './harness.ts';
@@ -87,8 +88,8 @@ test('runs the tour from the first user to a deleted workspace', { timeout: 240_
 /** Runs `coder ssh dev` in a real terminal of 80×24, resizes it to 100×40 and checks both sizes with `stty`. */
 async function resizedTerminal(env: NodeJS.ProcessEnv): Promise<void> {
   const { spawn: spawnPty } = await import('@lydell/node-pty');
-  const main = join(import.meta.dirname, '../packages/cli/src/main.ts');
-  const terminal = spawnPty(process.execPath, [main, 'ssh', 'dev'], {
+  const [file, ...first] = PROGRAM;
+  const terminal = spawnPty(file!, [...first, 'ssh', 'dev'], {
     cols: 80,
     rows: 24,
     env: { ...env, TERM: 'xterm' } as Record<string, string>,

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { CHECKOUT } from './harness.ts';
+import { PROGRAM } from './harness.ts';
 
 /** `coder operator start` in its own process. */
 export interface OperatorProcess {
@@ -11,7 +11,7 @@ export interface OperatorProcess {
 }
 
 export function startOperatorProcess({ env }: { env: NodeJS.ProcessEnv }, args: string[]): OperatorProcess {
-  return follow([...CHECKOUT, 'operator', 'start', '--verbose', ...args], env);
+  return follow([...PROGRAM, 'operator', 'start', '--verbose', ...args], env);
 }
 
 /**
@@ -23,7 +23,7 @@ export function startOperatorPod(account: string, args: string[], env: NodeJS.Pr
   const script = `mount -t tmpfs tmpfs /run && mkdir -p ${at} && mount --bind "$0" ${at} && exec "$@"`;
   const isolated = ['unshare', '--map-root-user', '--mount', 'sh', '-c', script, account];
   const { PATH, NODE_COMPILE_CACHE } = process.env;
-  return follow([...isolated, ...CHECKOUT, ...args], { PATH, NODE_COMPILE_CACHE, ...env });
+  return follow([...isolated, ...PROGRAM, ...args], { PATH, NODE_COMPILE_CACHE, ...env });
 }
 
 function follow([file, ...args]: string[], env: NodeJS.ProcessEnv): OperatorProcess {

@@ -15,11 +15,11 @@ import {
 import { type Kubelet, type KubeletOptions, startKubelet } from '@ropewalk/operator/testing/kubelet';
 import { freePorts } from '@ropewalk/testkit/ports';
 import {
-  CHECKOUT,
   commandTemplate,
   eventually,
   firstUser,
   makeTemplate,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
 } from './harness.ts';
@@ -28,7 +28,7 @@ import { type OperatorProcess, startOperatorProcess } from './operator-process.t
 export interface OperatorSystemOptions
   extends Pick<ClusterOptions, 'controllers' | 'controllerArgs' | 'scheduler'>,
     Pick<KubeletOptions, 'podGroups'> {
-  /** The command line that stands for the program in the image. Default: the checkout's. */
+  /** The command line that stands for the program in the image. Default: PROGRAM. */
   program?: readonly string[];
   /** Additional variables of the server. */
   serverEnv?: NodeJS.ProcessEnv;
@@ -55,7 +55,7 @@ export interface OperatorSystem {
 }
 
 export async function startOperatorSystem({
-  program = CHECKOUT,
+  program = PROGRAM,
   serverEnv = {},
   pollInterval = '200ms',
   externalMetrics = false,

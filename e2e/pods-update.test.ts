@@ -13,7 +13,16 @@ import { needsKubernetes } from '@ropewalk/operator/testing/cluster';
 import { type Balancer, startBalancer } from './balancer.ts';
 import { type ControlPlaneSystem, readPlane, startControlPlaneSystem } from './control-plane-system.ts';
 import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
-import { CHECKOUT, type Connection, connectTo, ensureExecutable, eventually, firstUser, freePort } from './harness.ts';
+import {
+  answers,
+  type Connection,
+  connectTo,
+  ensureExecutable,
+  eventually,
+  firstUser,
+  freePort,
+  PROGRAM,
+} from './harness.ts';
 import { invitePeople, type People, work } from './people.ts';
 
 const REPLICAS = 2;
@@ -90,12 +99,7 @@ before(async () => {
   await system.ready(() => readPlane(system, 'coder'));
   site = connectTo(balancer.url);
   // the Service's endpoints follow the pods after a while
-  const isAnswered = () =>
-    fetch(`${balancer.url}/healthz`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  await eventually('the Service has a server', isAnswered);
+  await eventually('the Service has a server', () => answers(`${balancer.url}/healthz`));
   await firstUser(site);
   const env = { HOME: dir, CODER_PROVISIONER_DAEMON_KEY: await makeKey(site, 'outside') };
   daemons = await Promise.all(
@@ -111,7 +115,7 @@ before(async () => {
     CODER_URL: balancer.url,
     CODER_SESSION_TOKEN: site.token,
   });
-  people = await invitePeople({ site, url: balancer.url, env: envOfPeople }, CHECKOUT);
+  people = await invitePeople({ site, url: balancer.url, env: envOfPeople }, PROGRAM);
 });
 after(async () => {
   people?.end();

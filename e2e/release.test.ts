@@ -18,6 +18,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { downloadPackages, unpackPackages } from '../scripts/image/debian.ts';
 import {
+  answers,
   type Connection,
   connectTo,
   ensureExecutable,
@@ -166,15 +167,7 @@ test('the release has executables, npm packages, charts, notes, a bill of materi
 
 /** Waits until a server answers, creates the first user, and returns what people use. */
 async function reach(address: string, log: () => string): Promise<Connection> {
-  await eventually(
-    'the server is ready',
-    () =>
-      fetch(`${address}/readyz`).then(
-        (answer) => answer.ok,
-        () => false,
-      ),
-    120_000,
-  ).catch((err: Error) => {
+  await eventually('the server is ready', () => answers(`${address}/readyz`), 120_000).catch((err: Error) => {
     throw new Error(`${err.message}\n${log()}`);
   });
   return connectTo(address);

@@ -7,7 +7,7 @@ import { appendFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Deployment, type Member, startDeployment } from './deployment.ts';
-import { CHECKOUT, ensureExecutable, eventually } from './harness.ts';
+import { ensureExecutable, eventually, PROGRAM } from './harness.ts';
 import { invitePeople, type People, work } from './people.ts';
 
 const SECONDS = Number(process.env['KILL_TEST_SECONDS'] ?? 80);
@@ -25,7 +25,7 @@ before(async () => {
   await ensureExecutable();
   deployment = await startDeployment();
   for (let n = 0; n < 3; n += 1) await deployment.add();
-  people = await invitePeople(deployment, CHECKOUT);
+  people = await invitePeople(deployment, PROGRAM);
 });
 after(async () => {
   people?.end();

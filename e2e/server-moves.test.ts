@@ -14,12 +14,12 @@ import { type DaemonProcess, gates, makeKey, startDaemon, startGatedBuild } from
 import { type Deployment, type Member, startDeployment } from './deployment.ts';
 import {
   buildEnds,
-  CHECKOUT,
   createWorkspace,
   ensureExecutable,
   eventually,
   freePort,
   makeTemplate,
+  PROGRAM,
   type RunningProgram,
   startProgram,
   type Workspace,
@@ -137,7 +137,7 @@ async function statuses(): Promise<string[]> {
   return agentsOf(body).map(({ status, lifecycle_state: state }) => `${status} ${state}`);
 }
 
-const startCoder = (...args: string[]): RunningProgram => startProgram(CHECKOUT, args, { env: deployment.env() });
+const startCoder = (...args: string[]): RunningProgram => startProgram(PROGRAM, args, { env: deployment.env() });
 
 /** A terminal as the dashboard's: it attaches to its shell again when its connection ends. */
 function openTerminal(agent: string) {

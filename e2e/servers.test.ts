@@ -6,7 +6,6 @@ import { type Balancer, startBalancer } from './balancer.ts';
 import { gates } from './daemon-process.ts';
 import {
   buildEnds,
-  CHECKOUT,
   coder,
   commandTemplate,
   createWorkspace,
@@ -15,6 +14,7 @@ import {
   firstUser,
   freePort,
   makeTemplate,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
   startProgram,
@@ -74,7 +74,7 @@ test('a client of each server reaches the agent: shell, ports', async () => {
 test('a session continues on the other server when the server of its client and agent is killed', async () => {
   // the client's connection and the agent's are both with the first server
   const counter = 'i=0; while [ $i -lt 100 ]; do echo "line $i"; i=$((i+1)); sleep 0.05; done; cat; exit 7';
-  const session = startProgram(CHECKOUT, ['ssh', 'dev', '--', counter], { env: env(balancer) });
+  const session = startProgram(PROGRAM, ['ssh', 'dev', '--', counter], { env: env(balancer) });
   await eventually('it counts', async () => session.out().includes('line 10\n'));
   balancer.use(...servers);
   await servers[0]!.kill();

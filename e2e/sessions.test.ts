@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { processIds } from '@ropewalk/testkit/processes';
 import {
-  CHECKOUT,
   coder,
   coderOutput,
   ensureExecutable,
   eventually,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
   startFirstWorkspace,
@@ -40,7 +40,7 @@ after(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const startCoder = (...args: string[]) => startProgram(CHECKOUT, args, { env: server.env, cwd: dir });
+const startCoder = (...args: string[]) => startProgram(PROGRAM, args, { env: server.env, cwd: dir });
 const openssh = (program: string, ...args: string[]) =>
   startProgram([program, '-F', config], args, { env: { PATH: process.env['PATH'], HOME: dir }, cwd: dir });
 
@@ -85,7 +85,7 @@ test('revoking a token ends its SSH sessions and their programs, also without a 
   const env = { ...server.env, CODER_SESSION_TOKEN: made.stdout.trim() };
   const begin = async () => {
     const args = ['ssh', 'dev', '--', 'echo $$; while :; do echo x; sleep 0.05; done'];
-    const session = startProgram(CHECKOUT, args, { env, cwd: dir });
+    const session = startProgram(PROGRAM, args, { env, cwd: dir });
     await eventually('it runs', async () => session.out().includes('x'));
     return { session, pid: Number.parseInt(session.out(), 10) };
   };

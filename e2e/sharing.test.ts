@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import {
-  CHECKOUT,
   coderOutput,
   ensureExecutable,
   eventually,
   PERSON,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
   startFirstWorkspace,
@@ -47,7 +47,7 @@ after(async () => {
 test('a person connects to a shared workspace, and is out within five seconds after it is taken back', async () => {
   const target = `${PERSON.username}/dev`;
   const connect = () =>
-    startProgram(CHECKOUT, ['ssh', target, '--', 'echo $$; while :; do echo x; sleep 0.05; done'], {
+    startProgram(PROGRAM, ['ssh', target, '--', 'echo $$; while :; do echo x; sleep 0.05; done'], {
       env: guest,
       cwd: dir,
     });

@@ -19,7 +19,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { directoryHash } from '@ropewalk/server/postgres/place';
 import { processIds } from '@ropewalk/testkit/processes';
-import { CHECKOUT, coder, eventually, firstUser, freePort, type ServerProcess, startCoderServer } from './harness.ts';
+import { coder, eventually, firstUser, freePort, PROGRAM, type ServerProcess, startCoderServer } from './harness.ts';
 
 const base = () => ({ PATH: process.env['PATH'], HOME: tmpdir(), CODER_PROVISIONER_DAEMONS: '0' });
 
@@ -67,7 +67,7 @@ test('names a full disk of the data directory', {
   spawnSync('mkdir', ['-p', varLib]);
   assert.equal(spawnSync('unshare', ['--version']).status, 0);
   try {
-    const script = `mount --bind ${dir} ${varLib} && exec ${process.execPath} packages/cli/src/main.ts server`;
+    const script = `mount --bind ${dir} ${varLib} && exec ${PROGRAM.join(' ')} server`;
     const { status, stderr } = spawnSync('unshare', ['-m', 'sh', '-c', script], {
       env: { ...base(), CODER_CONFIG_DIR: join(dir, 'config'), CODER_HTTP_ADDRESS: '127.0.0.1:0' },
       encoding: 'utf8',
@@ -121,7 +121,7 @@ test('a signal in each moment of the start ends the server and all that it has s
   const server = await startCoderServer({
     bundled: true,
     // its own process group, as in a terminal
-    program: ['setsid', ...CHECKOUT],
+    program: ['setsid', ...PROGRAM],
     env: { CODER_PROVISIONER_DAEMONS: '1' },
     expectFailure: true,
   });

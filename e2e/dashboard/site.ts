@@ -3,9 +3,6 @@ import type { Browser, BrowserContextOptions } from 'playwright-core';
 import { firstUser, type ServerProcess, type ServerProcessOptions, startCoderServer } from '../harness.ts';
 import { needsBrowser, openAs, startBrowser, type Viewer } from './browser.ts';
 
-/** The executable that a whole run builds first. It starts in half the processor time of a checkout. */
-const EXECUTABLE = process.env['TEST_EXECUTABLE'];
-
 export interface Site {
   /** Of a real server, whose first user is signed in as `server.token`. */
   readonly server: ServerProcess;
@@ -17,9 +14,8 @@ export interface Site {
 /** A server and a browser for the tests of a file. `setUp` runs once, before the first test. */
 export function useSite(
   setUp: (server: ServerProcess) => Promise<void> = async () => {},
-  { signedUp = true, ...given }: ServerProcessOptions & { signedUp?: boolean } = {},
+  { signedUp = true, ...options }: ServerProcessOptions & { signedUp?: boolean } = {},
 ): Site {
-  const options = EXECUTABLE ? { program: [EXECUTABLE], ...given } : given;
   let server: ServerProcess;
   let browser: Browser;
   before(async () => {

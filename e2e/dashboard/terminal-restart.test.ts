@@ -5,7 +5,6 @@ import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import {
   buildEnds,
-  CHECKOUT,
   createWorkspace,
   ensureExecutable,
   eventually,
@@ -13,6 +12,7 @@ import {
   freePort,
   makeTemplate,
   PERSON,
+  PROGRAM,
   type ServerProcess,
   startCoderServer,
   type Workspace,
@@ -47,7 +47,7 @@ test('continues a terminal and a forwarded port after the server is killed and r
   const echo = `require("net").createServer((s) => s.pipe(s)).listen(${remote}, "127.0.0.1", () => console.log("up-" + 6 * 7))`;
   await typed(page, `X=kept; '${process.execPath}' -e '${echo}' &`);
   await shows(page, 'up-42');
-  const [file, ...args] = CHECKOUT;
+  const [file, ...args] = PROGRAM;
   const forward = spawn(file!, [...args, 'port-forward', 'dev', '--tcp', `127.0.0.1:0:${remote}`], {
     env: { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token },
     stdio: ['ignore', 'ignore', 'pipe'],

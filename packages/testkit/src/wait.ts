@@ -32,3 +32,10 @@ export async function eventually<T>(
     from = now;
   }
 }
+
+/** Whether an address answers with success. */
+export const answers = (url: string, signal?: AbortSignal): Promise<boolean> =>
+  fetch(url, signal ? { signal } : {}).then(
+    ({ ok }) => ok,
+    () => false,
+  );

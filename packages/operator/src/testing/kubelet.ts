@@ -8,6 +8,7 @@ import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1EnvVar, V1PodSpec } from '@kubernetes/client-node';
 import { silentLogger } from '@ropewalk/kit';
+import { answers } from '@ropewalk/testkit/wait';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import { type KubeObject, PODS, SECRETS } from '../kube/types.ts';
 import { type Informer, keyOf, startInformer } from '../machinery/informer.ts';
@@ -201,11 +202,7 @@ class LocalKubelet implements Kubelet {
   async #becomesReady(name: string, url: string, { child }: Running): Promise<void> {
     await this.#report(name, 'Running', false);
     while (child.exitCode === null && child.signalCode === null) {
-      const ok = await fetch(url).then(
-        (answer) => answer.ok,
-        () => false,
-      );
-      if (ok) return void (await this.#report(name, 'Running', true));
+      if (await answers(url)) return void (await this.#report(name, 'Running', true));
       await new Promise((done) => setTimeout(done, 100));
     }
   }
