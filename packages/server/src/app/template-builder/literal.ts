@@ -7,7 +7,9 @@ const MAX_TEXT_BYTES = 4_096;
 /** What upstream's clients send for an optional variable without a value. */
 const UNSET = 'null';
 
-const SIMPLE: Readonly<Record<string, string>> = { '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+const SIMPLE: ReadonlyMap<string, string> = new Map(
+  Object.entries({ '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }),
+);
 
 /**
  * A text as a quoted string of Terraform's language. Quotes, backslashes, line breaks and other control characters are
@@ -18,7 +20,7 @@ export function quoted(text: string): string {
   for (const char of text.toWellFormed()) {
     const code = char.codePointAt(0)!;
     const control = code < 0x20 || (code >= 0x7f && code <= 0x9f) || code === 0x2028 || code === 0x2029;
-    out += SIMPLE[char] ?? (control || code === 0xfeff ? `\\u${code.toString(16).padStart(4, '0')}` : char);
+    out += SIMPLE.get(char) ?? (control || code === 0xfeff ? `\\u${code.toString(16).padStart(4, '0')}` : char);
   }
   return `"${out.replaceAll(/([$%])(?=\{)/g, '$1$1')}"`;
 }

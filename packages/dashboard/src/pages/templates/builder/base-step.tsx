@@ -1,4 +1,5 @@
 import type { TemplateBuilderBase, TemplateBuilderBasesResponse } from '@ropewalk/contract';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { useQuery } from '@tanstack/react-query';
 import { SearchX } from 'lucide-react';
 import { useState } from 'react';
@@ -82,7 +83,7 @@ function Card({ base: { id, name, icon, description, os }, chosen }: { base: Tem
         </Link>
       </div>
       <p className="flex-1 text-muted">{description}</p>
-      <div className="text-muted text-sm">{SYSTEMS[os] ?? os}</div>
+      <div className="text-muted text-sm">{ownValue(SYSTEMS, os) ?? os}</div>
     </li>
   );
 }
