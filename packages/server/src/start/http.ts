@@ -9,7 +9,9 @@ import { appOrigins } from '../app/values/app-address.ts';
 import { createAppGrants } from '../app/workspace-app/grants.ts';
 import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
 import { apiPage } from '../http/api-page.ts';
+import { createAppPlace } from '../http/apps/place.ts';
 import { type AppProxy, createAppProxy } from '../http/apps/proxy.ts';
+import { ServerDoor } from '../http/apps/server-door.ts';
 import { type ClientAddress, createClientAddress } from '../http/client-address.ts';
 import { createDashboard, type Dashboard } from '../http/dashboard/build.ts';
 import { type CspReports, createCspReports } from '../http/dashboard/csp-reports.ts';
@@ -145,13 +147,14 @@ function startApps(
   { services, installation: { tokens }, connections: { sessions, cluster } }: HttpParts,
   { clientAddress, streams }: { clientAddress: ClientAddress; streams: StreamLimits },
 ): AppProxy {
+  const place = createAppPlace(services.config, services);
+  const grants = createAppGrants(services, tokens);
   const apps = createAppProxy({
-    services,
-    streams,
+    place,
+    door: new ServerDoor({ services, place, clientAddress, sessions, tokens, grants }),
+    log: services.log,
     clientAddress,
-    sessions,
-    tokens,
-    grants: createAppGrants(services, tokens),
+    streams,
     dial: ({ agent, port }, signal) => cluster.agents.open(agent, { service: 'tcp', port }, signal),
   });
   closer.add('apps', () => apps.close());

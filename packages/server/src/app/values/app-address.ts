@@ -2,6 +2,9 @@
 
 export type AppKind = 'path' | 'subdomain';
 
+/** The query parameter that transfers a session to an app's own host. Upstream's name. */
+export const SIGN_IN_PARAMETER = 'coder_application_connect_api_key_35e783';
+
 /** An app as its URL names it. */
 export interface AppAddress {
   kind: AppKind;

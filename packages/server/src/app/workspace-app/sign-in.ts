@@ -12,11 +12,16 @@ import type { AppTokens } from '../context/sealed-tokens.ts';
 import { actorOf } from '../context/session.ts';
 import { findReadableAgent } from '../find/agent.ts';
 import { workspaceObject } from '../find/workspace.ts';
-import { hostName, parseAppHost, parseWildcard, subdomainOrigin, wildcardLabel } from '../values/app-address.ts';
+import {
+  hostName,
+  parseAppHost,
+  parseWildcard,
+  SIGN_IN_PARAMETER,
+  subdomainOrigin,
+  wildcardLabel,
+} from '../values/app-address.ts';
 import { randomText, sha256 } from '../values/token.ts';
 
-/** The query parameter that transfers a session to an app's own host. Upstream's name. */
-export const SIGN_IN_PARAMETER = 'coder_application_connect_api_key_35e783';
 const HANDOVER_MS = 60_000;
 
 interface Handover {

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import type { Services } from '../../app/context/context.ts';
 import {
   type AppAddress,
   climbs,
@@ -11,6 +10,7 @@ import {
   wildcardLabel,
 } from '../../app/values/app-address.ts';
 import type { Refusal } from './pages.ts';
+import type { AppPlace } from './place.ts';
 
 /** A request for an app: the app's address, and the rest of the request target. */
 export interface AppRequest {
@@ -34,13 +34,11 @@ const NO_PATH_APPS: Refusal = {
 
 /** Finds the app that a request is for, by its host or its path. */
 export class AppLocator {
-  readonly #services: Services;
-  readonly #wildcard: Wildcard | undefined;
+  readonly #place: AppPlace;
   readonly #hosts = new Map<string, AppAddress | 'api' | 'nothing'>();
 
-  constructor(services: Services, wildcard: Wildcard | undefined) {
-    this.#services = services;
-    this.#wildcard = wildcard;
+  constructor(place: AppPlace) {
+    this.#place = place;
   }
 
   /** Undefined if the request is not for an app. */
@@ -50,7 +48,8 @@ export class AppLocator {
       return { refusal: { status: 400, title: 'The request names two hosts.' } };
     }
     const target = request.url!;
-    const of = this.#wildcard ? this.#ofHost(this.#wildcard, host) : 'api';
+    const { wildcard, disablePathApps } = this.#place;
+    const of = wildcard ? this.#ofHost(wildcard, host) : 'api';
     if (of === 'nothing') return { refusal: NO_APP };
     if (of !== 'api') {
       const doubled = request.rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length > 1;
@@ -58,7 +57,7 @@ export class AppLocator {
       return { address: of, rest: target };
     }
     if (!target.startsWith('/@') || !isPathAppTarget(target)) return undefined;
-    if (this.#services.config.disablePathApps) return { refusal: NO_PATH_APPS };
+    if (disablePathApps) return { refusal: NO_PATH_APPS };
     if (climbs(target)) return { refusal: { status: 400, title: 'The path leads out of the app.' } };
     return parseAppPath(target) ?? { refusal: NO_APP };
   }
@@ -66,7 +65,7 @@ export class AppLocator {
   #ofHost(pattern: Wildcard, host: string): AppAddress | 'api' | 'nothing' {
     let found = this.#hosts.get(host);
     if (found === undefined) {
-      const ours = hostName(host) === hostName(new URL(this.#services.accessUrl).host);
+      const ours = hostName(host) === hostName(new URL(this.#place.accessUrl).host);
       if (ours || wildcardLabel(pattern, host) === undefined) found = 'api';
       else found = parseAppHost(pattern, host) ?? 'nothing';
       if (this.#hosts.size >= MAX_HOSTS) this.#hosts.clear();

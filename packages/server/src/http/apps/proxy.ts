@@ -1,41 +1,28 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { AppError, isAppError } from '@ropewalk/kit';
-import { createWebConnectionLog } from '../../app/audit-entries/connection.ts';
-import type { Services } from '../../app/context/context.ts';
-import type { AppGrant, AppTokens } from '../../app/context/sealed-tokens.ts';
-import type { Sessions } from '../../app/context/session.ts';
-import {
-  type AppAddress,
-  climbs,
-  hostName,
-  parsePort,
-  parseWildcard,
-  targetPath,
-  type Wildcard,
-} from '../../app/values/app-address.ts';
+import { isAppError, type Logger } from '@ropewalk/kit';
+import type { AppGrant } from '../../app/context/sealed-tokens.ts';
+import { type AppAddress, climbs, hostName, SIGN_IN_PARAMETER, targetPath } from '../../app/values/app-address.ts';
 import { networkOf } from '../../app/values/network.ts';
-import { explainAgent } from '../../app/workspace-app/explain.ts';
-import type { AppGrants } from '../../app/workspace-app/grants.ts';
-import { SIGN_IN_PARAMETER } from '../../app/workspace-app/sign-in.ts';
 import type { ClientAddress } from '../client-address.ts';
 import { statusOf, toAppError } from '../errors.ts';
 import type { StreamLimits } from '../stream-limits.ts';
+import type { AppDoor } from './door.ts';
 import { createForwarder, type Forwarder } from './forward.ts';
+import { withoutHandover } from './handover.ts';
 import { withoutTokens } from './headers.ts';
 import { AppLocator, type AppRequest } from './locate.ts';
 import { preflight, sharesOwner, withCors } from './origins.ts';
 import { type Refusal, refuse, wantsHtml } from './pages.ts';
+import type { AppPlace } from './place.ts';
 import { type Plan, refusalOf } from './plan.ts';
 import type { Dial } from './pool.ts';
-import { AppVisitors, withoutHandover } from './visitors.ts';
 
 export interface AppProxyParts {
-  services: Services;
+  place: AppPlace;
+  door: AppDoor;
+  log: Logger;
   clientAddress: ClientAddress;
-  sessions: Sessions;
-  grants: AppGrants;
-  tokens: AppTokens;
   dial: Dial;
   streams: StreamLimits;
   /** How long an app may take until it answers, in ms. */
@@ -56,41 +43,27 @@ export interface AppProxy {
  */
 type Carry = (plan: Plan, done: () => void, viewer: string) => () => void;
 
-/** @throws AppError `invalid` if --wildcard-access-url is not a pattern */
 export function createAppProxy(parts: AppProxyParts): AppProxy {
-  const { wildcardAccessUrl } = parts.services.config;
-  const wildcard = wildcardAccessUrl === '' ? undefined : parseWildcard(wildcardAccessUrl);
-  if (wildcardAccessUrl !== '' && !wildcard) {
-    throw new AppError(
-      'invalid',
-      `--wildcard-access-url must be a pattern like *.apps.example.com, not ${JSON.stringify(wildcardAccessUrl)}.`,
-    );
-  }
-  return new WorkspaceAppProxy(parts, wildcard);
+  return new WorkspaceAppProxy(parts);
 }
 
 class WorkspaceAppProxy implements AppProxy {
-  readonly #services: Services;
+  readonly #place: AppPlace;
+  readonly #door: AppDoor;
+  readonly #log: Logger;
   readonly #clientAddress: ClientAddress;
   readonly #streams: StreamLimits;
-  readonly #grants: AppGrants;
-  readonly #wildcard: Wildcard | undefined;
   readonly #locator: AppLocator;
-  readonly #visitors: AppVisitors;
   readonly #forwarder: Forwarder;
-  readonly #recordConnection: ReturnType<typeof createWebConnectionLog>;
 
-  constructor(parts: AppProxyParts, wildcard: Wildcard | undefined) {
-    const { services, sessions, grants, tokens, dial, answerMs } = parts;
-    this.#services = services;
-    this.#clientAddress = parts.clientAddress;
-    this.#streams = parts.streams;
-    this.#grants = grants;
-    this.#wildcard = wildcard;
-    this.#locator = new AppLocator(services, wildcard);
-    this.#visitors = new AppVisitors({ services, sessions, grants, tokens, wildcard });
+  constructor({ place, door, log, clientAddress, streams, dial, answerMs }: AppProxyParts) {
+    this.#place = place;
+    this.#door = door;
+    this.#log = log;
+    this.#clientAddress = clientAddress;
+    this.#streams = streams;
+    this.#locator = new AppLocator(place);
     this.#forwarder = createForwarder(dial, answerMs === undefined ? {} : { answerMs });
-    this.#recordConnection = createWebConnectionLog(services);
   }
 
   request(request: IncomingMessage, response: ServerResponse): boolean {
@@ -125,7 +98,7 @@ class WorkspaceAppProxy implements AppProxy {
 
   close(): void {
     this.#forwarder.close();
-    this.#grants.close();
+    this.#door.close();
   }
 
   /** Answers by itself, or carries the request to the app: immediately for a visitor who holds a grant. */
@@ -144,12 +117,12 @@ class WorkspaceAppProxy implements AppProxy {
       redirect(response, `${address.base}/${rest}`);
       return;
     }
-    const allowed = preflight(this.#wildcard, request, address);
+    const allowed = preflight(this.#place.wildcard, request, address);
     if (allowed) {
       response.writeHead(204, allowed).end();
       return;
     }
-    const grant = rest.includes(SIGN_IN_PARAMETER) ? undefined : this.#visitors.heldGrant(request, address);
+    const grant = rest.includes(SIGN_IN_PARAMETER) ? undefined : this.#door.held(request, address);
     if (!grant) {
       void this.#takeWithoutGrant(request, response, seen, carry);
       return;
@@ -171,26 +144,15 @@ class WorkspaceAppProxy implements AppProxy {
     try {
       const { handover, rest } = withoutHandover(seen.rest);
       if (address.kind === 'subdomain' && handover !== undefined) {
-        const cookie = await this.#visitors.redeem(handover, address, this.#clientAddress(request));
+        const cookie = await this.#door.redeem(request, handover, address);
         // two slashes would name another host
         return redirect(response, rest.replace(/^[/\\]+/, '/'), {
           'Set-Cookie': cookie,
           'Referrer-Policy': 'no-referrer',
         });
       }
-      const actor = await this.#visitors.actorOf(request, address);
-      const { grant, token } = await this.#grants.ask(actor, address);
-      this.#recordConnection({
-        workspaceId: grant.workspace,
-        agentId: grant.agent,
-        app: address.app,
-        isPort: parsePort(address.app) !== undefined,
-        userId: grant.user || null,
-        ip: this.#clientAddress(request),
-        userAgent: request.headers['user-agent'] ?? '',
-      });
+      const { grant, cookie } = await this.#door.enter(request, address);
       if (response.destroyed) return;
-      const cookie = this.#visitors.grantCookie(address, grant, token);
       this.#go(request, response, seen, grant, ['Set-Cookie', cookie], carry);
     } catch (err) {
       this.#failed(request, response, address, err);
@@ -220,12 +182,12 @@ class WorkspaceAppProxy implements AppProxy {
       release?.();
     };
     const cut = carry(this.#planFor(request, seen, grant, headers), done, grant.user);
-    if (!over) release = this.#grants.watch(grant, seen.address, cut);
+    if (!over) release = this.#door.watch(grant, seen.address, cut);
   }
 
   /** The answer that the server gives instead of the app, if any. */
   #before(request: IncomingMessage, { address, rest }: AppRequest, grant: AppGrant) {
-    if (!sharesOwner(this.#wildcard, this.#services.accessUrl, request, address) && grant.user !== '') {
+    if (!sharesOwner(this.#place.wildcard, this.#place.accessUrl, request, address) && grant.user !== '') {
       return {
         status: 403,
         title: 'Requests from another site are not allowed.',
@@ -248,9 +210,9 @@ class WorkspaceAppProxy implements AppProxy {
       forwardedFor: [...new Set([this.#clientAddress(request), request.socket.remoteAddress ?? ''])].join(', '),
       host,
       hostName: hostName(host),
-      proto: this.#visitors.isSecure() ? 'https' : 'http',
+      proto: this.#place.isSecure ? 'https' : 'http',
       answerHeaders,
-      cors: withCors(this.#wildcard, request, address),
+      cors: withCors(this.#place.wildcard, request, address),
       explain: (err) => this.#explain(grant, err),
     };
   }
@@ -259,15 +221,15 @@ class WorkspaceAppProxy implements AppProxy {
     // the agent may be disconnected, for a known reason
     const why =
       isAppError(err, 'unavailable') || isAppError(err, 'unsupported')
-        ? await explainAgent(this.#services, grant.agent).catch(() => undefined)
+        ? await this.#door.explainAgent(grant).catch(() => undefined)
         : undefined;
     return why ? { status: 502, ...why } : refusalOf(err);
   }
 
   #failed(request: IncomingMessage, response: ServerResponse, address: AppAddress, thrown: unknown): void {
-    const err = toAppError(thrown, this.#services.log, { app: address.base });
+    const err = toAppError(thrown, this.#log, { app: address.base });
     if (err.code === 'unauthenticated' && wantsHtml(request) && request.method === 'GET' && !request.headers.upgrade) {
-      redirect(response, this.#visitors.signInAddress(request, address));
+      redirect(response, this.#door.signInAddress(request, address));
       return;
     }
     refuse(request, response, {
@@ -275,7 +237,7 @@ class WorkspaceAppProxy implements AppProxy {
       title: err.message,
       detail: err.detail,
       ...(err.code === 'unavailable' || err.code === 'unsupported' || err.code === 'not_found'
-        ? { link: { url: `${this.#services.accessUrl}/`, text: 'Go to the dashboard' } }
+        ? { link: { url: `${this.#place.accessUrl}/`, text: 'Go to the dashboard' } }
         : {}),
     });
   }
