@@ -6,7 +6,8 @@ import { createSigner } from '../app/agent/signing-key.ts';
 import type { Services } from '../app/context/context.ts';
 import type { Flows } from '../app/sign-in/flow.ts';
 import { appOrigins } from '../app/values/app-address.ts';
-import { createAppGrants } from '../app/workspace-app/grants.ts';
+import { type AppGrants, createAppGrants } from '../app/workspace-app/grants.ts';
+import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
 import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
 import { apiPage } from '../http/api-page.ts';
 import { type AppProxy, createAppProxy } from '../http/apps/proxy.ts';
@@ -58,6 +59,7 @@ export interface HttpParts {
   metrics: RunningMetrics | undefined;
   profiler: Profiler;
   late: LateParts;
+  proxyHealth: ProxyHealth;
 }
 
 export interface RunningHttp {
@@ -84,7 +86,8 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
   services.accessUrl = (config.accessUrl || localUrl(address)).replace(/\/$/, '');
   const clientAddress = createClientAddress(config);
   const streams = createStreamLimits(config);
-  const apps = startApps(start, parts, { clientAddress, streams });
+  const grants = createAppGrants(services, tokens);
+  const apps = startApps(start, parts, { clientAddress, streams, grants });
   const signIn = await startSignIn(start, services, installation);
   const dashboard = start.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
   closer.add('dashboard', () => dashboard.close());
@@ -99,6 +102,9 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     late,
     inside,
     streams,
+    grants,
+    proxyKeys: installation.proxyKeys,
+    proxyHealth: parts.proxyHealth,
   });
   const stall = await startStallWatch(start, parts.database);
   const terminal = terminalPass(services, tokens);
@@ -143,7 +149,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
 function startApps(
   { closer }: Starting,
   { services, installation: { tokens }, connections: { sessions, cluster } }: HttpParts,
-  { clientAddress, streams }: { clientAddress: ClientAddress; streams: StreamLimits },
+  { clientAddress, streams, grants }: { clientAddress: ClientAddress; streams: StreamLimits; grants: AppGrants },
 ): AppProxy {
   const apps = createAppProxy({
     services,
@@ -151,7 +157,7 @@ function startApps(
     clientAddress,
     sessions,
     tokens,
-    grants: createAppGrants(services, tokens),
+    grants,
     dial: ({ agent, port }, signal) => cluster.agents.open(agent, { service: 'tcp', port }, signal),
   });
   closer.add('apps', () => apps.close());
