@@ -20,7 +20,7 @@ export class InsideRequests {
     this.#app = app;
   }
 
-  /** The person for whom a request is. Undefined for a request from outside. */
+  /** The actor of a request. Undefined for a request from outside. */
   actorOf({ headers }: Pick<FastifyRequest, 'headers'>): UserActor | undefined {
     const id = headers[HEADER];
     if (typeof id !== 'string') return undefined;

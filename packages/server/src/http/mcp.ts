@@ -1,7 +1,7 @@
 /**
  * The Streamable HTTP transport of MCP: each POST has one message and gets one answer. The answer is JSON, or, for a call that
  * takes longer, a stream of server-sent events whose comments keep proxies from closing it. The tools call the API inside this
- * process (inside.ts). The server keeps no session. The session id that it gives a client only tells apart the calls of
+ * process (inside.ts). The server keeps no session. The session id that it gives a client only separates the calls of
  * several clients of one person, which may have equal ids, when one of them is canceled.
  */
 

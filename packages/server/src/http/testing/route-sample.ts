@@ -15,8 +15,9 @@ const FIELDS: Readonly<Record<string, string>> = {
 
 /** A value that the schema accepts, with these objects for ids. */
 function sample(schema: unknown, things: Readonly<Record<string, string>>, name = ''): unknown {
-  const { type, format, enum: values, properties, required, anyOf } = schema as Record<string, unknown>;
-  if (Array.isArray(anyOf)) return sample(anyOf[0], things, name);
+  const { anyOf, ...common } = schema as Record<string, unknown>;
+  if (Array.isArray(anyOf)) return sample({ ...common, ...anyOf[0] }, things, name);
+  const { type, format, enum: values, properties, required, items, minItems = 0 } = common;
   if (name in FIELDS) return things[FIELDS[name]!];
   if (Array.isArray(values)) return values.find((value) => value !== '');
   if (properties || type === 'object') {
@@ -25,7 +26,7 @@ function sample(schema: unknown, things: Readonly<Record<string, string>>, name 
     const wanted = [...((required ?? []) as string[]), ...('template_id' in props ? ['template_id'] : [])];
     return Object.fromEntries(wanted.map((key) => [key, sample(props[key], things, key)]));
   }
-  if (type === 'array') return [];
+  if (type === 'array') return Array.from({ length: minItems as number }, () => sample(items, things));
   if (type === 'integer' || type === 'number') return 1;
   if (type === 'boolean') return true;
   if (format === 'uuid') return crypto.randomUUID();
