@@ -211,7 +211,7 @@ test('rejects apps that this proxy does not serve, and addresses that belong to 
 test('a stolen proxy token signs nothing, opens nothing of the server, and reads no secret', async () => {
   const mine = await session();
   const token = (await issue(subdomain('web'), mine)).body.signed_token_str;
-  // the token of a proxy's visitor is none at the server
+  // the server itself does not accept the token of a proxy's visitor
   for (const [host, path] of [
     ['web--main--dev--admin.apps.test', '/'],
     [new URL(server.url).host, '/@admin/dev.main/apps/web/'],

@@ -180,7 +180,7 @@ test('rejects every token that is not the current one of a proxy', async () => {
     assert.equal(status, 401, wrong);
     assert.ok(!JSON.stringify(body).includes(secret));
   }
-  // a session is no token of a proxy
+  // a session is not enough
   const asPerson = await server.api('POST', '/workspaceproxies/me/register', { body: registration() });
   assert.equal(asPerson.status, 401);
   assert.equal((await call<WorkspaceProxy>('GET', `/${proxy.id}`)).body.status?.status, 'unregistered');
@@ -223,7 +223,7 @@ test('registers the processes of a proxy, and names each the others', async () =
   assert.equal((await end(crypto.randomUUID())).status, 404);
   assert.equal((await register(token, { replica_id: two })).status, 400);
   assert.deepEqual((await register(token, { replica_id: one })).body.sibling_replicas, []);
-  // a process that does not register any more is no sibling
+  // a process that has stopped registering is not listed
   await server.services.sql`UPDATE workspace_proxy_replicas SET seen_at = now() - interval '2 minutes'
     WHERE proxy_id = ${proxy.id}`;
   assert.deepEqual((await register(token)).body.sibling_replicas, []);
