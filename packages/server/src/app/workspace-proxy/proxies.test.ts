@@ -261,26 +261,27 @@ test('rejects registrations that no visitor could use, and too many processes', 
   await call('DELETE', '/wrong');
 });
 
-test('a proxy token reaches only the routes of proxies', async () => {
+test('a proxy token reaches only the routes of proxies', { timeout: 120_000 }, async () => {
   const { proxy, proxy_token: token } = await create('stolen');
   await register(token);
   const secret = token.split(':')[1]!;
   const things = new Proxy({ externalauth: 'github' } as Record<string, string>, {
     get: (given, name: string) => given[name] ?? proxy.id,
   });
+  const credentials: Record<string, string>[] = [
+    { 'Coder-External-Proxy-Token': token },
+    { 'Coder-Session-Token': token },
+    { 'Coder-Session-Token': secret },
+    { Authorization: `Bearer ${token}` },
+  ];
   const wrong: string[] = [];
   for (const [key, { auth }] of Object.entries(routes)) {
     if (auth !== 'session' && auth !== 'agent' && auth !== 'daemon') continue;
     const { method, path, body, raw } = sampleRequest(key as keyof typeof routes, things);
-    for (const headers of [
-      { 'Coder-External-Proxy-Token': token },
-      { 'Coder-Session-Token': token },
-      { 'Coder-Session-Token': secret },
-      { Authorization: `Bearer ${token}` },
-    ]) {
+    for (const headers of credentials) {
       const answer = await server.api(method, path, {
         token: null,
-        headers: headers as Record<string, string>,
+        headers,
         ...(body === undefined ? {} : { body }),
         ...(raw === undefined ? {} : { raw }),
       });
