@@ -72,7 +72,7 @@ const FLOORS: readonly string[][] = [
   ['external-auth', 'scim'],
   ['agent', 'tailnet'],
   ['job', 'workspace-app'],
-  ['provisioner', 'template', 'workspace'],
+  ['provisioner', 'template', 'workspace', 'workspace-proxy'],
   ['deployment', 'prebuild', 'task', 'template-builder'],
 ];
 const floorOf = (folder: string | undefined): number => FLOORS.findIndex((floor) => floor.includes(folder ?? ''));

@@ -21,6 +21,7 @@ const MAKERS: Record<string, string[]> = {
   ],
   verifiedDaemon: ['app/provisioner/join.ts'],
   connectedAgent: ['app/find/agent.ts'],
+  verifiedProxy: ['app/workspace-proxy/credential.ts'],
   // the actor of a token, for which verifiedToken makes a proof. For a restart, the token was verified with the request
   actorOf: [
     'app/context/allowed.ts',
@@ -40,6 +41,7 @@ const PROOFS = [
   'VerifiedToken',
   'VerifiedDaemon',
   'ConnectedAgent',
+  'VerifiedProxy',
   'Ownership',
   'Owned',
 ];

@@ -22,6 +22,8 @@ const LEFT_OUT = [
   'workspace_agent_logs',
   'workspace_agent_metadata',
   'workspace_agent_script_timings',
+  'workspace_proxies',
+  'workspace_proxy_replicas',
 ];
 
 const [release, configDir, url] = process.argv.slice(2);

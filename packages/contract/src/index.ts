@@ -25,4 +25,5 @@ export * from './schema/templates.ts';
 export * from './schema/user-secrets.ts';
 export * from './schema/users.ts';
 export * from './schema/workspace-agents.ts';
+export * from './schema/workspace-proxies.ts';
 export * from './schema/workspaces.ts';

@@ -78,7 +78,10 @@ export function openApiDocument(version: string): Json {
     paths,
     components: {
       schemas: components,
-      securitySchemes: { CoderSessionToken: { type: 'apiKey', in: 'header', name: 'Coder-Session-Token' } },
+      securitySchemes: {
+        CoderSessionToken: { type: 'apiKey', in: 'header', name: 'Coder-Session-Token' },
+        CoderProxyToken: { type: 'apiKey', in: 'header', name: 'Coder-External-Proxy-Token' },
+      },
     },
   };
 }
@@ -87,6 +90,7 @@ export function openApiDocument(version: string): Json {
 function securityOf({ auth }: RouteDef): Json[] {
   const session = { CoderSessionToken: [] };
   if (auth === 'none') return [];
+  if (auth === 'proxy') return [{ CoderProxyToken: [] }];
   return auth === 'optional' ? [session, {}] : [session];
 }
 

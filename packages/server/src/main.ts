@@ -1,5 +1,6 @@
 import { createCloser, systemClock } from '@ropewalk/kit';
 import type { Services } from './app/context/context.ts';
+import { ProxyHealth } from './app/workspace-proxy/health.ts';
 import { createBackgroundDriver } from './background/driver.ts';
 import { createDrain } from './builtin-daemons/drain.ts';
 import { Leaving } from './cluster/leaving.ts';
@@ -71,13 +72,16 @@ async function startParts(start: Starting): Promise<RunningServer> {
     metrics,
     isReady: () => late.phase === 'ready',
   });
-  const parts = { services, database, installation, connections, tracing, metrics, profiler, late };
+  const proxyHealth = new ProxyHealth(services);
+  const parts = { services, database, installation, connections, tracing, metrics, profiler, late, proxyHealth };
   const http = await startHttp(start, parts);
   const tlsUrl = await startHttps(start, parts, http);
   stop?.throwIfAborted();
   // not before daemons can come back: from here on their leases run again
   const { providers } = http;
-  startBackgroundTasks(start, background, { services, connections, providers, dispatched: metrics?.dispatched });
+  const { dispatched } = metrics ?? {};
+  startBackgroundTasks(start, background, { services, connections, providers, dispatched, proxyHealth });
+  metrics?.watchProxies(proxyHealth);
   metrics?.watchTailnet(() => connections.tailnet.figures());
   closer.add('relay of the tailnet', async () => connections.tailnet.endRelay());
   closer.add('agents', () => connections.agents.close());

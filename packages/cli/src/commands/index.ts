@@ -428,6 +428,27 @@ const groups: Node = {
   },
 };
 
+const workspaceProxy: Node = {
+  summary: 'Manage workspace proxies, which serve people far from the server',
+  aliases: ['wsproxy'],
+  examples: [
+    { does: 'Create a proxy, and save its token', run: 'coder wsproxy create --name eu --only-token > token' },
+  ],
+  children: {
+    create: { summary: 'Create a workspace proxy', load: () => import('./workspace-proxy/create.ts') },
+    ls: { summary: 'List workspace proxies', aliases: ['list'], load: () => import('./workspace-proxy/list.ts') },
+    edit: { summary: 'Change a workspace proxy', load: () => import('./workspace-proxy/edit.ts') },
+    'regenerate-token': {
+      summary: 'Replace the token of a workspace proxy',
+      load: () => import('./workspace-proxy/regenerate-token.ts'),
+    },
+    delete: {
+      summary: 'Delete a workspace proxy',
+      load: () => import('./workspace-proxy/delete.ts'),
+    },
+  },
+};
+
 const administration: Nodes = {
   server: {
     summary: 'Run the server',
@@ -487,6 +508,7 @@ const administration: Nodes = {
   notifications,
   prebuilds,
   'oauth2-provider': oauth2Provider,
+  'workspace-proxy': workspaceProxy,
   tokens: {
     summary: 'Manage API tokens',
     aliases: ['token'],

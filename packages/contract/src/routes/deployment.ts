@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Change } from '../schema/changes.ts';
-import { RegionsResponse, Response } from '../schema/common.ts';
+import { Response } from '../schema/common.ts';
 import {
   AppearanceConfig,
   AppHostResponse,
@@ -17,7 +17,6 @@ import {
   SSHConfigResponse,
   UpdateAppearanceConfig,
   UpdateCheckResponse,
-  WorkspaceProxiesResponse,
 } from '../schema/deployment.ts';
 import { DeploymentConfig } from '../schema/deployment-config.ts';
 import { BytesSentRecv, HealthcheckReport, HealthSettings, UpdateHealthSettings } from '../schema/health.ts';
@@ -176,17 +175,6 @@ export const deploymentRoutes = {
     body: PrebuildsSettings,
     unknownKeys: unknownKeys('limit'),
     responses: { 200: PrebuildsSettings },
-  }),
-  'GET /regions': route({
-    tag: 'WorkspaceProxies',
-    auth: 'session',
-    responses: { 200: RegionsResponse },
-  }),
-  'GET /workspaceproxies': route({
-    tag: 'WorkspaceProxies',
-    auth: 'session',
-    summary: 'The regions where people reach workspaces. This server is the primary one.',
-    responses: { 200: WorkspaceProxiesResponse },
   }),
   'GET /replicas': route({
     tag: 'Deployment',

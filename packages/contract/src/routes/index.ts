@@ -20,6 +20,7 @@ import { templatesRoutes } from './templates.ts';
 import { terminalRoutes } from './terminal.ts';
 import { userSecretsRoutes } from './user-secrets.ts';
 import { usersRoutes } from './users.ts';
+import { workspaceProxiesRoutes } from './workspace-proxies.ts';
 import { workspacesRoutes } from './workspaces.ts';
 
 export { MCP_PATH } from './mcp.ts';
@@ -48,6 +49,7 @@ export const routes = {
   ...terminalRoutes,
   ...applicationsRoutes,
   ...provisionersRoutes,
+  ...workspaceProxiesRoutes,
 } as const;
 
 export type Routes = typeof routes;

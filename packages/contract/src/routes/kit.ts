@@ -5,9 +5,10 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
  * Who may call: `none` means anyone. `optional` means anyone, and more for a user's session or token. `session` requires a user's session or token. `agent` requires a workspace agent's
- * token. `daemon` requires a provisioner daemon's key, pre-shared key, user token or the installation's secret.
+ * token. `daemon` requires a provisioner daemon's key, pre-shared key, user token or the installation's secret. `proxy`
+ * requires the token of a workspace proxy.
  */
-export type RouteAuth = 'none' | 'optional' | 'session' | 'agent' | 'daemon';
+export type RouteAuth = 'none' | 'optional' | 'session' | 'agent' | 'daemon' | 'proxy';
 
 interface RouteBase {
   tag: string;

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { UserWithAccess } from '../db/rows.ts';
+import type { UserWithAccess, WorkspaceProxyRow } from '../db/rows.ts';
 import {
   organizationRoles,
   ownerWithoutAccess,
@@ -95,5 +95,11 @@ export interface OperatorActor {
   organizationId: string;
 }
 
+/** A workspace proxy. It has no rights to objects. Its own routes decide with the rights of the visitor that it names. */
+export interface ProxyActor {
+  kind: 'proxy';
+  proxy: WorkspaceProxyRow;
+}
+
 /** The actor of a request. `system` is the server itself (daemons, background tasks), never a request. */
-export type Actor = UserActor | OperatorActor | { kind: 'system'; name: string } | { kind: 'none' };
+export type Actor = UserActor | OperatorActor | ProxyActor | { kind: 'system'; name: string } | { kind: 'none' };

@@ -79,7 +79,7 @@ export function scopePermits({ scope, id: self }: UserActor, action: Action, obj
 /** Whether the policy lets this actor do this. Pure: the same arguments always give the same result. */
 export function may(actor: Actor, action: Action, object: AuthzObject): boolean {
   if (actor.kind === 'system') return true;
-  if (actor.kind === 'none') return false;
+  if (actor.kind === 'none' || actor.kind === 'proxy') return false;
   if (actor.kind === 'operator')
     return object.organizationId === actor.organizationId && grants(operatorScope, action, object.type);
   if (!scopePermits(actor, action, object)) return false;
@@ -223,7 +223,7 @@ export interface ReadScope {
 export function readScope(actor: Actor, type: Resource): ReadScope {
   if (actor.kind === 'system') return { all: true, organizationIds: [], ownerId: '', ids: null };
   const nothing = { all: false, organizationIds: [], ownerId: '', ids: null };
-  if (actor.kind === 'none') return nothing;
+  if (actor.kind === 'none' || actor.kind === 'proxy') return nothing;
   if (actor.kind === 'operator')
     return { ...nothing, organizationIds: grants(operatorScope, 'read', type) ? [actor.organizationId] : [] };
   // a restricted token may not even read the person's own rows

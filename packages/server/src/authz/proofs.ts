@@ -53,3 +53,10 @@ export type ConnectedAgent<Subject extends { id: string } = { id: string }> = Pr
 export function connectedAgent<Subject extends { id: string }>(agent: Subject): ConnectedAgent<Subject> {
   return agent as ConnectedAgent<Subject>;
 }
+
+/** Proof that a request has the token of this workspace proxy. Created where the token is verified. */
+export type VerifiedProxy<Subject extends { id: string } = { id: string }> = Proof<'proxy', Subject>;
+
+export function verifiedProxy<Subject extends { id: string }>(proxy: Subject): VerifiedProxy<Subject> {
+  return proxy as VerifiedProxy<Subject>;
+}

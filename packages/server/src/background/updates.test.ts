@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import type { UpdateCheckResponse } from '@ropewalk/contract';
 import { createLogger } from '@ropewalk/kit';
 import { eventually, startTestServer } from '@ropewalk/testkit';
-import { isNewer } from '../app/deployment/latest-release.ts';
+import { isNewer } from '../app/values/release-version.ts';
 import { updateCheckTask } from './updates.ts';
 
 test('compares versions by their numbers', () => {

@@ -1,8 +1,9 @@
 import { AppError } from '@ropewalk/kit';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
-import { isNewer, latestRelease, numbersOf, RELEASE_KEY, type Release } from '../app/deployment/latest-release.ts';
+import { latestRelease, RELEASE_KEY, type Release } from '../app/deployment/latest-release.ts';
 import { boundedFetch } from '../app/outbound/fetch.ts';
+import { isNewer, numbersOf } from '../app/values/release-version.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { replaceSiteValue } from '../db/queries/site.ts';
 

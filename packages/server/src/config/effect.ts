@@ -160,6 +160,7 @@ export const EFFECTIVE: ReadonlySet<OptionName> = new Set<OptionName>([
   'provisionerPendingLimit',
   'proxyTrustedHeaders',
   'proxyTrustedOrigins',
+  'proxyHealthInterval',
   'redirectToAccessUrl',
   'samesiteAuthCookie',
   'scimAuthHeader',

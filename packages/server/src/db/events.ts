@@ -56,6 +56,8 @@ export interface EventMap {
   object_changed: { kind: ObjectKind; id: string; organization_id?: string; owner_id?: string };
   /** Some server has streams of changes, and the others collect changes too, so that such a stream can continue there. */
   changes_followed: Record<string, never>;
+  /** A workspace proxy was created, changed or deleted, or one of its processes registered or ended. */
+  workspace_proxies_changed: Record<string, never>;
   /** A server checked a password or a code. `counts`: see app/sign-in/sign-in-limit.ts. */
   sign_in_attempted: {
     server: string;

@@ -355,3 +355,20 @@ export interface JobInput {
   /** The stage of a prebuilt workspace: created for nobody yet, or claimed by a person. */
   prebuilt_stage?: 'create' | 'claim';
 }
+
+/** A workspace proxy, without the hash of its secret. */
+export interface WorkspaceProxyRow {
+  id: string;
+  name: string;
+  display_name: string;
+  icon: string;
+  region_id: number;
+  /** Empty before the proxy has registered. */
+  url: string;
+  wildcard_hostname: string;
+  derp_enabled: boolean;
+  derp_only: boolean;
+  version: string;
+  created_at: Date;
+  updated_at: Date;
+}

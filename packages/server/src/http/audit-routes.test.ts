@@ -160,6 +160,18 @@ test('every write of a person has an entry with the fields that changed', async 
   const open = { dynamic_client_registration_enabled: true };
   await records('PUT', '/oauth2-provider/settings', ['oauth2_provider_settings', 'write', ...Object.keys(open)], open);
 
+  const proxyFields = ['created_at', 'derp_enabled', 'id', 'name', 'region_id', 'token_hashed_secret'];
+  const proxy = await records('POST', '/workspaceproxies', ['workspace_proxy', 'create', ...proxyFields], {
+    name: 'eu',
+  });
+  assert.deepEqual(proxy.diff['token_hashed_secret'], { old: '', new: '', secret: true });
+  const shown = { display_name: 'Europe' };
+  await records('PATCH', '/workspaceproxies/eu', ['workspace_proxy', 'write', 'display_name'], shown);
+  const renewed = { regenerate_token: true };
+  await records('PATCH', '/workspaceproxies/eu', ['workspace_proxy', 'write', 'token_hashed_secret'], renewed);
+  await records('PATCH', '/workspaceproxies/primary', ['workspace_proxy', 'write', 'display_name'], shown);
+  await records('DELETE', '/workspaceproxies/eu', ['workspace_proxy', 'delete', ...proxyFields, 'display_name']);
+
   const acme = { name: 'acme', display_name: 'Acme' };
   const organization = ['name', 'display_name', 'shareable_workspace_owners', 'updated_at'];
   await records('POST', '/organizations', ['organization', 'create', ...organization], acme);

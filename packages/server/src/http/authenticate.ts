@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Services } from '../app/context/context.ts';
 import type { Sessions } from '../app/context/session.ts';
 import { operatorAccess } from '../app/provisioner/operator-access.ts';
+import { PROXY_TOKEN_HEADER, proxyOfToken } from '../app/workspace-proxy/credential.ts';
 import type { Actor } from '../authz/actor.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
 
@@ -27,6 +28,10 @@ export function createAuthenticate({ services, sessions, pass }: AuthenticatePar
       // an expired session is as good as none
       const known = found && (await sessions.verify(found.token, pathOf(request)).catch(noneIfSignedOut));
       return known?.actor ?? { kind: 'none' };
+    }
+    if (def.auth === 'proxy') {
+      const token = request.headers[PROXY_TOKEN_HEADER];
+      return proxyOfToken(services, typeof token === 'string' ? token : undefined);
     }
     if (def.auth !== 'session') {
       // another site could sign the browser in as a person of its choice

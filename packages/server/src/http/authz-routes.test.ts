@@ -137,6 +137,7 @@ before(async () => {
     await sql`INSERT INTO provisioner_keys (organization_id, name, hashed_secret)
       VALUES (${id}, 'rack', decode(md5(${id}), 'hex'))`;
   }
+  await sql`INSERT INTO workspace_proxies (id, name, hashed_secret) VALUES (gen_random_uuid(), 'far', '')`;
   const shared = await insertTemplate(home!.id, admin.id, 'shared', { [home!.id]: 'use' });
   const hidden = await insertTemplate(home!.id, admin.id, 'hidden', {});
   const theirs = await insertTemplate(away!.id, stranger.id, 'theirs', { [away!.id]: 'use' });
@@ -148,6 +149,7 @@ before(async () => {
     externalauth: 'absent',
     notification_template: TEMPLATES.userCreated.id,
     devcontainer: '6d1f9a52-0000-4000-8000-000000000001',
+    workspaceproxy: 'far',
   });
   const belongings = async (owner: string, organization: string, of: Things, group: string) => ({
     ...place(organization),
@@ -183,7 +185,7 @@ async function stopWrites(): Promise<void> {
   const { sql } = server.services;
   // the first reader stores the defaults of these
   const stored = ['/appearance', '/debug/health', '/debug/health/settings', '/notifications/settings'];
-  for (const path of [...stored, '/prebuilds/settings']) await server.api('GET', path);
+  for (const path of [...stored, '/prebuilds/settings', '/regions']) await server.api('GET', path);
   await sql`UPDATE users SET last_seen_at = now()`;
   await sql`UPDATE api_keys SET last_used = now() + interval '1 hour'`;
   await sql.unsafe(`
@@ -201,7 +203,7 @@ async function stopWrites(): Promise<void> {
 const NAMING = /"(template_id|template_version_id|file_id)"|"required":\[[^\]]*"organization_id"/;
 
 /** The parameters of a path that name an object with a place. */
-const PLACED = /\{(?!provisionerkey\}|externalauth\}|roleName\}|notification_template\})\w+\}/;
+const PLACED = /\{(?!provisionerkey\}|externalauth\}|roleName\}|notification_template\}|workspaceproxy\})\w+\}/;
 
 async function call(key: RouteKey, caller: Caller, about: Things): Promise<string> {
   const { method, path, body, raw } = sampleRequest(key, about);

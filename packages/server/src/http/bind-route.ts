@@ -73,23 +73,24 @@ export function bindRoute(app: FastifyInstance, key: RouteKey, parts: RouteParts
 }
 
 function bodyLimitOf({ auth, bodyTypes }: RouteDef): number {
-  if (auth === 'agent') return BODY_LIMIT.agent;
+  if (auth === 'agent' || auth === 'proxy') return BODY_LIMIT.agent;
   if (auth !== 'session') return BODY_LIMIT.anonymous;
   return bodyTypes ? BODY_LIMIT.bytes : BODY_LIMIT.json;
 }
 
-/** Whether the input is a client's. That of agents and daemons has its own checks. */
-const isChecked = ({ auth }: RouteDef) => auth === 'session' || auth === 'optional' || auth === 'none';
+/** Whether the input is a client's or a proxy's. That of agents and daemons has its own checks. */
+const isChecked = ({ auth }: RouteDef) => auth !== 'agent' && auth !== 'daemon';
 
 type Hook = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 function admitting(key: RouteKey, def: RouteDef, parts: RouteParts): Hook {
   const { services, clientAddress, authenticate, rateLimit, stall } = parts;
-  const checked = isChecked(def);
+  // a proxy asks for all of its visitors
+  const counted = isChecked(def) && def.auth !== 'proxy';
   const callerOf = ({ actor, raw }: FastifyRequest) =>
     actor?.kind === 'user' ? actor : { network: networkOf(clientAddress(raw)) };
   return async (request, reply) => {
-    const limited = checked ? () => rateLimit.count(key, callerOf(request), request, reply) : () => {};
+    const limited = counted ? () => rateLimit.count(key, callerOf(request), request, reply) : () => {};
     request.actor = await stall.guard(authenticate(key, def, request)).catch((err) => {
       limited();
       throw err;
@@ -98,6 +99,9 @@ function admitting(key: RouteKey, def: RouteDef, parts: RouteParts): Hook {
     if (request.actor.kind === 'user') {
       request.holder = { kind: 'person', id: request.actor.id };
       limitUpload(request.raw, def.bodyTypes ? UPLOAD_MS.bytes : UPLOAD_MS.json);
+    } else if (request.actor.kind === 'proxy') {
+      request.holder = { kind: 'agent', id: request.actor.proxy.id };
+      limitUpload(request.raw, UPLOAD_MS.json);
     } else if (def.auth === 'agent' && def.body) {
       const agent = await stall.guard(findAgentForToken(services, requestToken(request)?.token));
       request.holder = { kind: 'agent', id: agent.id };

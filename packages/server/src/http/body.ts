@@ -12,7 +12,7 @@ export type HolderKind = 'anonymous' | 'agent' | 'person';
 
 export interface Holder {
   kind: HolderKind;
-  /** The person's or agent's id, or the client's address. */
+  /** The id of the person, the agent or the workspace proxy (kind `agent`), or the client's address. */
   id: string;
 }
 
@@ -32,7 +32,7 @@ const FREE_BYTES = 2 * KIB;
 
 /** How long a body may take to arrive, in milliseconds. */
 export const UPLOAD_MS = { anonymous: 10_000, json: 60_000, bytes: 300_000 } as const;
-/** The longest body: before sign-in, of JSON, of uploads, of agents. */
+/** The longest body: before sign-in, of agents and workspace proxies, of JSON, of uploads. */
 export const BODY_LIMIT = { anonymous: 256 * KIB, agent: 4 * MIB, json: 16 * MIB, bytes: 100 * MIB } as const;
 
 const timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();

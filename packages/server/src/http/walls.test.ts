@@ -76,6 +76,8 @@ before(async () => {
   assert.equal(oauth2App.status, 201);
   const oauth2Secret = await server.api<{ id: string }>('POST', `/oauth2-provider/apps/${oauth2App.body.id}/secrets`);
   assert.equal(oauth2Secret.status, 201);
+  const proxy = await server.api<{ proxy: { id: string } }>('POST', '/workspaceproxies', { body: { name: 'walled' } });
+  assert.equal(proxy.status, 201);
   const versionName = await server.api<{ name: string }>('GET', `/templateversions/${version}`);
   things = {
     user: me.body.id,
@@ -108,6 +110,7 @@ before(async () => {
     devcontainer: crypto.randomUUID(),
     workspaceagent: build.resources[0]!.agents![0]!.id,
     agent: 'main',
+    workspaceproxy: proxy.body.proxy.id,
     os: 'linux',
     arch: 'amd64',
   };
@@ -168,6 +171,9 @@ const EVERYBODY: RouteKey[] = [
   'GET /appearance',
   'GET /entitlements',
   'GET /regions',
+  // where people reach workspaces, and how well. Upstream shows it to everyone, too
+  'GET /workspaceproxies',
+  'GET /workspaceproxies/{workspaceproxy}',
   'GET /licenses',
   'GET /applications/host',
   'GET /workspaceagents/connection',

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Services } from '../app/context/context.ts';
 import type { OnDispatch } from '../app/notification/methods.ts';
+import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
 import { type Address, listen } from '../config/listen.ts';
 import { type AgentMetrics, createAgentMetrics } from './agent-metrics.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
@@ -20,6 +21,7 @@ import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
 import { createTailnetMetrics, type TailnetFigures } from './tailnet.ts';
 import { createTaskMetrics } from './tasks.ts';
+import { createProxyMetrics } from './workspace-proxies.ts';
 import { createWorkspaceGauges } from './workspaces.ts';
 
 /** The longest time to read the database for a scrape, in ms. */
@@ -34,6 +36,8 @@ export interface RunningMetrics extends Metrics {
   dispatched: OnDispatch;
   /** Shows the figures of the tailnet, undefined before its first use. */
   watchTailnet(read: () => TailnetFigures | undefined): void;
+  /** Shows the health of the workspace proxies. */
+  watchProxies(health: ProxyHealth): void;
   /** Counts the requests of every route of this server. Call it before the server is ready. */
   observe(app: FastifyInstance): void;
   close(): Promise<void>;
@@ -73,6 +77,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       url,
       observe,
       watchTailnet: (read) => createTailnetMetrics(registry, read),
+      watchProxies: (health) => createProxyMetrics(registry, health),
       cspReported: () => cspReports.inc(),
       dispatched,
       jobAcquired: jobs.jobAcquired,

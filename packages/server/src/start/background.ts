@@ -6,6 +6,7 @@ import { VERSION } from '@ropewalk/kit/version';
 import type { Services } from '../app/context/context.ts';
 import type { OnDispatch } from '../app/notification/methods.ts';
 import { writeTicket } from '../app/provisioner/ticket.ts';
+import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
 import { notificationTasks } from '../background/deliver-notifications.ts';
 import { dormantUsersTask } from '../background/dormancy.ts';
 import type { BackgroundDriver } from '../background/driver.ts';
@@ -14,6 +15,7 @@ import { lateAgentsTask } from '../background/late-agents.ts';
 import { lostConnectionsTask } from '../background/lost-connections.ts';
 import { lostJobsTask } from '../background/lost-jobs.ts';
 import { prebuildsTask } from '../background/prebuilds.ts';
+import { proxyHealthTask } from '../background/proxy-health.ts';
 import { purgeTasks } from '../background/purge.ts';
 import { refreshSignInsTask } from '../background/refresh-sign-ins.ts';
 import { restartsTask } from '../background/restarts.ts';
@@ -32,13 +34,14 @@ export interface BackgroundParts {
   connections: Connections;
   providers: RunningHttp['providers'];
   dispatched: OnDispatch | undefined;
+  proxyHealth: ProxyHealth;
 }
 
 /** Adds all background tasks to the driver, which runs them from here on. */
 export function startBackgroundTasks(
   { closer }: Starting,
   background: BackgroundDriver,
-  { services, connections, providers, dispatched }: BackgroundParts,
+  { services, connections, providers, dispatched, proxyHealth }: BackgroundParts,
 ): void {
   const tasks = [
     lostJobsTask,
@@ -55,6 +58,7 @@ export function startBackgroundTasks(
     prebuildsTask,
   ].flatMap((task) => task(services));
   for (const task of [...tasks, ...connections.daemons.tasks]) background.add(task);
+  background.add(proxyHealthTask(services, proxyHealth));
   if (Object.keys(providers).length > 0) background.add(refreshSignInsTask(services, providers));
   closer.add('background tasks', () => background.close());
 }

@@ -1,9 +1,13 @@
 import type { RouteKey } from '@ropewalk/contract';
 import { createIdentityTrust } from '../app/agent/identity/trust.ts';
+import { createWebConnectionLog } from '../app/audit-entries/connection.ts';
 import type { Services } from '../app/context/context.ts';
 import type { AppTokens } from '../app/context/sealed-tokens.ts';
 import { createHealth } from '../app/deployment/health.ts';
 import { webpushPublicKey } from '../app/notification/webpush.ts';
+import type { AppGrants } from '../app/workspace-app/grants.ts';
+import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
+import type { ProxyKeys } from '../app/workspace-proxy/keys.ts';
 import type { CspReports } from '../http/dashboard/csp-reports.ts';
 import type { Handlers } from '../http/exchange.ts';
 import type { InsideRequests } from '../http/inside.ts';
@@ -38,6 +42,7 @@ import { templateHandlers } from '../http/routes/templates.ts';
 import { terminalHandlers } from '../http/routes/terminal.ts';
 import { userSecretHandlers } from '../http/routes/user-secrets.ts';
 import { userHandlers } from '../http/routes/users.ts';
+import { workspaceProxyHandlers } from '../http/routes/workspace-proxies.ts';
 import { workspaceHandlers } from '../http/routes/workspaces.ts';
 import type { StreamLimits } from '../http/stream-limits.ts';
 import type { Profiler } from '../profiles/record.ts';
@@ -55,18 +60,19 @@ export interface HandlerParts {
   late: LateParts;
   inside: InsideRequests;
   streams: StreamLimits;
+  grants: AppGrants;
+  proxyKeys: ProxyKeys;
+  proxyHealth: ProxyHealth;
 }
 
 /** The handler of every route of the contract. */
-export async function createHandlers(
-  services: Services,
-  { connections, signIn, tokens, cspReports, profiler, late, inside, streams }: HandlerParts,
-): Promise<Handlers<RouteKey>> {
+export async function createHandlers(services: Services, parts: HandlerParts): Promise<Handlers<RouteKey>> {
+  const { connections, signIn, tokens, cspReports, profiler, late, inside, streams, proxyHealth } = parts;
   const { sessions, daemons, agents, cluster, departure, feed, installationSecret } = connections;
   const { providers, flows, limit, passcodeLimit, devices } = signIn;
   return {
     ...generalHandlers({
-      health: createHealth(services),
+      health: createHealth(services, proxyHealth),
       cspReports,
       profiler,
       certificates: () => late.certificates(),
@@ -95,6 +101,13 @@ export async function createHandlers(
     ...provisionerHandlers,
     ...provisionerKeyHandlers,
     ...workspaceHandlers,
+    ...workspaceProxyHandlers({
+      sessions,
+      grants: parts.grants,
+      keys: parts.proxyKeys,
+      health: proxyHealth,
+      recordConnection: createWebConnectionLog(services),
+    }),
     ...buildHandlers,
     ...applicationHandlers({ sessions, tokens }),
     ...agentHandlers(cluster.agents, agents, departure),

@@ -6,7 +6,8 @@ import { createSigner } from '../app/agent/signing-key.ts';
 import type { Services } from '../app/context/context.ts';
 import type { Flows } from '../app/sign-in/flow.ts';
 import { appOrigins } from '../app/values/app-address.ts';
-import { createAppGrants } from '../app/workspace-app/grants.ts';
+import { type AppGrants, createAppGrants } from '../app/workspace-app/grants.ts';
+import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
 import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
 import { apiPage } from '../http/api-page.ts';
 import { createAppPlace } from '../http/apps/place.ts';
@@ -60,6 +61,7 @@ export interface HttpParts {
   metrics: RunningMetrics | undefined;
   profiler: Profiler;
   late: LateParts;
+  proxyHealth: ProxyHealth;
 }
 
 export interface RunningHttp {
@@ -86,7 +88,8 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
   services.accessUrl = (config.accessUrl || localUrl(address)).replace(/\/$/, '');
   const clientAddress = createClientAddress(config);
   const streams = createStreamLimits(config);
-  const apps = startApps(start, parts, { clientAddress, streams });
+  const grants = createAppGrants(services, tokens);
+  const apps = startApps(start, parts, { clientAddress, streams, grants });
   const signIn = await startSignIn(start, services, installation);
   const dashboard = start.dashboard ?? createDashboard({ log: log.child({ part: 'dashboard' }) });
   closer.add('dashboard', () => dashboard.close());
@@ -101,6 +104,9 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     late,
     inside,
     streams,
+    grants,
+    proxyKeys: installation.proxyKeys,
+    proxyHealth: parts.proxyHealth,
   });
   const stall = await startStallWatch(start, parts.database);
   const terminal = terminalPass(services, tokens);
@@ -145,10 +151,9 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
 function startApps(
   { closer }: Starting,
   { services, installation: { tokens }, connections: { sessions, cluster } }: HttpParts,
-  { clientAddress, streams }: { clientAddress: ClientAddress; streams: StreamLimits },
+  { clientAddress, streams, grants }: { clientAddress: ClientAddress; streams: StreamLimits; grants: AppGrants },
 ): AppProxy {
   const place = createAppPlace(services.config, services);
-  const grants = createAppGrants(services, tokens);
   const apps = createAppProxy({
     place,
     door: new ServerDoor({ services, place, clientAddress, sessions, tokens, grants }),

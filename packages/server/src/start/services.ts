@@ -7,6 +7,7 @@ import { readRelayRegions } from '../app/tailnet/derp-map.ts';
 import { createTemplateCatalog } from '../app/template-catalog/catalog.ts';
 import { createWork } from '../app/threads/start.ts';
 import { randomText } from '../app/values/token.ts';
+import { createProxyKeys, type ProxyKeys } from '../app/workspace-proxy/keys.ts';
 import { systemTask } from '../authz/proofs.ts';
 import { createEvents, type Events } from '../db/events.ts';
 import { insertDefaultOrganization } from '../db/queries/organizations.ts';
@@ -22,6 +23,8 @@ export interface Installation {
   /** Signs the cookies of devices that signed in before. */
   deviceKey: string;
   tokens: AppTokens;
+  /** Signs what visitors of workspace proxies may use. */
+  proxyKeys: ProxyKeys;
   /** Signs the tokens with which clients of the tailnet keep their ids. */
   resumeKey: string;
 }
@@ -44,6 +47,7 @@ export async function readInstallation({ config, log }: Starting, { sql }: Datab
     deploymentId: await siteValue(sql, startUp, 'deployment_id', () => crypto.randomUUID()),
     deviceKey: await siteValue(sql, startUp, 'device_signing_key', () => randomText(43)),
     resumeKey: await siteValue(sql, startUp, 'tailnet_resume_key', () => randomText(43)),
+    proxyKeys: createProxyKeys(await siteValue(sql, startUp, 'proxy_signing_key', () => randomText(43))),
     tokens: createAppTokens(await siteValue(sql, startUp, 'app_signing_key', () => randomText(43))),
   };
 }

@@ -80,7 +80,7 @@ function SectionReport({ section, report }: { section: HealthSectionInfo; report
       {section.path === 'provisioner-daemons' && <Daemons report={report} />}
       {section.path === 'servers' && <Servers report={report} />}
       {section.path === 'background-tasks' && <Tasks report={report} />}
-      {section.path === 'workspace-proxy' && report.workspace_proxy.workspace_proxies.regions.length === 0 && (
+      {section.path === 'workspace-proxy' && report.workspace_proxy.workspace_proxies.regions.length <= 1 && (
         <Section>
           <EmptyState title="No workspace proxies">This server reaches all workspaces by itself.</EmptyState>
         </Section>

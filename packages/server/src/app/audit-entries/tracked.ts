@@ -148,4 +148,9 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
     ttl: nanoseconds('ttl_ms'),
   },
   workspace_build: track('template_version_id'),
+  workspace_proxy: {
+    ...track('id', 'name', 'display_name', 'icon', 'url', 'wildcard_hostname', 'created_at', 'version'),
+    ...track('derp_enabled', 'derp_only', 'region_id'),
+    token_hashed_secret: 'secret',
+  },
 };

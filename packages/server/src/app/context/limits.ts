@@ -19,6 +19,7 @@ import {
   countWorkspaces,
   lockLimit,
 } from '../../db/queries/limits.ts';
+import { countWorkspaceProxies } from '../../db/queries/workspace-proxies.ts';
 import { together } from '../../db/together.ts';
 import type { Ctx } from './context.ts';
 
@@ -26,6 +27,7 @@ import type { Ctx } from './context.ts';
 const KEYS_FOR_TOKEN = 5;
 
 const MAX_ORGANIZATIONS = 1_000;
+const MAX_WORKSPACE_PROXIES = 100;
 const MAX_CUSTOM_ROLES_PER_ORGANIZATION = 200;
 const MAX_PORT_SHARES_PER_WORKSPACE = 100;
 /** Versions without a template that a person pushes in this many days. They stay, as those of a template do. */
@@ -178,6 +180,14 @@ export const requireOrganizationRoom = (tx: Tx): Promise<void> =>
     what: 'organizations',
     whose: 'This deployment',
     next: 'Delete one and try again.',
+  });
+
+export const requireWorkspaceProxyRoom = (tx: Tx): Promise<void> =>
+  requireRoom(tx, MAX_WORKSPACE_PROXIES, 'deployment', {
+    count: () => countWorkspaceProxies(tx),
+    what: 'workspace proxies',
+    whose: 'This deployment',
+    next: 'Delete one with "coder wsproxy delete" and try again.',
   });
 
 /** Checks the room for a shared port of a workspace, which may be shared already. */

@@ -22,7 +22,9 @@ import { type Ctx, type Services, systemContext } from '../context/context.ts';
 import { textForAdministrators } from '../context/unexpected.ts';
 import { listDaemons } from '../provisioner/list.ts';
 import { time } from '../values/time.ts';
+import type { ProxyHealth } from '../workspace-proxy/health.ts';
 import { checkRelays } from './derp-health.ts';
+import { checkProxies } from './proxies-health.ts';
 
 const settings = siteSettings<HealthSettings>({
   key: 'health_settings',
@@ -203,14 +205,15 @@ async function checkReplicas(services: Services): Promise<ReplicasReport> {
 }
 
 /** Runs all checks. `judged` adds the dismissals. */
-async function makeReport(services: Services): Promise<HealthcheckReport> {
-  const [database, access_url, websocket, provisioner_daemons, replicas, derp] = await Promise.all([
+async function makeReport(services: Services, proxies: ProxyHealth): Promise<HealthcheckReport> {
+  const [database, access_url, websocket, provisioner_daemons, replicas, derp, workspace_proxy] = await Promise.all([
     checkDatabase(services),
     checkAccessUrl(services),
     checkWebsocket(services),
     checkDaemons(services),
     checkReplicas(services),
     checkRelays(services),
+    checkProxies(services, proxies),
   ]);
   return {
     time: time(services.clock.now()),
@@ -224,14 +227,7 @@ async function makeReport(services: Services): Promise<HealthcheckReport> {
     provisioner_daemons,
     replicas,
     derp,
-    workspace_proxy: {
-      dismissed: false,
-      error: null,
-      healthy: true,
-      severity: 'ok',
-      warnings: [],
-      workspace_proxies: { regions: [] },
-    },
+    workspace_proxy,
   };
 }
 
@@ -261,7 +257,7 @@ function judged(report: HealthcheckReport, { dismissed_healthchecks }: HealthSet
  * The health report of one server. Created on request, once for all concurrent callers, and kept for the configured
  * time.
  */
-export function createHealth(services: Services) {
+export function createHealth(services: Services, proxies: ProxyHealth) {
   let last: { report: HealthcheckReport; at: number } | undefined;
   let running: Promise<HealthcheckReport> | undefined;
   return {
@@ -275,7 +271,7 @@ export function createHealth(services: Services) {
 
   function look(): Promise<HealthcheckReport> {
     const { clock } = services;
-    running ??= makeReport(services)
+    running ??= makeReport(services, proxies)
       .then((report) => {
         last = { report, at: clock.monotonic() };
         return report;

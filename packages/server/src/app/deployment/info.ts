@@ -12,7 +12,7 @@ import type { Config } from '../../config/options.ts';
 import { deploymentConfig } from '../../config/values.ts';
 import { agentTraffic, sessionCounts, workspaceCounts } from '../../db/queries/deployment-stats.ts';
 import type { Ctx, Services } from '../context/context.ts';
-import { parseWildcard, wildcardHost } from '../values/app-address.ts';
+import { appHost } from '../values/app-address.ts';
 import { time } from '../values/time.ts';
 
 /** Every option with its value. Secrets are blank. */
@@ -123,7 +123,7 @@ const FEATURES: Readonly<Record<string, boolean | ((config: Config) => boolean)>
   workspace_batch_actions: true,
   workspace_external_agent: true,
   workspace_prebuilds: true,
-  workspace_proxy: false,
+  workspace_proxy: true,
 };
 
 /** Upstream's dashboard looks at `has_license` before any feature, and shows walls without it. */
@@ -146,10 +146,4 @@ export function entitlements({ clock, config }: Ctx): Entitlements {
 
 export function applicationsHost(ctx: Ctx): AppHostResponse {
   return { host: appHost(ctx) };
-}
-
-/** The pattern of apps' hosts, with the port that people use. Empty without host names for apps. */
-export function appHost({ config, accessUrl }: Pick<Services, 'config' | 'accessUrl'>): string {
-  const wildcard = parseWildcard(config.wildcardAccessUrl);
-  return wildcard ? wildcardHost(wildcard, accessUrl) : '';
 }

@@ -2,6 +2,7 @@ import type { UpdateCheckResponse } from '@ropewalk/contract';
 import { systemTask } from '../../authz/proofs.ts';
 import { siteValue } from '../../db/queries/site.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';
+import { isNewer } from '../values/release-version.ts';
 
 /** The latest release that was found, for all servers. */
 export const RELEASE_KEY = 'latest_release';
@@ -14,20 +15,6 @@ export interface Release {
 
 export const latestRelease = (services: Services): Promise<string> =>
   siteValue(services.sql, systemTask(systemContext(services, 'update check')), RELEASE_KEY, () => NONE);
-
-/** The numbers of `v1.2.3`. Undefined for another text. */
-export function numbersOf(version: string): number[] | undefined {
-  const found = /^v?(\d+)\.(\d+)\.(\d+)/.exec(version);
-  return found?.slice(1).map(Number);
-}
-
-/** Whether the first version is newer. */
-export function isNewer(version: string, than: string): boolean {
-  const [a, b] = [numbersOf(version), numbersOf(than)];
-  if (!a || !b) return false;
-  const at = a.findIndex((number, index) => number !== b[index]);
-  return at >= 0 && a[at]! > b[at]!;
-}
 
 /** Whether this server is current, as the last look at the releases found. Without --update-check it always is. */
 export async function updateCheck(ctx: Ctx): Promise<UpdateCheckResponse> {

@@ -42,6 +42,19 @@ for (const [network, bits] of SPECIAL) special.addSubnet(network, bits, isIP(net
 export const isPublicAddress = (address: string): boolean =>
   isIP(address) !== 0 && !special.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6');
 
+/** Addresses of the machine's own link, where clouds have their metadata services, and of many hosts at a time. */
+const unrouted = new BlockList();
+unrouted.addSubnet('0.0.0.0', 8);
+unrouted.addSubnet('169.254.0.0', 16);
+unrouted.addSubnet('224.0.0.0', 3);
+unrouted.addSubnet('fe80::', 10, 'ipv6');
+unrouted.addSubnet('ff00::', 8, 'ipv6');
+unrouted.addAddress('fd00:ec2::254', 'ipv6');
+
+/** Whether a host can have this address, in the Internet or in a private network. */
+export const isHostAddress = (address: string): boolean =>
+  isIP(address) !== 0 && !unrouted.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6');
+
 /** The host of a URL if it is an address. Names are checked when the server connects. */
 function addressIn(url: URL): string | undefined {
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');

@@ -126,6 +126,12 @@ export function wildcardHost(wildcard: Wildcard, accessUrl: string): string {
   return `${wildcard.before}*${wildcard.after}${port}`;
 }
 
+/** The pattern of apps' hosts, with the port that people use. Empty without host names for apps. */
+export function appHost({ config, accessUrl }: { config: { wildcardAccessUrl: string }; accessUrl: string }): string {
+  const wildcard = parseWildcard(config.wildcardAccessUrl);
+  return wildcard ? wildcardHost(wildcard, accessUrl) : '';
+}
+
 /** The origin of an app as browsers see it. */
 export function subdomainOrigin(wildcard: Wildcard, accessUrl: string, label: string): string {
   const scheme = wildcard.scheme ?? (accessUrl.startsWith('https:') ? 'https' : 'http');

@@ -1,6 +1,6 @@
 import { errorText } from '@ropewalk/kit';
 import { systemTask } from '../../authz/proofs.ts';
-import { recordAppUse } from '../../db/queries/workspace-apps.ts';
+import { possibleUses, type ReportedUse, recordAppUse } from '../../db/queries/workspace-apps.ts';
 import { type Services, systemContext } from '../context/context.ts';
 import { parsePort } from '../values/app-address.ts';
 
@@ -13,4 +13,17 @@ export function noteWorkspaceUse(services: Services, workspaceId: string, app: s
   recordAppUse(services.sql, systemTask(systemContext(services, 'app use')), { workspaceId, slug }).catch((err) =>
     services.log.debug('could not record the use of a workspace', { err: errorText(err) }),
   );
+}
+
+/**
+ * Records that apps and ports are in use, as a workspace proxy reports it. Reports about agents that do not run, and about
+ * apps that their agent does not have, are ignored.
+ */
+export async function recordReportedUses(services: Services, reported: readonly ReportedUse[]): Promise<void> {
+  if (reported.length === 0) return;
+  const by = systemTask(systemContext(services, 'app use'));
+  for (const { workspaceId, slug } of await possibleUses(services.sql, reported)) {
+    const isApp = slug !== '' && !parsePort(slug);
+    await recordAppUse(services.sql, by, { workspaceId, slug: isApp ? slug : undefined });
+  }
 }

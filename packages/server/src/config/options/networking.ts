@@ -368,8 +368,7 @@ export const networkingOptions = {
     yaml: 'networking.http.proxyHealthInterval',
     json: 'proxy_health_status_interval',
     default: '1m0s',
-    description: 'The time between two health checks of workspace proxies.',
-    ignored: 'this server has no workspace proxies',
+    description: 'The time between two health checks of workspace proxies. At least 1s; 0 means 1m.',
     group: 'Networking / HTTP',
   },
 } as const satisfies Record<string, OptionRow>;

@@ -84,3 +84,26 @@ export async function recordAppUse(
     WHERE id = ${workspaceId} AND ${slug !== undefined}
     ON CONFLICT (workspace_id, start_time, slug) DO UPDATE SET minutes = u.minutes | excluded.minutes`;
 }
+
+export interface ReportedUse {
+  workspaceId: string;
+  agentId: string;
+  /** An app's slug or a port. Empty for a terminal. */
+  slug: string;
+}
+
+/** The reported uses that can be true: the agent runs in the workspace's latest build and has this app, if it is one. */
+export async function possibleUses(db: Db, uses: readonly ReportedUse[]): Promise<Omit<ReportedUse, 'agentId'>[]> {
+  const rows = await db<{ workspace_id: string; slug: string }[]>`
+    SELECT DISTINCT u.workspace_id, coalesce(p.slug, u.slug) AS slug
+    FROM unnest(${uses.map(({ workspaceId }) => workspaceId)}::uuid[], ${uses.map(({ agentId }) => agentId)}::uuid[],
+      ${uses.map(({ slug }) => slug)}::text[]) AS u (workspace_id, agent_id, slug)
+    JOIN workspaces w ON w.id = u.workspace_id AND NOT w.deleted
+    JOIN LATERAL (SELECT job_id, transition FROM workspace_builds WHERE workspace_id = w.id
+      ORDER BY build_number DESC LIMIT 1) b ON b.transition = 'start'
+    JOIN workspace_resources r ON r.job_id = b.job_id
+    JOIN workspace_agents a ON a.resource_id = r.id AND a.id = u.agent_id AND NOT a.deleted
+    LEFT JOIN workspace_apps p ON p.agent_id = a.id AND lower(p.slug) = lower(u.slug)
+    WHERE p.slug IS NOT NULL OR u.slug ~ '^([1-9][0-9]{3,4}s?)?$'`;
+  return rows.map((row) => ({ workspaceId: row.workspace_id, slug: row.slug }));
+}

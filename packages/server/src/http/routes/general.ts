@@ -15,7 +15,7 @@ import {
 } from '../../app/deployment/info.ts';
 import { updateCheck } from '../../app/deployment/latest-release.ts';
 import { type ProfileKind, type ProfileRecorder, recordProfile } from '../../app/deployment/profiles.ts';
-import { regions, replicas, workspaceProxies } from '../../app/deployment/regions.ts';
+import { replicas } from '../../app/deployment/replicas.ts';
 import { deploymentSecurity } from '../../app/deployment/security.ts';
 import { getPrebuildsSettings, updatePrebuildsSettings } from '../../app/prebuild/settings.ts';
 import type { CspReports } from '../dashboard/csp-reports.ts';
@@ -71,8 +71,6 @@ export function generalHandlers({ health, cspReports, profiler, certificates, we
     'GET /entitlements': (ctx) => entitlements(ctx),
     'GET /prebuilds/settings': (ctx) => getPrebuildsSettings(ctx),
     'PUT /prebuilds/settings': (ctx, { body }) => updatePrebuildsSettings(ctx, body),
-    'GET /regions': (ctx) => regions(ctx),
-    'GET /workspaceproxies': (ctx) => workspaceProxies(ctx),
     'GET /replicas': (ctx) => replicas(ctx),
     // nothing here needs a license
     'GET /licenses': () => [],

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import type {
+  HealthcheckReport,
+  RegionsResponse,
+  UpdateWorkspaceProxyResponse,
+  WorkspaceProxy,
+} from '@ropewalk/contract';
+import { eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
+
+/** What the server finds at the access URL of a proxy. */
+let server: TestServer;
+let url: string;
+/** A port on which nothing listens. */
+let closed: string;
+let listener: RequestListener = () => {};
+const site = createServer((request, response) => listener(request, response));
+before(async () => {
+  site.listen(0, '127.0.0.1');
+  await once(site, 'listening');
+  url = `http://127.0.0.1:${(site.address() as AddressInfo).port}`;
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  closed = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  other.close();
+  server = await startTestServer({
+    env: {
+      CODER_PROMETHEUS_ENABLE: 'true',
+      CODER_PROMETHEUS_ADDRESS: '127.0.0.1:0',
+      CODER_WILDCARD_ACCESS_URL: '*.apps.test',
+    },
+  });
+});
+after(async () => {
+  site.closeAllConnections();
+  site.close();
+  await server.stop();
+});
+
+const report =
+  (body: unknown, status = 200, headers: Record<string, string> = {}): RequestListener =>
+  ({ url: path }, response) => {
+    assert.equal(path, '/healthz-report');
+    response.writeHead(status, { 'content-type': 'application/json', ...headers });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  };
+const FINE = { errors: [], warnings: [] };
+
+let made: UpdateWorkspaceProxyResponse;
+async function proxy(name: string, answer: RequestListener, more: object = {}): Promise<WorkspaceProxy> {
+  listener = answer;
+  made = (await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', { body: { name } })).body;
+  await register(more);
+  await server.api('GET', '/debug/health?force=true');
+  return look(name);
+}
+async function register(more: object = {}): Promise<void> {
+  const { status, body } = await server.api('POST', '/workspaceproxies/me/register', {
+    token: null,
+    headers: { 'Coder-External-Proxy-Token': made.proxy_token },
+    body: {
+      access_url: url,
+      wildcard_hostname: '*.eu.example.com',
+      derp_enabled: true,
+      derp_only: false,
+      replica_id: crypto.randomUUID(),
+      hostname: 'eu-1',
+      version: server.services.version,
+      ...more,
+    },
+  });
+  assert.equal(status, 201, JSON.stringify(body));
+}
+const look = async (name: string) => (await server.api<WorkspaceProxy>('GET', `/workspaceproxies/${name}`)).body;
+const forget = async (name: string) =>
+  assert.equal((await server.api('DELETE', `/workspaceproxies/${name}`)).status, 200);
+const texts = ({ status }: WorkspaceProxy) => [...status!.report.errors, ...status!.report.warnings];
+
+test('shows a healthy proxy everywhere', async () => {
+  const found = await proxy('fine', report(FINE));
+  assert.deepEqual([found.status?.status, found.healthy, texts(found)], ['ok', true, []]);
+  const { regions } = (await server.api<RegionsResponse>('GET', '/regions')).body;
+  assert.deepEqual(
+    regions.map(({ name, healthy }) => [name, healthy]),
+    [
+      ['primary', true],
+      ['fine', true],
+    ],
+  );
+  const { workspace_proxy: section } = (await server.api<HealthcheckReport>('GET', '/debug/health?force=true')).body;
+  assert.deepEqual([section.severity, section.healthy, section.error, section.warnings], ['ok', true, null, []]);
+  assert.deepEqual(
+    section.workspace_proxies.regions.map(({ name }) => name),
+    ['primary', 'fine'],
+  );
+  await forget('fine');
+});
+
+test('names what is wrong with a proxy', async () => {
+  const old = 'v0.0.1';
+  const cases: [string, RequestListener, object, string, RegExp][] = [
+    ['errors', report({ errors: ['no relay'], warnings: ['slow disk'] }), {}, 'unhealthy', /no relay.*slow disk/s],
+    ['status', report('gone', 503), {}, 'unhealthy', /answered with status 503/],
+    ['page', report('<html>'), {}, 'unhealthy', /gave no health report. Check/],
+    ['server', report('<html>', 200, { 'x-coder-build-version': 'v1' }), {}, 'unhealthy', /leads to a server/],
+    ['redirect', report('', 302, { location: 'http://127.0.0.1/' }), {}, 'unhealthy', /status 302/],
+    ['large', report({ errors: ['x'.repeat(2_000_000)] }), {}, 'unreachable', /too large/],
+    ['old', report(FINE), { version: old }, 'ok', /older than the server's.*Update the proxy/],
+    ['newer', report(FINE), { version: 'v9999.0.0' }, 'ok', /newer than the server's.*Update the server/],
+    ['odd', report(FINE), { version: 'main' }, 'ok', /differs/],
+    [
+      'wildcard',
+      report(FINE),
+      { wildcard_hostname: `*.apps.test:${new URL(server.url).port}` },
+      'ok',
+      /that of the server/,
+    ],
+    [
+      'clock',
+      report(FINE, 200, { date: new Date(Date.now() - 600_000).toUTCString() }),
+      {},
+      'ok',
+      /clock is \d+ seconds behind/,
+    ],
+    [
+      'ahead',
+      report(FINE, 200, { date: new Date(Date.now() + 600_000).toUTCString() }),
+      {},
+      'ok',
+      /clock is \d+ seconds ahead/,
+    ],
+    ['mesh', report(FINE), { replica_error: 'cannot reach eu-2' }, 'ok', /"eu-1" reports: cannot reach eu-2/],
+    ['absent', report(FINE), { access_url: closed }, 'unreachable', /cannot reach http:.*ECONNREFUSED/],
+    [
+      'metadata',
+      report(FINE),
+      { access_url: 'http://169.254.169.254' },
+      'unreachable',
+      /sends nothing to 169.254.169.254/,
+    ],
+    ['self', report(FINE), { access_url: server.accessUrl }, 'unhealthy', /access URL .* is that of the server/],
+  ];
+  for (const [name, answer, more, status, text] of cases) {
+    const found = await proxy(name, answer, more);
+    assert.equal(found.status?.status, status, `${name}: ${texts(found).join('\n')}`);
+    assert.match(texts(found).join('\n'), text, name);
+    assert.equal(found.healthy, status === 'ok', name);
+    await forget(name);
+  }
+});
+
+test('warns of a wildcard host of two proxies, and of one without processes', async () => {
+  await proxy('one', report(FINE));
+  const two = await proxy('two', report(FINE));
+  assert.match(texts(two).join(), /wildcard host \*\.eu\.example\.com is that of the proxy "one"/);
+  await server.services.sql`UPDATE workspace_proxy_replicas SET seen_at = now() - interval '3 minutes'`;
+  const { workspace_proxy: section } = (await server.api<HealthcheckReport>('GET', '/debug/health?force=true')).body;
+  assert.deepEqual([section.severity, section.healthy], ['warning', true]);
+  assert.ok(section.warnings.every(({ code }) => code === 'EWP04'));
+  assert.ok(section.warnings.some(({ message }) => /^one: No process of the proxy has registered/.test(message)));
+  for (const name of ['one', 'two']) await forget(name);
+});
+
+test('checks a proxy soon after it registers, and shows the result as metrics', async () => {
+  listener = report(FINE);
+  made = (await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', { body: { name: 'soon' } })).body;
+  const { id } = made.proxy;
+  const metrics = async () => (await fetch(`${server.metricsUrl}/metrics`)).text();
+  await eventually('it is unregistered', async () =>
+    (await metrics()).includes(`coderd_proxyhealth_health_check_results{proxy_id="${id}"} 0`),
+  );
+  await register();
+  await eventually('it is healthy', async () => (await look('soon')).healthy);
+  const text = await metrics();
+  assert.ok(text.includes(`coderd_proxyhealth_health_check_results{proxy_id="${id}"} 1`));
+  assert.match(text, /coderd_proxyhealth_health_check_duration_seconds_count [1-9]/);
+  await forget('soon');
+  await eventually('it is forgotten', async () => !(await metrics()).includes(id));
+});

@@ -1,0 +1,67 @@
+// Tokens with which visitors use apps through a workspace proxy. The server signs them, and proxies only verify: they get
+// public keys, so that a stolen proxy token signs nothing. A token names its proxy, and no other proxy may accept it. The
+// keys change every week. Each is computed from a secret of the installation and the number of its week.
+import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from 'node:crypto';
+import type { AccessMethod, CryptoKey } from '@ropewalk/contract';
+import type { AppGrant } from '../context/sealed-tokens.ts';
+import { time } from '../values/time.ts';
+
+/** The permission to use an app, or the terminal of an agent, through a proxy. A terminal has no port. */
+export interface ProxyGrant extends Omit<AppGrant, 'kind'> {
+  kind: AccessMethod;
+}
+
+export interface ProxyKeys {
+  /** A grant as a JSON Web Token for this proxy, signed with EdDSA. Its `kid` is the sequence of the key. */
+  sign(proxyId: string, grant: ProxyGrant, now: Date): string;
+  /** The public keys of the tokens that are valid now, and the next one. */
+  publicKeys(now: Date): CryptoKey[];
+}
+
+const PERIOD_MS = 7 * 86_400_000;
+/** So long a key verifies tokens after the next one signs. Tokens live for a minute, and clocks differ. */
+const OVERLAP_MS = 3_600_000;
+/** PKCS #8 in DER of an Ed25519 key, without its last 32 bytes. */
+const PKCS8_START = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+const sequenceAt = (ms: number): number => Math.floor(ms / PERIOD_MS);
+const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+/** @param secret of this installation, stored in the database */
+export function createProxyKeys(secret: string): ProxyKeys {
+  const known = new Map<number, KeyObject>();
+  function keyOf(sequence: number): KeyObject {
+    let key = known.get(sequence);
+    if (!key) {
+      const seed = Buffer.from(hkdfSync('sha256', secret, '', `workspace proxy grants ${sequence}`, 32));
+      key = createPrivateKey({ key: Buffer.concat([PKCS8_START, seed]), type: 'pkcs8', format: 'der' });
+      if (known.size > 3) known.clear();
+      known.set(sequence, key);
+    }
+    return key;
+  }
+  return {
+    sign(proxyId, { issued, expires, ...grant }, now) {
+      const sequence = sequenceAt(now.getTime());
+      const claims = { aud: proxyId, iat: Math.floor(issued / 1_000), exp: Math.ceil(expires / 1_000), grant };
+      const text = `${part({ alg: 'EdDSA', kid: String(sequence) })}.${part(claims)}`;
+      return `${text}.${sign(null, Buffer.from(text), keyOf(sequence)).toString('base64url')}`;
+    },
+    publicKeys(now) {
+      const at = now.getTime();
+      const current = sequenceAt(at);
+      const from = sequenceAt(at - OVERLAP_MS);
+      return Array.from({ length: current + 2 - from }, (_, index) => {
+        const sequence = from + index;
+        const { x } = createPublicKey(keyOf(sequence)).export({ format: 'jwk' });
+        return {
+          feature: 'workspace_apps_token',
+          secret: Buffer.from(x!, 'base64url').toString('hex'),
+          sequence,
+          starts_at: time(new Date(sequence * PERIOD_MS)),
+          deletes_at: time(new Date((sequence + 1) * PERIOD_MS + OVERLAP_MS)),
+        };
+      });
+    },
+  };
+}
