@@ -286,8 +286,20 @@ export interface AgentRow {
   replica_id: string | null;
   /** A sentence about resources above the template's thresholds. Usually empty. */
   resource_alerts: string;
+  /** As of its newest connection, which may have ended. Null: unknown. */
+  network: AgentNetwork | null;
   created_at: Date;
   updated_at: Date;
+}
+
+/** How an agent reaches relays. */
+export interface AgentNetwork {
+  /** The id of its node in the tailnet. Null: it has not joined. */
+  node: string | null;
+  /** The number of the region that it prefers. */
+  home: number;
+  /** In seconds, by the number of the region. */
+  latencies: Record<string, number>;
 }
 
 /** An agent with its workspace. */

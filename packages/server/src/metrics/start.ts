@@ -122,7 +122,7 @@ function createGauges(
   const { config, clock } = services;
   const gauges = [
     createDatabaseGauges(registry),
-    createWorkspaceGauges(registry),
+    createWorkspaceGauges(services, registry),
     createInsightsGauges(registry, clock),
     createPrebuildGauges(services, registry),
   ];
