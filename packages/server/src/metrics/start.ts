@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { TaskRun } from '../app/context/background-task.ts';
 import type { Services } from '../app/context/context.ts';
 import type { OnDispatch } from '../app/notification/methods.ts';
 import { type Address, listen } from '../config/listen.ts';
@@ -19,7 +20,7 @@ import { createPrebuildGauges } from './prebuilds.ts';
 import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
 import { createTailnetMetrics, type TailnetFigures } from './tailnet.ts';
-import { createTaskMetrics } from './tasks.ts';
+import { createTaskDurations, createTaskMetrics } from './tasks.ts';
 import { createWorkspaceGauges } from './workspaces.ts';
 
 /** The longest time to read the database for a scrape, in ms. */
@@ -32,6 +33,8 @@ export interface RunningMetrics extends Metrics {
   cspReported(): void;
   /** Counts an attempt to send a notification. */
   dispatched: OnDispatch;
+  /** Counts a run of a background task. */
+  taskRan(run: TaskRun): void;
   /** Shows the figures of the tailnet, undefined before its first use. */
   watchTailnet(read: () => TailnetFigures | undefined): void;
   /** Counts the requests of every route of this server. Call it before the server is ready. */
@@ -55,6 +58,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   const jobs = createJobMetrics(services, registry);
   const agentFirstConnected = createFirstConnectionMetrics(services, registry);
   createTaskMetrics(services, registry);
+  const taskRan = createTaskDurations(registry);
   createEventMetrics(services.events, registry);
   const stop = () => {
     jobs.close();
@@ -75,6 +79,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       watchTailnet: (read) => createTailnetMetrics(registry, read),
       cspReported: () => cspReports.inc(),
       dispatched,
+      taskRan,
       jobAcquired: jobs.jobAcquired,
       agentFirstConnected,
       agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
