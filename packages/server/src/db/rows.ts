@@ -214,6 +214,7 @@ export interface TemplateRow {
   require_active_version: boolean;
   use_classic_parameter_flow: boolean;
   max_port_share_level: string;
+  cors_behavior: 'simple' | 'passthru';
   time_til_autostop_notify_ms: number;
   user_acl: Record<string, string>;
   group_acl: Record<string, string>;

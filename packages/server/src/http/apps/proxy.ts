@@ -146,7 +146,7 @@ class WorkspaceAppProxy implements AppProxy {
     }
     const allowed = preflight(this.#wildcard, request, address);
     if (allowed) {
-      response.writeHead(204, allowed).end();
+      void this.#answerPreflight(request, response, seen, allowed, carry);
       return;
     }
     const grant = rest.includes(SIGN_IN_PARAMETER) ? undefined : this.#visitors.heldGrant(request, address);
@@ -158,6 +158,27 @@ class WorkspaceAppProxy implements AppProxy {
       this.#go(request, response, seen, grant, [], carry);
     } catch (err) {
       this.#failed(request, response, address, err);
+    }
+  }
+
+  /**
+   * A preflight has no cookies. So an app that decides itself which origins may use it gets a preflight only if everyone may
+   * use the app. For other apps, the server answers.
+   */
+  async #answerPreflight(
+    request: IncomingMessage,
+    response: ServerResponse,
+    seen: AppRequest,
+    allowed: string[],
+    carry: Carry,
+  ): Promise<void> {
+    try {
+      const grant = await this.#grants.askForAnyone(seen.address);
+      if (response.destroyed) return;
+      if (grant?.passthru) this.#go(request, response, seen, grant, [], carry);
+      else response.writeHead(204, allowed).end();
+    } catch (err) {
+      this.#failed(request, response, seen.address, err);
     }
   }
 
@@ -250,7 +271,7 @@ class WorkspaceAppProxy implements AppProxy {
       hostName: hostName(host),
       proto: this.#visitors.isSecure() ? 'https' : 'http',
       answerHeaders,
-      cors: withCors(this.#wildcard, request, address),
+      cors: grant.passthru ? [] : withCors(this.#wildcard, request, address),
       explain: (err) => this.#explain(grant, err),
     };
   }
