@@ -1,6 +1,12 @@
 // The rows of the tables that several files in queries/ read. A row that one file alone reads is in that file.
 
-import type { WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus, WorkspaceStatus } from '@ropewalk/contract';
+import type {
+  WorkspaceAgent,
+  WorkspaceAgentScript,
+  WorkspaceApp,
+  WorkspaceAppStatus,
+  WorkspaceStatus,
+} from '@ropewalk/contract';
 import type { LogPositions } from '@ropewalk/wire/log-sequence';
 import type { Role, ShareableOwners } from '../authz/policy.ts';
 
@@ -351,6 +357,9 @@ export interface ScriptRow {
   run_on_stop: boolean;
   start_blocks_login: boolean;
   timeout_seconds: number;
+  /** Of the newest run. Null: the script has not run. */
+  exit_code: number | null;
+  status: WorkspaceAgentScript['status'] | null;
 }
 
 /** The subject of a job, by type. */

@@ -75,6 +75,7 @@ export function toAgent(agent: AgentRow, details: AgentDetails, clock: Clock): W
       // Go's durations are nanoseconds
       timeout: script.timeout_seconds * 1e9,
       display_name: script.display_name,
+      ...(script.status === null ? {} : { status: script.status, exit_code: script.exit_code ?? 0 }),
     })),
     startup_script_behavior: details.scripts.some((script) => script.start_blocks_login) ? 'blocking' : 'non-blocking',
   };
