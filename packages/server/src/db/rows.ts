@@ -357,6 +357,8 @@ export interface ScriptRow {
   run_on_stop: boolean;
   start_blocks_login: boolean;
   timeout_seconds: number;
+  /** Other scripts of the agent that must end first. `any`: also if they fail. */
+  waits_for: { id: string; any: boolean }[];
   /** Of the newest run. Null: the script has not run. */
   exit_code: number | null;
   status: WorkspaceAgentScript['status'] | null;
