@@ -15,6 +15,7 @@ import type { AgentMetrics } from './metrics.ts';
 import { Notifier } from './notifier.ts';
 import { type PipedChild, spawnPiped } from './piped-child.ts';
 import { runningPrograms } from './running-programs.ts';
+import { type Outcome, runInOrder } from './script-order.ts';
 import { ScriptOutput } from './script-output.ts';
 import { stopGroup, trySignalGroup } from './signals.ts';
 import { durationMs, type Routine } from './wire-types.ts';
@@ -46,7 +47,7 @@ interface Completed {
 }
 
 export interface Scripts {
-  /** Runs the scripts of a stage in parallel, then those of dev containers. Returns the worst outcome. */
+  /** Runs the scripts of a stage in parallel, or in the order of the template, then those of dev containers. Returns the worst outcome. */
   runStage(workspace: Workspace, stage: Timing_Stage.START | Timing_Stage.STOP): Promise<ScriptOutcome>;
   startCron(workspace: Workspace): void;
   /** Reports to the server how scripts ended. */
@@ -105,9 +106,18 @@ class AgentScripts implements Scripts {
     const isContainer = ({ id }: WorkspaceAgentScript) => containers.has(uuidText(id));
     const runAll = (some: WorkspaceAgentScript[], work: Work) =>
       Promise.all(some.map((script) => this.#run(workspace, script, stage, work)));
-    const outcomes = await runAll(
+    const outcomes: Outcome[] = await runInOrder(
       scripts.filter((script) => !isContainer(script)),
-      this.#execute,
+      {
+        // one that waited until the agent ends does not start
+        run: async (script) => (this.#closed ? 'skipped' : this.#run(workspace, script, stage, this.#execute)),
+        skip: (script, { displayName }) =>
+          this.#logs.add(
+            script.logSourceId,
+            Log_Level.WARN,
+            `Skipped: the script ${JSON.stringify(displayName)}, which must succeed first, did not.`,
+          ),
+      },
     );
     if (!this.#closed) outcomes.push(...(await runAll(scripts.filter(isContainer), this.#executeContainer)));
     return outcomes.includes('timed_out') ? 'timed_out' : outcomes.includes('failed') ? 'failed' : 'ok';

@@ -77,6 +77,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   const http = await startHttp(start, parts);
   const tlsUrl = await startHttps(start, parts, http);
   stop?.throwIfAborted();
+  if (metrics) background.onRun(metrics.taskRan);
   // not before daemons can come back: from here on their leases run again
   const { providers } = http;
   const { dispatched } = metrics ?? {};

@@ -290,7 +290,6 @@ test('warns of deprecated attributes and those without effect, and a claim ends 
     [task(`sidebar_app {\nid = "${UUID}"\n}`), /sidebar_app is deprecated: use app_id/],
     [script('cron = "*/5 * * * *"'), /"0 \*\/5 \* \* \* \*"/],
     [app('hidden = true\nicon = "/i"'), /icon has no effect/],
-    [order('run = ["coder_script.b"]\nafter = ["coder_script.a"]'), /coder_script_order has no effect here yet/],
   ];
   const source = warned.map(([[kind, type, body], _], i) => block(kind, type, `c${i}`, body)).join('');
   const tf = await terraformDir(`${source}data "coder_workspace" "me" {}\n`);

@@ -35,8 +35,6 @@ import { harmless, restricts, restrictsUnless, unknownKeys } from './unknown-key
 
 const arrayOfVersions = Type.Array(TemplateVersion);
 
-const corsBehavior = harmless('whether the server or the app answers CORS requests. Here the app may');
-
 export const templatesRoutes = {
   'GET /organizations/{organization}/templates': route({
     tag: 'Templates',
@@ -55,7 +53,6 @@ export const templatesRoutes = {
       inactivity_ttl_ms: restricts('when an unused workspace stops'),
       locked_ttl_ms: restricts('when a locked workspace is deleted'),
       restart_requirement: restricts('when workspaces must restart'),
-      cors_behavior: corsBehavior,
       user_variable_values: harmless("values of a version's variables, which the dashboard sends twice"),
       allow_everyone_group_access: restrictsUnless(
         "a field of the dashboard's form",
@@ -134,7 +131,6 @@ export const templatesRoutes = {
     params: Type.Object({ template: Type.String() }),
     body: UpdateTemplateMeta,
     unknownKeys: unknownKeys('limit', {
-      cors_behavior: corsBehavior,
       disable_module_cache: restricts('builds download their modules instead of using stored ones'),
       use_terraform_workspace_cache: harmless('keeps files of Terraform between builds'),
     }),

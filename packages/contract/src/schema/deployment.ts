@@ -41,7 +41,9 @@ export type BannerConfig = Static<typeof BannerConfig>;
 export const LinkConfig = named(
   'LinkConfig',
   Type.Object({
-    icon: stringEnum(['bug', 'chat', 'docs']),
+    icon: stringEnum(['bug', 'chat', 'docs', 'star']),
+    /** Where the dashboard shows the link. Default: in the menu of the account. */
+    location: Type.Optional(stringEnum(['navbar', 'dropdown'])),
     name: Type.String(),
     target: Type.String(),
   }),

@@ -73,6 +73,10 @@ export const TemplateAutostopRequirement = named(
 );
 export type TemplateAutostopRequirement = Static<typeof TemplateAutostopRequirement>;
 
+/** Who answers requests that pages of other origins send to apps: the server for the owner's other apps, or only the app. */
+export const CORSBehavior = stringEnum(['simple', 'passthru']);
+export type CORSBehavior = Static<typeof CORSBehavior>;
+
 export const CreateTemplateRequest = named(
   'CreateTemplateRequest',
   Type.Object({
@@ -82,6 +86,7 @@ export const CreateTemplateRequest = named(
     allow_user_cancel_workspace_jobs: Type.Optional(Type.Boolean()),
     autostart_requirement: Type.Optional(TemplateAutostartRequirement),
     autostop_requirement: Type.Optional(TemplateAutostopRequirement),
+    cors_behavior: Type.Optional(CORSBehavior),
     default_ttl_ms: Type.Optional(Milliseconds),
     delete_ttl_ms: Type.Optional(Milliseconds),
     description: Type.Optional(Paragraph),
@@ -221,8 +226,7 @@ export const Template = named(
     autostart_requirement: TemplateAutostartRequirement,
     autostop_requirement: TemplateAutostopRequirement,
     build_time_stats: TemplateBuildTimeStats,
-    /** Always `simple`: an app may answer requests of other origins itself. */
-    cors_behavior: stringEnum(['simple', 'passthru']),
+    cors_behavior: CORSBehavior,
     created_at: Timestamp,
     created_by_id: Uuid,
     created_by_name: Type.String(),
@@ -421,6 +425,7 @@ export const UpdateTemplateMeta = named(
     deprecation_message: Type.Optional(Paragraph),
     disable_everyone_group_access: Type.Optional(Type.Boolean()),
     max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
+    cors_behavior: Type.Optional(CORSBehavior),
     use_classic_parameter_flow: Type.Optional(Type.Boolean()),
   }),
 );

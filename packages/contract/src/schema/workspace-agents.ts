@@ -20,6 +20,8 @@ export const AgentExternalAuthResponse = named(
   'AgentExternalAuthResponse',
   Type.Object({
     access_token: Type.String(),
+    /** When the token expires. The zero time of Go means never. */
+    expires_at: Timestamp,
     password: Type.String(),
     token_extra: Type.Record(Type.String(), Type.Unknown()),
     type: Type.String(),
@@ -264,6 +266,8 @@ export const WorkspaceAgentScript = named(
   Type.Object({
     cron: Type.String(),
     display_name: Type.String(),
+    /** Of the newest run. Absent if the script has not run. */
+    exit_code: Type.Optional(Type.Integer()),
     id: Uuid,
     log_path: Type.String(),
     log_source_id: Uuid,
@@ -271,6 +275,8 @@ export const WorkspaceAgentScript = named(
     run_on_stop: Type.Boolean(),
     script: Type.String(),
     start_blocks_login: Type.Boolean(),
+    /** How the newest run ended. */
+    status: Type.Optional(stringEnum(['ok', 'exit_failure', 'timed_out', 'pipes_left_open'])),
     timeout: Type.Integer(),
   }),
 );

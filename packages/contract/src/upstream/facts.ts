@@ -66,6 +66,13 @@ export interface UpstreamClientCall {
   '2.36'?: number[];
 }
 
+export interface UpstreamMetric {
+  type: string;
+  labels: string[];
+  /** Whether upstream's public dashboards or alert rules use it. */
+  shown?: true;
+}
+
 function load<T>(name: string): T {
   return JSON.parse(readFileSync(join(import.meta.dirname, `${name}.json`), 'utf8')) as T;
 }
@@ -134,6 +141,8 @@ export function upstreamBodyKeys(): Record<string, string[]> {
   return Object.fromEntries(found.map(([route, names]) => [route, names.filter((name) => !isPart(route, name))]));
 }
 export const upstreamClientCalls = () => load<UpstreamClientCall[]>('client-calls');
+/** The metrics that upstream 2.36 documents, by name. */
+export const upstreamMetrics = () => load<Record<string, UpstreamMetric>>('metrics-2.36');
 /** In the form of `terraform providers schema -json`, for one provider. */
 export const upstreamProviderSchema = () => load<Record<string, object>>('provider-schema');
 

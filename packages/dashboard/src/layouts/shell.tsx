@@ -110,6 +110,7 @@ function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShor
     ...(appearance?.tasks_visible ? [{ name: 'Tasks', to: paths.tasks(), active: pathname.startsWith('/tasks') }] : []),
     { name: 'Templates', to: paths.templates(), active: /^\/(templates|starter-templates)/.test(pathname) },
   ];
+  const links = (appearance?.support_links ?? []).filter(({ location }) => location === 'navbar');
   const inAdministration = administration.some(({ below }) => pathname.startsWith(below));
   const tab = (active: boolean) =>
     cx(
@@ -155,6 +156,11 @@ function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShor
               ))}
             </Menu>
           )}
+          {links.map(({ name, target }) => (
+            <a key={target} href={target} className={tab(false)}>
+              {name}
+            </a>
+          ))}
         </nav>
         <div className="flex-1" />
         <button
@@ -174,6 +180,11 @@ function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShor
           <Menu trigger={<IconButton icon={MenuIcon} label="Navigation" />}>
             {[...main, ...administration].map(({ name, to }) => (
               <MenuItem key={to} to={to}>
+                {name}
+              </MenuItem>
+            ))}
+            {links.map(({ name, target }) => (
+              <MenuItem key={target} href={target}>
                 {name}
               </MenuItem>
             ))}
@@ -214,11 +225,13 @@ function UserMenu({ onShortcuts }: { onShortcuts: () => void }) {
       <MenuItem icon={Keyboard} onSelect={onShortcuts}>
         Keyboard shortcuts
       </MenuItem>
-      {(appearance?.support_links ?? []).map((link) => (
-        <MenuItem key={link.target} href={link.target}>
-          {link.name}
-        </MenuItem>
-      ))}
+      {(appearance?.support_links ?? [])
+        .filter(({ location }) => location !== 'navbar')
+        .map((link) => (
+          <MenuItem key={link.target} href={link.target}>
+            {link.name}
+          </MenuItem>
+        ))}
       <MenuSeparator />
       <MenuItem icon={LogOut} onSelect={() => signOut.mutate()}>
         Sign out

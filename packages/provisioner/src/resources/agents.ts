@@ -18,6 +18,7 @@ import {
 } from '@ropewalk/wire/proto/provisioner';
 import type { Graph } from './graph.ts';
 import { blocks, bool, type Instance, int, str, strings, type Values } from './model.ts';
+import { orderScripts, type PlacedScript } from './script-order.ts';
 
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
@@ -195,7 +196,14 @@ export function attachChildren(
     const app = toApp(child, slugs);
     homeFor(child, homes)?.apps.push(app);
   }
-  for (const child of children('coder_script')) homeFor(child, homes)?.scripts.push(toScript(child));
+  const placed = children('coder_script').flatMap((child): PlacedScript[] => {
+    const among = homeFor(child, homes)?.scripts;
+    if (!among) return [];
+    const script = toScript(child);
+    among.push(script);
+    return [{ address: child.address, module: child.module, script, among }];
+  });
+  orderScripts(instances, placed, graph, warn);
   // in this order they append and prepend
   const envs = children('coder_env').sort((a, b) => (a.address < b.address ? -1 : 1));
   for (const child of envs) {

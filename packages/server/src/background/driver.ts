@@ -1,5 +1,5 @@
 import { abortable } from '@ropewalk/kit/abortable';
-import type { BackgroundTask, TaskOutcome, TaskStatus } from '../app/context/background-task.ts';
+import type { BackgroundTask, TaskOutcome, TaskRun, TaskStatus } from '../app/context/background-task.ts';
 import type { Services } from '../app/context/context.ts';
 import { textForAdministrators } from '../app/context/unexpected.ts';
 import type { Sql } from '../db/connect.ts';
@@ -23,6 +23,8 @@ export interface BackgroundDriver {
   /** Runs a task now and waits for that run's end. A run that goes on already is waited for first. */
   runNow(name: string): Promise<void>;
   status(): TaskStatus[];
+  /** Calls back after each run from now on. */
+  onRun(listener: (run: TaskRun) => void): void;
   /** Aborts what runs and starts nothing more. */
   close(): Promise<void>;
 }
@@ -35,11 +37,15 @@ export interface BackgroundDriver {
 export function createBackgroundDriver(options: DriverOptions): BackgroundDriver {
   const loops = new Map<string, TaskLoop>();
   const inTurn = createTurns();
+  const listeners: ((run: TaskRun) => void)[] = [];
+  const onRun = (run: TaskRun) => {
+    for (const listener of listeners) listener(run);
+  };
   let closed = false;
   return {
     add(task) {
       if (loops.has(task.name)) throw new Error(`The background task "${task.name}" exists already.`);
-      if (!closed) loops.set(task.name, new TaskLoop(task, options, inTurn));
+      if (!closed) loops.set(task.name, new TaskLoop(task, { ...options, onRun }, inTurn));
     },
     runNow(name) {
       const loop = loops.get(name);
@@ -47,11 +53,16 @@ export function createBackgroundDriver(options: DriverOptions): BackgroundDriver
       return loop.runNow();
     },
     status: () => [...loops.values()].map((loop) => loop.status),
+    onRun: (listener) => void listeners.push(listener),
     async close() {
       closed = true;
       await Promise.all([...loops.values()].map((loop) => loop.close()));
     },
   };
+}
+
+interface LoopOptions extends DriverOptions {
+  onRun(run: TaskRun): void;
 }
 
 type InTurn = <T>(group: string | undefined, run: () => Promise<T>) => Promise<T>;
@@ -72,7 +83,7 @@ function createTurns(): InTurn {
 
 class TaskLoop {
   readonly #task: BackgroundTask;
-  readonly #options: DriverOptions;
+  readonly #options: LoopOptions;
   readonly #inTurn: InTurn;
   readonly #stop = new AbortController();
   readonly #unsubscribe: (() => void)[];
@@ -83,7 +94,7 @@ class TaskLoop {
   #again = false;
   #last: Pick<TaskStatus, 'lastRun' | 'durationMs' | 'error'> = { lastRun: undefined, durationMs: 0, error: undefined };
 
-  constructor(task: BackgroundTask, options: DriverOptions, inTurn: InTurn) {
+  constructor(task: BackgroundTask, options: LoopOptions, inTurn: InTurn) {
     this.#task = task;
     this.#options = options;
     this.#inTurn = inTurn;
@@ -176,7 +187,9 @@ class TaskLoop {
       log.warn('a background task failed', { task: name, err: error });
     }
     this.#runs[outcome] += 1;
-    this.#last = { lastRun: clock.now(), durationMs: clock.monotonic() - start, error };
+    const durationMs = clock.monotonic() - start;
+    this.#last = { lastRun: clock.now(), durationMs, error };
+    this.#options.onRun({ name, outcome, durationMs });
     return Math.max(0, Math.min(periodMs, next ?? periodMs));
   }
 }

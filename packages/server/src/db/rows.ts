@@ -1,6 +1,12 @@
 // The rows of the tables that several files in queries/ read. A row that one file alone reads is in that file.
 
-import type { WorkspaceAgent, WorkspaceApp, WorkspaceAppStatus, WorkspaceStatus } from '@ropewalk/contract';
+import type {
+  WorkspaceAgent,
+  WorkspaceAgentScript,
+  WorkspaceApp,
+  WorkspaceAppStatus,
+  WorkspaceStatus,
+} from '@ropewalk/contract';
 import type { LogPositions } from '@ropewalk/wire/log-sequence';
 import type { Role, ShareableOwners } from '../authz/policy.ts';
 
@@ -214,6 +220,7 @@ export interface TemplateRow {
   require_active_version: boolean;
   use_classic_parameter_flow: boolean;
   max_port_share_level: string;
+  cors_behavior: 'simple' | 'passthru';
   time_til_autostop_notify_ms: number;
   user_acl: Record<string, string>;
   group_acl: Record<string, string>;
@@ -286,8 +293,20 @@ export interface AgentRow {
   replica_id: string | null;
   /** A sentence about resources above the template's thresholds. Usually empty. */
   resource_alerts: string;
+  /** As of its newest connection, which may have ended. Null: unknown. */
+  network: AgentNetwork | null;
   created_at: Date;
   updated_at: Date;
+}
+
+/** How an agent reaches relays. */
+export interface AgentNetwork {
+  /** The id of its node in the tailnet. Null: it has not joined. */
+  node: string | null;
+  /** The number of the region that it prefers. */
+  home: number;
+  /** In seconds, by the number of the region. */
+  latencies: Record<string, number>;
 }
 
 /** An agent with its workspace. */
@@ -338,6 +357,11 @@ export interface ScriptRow {
   run_on_stop: boolean;
   start_blocks_login: boolean;
   timeout_seconds: number;
+  /** Other scripts of the agent that must end first. `any`: also if they fail. */
+  waits_for: { id: string; any: boolean }[];
+  /** Of the newest run. Null: the script has not run. */
+  exit_code: number | null;
+  status: WorkspaceAgentScript['status'] | null;
 }
 
 /** The subject of a job, by type. */

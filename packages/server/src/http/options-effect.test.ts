@@ -117,7 +117,7 @@ async function cookieOfSignIn(server: TestServer): Promise<string> {
 }
 
 const appearance = async (server: TestServer) => (await server.api<AppearanceConfig>('GET', '/appearance')).body;
-const LINK = { name: 'Chat', target: 'https://chat.example', icon: 'chat' };
+const LINK = { name: 'Chat', target: 'https://chat.example', icon: 'chat', location: 'navbar' };
 
 const cases: Case[] = [
   {

@@ -55,7 +55,6 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
   inactivity_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   locked_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   restart_requirement: { harmless: [{ days_of_week: [], weeks: 0 }], restricts: [{ days_of_week: ['monday'] }] },
-  cors_behavior: { harmless: ['simple', 'passthru'], restricts: [] },
   user_variable_values: { harmless: [[{ name: 'a', value: 'b' }]], restricts: [] },
   allow_everyone_group_access: { harmless: [true, null], restricts: [false] },
   disable_module_cache: { harmless: [false], restricts: [true] },

@@ -38,7 +38,13 @@ test('reports the agents, apps and latest builds of workspaces', async () => {
   };
   const found = await eventually('the agent is ready', async () => {
     const families = await scrape();
-    const labels = { ...WORKSPACE, agent_name: 'main', lifecycle_state: 'ready', status: 'connected' };
+    const labels = {
+      ...WORKSPACE,
+      agent_name: 'main',
+      lifecycle_state: 'ready',
+      status: 'connected',
+      tailnet_node: 'unknown',
+    };
     return sampleOf(families, 'coderd_agents_connections', labels) === 1 && families;
   });
   assert.equal(sampleOf(found, 'coderd_agents_up', { ...WORKSPACE, ...template }), 1);
@@ -47,9 +53,18 @@ test('reports the agents, apps and latest builds of workspaces', async () => {
   const build = { ...template, status: 'succeeded', workspace_owner: 'admin', workspace_transition: 'start' };
   assert.equal(sampleOf(found, 'coderd_workspace_latest_build_status', build), 1);
 
-  const { sql } = server.services;
+  const { sql, events } = server.services;
+  const { id: workspace_id, owner_id } = workspace.workspace;
+  const relay = { ...WORKSPACE, agent_name: 'main', derp_region: 'Coder Embedded Relay', preferred: 'true' };
+  const seconds = await eventually('the round trip to the agent', async () => {
+    await events.publish(sql, 'workspace_changed', { workspace_id, owner_id, agents_outdated: true });
+    return sampleOf(await scrape(), 'coderd_agents_connection_latencies_seconds', relay);
+  });
+  assert.ok(seconds > 0 && seconds < 10, String(seconds));
   await sql`UPDATE workspace_agents SET disconnected_at = now() WHERE id = ${workspace.agentId}`;
-  assert.equal(sampleOf(await scrape(), 'coderd_agents_up', { ...WORKSPACE, ...template }), 0);
+  const gone = await scrape();
+  assert.equal(sampleOf(gone, 'coderd_agents_up', { ...WORKSPACE, ...template }), 0);
+  assert.deepEqual(gone.get('coderd_agents_connection_latencies_seconds')!.samples, []);
   await sql`UPDATE workspaces SET deleted = true WHERE id = ${workspace.workspace.id}`;
   assert.deepEqual((await scrape()).get('coderd_agents_up')!.samples, []);
   await sql`UPDATE workspaces SET deleted = false WHERE id = ${workspace.workspace.id}`;

@@ -50,11 +50,12 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
     'The number of workspaces by the status of their latest build.',
     ['status'],
   );
-  const all = [depth, oldest, matching, daemons, online, jobs, replicas, users, accounts, builds];
+  const licensed = createLicenseGauges(registry);
+  const all = [licensed, depth, oldest, matching, daemons, online, jobs, replicas, users, accounts, builds];
   const forget = () => {
     for (const one of all) one.reset();
     // without labels a reset means 0, which would be reported while the database is unavailable
-    for (const one of [online, replicas, users]) one.remove();
+    for (const one of [licensed, online, replicas, users]) one.remove();
   };
   forget();
 
@@ -90,8 +91,22 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
       users.set(activeUsers);
       for (const status of USER_STATUSES) accounts.set({ status }, 0);
       for (const { status, count } of statuses) accounts.set({ status }, count);
+      licensed.set(statuses.find(({ status }) => status === 'active')?.count ?? 0);
       for (const status of JOB_STATUSES) builds.set({ status }, 0);
       for (const { status, count } of latest) builds.set({ status }, count);
     },
   };
+}
+
+/**
+ * Upstream's metrics of its license. This server has none, and no limit on accounts: `coderd_license_limit_users` is absent,
+ * as upstream's is without a limit, so that alerts on used seats stay quiet. Returns the gauge of active accounts.
+ */
+function createLicenseGauges(registry: Registry): Gauge {
+  const registers = [registry];
+  const zero = (name: string, help: string) => new Gauge({ name: `coderd_license_${name}`, help, registers }).set(0);
+  zero('user_limit_enabled', 'Whether the number of accounts is limited: it never is.');
+  zero('warnings', 'The number of warnings about a license. This server needs none.');
+  zero('errors', 'The number of errors of a license. This server needs none.');
+  return new Gauge({ name: 'coderd_license_active_users', help: 'The number of active accounts.', registers });
 }

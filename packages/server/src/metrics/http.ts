@@ -21,6 +21,7 @@ export function createHttpMetrics(registry: Registry): (app: FastifyInstance) =>
   const concurrent = new Gauge({
     name: 'coderd_api_concurrent_requests',
     help: 'The number of HTTP requests in progress, without WebSockets.',
+    labelNames: ['method', 'path'] as const,
     registers,
   });
   const sockets = new Gauge({
@@ -41,7 +42,7 @@ export function createHttpMetrics(registry: Registry): (app: FastifyInstance) =>
       const began = performance.now();
       const path = routePattern(request);
       const { method } = request;
-      const gauge = isUpgrade(request) ? () => sockets.labels({ path }) : () => concurrent;
+      const gauge = isUpgrade(request) ? () => sockets.labels({ path }) : () => concurrent.labels({ method, path });
       gauge().inc();
       whenOver(request, reply, (code) => {
         gauge().dec();

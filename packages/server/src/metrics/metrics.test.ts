@@ -111,7 +111,7 @@ test('counts requests by route, without revealing their paths', async () => {
   const latency = { method: 'GET', path: '/api/v2/users/{user}' };
   assert.equal(sampleOf(found, 'coderd_api_request_latencies_seconds_count', latency), 2);
   assert.ok(sampleOf(found, 'coderd_api_request_latencies_seconds_sum', latency)! > 0);
-  assert.equal(sampleOf(found, 'coderd_api_concurrent_requests'), 0);
+  assert.equal(sampleOf(found, 'coderd_api_concurrent_requests', { method: 'GET', path: latency.path }), 0);
   assert.equal(sampleOf(found, 'coderd_build_info', { version: server.services.version }), 1);
   assert.ok(sampleOf(found, 'process_resident_memory_bytes')! > 1e6);
   for (const name of ['nodejs_eventloop_lag_seconds', 'process_cpu_seconds_total']) assert.ok(found.has(name), name);

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { TaskRun } from '../app/context/background-task.ts';
 import type { Services } from '../app/context/context.ts';
 import type { OnDispatch } from '../app/notification/methods.ts';
 import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
@@ -20,7 +21,7 @@ import { createPrebuildGauges } from './prebuilds.ts';
 import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
 import { createTailnetMetrics, type TailnetFigures } from './tailnet.ts';
-import { createTaskMetrics } from './tasks.ts';
+import { createTaskDurations, createTaskMetrics } from './tasks.ts';
 import { createProxyMetrics } from './workspace-proxies.ts';
 import { createWorkspaceGauges } from './workspaces.ts';
 
@@ -34,6 +35,8 @@ export interface RunningMetrics extends Metrics {
   cspReported(): void;
   /** Counts an attempt to send a notification. */
   dispatched: OnDispatch;
+  /** Counts a run of a background task. */
+  taskRan(run: TaskRun): void;
   /** Shows the figures of the tailnet, undefined before its first use. */
   watchTailnet(read: () => TailnetFigures | undefined): void;
   /** Shows the health of the workspace proxies. */
@@ -59,6 +62,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   const jobs = createJobMetrics(services, registry);
   const agentFirstConnected = createFirstConnectionMetrics(services, registry);
   createTaskMetrics(services, registry);
+  const taskRan = createTaskDurations(registry);
   createEventMetrics(services.events, registry);
   const stop = () => {
     jobs.close();
@@ -80,6 +84,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       watchProxies: (health) => createProxyMetrics(registry, health),
       cspReported: () => cspReports.inc(),
       dispatched,
+      taskRan,
       jobAcquired: jobs.jobAcquired,
       agentFirstConnected,
       agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
@@ -127,7 +132,7 @@ function createGauges(
   const { config, clock } = services;
   const gauges = [
     createDatabaseGauges(registry),
-    createWorkspaceGauges(registry),
+    createWorkspaceGauges(services, registry),
     createInsightsGauges(registry, clock),
     createPrebuildGauges(services, registry),
   ];

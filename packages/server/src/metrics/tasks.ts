@@ -1,4 +1,5 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { TaskRun } from '../app/context/background-task.ts';
 import type { Services } from '../app/context/context.ts';
 
 /** Metrics of this server's background tasks, read at each scrape. */
@@ -35,4 +36,36 @@ export function createTaskMetrics({ backgroundTasks }: Services, registry: Regis
       }
     },
   });
+}
+
+/**
+ * Times the runs of the tasks that upstream measures, under its names. Runs that another server does are not counted.
+ * Returns a function that counts a run.
+ */
+export function createTaskDurations(registry: Registry): (run: TaskRun) => void {
+  const registers = [registry];
+  const schedules = new Histogram({
+    name: 'coderd_lifecycle_autobuild_execution_duration_seconds',
+    help: 'The duration of runs that start and stop workspaces by their schedules, in seconds.',
+    registers,
+  });
+  const pools = new Histogram({
+    name: 'coderd_prebuilds_reconciliation_duration_seconds',
+    help: 'The duration of runs that keep the pools of prebuilt workspaces at their size, in seconds.',
+    registers,
+  });
+  const purges = new Histogram({
+    name: 'coderd_dbpurge_iteration_duration_seconds',
+    help: 'The duration of runs that remove old records of one kind, in seconds.',
+    labelNames: ['success'] as const,
+    buckets: [1, 5, 10, 30, 60, 300, 600],
+    registers,
+  });
+  return ({ name, outcome, durationMs }) => {
+    if (outcome === 'skipped') return;
+    const seconds = durationMs / 1_000;
+    if (name === 'schedules') schedules.observe(seconds);
+    else if (name === 'prebuilt workspaces') pools.observe(seconds);
+    else if (name.startsWith('purge ')) purges.observe({ success: String(outcome === 'succeeded') }, seconds);
+  };
 }

@@ -240,6 +240,11 @@ export declare type WorkspaceAgentScript = Message<"coder.agent.v2.WorkspaceAgen
    * @generated from field: bytes id = 10;
    */
   id: Uint8Array;
+
+  /**
+   * @generated from field: repeated coder.agent.v2.WorkspaceAgentScript.WaitFor waits_for = 1001;
+   */
+  waitsFor: WorkspaceAgentScript_WaitFor[];
 };
 
 /**
@@ -247,6 +252,29 @@ export declare type WorkspaceAgentScript = Message<"coder.agent.v2.WorkspaceAgen
  * Use `create(WorkspaceAgentScriptSchema)` to create a new message.
  */
 export declare const WorkspaceAgentScriptSchema: GenMessage<WorkspaceAgentScript>;
+
+/**
+ * this project's: coder_script_order
+ *
+ * @generated from message coder.agent.v2.WorkspaceAgentScript.WaitFor
+ */
+export declare type WorkspaceAgentScript_WaitFor = Message<"coder.agent.v2.WorkspaceAgentScript.WaitFor"> & {
+  /**
+   * @generated from field: bytes script_id = 1;
+   */
+  scriptId: Uint8Array;
+
+  /**
+   * @generated from field: bool any_outcome = 2;
+   */
+  anyOutcome: boolean;
+};
+
+/**
+ * Describes the message coder.agent.v2.WorkspaceAgentScript.WaitFor.
+ * Use `create(WorkspaceAgentScript_WaitForSchema)` to create a new message.
+ */
+export declare const WorkspaceAgentScript_WaitForSchema: GenMessage<WorkspaceAgentScript_WaitFor>;
 
 /**
  * @generated from message coder.agent.v2.WorkspaceAgentMetadata

@@ -826,6 +826,11 @@ export declare type Script = Message<"provisioner.Script"> & {
    * @generated from field: string log_path = 9;
    */
   logPath: string;
+
+  /**
+   * @generated from field: repeated provisioner.Script.After after = 1001;
+   */
+  after: Script_After[];
 };
 
 /**
@@ -833,6 +838,31 @@ export declare type Script = Message<"provisioner.Script"> & {
  * Use `create(ScriptSchema)` to create a new message.
  */
 export declare const ScriptSchema: GenMessage<Script>;
+
+/**
+ * this project's: coder_script_order
+ *
+ * @generated from message provisioner.Script.After
+ */
+export declare type Script_After = Message<"provisioner.Script.After"> & {
+  /**
+   * the place of the other script in the list of the same agent or dev container
+   *
+   * @generated from field: int32 script = 1;
+   */
+  script: number;
+
+  /**
+   * @generated from field: bool any_outcome = 2;
+   */
+  anyOutcome: boolean;
+};
+
+/**
+ * Describes the message provisioner.Script.After.
+ * Use `create(Script_AfterSchema)` to create a new message.
+ */
+export declare const Script_AfterSchema: GenMessage<Script_After>;
 
 /**
  * @generated from message provisioner.Devcontainer

@@ -13,7 +13,7 @@ import {
   takeJob,
 } from '@ropewalk/testkit';
 import { createDrpcClient } from '@ropewalk/wire/drpc';
-import { Agent, Lifecycle_State, Log_Level } from '@ropewalk/wire/proto/agent';
+import { Agent, Lifecycle_State, Log_Level, Timing_Status } from '@ropewalk/wire/proto/agent';
 import { type CompletedJob_WorkspaceBuildSchema, CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { acceptTunnel } from '@ropewalk/wire/tunnel';
 import { byteStream, dialWebSocket, type WebSocketConnection, WebSocketDialError } from '@ropewalk/wire/websocket';
@@ -144,6 +144,11 @@ test('shows an agent as it reports', async () => {
   assert.ok(agent.first_connected_at, 'a client that waits reads it without looking');
   assert.equal(agent.lifecycle_state, 'ready');
   assert.equal(agent.version, 'v1.2.3');
+  assert.deepEqual([agent.scripts[0]!.status, agent.scripts[0]!.exit_code], ['ok', 0]);
+  const failed = { scriptId: script!.id, start: changedAt, end: changedAt, exitCode: 3 };
+  await rpc.scriptCompleted({ timing: { ...failed, status: Timing_Status.EXIT_FAILURE } });
+  const [again] = (await agentOf(agentId)).scripts;
+  assert.deepEqual([again!.status, again!.exit_code], ['exit_failure', 3]);
   const logs = await server.api<WorkspaceAgentLog[]>('GET', `/workspaceagents/${agentId}/logs`);
   assert.deepEqual(
     logs.body.map((line) => line.output.length),

@@ -1,8 +1,9 @@
-import type { WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
+import type { TailnetDERPMap, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
 import type { Clock } from '@ropewalk/kit';
 import type { LogSourceRow } from '../../db/queries/agent-parts.ts';
-import type { AgentRow, AppRow, ScriptRow } from '../../db/rows.ts';
+import type { AgentNetwork, AgentRow, AppRow, ScriptRow } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
+import { relayLatencies } from '../tailnet/relay-latencies.ts';
 import { subdomainName } from '../values/app-address.ts';
 import { optionalTime, time } from '../values/time.ts';
 import { listedUrl } from './external-apps.ts';
@@ -20,6 +21,7 @@ export interface AgentDetails {
   workspace: { name: string; owner: string; owner_id: string; of_sub_agent: boolean } | undefined;
   /** Who sees the agent, and at which server. */
   viewer: Pick<Ctx, 'actor' | 'accessUrl'>;
+  relays: Pick<TailnetDERPMap, 'Regions'>;
   scripts: ScriptRow[];
   logSources: LogSourceRow[];
 }
@@ -51,6 +53,7 @@ export function toAgent(agent: AgentRow, details: AgentDetails, clock: Clock): W
     expanded_directory: agent.expanded_directory,
     version: agent.version,
     api_version: agent.api_version,
+    ...(agent.network && status === 'connected' ? { latency: latencyOf(agent.network, details.relays) } : {}),
     apps: details.apps
       .sort((a, b) => a.display_order - b.display_order || (a.slug < b.slug ? -1 : 1))
       .map((app) => toApp(app, agent, details)),
@@ -72,9 +75,19 @@ export function toAgent(agent: AgentRow, details: AgentDetails, clock: Clock): W
       // Go's durations are nanoseconds
       timeout: script.timeout_seconds * 1e9,
       display_name: script.display_name,
+      ...(script.status === null ? {} : { status: script.status, exit_code: script.exit_code ?? 0 }),
     })),
     startup_script_behavior: details.scripts.some((script) => script.start_blocks_login) ? 'blocking' : 'non-blocking',
   };
+}
+
+function latencyOf(network: AgentNetwork, relays: AgentDetails['relays']): NonNullable<WorkspaceAgent['latency']> {
+  return Object.fromEntries(
+    relayLatencies(network, relays).map(({ region, seconds, preferred }) => [
+      region,
+      { latency_ms: Math.round(seconds * 1e6) / 1e3, preferred },
+    ]),
+  );
 }
 
 function toApp(app: AppRow, agent: AgentRow, { workspace, viewer }: AgentDetails): WorkspaceApp {

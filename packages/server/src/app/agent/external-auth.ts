@@ -11,6 +11,7 @@ import type { Ctx } from '../context/context.ts';
 import { requireOwnerData } from '../context/owner-consent.ts';
 import { connectUrl, extraFields, findProvider, validLink } from '../external-auth/links.ts';
 import { createWakeUp } from '../follow/wake-up.ts';
+import { NEVER, time } from '../values/time.ts';
 
 /** How long a listening request waits for the owner, in ms. Clients ask again. */
 const LISTEN_MS = 5 * 60_000;
@@ -55,6 +56,7 @@ function answerFor(
   const token = ctx.vault.open(link.access_token);
   return {
     access_token: token,
+    expires_at: link.expires_at ? time(link.expires_at) : NEVER,
     token_extra: extraFields(ctx, link),
     url: '',
     type: provider.type,
@@ -107,6 +109,7 @@ export async function agentExternalAuth(
   }
   return {
     access_token: '',
+    expires_at: NEVER,
     token_extra: {},
     url: connectUrl(ctx, provider),
     type: provider.type,

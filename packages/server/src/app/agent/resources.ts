@@ -6,13 +6,14 @@ import { agentsWhere } from '../../db/queries/agents.ts';
 import { type ResourceRow, resourcesMade } from '../../db/queries/resources.ts';
 import { resourcesOfOthers, workspacesOfAgents } from '../../db/queries/workspaces.ts';
 import type { Ctx } from '../context/context.ts';
+import { derpMap } from '../tailnet/derp-map.ts';
 import { time } from '../values/time.ts';
 import { toAgent } from './convert.ts';
 import { asksForToken } from './external-apps.ts';
 import { evidenceFor } from './health.ts';
 
 /** What the agents of a job depend on, apart from their rows: who sees them, where and when. */
-type Viewing = Pick<Ctx, 'actor' | 'accessUrl' | 'clock' | 'config'>;
+type Viewing = Pick<Ctx, 'actor' | 'accessUrl' | 'clock' | 'config' | 'relayRegions'>;
 
 function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]> {
   return Map.groupBy(rows, (row) => row[key]);
@@ -44,6 +45,7 @@ export async function readAgents(
   const workspaces = await workspacesOfAgents(db, [...concerned]);
   const scriptsOf = byKey(scripts, 'workspace_agent_id');
   const sourcesOf = byKey(sources, 'workspace_agent_id');
+  const relays = derpMap(ctx);
   return agents.map((agent) =>
     toAgent(
       agent,
@@ -54,6 +56,7 @@ export async function readAgents(
         scripts: scriptsOf.get(agent.id) ?? [],
         logSources: sourcesOf.get(agent.id) ?? [],
         evidence: evidence.get(agent.id),
+        relays,
         isShared: shared.has(agent.resource_id),
         fallbackTroubleshootingUrl: ctx.config.agentFallbackTroubleshootingUrl,
       },

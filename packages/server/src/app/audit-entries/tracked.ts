@@ -98,6 +98,7 @@ export const TRACKED: Readonly<Record<string, Readonly<Record<string, Tracking>>
       'require_active_version',
       'deprecated',
       'use_classic_parameter_flow',
+      'cors_behavior',
     ),
     default_ttl: nanoseconds('default_ttl_ms'),
     activity_bump: nanoseconds('activity_bump_ms'),

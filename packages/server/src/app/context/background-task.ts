@@ -36,4 +36,11 @@ export interface TaskStatus {
   runs: Readonly<Record<TaskOutcome, number>>;
 }
 
+/** One run of a task on this server. */
+export interface TaskRun {
+  name: string;
+  outcome: TaskOutcome;
+  durationMs: number;
+}
+
 export type TaskOutcome = 'succeeded' | 'failed' | 'skipped';

@@ -19,6 +19,8 @@ export interface AppGrant {
   path: string;
   /** The query of the app's front page with its `?`, or empty. */
   query: string;
+  /** Whether only the app decides which origins may read its answers. Absent in grants of earlier versions. */
+  passthru?: boolean;
   /** In ms since 1970. */
   issued: number;
   expires: number;

@@ -285,6 +285,8 @@ test("gives an agent the owner's token for a repository, and waits for it", asyn
   await connect(server.adminToken);
   const { body } = await waiting;
   assert.ok(forge.tokens.has(body.access_token));
+  const never = '0001-01-01T00:00:00Z';
+  assert.deepEqual([missing.body.expires_at, body.expires_at], [never, never]);
   assert.deepEqual([body.username, body.password, body.url], [body.access_token, '', '']);
   assert.deepEqual(body.token_extra, { scope: 'read write' });
   const [stored] = await server.services.sql`SELECT extra FROM external_auth_links WHERE provider_id = 'git'`;
@@ -303,9 +305,13 @@ test("gives an agent the owner's token for a repository, and waits for it", asyn
   await sql`UPDATE workspaces SET deleted = false WHERE id = ${machine.workspace.id}`;
 
   const lab = browserOf(server.adminToken);
+  forge.tokenSeconds = 3_600;
   await lab.open(`${server.url}/external-auth/lab/callback`, isBack);
   const gitlab = await agentAsks('id=lab');
+  forge.tokenSeconds = 0;
   assert.deepEqual([gitlab.body.username, gitlab.body.password], ['oauth2', gitlab.body.access_token]);
+  const validMs = Date.parse(gitlab.body.expires_at) - Date.now();
+  assert.ok(validMs > 3_000_000 && validMs <= 3_600_000, gitlab.body.expires_at);
   await disconnect(server.adminToken);
 });
 

@@ -34,7 +34,7 @@ import {
   type OwnedAgent,
   type OwnedResource,
 } from '../../db/queries/resources.ts';
-import type { JobRow, Transition } from '../../db/rows.ts';
+import type { JobRow, ScriptRow, Transition } from '../../db/rows.ts';
 import { together } from '../../db/together.ts';
 import { isUuid, NIL_UUID } from '../values/ids.ts';
 import { imageAddress } from '../values/image-address.ts';
@@ -43,6 +43,8 @@ import { AgentNames, devcontainerScript, hasOwnParts } from './devcontainer.ts';
 const AGENT_NAME = /^[a-z0-9](-?[a-z0-9])*$/i;
 /** The provider's limit. A daemon of another version may have another one. */
 const MAX_TOOLTIP_CHARACTERS = 2_048;
+/** Maximum number of scripts that one script waits for. */
+const MAX_WAITS = 200;
 const APP_SLUG = /^[a-z0-9](-?[a-z0-9])*$/;
 
 const SHARING = {
@@ -218,6 +220,7 @@ async function addAgent(
       runOnStop: false,
       startBlocksLogin: false,
       timeoutSeconds: 0,
+      after: [],
     })),
   ];
   const row = newAgent(resource);
@@ -316,9 +319,21 @@ const addScripts = (
       run_on_stop: script.runOnStop,
       start_blocks_login: script.startBlocksLogin,
       timeout_seconds: script.timeoutSeconds,
+      waits_for: waitsOf(script, scripts),
       display_order: order,
     }),
   );
+
+/** Daemons send the places of scripts in the list of their agent. */
+function waitsOf({ after }: Pick<Script, 'after'>, scripts: readonly { id: string }[]): ScriptRow['waits_for'] {
+  if (after.length > MAX_WAITS)
+    throw new AppError('invalid', `A script waits for ${after.length} others, and at most ${MAX_WAITS} are allowed.`);
+  return after.map(({ script: place, anyOutcome }) => {
+    const other = scripts[place];
+    if (!other) throw new AppError('invalid', `A script waits for the script ${place}, which its agent does not have.`);
+    return { id: other.id, any: anyOutcome };
+  });
+}
 
 /** Checks the slugs of an agent's apps and adds them to those of its resource. */
 function takeSlugs(apps: readonly App[], slugs: Set<string>): void {

@@ -62,7 +62,7 @@ export async function toTemplates(db: Db, rows: ListedTemplate[]): Promise<Templ
       require_active_version: row.require_active_version,
       max_port_share_level: row.max_port_share_level as Template['max_port_share_level'],
       use_classic_parameter_flow: row.use_classic_parameter_flow,
-      cors_behavior: 'simple',
+      cors_behavior: row.cors_behavior,
       disable_module_cache: false,
       deleted: row.deleted,
     };

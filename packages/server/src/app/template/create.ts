@@ -63,6 +63,7 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
         require_active_version: input.require_active_version ?? false,
         use_classic_parameter_flow: input.template_use_classic_parameter_flow ?? false,
         max_port_share_level: input.max_port_share_level ?? 'owner',
+        cors_behavior: input.cors_behavior ?? 'simple',
         group_acl: input.disable_everyone_group_access ? {} : { [organizationId]: 'use' },
         ...(autostart ? { autostart_days: autostart } : {}),
       });

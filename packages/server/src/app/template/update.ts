@@ -45,7 +45,7 @@ export async function updateTemplate(ctx: Ctx, id: string, given: UpdateTemplate
         await touchWorkspacesOf(tx, template);
       }
       await applySchedule(ctx, tx, template, changed, { restartDormancy: input.update_workspace_dormant_at ?? false });
-      if (changed.max_port_share_level !== undefined) {
+      if (changed.max_port_share_level !== undefined || changed.cors_behavior !== undefined) {
         await ctx.events.publish(tx, 'app_access_changed', { template_id: template.id });
       }
       if (changed.deprecated) await notifyTemplateDeprecated(ctx, tx, template, changed.deprecated);
@@ -109,6 +109,7 @@ function changes(template: TemplateRow, input: UpdateTemplateMeta): Partial<Temp
   set('require_active_version', input.require_active_version);
   set('use_classic_parameter_flow', input.use_classic_parameter_flow);
   set('max_port_share_level', input.max_port_share_level);
+  set('cors_behavior', input.cors_behavior);
   return wanted;
 }
 

@@ -49,6 +49,7 @@ export async function grantAccess(services: Services, actor: Actor, address: App
     workspace: workspace.id,
     template: workspace.template_id,
     ...found.target,
+    passthru: workspace.cors_behavior === 'passthru',
     issued: now,
     expires: now + GRANT_MS,
   };

@@ -22,6 +22,8 @@ export interface AppGrants {
   held(token: string, address: AppAddress): AppGrant | undefined;
   /** A new or remembered grant for this actor, with its token. Throws as grantAccess does. */
   ask(actor: Actor, address: AppAddress): Promise<{ grant: AppGrant; token: string }>;
+  /** The grant of a visitor without a session, if everyone may use the app. Counts as no use of it. */
+  askForAnyone(address: AppAddress): Promise<AppGrant | undefined>;
   /** Calls `end` once the grant's user may no longer use the app. Returns a function that stops watching. */
   watch(grant: AppGrant, address: AppAddress, end: () => void): () => void;
   close(): void;
@@ -101,6 +103,15 @@ class ServerAppGrants implements AppGrants {
     if (this.#given.size >= MAX_REMEMBERED) this.#given.clear();
     this.#given.set(id, fresh);
     return fresh;
+  }
+
+  async askForAnyone(address: AppAddress): Promise<AppGrant | undefined> {
+    try {
+      return await grantAccess(this.#services, { kind: 'none' }, address);
+    } catch (err) {
+      if (isAppError(err)) return undefined;
+      throw err;
+    }
   }
 
   watch(grant: AppGrant, address: AppAddress, end: () => void): () => void {

@@ -271,7 +271,8 @@ export const generalOptions = {
     yaml: 'supportLinks',
     json: 'support.links',
     default: '[]',
-    description: 'The links in the help menu, as a JSON array of {name, target, icon}.',
+    description:
+      'The links in the help menu, as a JSON array of {name, target, icon}. With "location": "navbar" a link is in the bar at the top.',
     group: 'Client',
   },
   defaultQuietHoursSchedule: {

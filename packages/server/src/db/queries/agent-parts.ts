@@ -49,7 +49,10 @@ export async function appsOfAgents(db: Db, agentIds: string[]): Promise<AppRow[]
 
 export async function scriptsOfAgents(db: Db, agentIds: string[]): Promise<ScriptRow[]> {
   return db<ScriptRow[]>`
-    SELECT * FROM workspace_agent_scripts WHERE workspace_agent_id = ANY(${agentIds}) ORDER BY display_order, created_at`;
+    SELECT s.*, t.exit_code, t.status FROM workspace_agent_scripts s
+    LEFT JOIN LATERAL (SELECT exit_code, status FROM workspace_agent_script_timings WHERE script_id = s.id
+      ORDER BY started_at DESC, ctid DESC LIMIT 1) t ON true
+    WHERE s.workspace_agent_id = ANY(${agentIds}) ORDER BY s.display_order, s.created_at`;
 }
 
 export async function logSourcesOfAgents(db: Db, agentIds: string[]): Promise<LogSourceRow[]> {

@@ -2,7 +2,7 @@ import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from '../owned.ts';
-import type { AgentIdentity, AgentRow, JobRow, WorkspaceRow } from '../rows.ts';
+import type { AgentIdentity, AgentNetwork, AgentRow, JobRow, WorkspaceRow } from '../rows.ts';
 import { EXTERNAL_AGENT } from './resources.ts';
 
 /** The status of an agent `a`, as app/agent/status.ts decides it. */
@@ -227,6 +227,11 @@ export interface Connected {
   number: number;
 }
 
+/** A connection that is alive, and what its agent's network is now. */
+export interface AliveConnection extends Connected {
+  network: AgentNetwork | undefined;
+}
+
 const connections = (
   db: Db,
   connected: readonly Connected[],
@@ -237,11 +242,14 @@ const connections = (
  * Stores that connections are alive. Returns the ids of agents whose connection must end because the agent's build is
  * outdated or the agent has a newer connection.
  */
-export async function markAgentsAlive(db: Db, connected: readonly Connected[]): Promise<Set<string>> {
+export async function markAgentsAlive(db: Db, connected: readonly AliveConnection[]): Promise<Set<string>> {
+  const networks = connected.map(({ network }) => (network ? JSON.stringify(network) : null));
   const rows = await db<Pick<AgentRow, 'id'>[]>`WITH alive AS (
       UPDATE workspace_agents a SET last_connected_at = now(), disconnected_at = NULL, connect_deadline = NULL,
-        first_connected_at = coalesce(a.first_connected_at, now())
-      FROM ${connections(db, connected)}, workspace_resources r, workspace_builds b, workspaces w
+        first_connected_at = coalesce(a.first_connected_at, now()), network = c.network
+      FROM unnest(${connected.map(({ agent }) => agent.id)}::uuid[],
+        ${connected.map(({ number }) => String(number))}::text[]::bigint[], ${networks}::text[]::jsonb[])
+        AS c (id, number, network), workspace_resources r, workspace_builds b, workspaces w
       WHERE a.id = c.id AND a.connection_number = c.number AND r.id = a.resource_id AND b.job_id = r.job_id
         AND w.id = b.workspace_id AND ${MAY_REPORT(db)} RETURNING a.id)
     SELECT c.id FROM ${connections(db, connected)} WHERE NOT EXISTS (SELECT 1 FROM alive WHERE alive.id = c.id)`;

@@ -138,7 +138,7 @@ export async function insertDevcontainer(
     VALUES (${id}, ${agent.agent_id}, ${name}, ${workspaceFolder}, ${configPath}, ${inside?.agent_id ?? null})`;
 }
 
-export type NewScript = Omit<ScriptRow, 'workspace_agent_id' | 'log_source_id'> & {
+export type NewScript = Omit<ScriptRow, 'workspace_agent_id' | 'log_source_id' | 'exit_code' | 'status'> & {
   icon: string;
   display_order: number;
 };
@@ -151,6 +151,7 @@ export async function insertScript(tx: Tx, agent: OwnedAgent, { icon, ...script 
       VALUES (${sourceId}, ${agent.agent_id}, ${script.display_name}, ${icon})`,
     tx`INSERT INTO workspace_agent_scripts ${tx({
       ...script,
+      waits_for: tx.json(script.waits_for),
       workspace_agent_id: agent.agent_id,
       log_source_id: sourceId,
     })}`,

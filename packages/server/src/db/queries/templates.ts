@@ -36,6 +36,7 @@ const LISTED = [
   'require_active_version',
   'use_classic_parameter_flow',
   'max_port_share_level',
+  'cors_behavior',
   'deleted',
   'created_at',
   'updated_at',

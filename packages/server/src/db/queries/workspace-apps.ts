@@ -17,6 +17,7 @@ export interface AppWorkspace extends Acls {
   template_id: string;
   dormant_at: Date | null;
   max_port_share_level: ShareLevel;
+  cors_behavior: 'simple' | 'passthru';
   transition: 'start' | 'stop' | 'delete';
   job_id: string;
   job_status: string;
@@ -26,7 +27,7 @@ export interface AppWorkspace extends Acls {
 export async function appWorkspace(db: Db, owner: string, name: string): Promise<AppWorkspace | undefined> {
   const [row] = await db<AppWorkspace[]>`
     SELECT w.id, w.name, w.owner_id, u.username AS owner_name, w.organization_id, w.template_id, w.dormant_at,
-      w.user_acl, w.group_acl, t.max_port_share_level,
+      w.user_acl, w.group_acl, t.max_port_share_level, t.cors_behavior,
       b.transition, b.job_id, j.job_status
     FROM users u JOIN workspaces w ON w.owner_id = u.id AND NOT w.deleted JOIN templates t ON t.id = w.template_id
     JOIN LATERAL (SELECT transition, job_id FROM workspace_builds WHERE workspace_id = w.id

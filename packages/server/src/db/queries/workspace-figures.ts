@@ -1,7 +1,7 @@
 // The figures of workspaces and their agents that metrics show.
 
 import type { Sql, Tx } from '../connect.ts';
-import type { JobStatus } from '../rows.ts';
+import type { AgentNetwork, JobStatus } from '../rows.ts';
 import { agentStatus } from './agents.ts';
 import { STATEMENT_TIMEOUT } from './figures.ts';
 
@@ -13,6 +13,7 @@ export interface AgentFigure {
   agent_name: string;
   status: string;
   lifecycle_state: string;
+  network: AgentNetwork | null;
   apps: { name: string; health: string }[];
 }
 
@@ -46,7 +47,7 @@ const latest = (tx: Tx) => tx`
 function readAgents(tx: Tx, most: number): Promise<AgentFigure[]> {
   return tx<AgentFigure[]>`
     SELECT l.username, l.workspace_name, l.template_name, l.template_version, a.name AS agent_name,
-      ${agentStatus(tx)} AS status, a.lifecycle_state,
+      ${agentStatus(tx)} AS status, a.lifecycle_state, a.network,
       coalesce((SELECT jsonb_agg(jsonb_build_object('name', p.slug, 'health', p.health) ORDER BY p.slug)
         FROM workspace_apps p WHERE p.agent_id = a.id), '[]') AS apps
     FROM (${latest(tx)}) l JOIN workspace_resources r ON r.job_id = l.job_id

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { RegionsResponse, Workspace, WorkspaceAgent } from '@ropewalk/contract';
+import type { RegionsResponse, Template, Workspace, WorkspaceAgent } from '@ropewalk/contract';
 import { ADMIN, eventually, insertPerson, logIn, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
 import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
@@ -260,6 +260,56 @@ test('lets only pages of the same owner’s apps act with the visitor’s rights
     body: 'x',
   });
   assert.equal(path.status, 403, 'a subdomain app’s page at a path app');
+});
+
+test('leaves CORS to the apps of a template that passes it through', async () => {
+  const templateId = workspace.workspace.template_id;
+  const set = async (cors_behavior: string) => {
+    const { status, body } = await server.api<Template>('PATCH', `/templates/${templateId}`, {
+      body: { cors_behavior },
+    });
+    assert.deepEqual([status, body.cors_behavior], [200, cors_behavior]);
+  };
+  const { cookie } = await signIn(await session());
+  const Origin = 'http://open--main--dev--admin.apps.test';
+  const preflight = async (host: string) => {
+    const headers = { Origin, 'Access-Control-Request-Method': 'PUT' };
+    const { status, headers: got } = await ask(server.url, { method: 'OPTIONS', host, path: '/echo', headers });
+    return [status, got['access-control-allow-methods']];
+  };
+  const read = async () => {
+    const { status, headers } = await ask(server.url, { host: HOST, headers: { Cookie: cookie, Origin } });
+    return [status, headers['access-control-allow-origin']];
+  };
+  const shared = { agent_name: 'main', port: app.port, protocol: 'http', share_level: 'public' };
+  assert.equal(
+    (await server.api('PATCH', `/templates/${templateId}`, { body: { max_port_share_level: 'public' } })).status,
+    200,
+  );
+  assert.equal((await share('POST', shared)).status, 200);
+  assert.deepEqual(
+    [await read(), await preflight(HOST), await preflight(portHost)],
+    [
+      [200, Origin],
+      [204, 'PUT'],
+      [204, 'PUT'],
+    ],
+  );
+  await set('passthru');
+  await eventually('the app alone answers', async () => (await read())[1] === undefined);
+  assert.deepEqual(await preflight(portHost), [200, undefined], 'the app answers');
+  assert.deepEqual(await preflight(HOST), [204, 'PUT'], 'the app is not for everyone');
+  const evil = { Cookie: cookie, Origin: 'http://x--main--ws--mallory.apps.test' };
+  const { status } = await ask(server.url, { method: 'POST', host: HOST, headers: evil, body: 'x' });
+  assert.equal(status, 403, "pages of another owner's apps do not act with the visitor's rights");
+  await set('simple');
+  await eventually('the server answers again', async () => (await read())[1] === Origin);
+  assert.deepEqual(await preflight(portHost), [204, 'PUT']);
+  assert.equal(
+    (await server.api('PATCH', `/templates/${templateId}`, { body: { cors_behavior: 'both' } })).status,
+    400,
+  );
+  assert.equal((await share('DELETE', { agent_name: 'main', port: app.port })).status, 200);
 });
 
 test('shows the hosts of apps in the API and to agents', async () => {

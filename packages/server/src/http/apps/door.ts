@@ -12,6 +12,8 @@ export interface AppDoor {
    * @throws AppError `unauthenticated` for a visitor who has to sign in, `not_found`, `forbidden`, `unavailable`
    */
   enter(request: IncomingMessage, address: AppAddress): Promise<{ grant: AppGrant; cookie: string }>;
+  /** The grant of a visitor without a session, if everyone may use the app. Counts as no use of it. */
+  forAnyone(address: AppAddress): Promise<AppGrant | undefined>;
   /** Starts the session at an app's host for a browser that comes back from signing in. Returns its cookie. */
   redeem(request: IncomingMessage, handover: string, address: AppAddress): Promise<string>;
   /** The address where a browser signs in and from which it comes back. */

@@ -119,7 +119,7 @@ class WorkspaceAppProxy implements AppProxy {
     }
     const allowed = preflight(this.#place.wildcard, request, address);
     if (allowed) {
-      response.writeHead(204, allowed).end();
+      void this.#answerPreflight(request, response, seen, allowed, carry);
       return;
     }
     const grant = rest.includes(SIGN_IN_PARAMETER) ? undefined : this.#door.held(request, address);
@@ -131,6 +131,27 @@ class WorkspaceAppProxy implements AppProxy {
       this.#go(request, response, seen, grant, [], carry);
     } catch (err) {
       this.#failed(request, response, address, err);
+    }
+  }
+
+  /**
+   * A preflight has no cookies. So an app that decides itself which origins may use it gets a preflight only if everyone may
+   * use the app. For other apps, the server answers.
+   */
+  async #answerPreflight(
+    request: IncomingMessage,
+    response: ServerResponse,
+    seen: AppRequest,
+    allowed: string[],
+    carry: Carry,
+  ): Promise<void> {
+    try {
+      const grant = await this.#door.forAnyone(seen.address);
+      if (response.destroyed) return;
+      if (grant?.passthru) this.#go(request, response, seen, grant, [], carry);
+      else response.writeHead(204, allowed).end();
+    } catch (err) {
+      this.#failed(request, response, seen.address, err);
     }
   }
 
@@ -212,7 +233,7 @@ class WorkspaceAppProxy implements AppProxy {
       hostName: hostName(host),
       proto: this.#place.isSecure ? 'https' : 'http',
       answerHeaders,
-      cors: withCors(this.#place.wildcard, request, address),
+      cors: grant.passthru ? [] : withCors(this.#place.wildcard, request, address),
       explain: (err) => this.#explain(grant, err),
     };
   }

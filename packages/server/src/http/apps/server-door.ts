@@ -80,6 +80,10 @@ export class ServerDoor implements AppDoor {
     return { grant, cookie: this.#cookie(GRANT_COOKIE, token, path, left) };
   }
 
+  forAnyone(address: AppAddress): Promise<AppGrant | undefined> {
+    return this.#parts.grants.askForAnyone(address);
+  }
+
   async redeem(request: IncomingMessage, handover: string, { base }: AppAddress): Promise<string> {
     const { services, tokens, clientAddress } = this.#parts;
     const made = await redeemHandover(services, tokens, { host: base, text: handover, ip: clientAddress(request) });

@@ -52,7 +52,7 @@ export class AgentConnection implements LiveAgent {
     return this.agent.owner_id;
   }
 
-  ping(): Promise<unknown> {
+  ping(): Promise<number> {
     return this.session.ping();
   }
 

@@ -126,7 +126,10 @@ class ConnectedAgents implements AgentConnections {
       for (const connection of this.#all) this.#move(connection);
     });
     this.#logWriters = createLogWriters(services);
-    this.#liveness = startAgentLiveness(services, aliveEveryMs);
+    this.#liveness = startAgentLiveness(services, {
+      everyMs: aliveEveryMs,
+      networkOf: (agentId, roundTripMs) => this.#tailnet.networkOf(agentId, roundTripMs),
+    });
     this.#reports = createAgentReports(services);
     this.#reportConnection = createConnectionReports(services);
     this.#off = [

@@ -60,7 +60,13 @@ test('uses one statement for all agents, ends a silent connection, and survives 
   const { sql, state } = watchedSql(server.services.sql);
   const closed = new Set<string>();
   const silent = ids[0]!;
-  const liveness = startAgentLiveness({ ...server.services, sql }, EVERY_MS);
+  const liveness = startAgentLiveness(
+    { ...server.services, sql },
+    {
+      everyMs: EVERY_MS,
+      networkOf: (id, ms) => (ms === undefined ? undefined : { node: id, home: 1, latencies: { 1: ms } }),
+    },
+  );
   const agents = await Promise.all(
     ids.map(
       async (id): Promise<LiveAgent> => ({
@@ -86,6 +92,10 @@ test('uses one statement for all agents, ends a silent connection, and survives 
   const from = performance.now();
   await eventually('the silent one is ended', async () => closed.size > 0);
   assert.deepEqual([...closed], [silent]);
+  const measured = await server.services.sql<{ id: string; network: unknown }[]>`
+    SELECT id, network FROM workspace_agents WHERE network IS NOT NULL`;
+  assert.equal(measured.length, AGENTS - 1);
+  for (const { id, network } of measured) assert.deepEqual(network, { node: id, home: 1, latencies: { 1: 1 } });
   const ticks = Math.ceil((performance.now() - from) / EVERY_MS) + 1;
   assert.ok(state.statements <= ticks, `${state.statements} statements in ${ticks} intervals`);
 

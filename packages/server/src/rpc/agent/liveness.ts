@@ -1,6 +1,7 @@
 import { errorText } from '@ropewalk/kit';
 import type { Services } from '../../app/context/context.ts';
 import { type Connected, markAgentsAlive, markAgentsGone } from '../../db/queries/agents.ts';
+import type { AgentNetwork } from '../../db/rows.ts';
 
 /** How often each connection gets a ping, and how often the rows of all agents are written. */
 const EVERY_MS = 15_000;
@@ -15,7 +16,8 @@ const LAST_STORE_MS = 2_000;
 export interface LiveAgent extends Connected {
   ownerId: string;
   workspaceId: string;
-  ping(): Promise<unknown>;
+  /** Resolves with the round trip in ms. */
+  ping(): Promise<number>;
   /** Ends the connection. */
   close(): void;
 }
@@ -32,15 +34,29 @@ export interface AgentLiveness {
  * Looks after all connected agents together, with the same number of statements for two thousand as for one. Agents that
  * come or go while a statement runs wait for the next, which covers all of them.
  */
-export function startAgentLiveness(services: Services, everyMs = EVERY_MS): AgentLiveness {
-  return new LiveAgents(services, everyMs);
+export function startAgentLiveness(services: Services, options: AgentLivenessOptions = {}): AgentLiveness {
+  return new LiveAgents(services, options);
+}
+
+export interface AgentLivenessOptions {
+  everyMs?: number | undefined;
+  /** What is stored of an agent's network, from the last round trip to the agent in ms. */
+  networkOf?(agentId: string, roundTripMs: number | undefined): AgentNetwork | undefined;
+}
+
+interface Liveness {
+  unanswered: number;
+  part: number;
+  /** The last round trip, in ms. */
+  roundTripMs: number | undefined;
 }
 
 class LiveAgents implements AgentLiveness {
   readonly #services: Services;
   readonly #timer: NodeJS.Timeout;
   readonly #off: (() => void)[];
-  readonly #live = new Map<LiveAgent, { unanswered: number; part: number }>();
+  readonly #live = new Map<LiveAgent, Liveness>();
+  readonly #networkOf: NonNullable<AgentLivenessOptions['networkOf']>;
   /** The part of the interval that is now, and the one for the next agent. */
   #part = 0;
   #nextPart = 0;
@@ -52,9 +68,10 @@ class LiveAgents implements AgentLiveness {
   #all = false;
   #running: Promise<void> | undefined;
 
-  constructor(services: Services, everyMs: number) {
+  constructor(services: Services, { everyMs = EVERY_MS, networkOf = () => undefined }: AgentLivenessOptions) {
     const { events } = services;
     this.#services = services;
+    this.#networkOf = networkOf;
     this.#timer = setInterval(() => this.#ping(), everyMs / PARTS);
     this.#timer.unref();
     this.#off = [
@@ -66,7 +83,9 @@ class LiveAgents implements AgentLiveness {
   }
 
   async arrived(agent: LiveAgent): Promise<void> {
-    this.#live.set(agent, { unanswered: 0, part: this.#nextPart++ % PARTS });
+    const state = { unanswered: 0, part: this.#nextPart++ % PARTS, roundTripMs: undefined };
+    this.#live.set(agent, state);
+    this.#measure(agent, state);
     this.#came.push(agent);
     await this.#store();
   }
@@ -99,15 +118,19 @@ class LiveAgents implements AgentLiveness {
     for (const [agent, state] of this.#live) {
       if (state.part !== this.#part) continue;
       if (state.unanswered >= UNANSWERED) agent.close();
-      else
-        agent.ping().then(
-          () => {
-            state.unanswered = 0;
-          },
-          () => {},
-        );
+      else this.#measure(agent, state);
       state.unanswered++;
     }
+  }
+
+  #measure(agent: LiveAgent, state: Liveness): void {
+    agent.ping().then(
+      (ms) => {
+        state.unanswered = 0;
+        state.roundTripMs = ms;
+      },
+      () => {},
+    );
   }
 
   #doubt(workspace: string): void {
@@ -139,7 +162,10 @@ class LiveAgents implements AgentLiveness {
     try {
       const beating = whole ? [...this.#live.keys()] : [...new Set([...fresh, ...doubted])];
       if (beating.length > 0) {
-        const outdated = await markAgentsAlive(sql, beating);
+        const outdated = await markAgentsAlive(
+          sql,
+          beating.map((agent) => this.#alive(agent)),
+        );
         for (const agent of beating) if (outdated.has(agent.agent.id)) agent.close();
       }
       for (const agent of fresh) {
@@ -156,6 +182,11 @@ class LiveAgents implements AgentLiveness {
       this.#came = [...fresh.filter((agent) => this.#live.has(agent)), ...this.#came];
       this.#went = [...ended, ...this.#went];
     }
+  }
+
+  #alive(live: LiveAgent) {
+    const { agent, number } = live;
+    return { agent, number, network: this.#networkOf(agent.id, this.#live.get(live)?.roundTripMs) };
   }
 
   #publishChange({ workspaceId, ownerId }: LiveAgent): void {

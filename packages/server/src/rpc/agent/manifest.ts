@@ -44,6 +44,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
       startBlocksLogin: script.start_blocks_login,
       timeout: { seconds: BigInt(script.timeout_seconds), nanos: 0 },
       displayName: script.display_name,
+      waitsFor: script.waits_for.map(({ id, any }) => ({ scriptId: uuidBytes(id), anyOutcome: any })),
     })),
     apps: apps.map((app) => ({
       id: uuidBytes(app.id),

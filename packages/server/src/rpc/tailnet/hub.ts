@@ -5,9 +5,12 @@ import { AppError } from '@ropewalk/kit';
 import type { CoordinatedPeer, Coordinator } from '@ropewalk/tailnet/coordinator/coordinator';
 import type { AcceptOptions, DerpRelay, RelayClosed, RelayMesh, RelayPolicy } from '@ropewalk/tailnet/derp/relay';
 import type { CoordinateRequest, CoordinateResponse } from '@ropewalk/wire/proto/tailnet';
+import { uuidBytes } from '@ropewalk/wire/uuid';
 import type { Services } from '../../app/context/context.ts';
 import { derpMap, derpMapMessage } from '../../app/tailnet/derp-map.ts';
 import { REFRESH_S, type ResumeTokens } from '../../app/tailnet/resume-tokens.ts';
+import type { AgentNetwork } from '../../db/rows.ts';
+import { agentNetwork } from './agent-network.ts';
 
 /** What a relay that stops announces, in ms: when clients come back, and how long they try. */
 const RESTART = { reconnectInMs: 1_000, tryForMs: 60_000 };
@@ -71,6 +74,15 @@ export class TailnetHub {
         relay: { ...parts.relay.stats(), remoteClients: this.#mesh?.remote ?? 0 },
         coordinator: parts.coordinator.size,
       }
+    );
+  }
+
+  /** What is known of the network of an agent that is connected to this server. */
+  networkOf(agentId: string, roundTripMs: number | undefined): AgentNetwork | undefined {
+    const { derpServerEnable: hasRelay, derpServerRegionId: region } = this.services.config;
+    return agentNetwork(
+      this.#parts?.coordinator.nodeOf(uuidBytes(agentId)),
+      hasRelay && roundTripMs !== undefined ? { region, ms: roundTripMs } : undefined,
     );
   }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
+import type { WorkspaceAgent } from '@ropewalk/contract';
 import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import { CoordinatorClient } from '@ropewalk/tailnet/coordinator/client';
 import { KeyPair } from '@ropewalk/tailnet/keys';
@@ -18,6 +19,7 @@ import {
 import { uuidBytes } from '@ropewalk/wire/uuid';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { YamuxSession } from '@ropewalk/wire/yamux';
+import type { AgentNetwork, AgentRow } from '../../db/rows.ts';
 
 // A client of the tailnet reaches this platform's agent, against a whole server.
 
@@ -112,6 +114,38 @@ test('an agent joins when a client wants it, and serves SSH and the ports of its
   await once(bare, 'close');
   for (const refused of [free, 5, 8])
     await assert.rejects(stack.connect({ to: agent, port: refused }), { code: 'ECONNREFUSED' });
+});
+
+test("shows the agent's latency to relays, before and after it joins", async (t) => {
+  const other = await startTestWorkspace(server, 'measured');
+  t.after(() => other.stop());
+  const { sql, events } = server.services;
+  const { id, owner_id } = other.workspace;
+  const latency = (what: string, isIt: (network: AgentNetwork) => boolean) =>
+    eventually(what, async () => {
+      // the server stores it when it looks at the agents of a workspace again
+      await events.publish(sql, 'workspace_changed', { workspace_id: id, owner_id, agents_outdated: true });
+      const [row] = await sql<
+        Pick<AgentRow, 'network'>[]
+      >`SELECT network FROM workspace_agents WHERE id = ${other.agentId}`;
+      if (!row?.network || !isIt(row.network)) return undefined;
+      const { body } = await server.api<WorkspaceAgent>('GET', `/workspaceagents/${other.agentId}`);
+      return body.latency;
+    });
+  const before = await latency('a round trip', ({ node }) => node === null);
+  joinAsClient(t, other.agentId);
+  const after = await latency(
+    'a node with a latency',
+    ({ node, home, latencies }) => node !== null && home in latencies,
+  );
+  for (const shown of [before, after]) {
+    assert.deepEqual(Object.keys(shown), ['Coder Embedded Relay']);
+    const { latency_ms: ms, preferred } = shown['Coder Embedded Relay']!;
+    assert.ok(ms > 0 && ms < 10_000 && preferred, String(ms));
+  }
+  await sql`UPDATE workspace_agents SET disconnected_at = now() WHERE id = ${other.agentId}`;
+  const { body: gone } = await server.api<WorkspaceAgent>('GET', `/workspaceagents/${other.agentId}`);
+  assert.equal(gone.latency, undefined);
 });
 
 test('offers the direct path with a tunnel, unless the server blocks it', async (t) => {

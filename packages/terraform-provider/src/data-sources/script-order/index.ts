@@ -31,13 +31,7 @@ export const dataSource: DataSource = {
       },
     },
   },
-  read(config, { diagnostics }) {
-    diagnostics.warning(
-      [],
-      'Scripts are not ordered',
-      'coder_script_order has no effect here yet: the scripts of an agent run at the same time. Order them with ' +
-        '"coder exp sync" in the scripts.',
-    );
+  read(config) {
     return { ...config, id: stableId('script-order', canonical(config['rule'] ?? null)) };
   },
 };
