@@ -15,8 +15,7 @@ import type { AppGrant } from '../context/sealed-tokens.ts';
 import { workspaceObject } from '../find/workspace.ts';
 import { type AppAddress, type AppKind, parsePort } from '../values/app-address.ts';
 import { narrower } from '../values/share-level.ts';
-
-export const GRANT_MS = 60_000;
+import { GRANT_MS } from './held-grants.ts';
 
 /**
  * Asks the database whether this actor may use the app of this address.

@@ -23,7 +23,7 @@ import {
   parsePort,
   parseWildcard,
 } from '../values/app-address.ts';
-import { GRANT_MS } from '../workspace-app/access.ts';
+import { GRANT_MS } from '../workspace-app/held-grants.ts';
 import type { AppGrants } from '../workspace-app/grants.ts';
 import { recordReportedUses } from '../workspace-app/usage.ts';
 import { proxyOf } from './credential.ts';
