@@ -23,8 +23,8 @@ import {
   parsePort,
   parseWildcard,
 } from '../values/app-address.ts';
-import { GRANT_MS } from '../workspace-app/held-grants.ts';
 import type { AppGrants } from '../workspace-app/grants.ts';
+import { GRANT_MS } from '../workspace-app/held-grants.ts';
 import { recordReportedUses } from '../workspace-app/usage.ts';
 import { proxyOf } from './credential.ts';
 import type { ProxyGrant, ProxyKeys } from './keys.ts';
