@@ -105,7 +105,8 @@ test('runs the scripts of a template in its order, and skips those that need a f
     ['broken', 'anyway'],
   ] as const)
     assert.ok(order.indexOf(before) < order.indexOf(then), `${before} before ${then}: ${order}`);
-  const { scripts } = agent as { scripts: { display_name: string; status?: string }[] };
+  type Scripts = { scripts: { display_name: string; status?: string }[] };
+  const { scripts } = (await server.api<Scripts>('GET', `/workspaceagents/${agent.id}`)).body;
   const statusOf = (name: string) => scripts.find((one) => one.display_name === name)?.status;
   assert.deepEqual(['install', 'broken', 'never'].map(statusOf), ['ok', 'exit_failure', undefined]);
   const logs = await coder(['logs', 'ordered'], { env: server.env });

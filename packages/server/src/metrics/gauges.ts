@@ -50,12 +50,18 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
     'The number of workspaces by the status of their latest build.',
     ['status'],
   );
-  const licensed = createLicenseGauges(registry);
-  const all = [licensed, depth, oldest, matching, daemons, online, jobs, replicas, users, accounts, builds];
+  // Upstream's metrics of its license. This server has none and no limit on accounts: coderd_license_limit_users is absent, as
+  // upstream's is without a limit, so that alerts on used seats stay quiet.
+  const licensed = gauge('coderd_license_active_users', 'The number of active accounts.');
+  const unlimited = ['user_limit_enabled', 'warnings', 'errors'].map((name) =>
+    gauge(`coderd_license_${name}`, 'Always 0: this server needs no license.'),
+  );
+  const single = [licensed, ...unlimited, online, replicas, users];
+  const all = [...single, depth, oldest, matching, daemons, jobs, accounts, builds];
   const forget = () => {
     for (const one of all) one.reset();
     // without labels a reset means 0, which would be reported while the database is unavailable
-    for (const one of [licensed, online, replicas, users]) one.remove();
+    for (const one of single) one.remove();
   };
   forget();
 
@@ -92,21 +98,9 @@ export function createDatabaseGauges(registry: Registry): DatabaseGauges {
       for (const status of USER_STATUSES) accounts.set({ status }, 0);
       for (const { status, count } of statuses) accounts.set({ status }, count);
       licensed.set(statuses.find(({ status }) => status === 'active')?.count ?? 0);
+      for (const one of unlimited) one.set(0);
       for (const status of JOB_STATUSES) builds.set({ status }, 0);
       for (const { status, count } of latest) builds.set({ status }, count);
     },
   };
-}
-
-/**
- * Upstream's metrics of its license. This server has none, and no limit on accounts: `coderd_license_limit_users` is absent,
- * as upstream's is without a limit, so that alerts on used seats stay quiet. Returns the gauge of active accounts.
- */
-function createLicenseGauges(registry: Registry): Gauge {
-  const registers = [registry];
-  const zero = (name: string, help: string) => new Gauge({ name: `coderd_license_${name}`, help, registers }).set(0);
-  zero('user_limit_enabled', 'Whether the number of accounts is limited: it never is.');
-  zero('warnings', 'The number of warnings about a license. This server needs none.');
-  zero('errors', 'The number of errors of a license. This server needs none.');
-  return new Gauge({ name: 'coderd_license_active_users', help: 'The number of active accounts.', registers });
 }

@@ -79,6 +79,8 @@ function usual(scalar: number, name: string): unknown {
   }
   if (scalar === BYTES) return new Uint8Array(16).fill(7);
   if (LONG.has(scalar)) return 1n;
+  // the place of the only script of an agent
+  if (name === 'script') return 0;
   return scalar === 8 ? true : 1;
 }
 
