@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo, LookupFunction } from 'node:net';
 import { test } from 'node:test';
-import { isPublicAddress, lookupOf, namesPrivateAddress, publicDispatcher } from './public-address.ts';
+import { isHostAddress, isPublicAddress, lookupOf, namesPrivateAddress, publicDispatcher } from './public-address.ts';
 
 test('knows addresses that are not public, in each form', () => {
   const inner = `127.0.0.1 127.9.9.9 0.0.0.0 10.1.2.3 172.16.0.1 172.31.255.255 192.168.0.1 169.254.169.254 100.64.0.1
@@ -19,6 +19,14 @@ test('knows addresses that are not public, in each form', () => {
     assert.ok(namesPrivateAddress(new URL(`https://${host}/`)), host);
   for (const host of ['push.example.com', '8.8.8.8', 'localhost'])
     assert.ok(!namesPrivateAddress(new URL(`https://${host}/`)));
+});
+
+test('knows addresses that no host of a private network has', () => {
+  const never =
+    '0.0.0.0 169.254.169.254 224.0.0.1 255.255.255.255 ::ffff:169.254.169.254 fe80::1 ff02::1 fd00:ec2::254 x';
+  assert.deepEqual(never.split(' ').filter(isHostAddress), []);
+  const hosts = '127.0.0.1 10.1.2.3 192.168.0.1 8.8.8.8 ::1 fd12::1 2606:4700:4700::1111 ::ffff:10.0.0.1'.split(' ');
+  assert.deepEqual(hosts.filter(isHostAddress), hosts);
 });
 
 test('connects to neither a private address nor a name that resolves to one', async (t) => {
