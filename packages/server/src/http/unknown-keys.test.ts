@@ -11,11 +11,15 @@ interface Refusal {
 }
 let server: TestServer;
 let things: Record<string, string>;
+/** The token of a workspace proxy, for its own routes. The others ignore it. */
+let proxyToken: string;
 before(async () => {
   server = await startTestServer();
   const { id } = await insertPerson(server, 'holder');
   const { body } = await server.api<{ id: string }>('GET', '/organizations/default');
   things = { user: id, organization: body.id };
+  const proxy = await server.api<{ proxy_token: string }>('POST', '/workspaceproxies', { body: { name: 'eu' } });
+  proxyToken = proxy.body.proxy_token;
 });
 after(() => server.stop());
 
@@ -27,7 +31,8 @@ const declared = (Object.keys(routes) as RouteKey[]).flatMap((key) => {
 const send = (key: RouteKey, keys: object) => {
   const nothing = Object.fromEntries([...key.matchAll(/\{(\w+)\}/g)].map(([, name]) => [name!, crypto.randomUUID()]));
   const { method, path, body } = sampleRequest(key, { ...FIELD_IDS, ...nothing, ...things });
-  return server.api<Refusal>(method, path, { body: { ...(body as object), ...keys } });
+  const headers = { 'Coder-External-Proxy-Token': proxyToken };
+  return server.api<Refusal>(method, path, { headers, body: { ...(body as object), ...keys } });
 };
 /** For fields of bodies that name an object. */
 const FIELD_IDS = { template: crypto.randomUUID(), templateversion: crypto.randomUUID(), fileID: crypto.randomUUID() };

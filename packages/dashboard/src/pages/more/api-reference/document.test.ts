@@ -17,6 +17,7 @@ test('reads every operation of the real document', () => {
   );
   assert.equal(users.needsSession, true);
   assert.equal(operation('POST', '/users/login').needsSession, false);
+  assert.equal(operation('POST', '/workspaceproxies/me/register').needsSession, false);
   assert.equal(operation('GET', '/organizations/{organization}/provisionerdaemons/serve').isStream, true);
 });
 

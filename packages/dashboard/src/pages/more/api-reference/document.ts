@@ -87,7 +87,7 @@ export function operationsOf(document: ApiDocument): Operation[] {
           description,
           schema: Object.values(content ?? {})[0]?.schema,
         })),
-        needsSession: raw.security.length > 0,
+        needsSession: raw.security.some((one) => 'CoderSessionToken' in one),
         isStream: Object.values(raw.responses).some(({ description }) => /websocket|sse/.test(description)),
       };
     }),
