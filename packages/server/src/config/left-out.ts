@@ -34,6 +34,4 @@ export const LEFT_OUT_KEYS: readonly string[] = [
   'pgConnMaxOpen',
   'retention.boundary_logs',
   'scimUseLegacy',
-  'templateBuilder.disabled',
-  'templateBuilder.registryURL',
 ];

@@ -8,7 +8,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
-import type { APIKey, AppearanceConfig, AuthMethods, HealthcheckReport, SSHConfigResponse } from '@ropewalk/contract';
+import type {
+  APIKey,
+  AppearanceConfig,
+  AuthMethods,
+  HealthcheckReport,
+  SSHConfigResponse,
+  UpdateWorkspaceProxyResponse,
+} from '@ropewalk/contract';
 import {
   ADMIN,
   createTestTemplate,
@@ -423,5 +430,37 @@ test('CODER_TERRAFORM_DOWNLOAD changes: which Terraform the built-in daemons dow
   } finally {
     await server.stop();
     requested.length = 0;
+  }
+});
+
+test('CODER_PROXY_HEALTH_INTERVAL changes: how often the server checks its workspace proxies', async () => {
+  const server = await startTestServer({ env: { CODER_PROXY_HEALTH_INTERVAL: '1s' } });
+  let checks = 0;
+  const proxy = createServer(({ url }, response) => {
+    if (url === '/healthz-report') checks++;
+    response.end(JSON.stringify({ errors: [], warnings: [] }));
+  });
+  try {
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const made = await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', {
+      body: { name: 'europe' },
+    });
+    const registered = await server.api('POST', '/workspaceproxies/me/register', {
+      token: null,
+      headers: { 'Coder-External-Proxy-Token': made.body.proxy_token },
+      body: {
+        access_url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+        derp_enabled: false,
+        derp_only: false,
+        replica_id: crypto.randomUUID(),
+      },
+    });
+    assert.equal(registered.status, 201, JSON.stringify(registered.body));
+    // the creation and the registration lead to one check each, whatever the interval is
+    await eventually('it has checked several times', () => checks >= 4, 20_000);
+  } finally {
+    await server.stop();
+    proxy.close();
   }
 });
