@@ -5,7 +5,7 @@ import { CONTROL_PLANES, type ControlPlane } from '@ropewalk/operator/crd/contro
 import { type Cluster, installOperator, startCluster, storeSecret } from '@ropewalk/operator/testing/cluster';
 import { type Kubelet, type KubeletOptions, startKubelet } from '@ropewalk/operator/testing/kubelet';
 import { freshDatabase } from '@ropewalk/testkit/postgres';
-import { eventually, PROGRAM } from './harness.ts';
+import { eventually, SOURCES } from './harness.ts';
 import { type OperatorProcess, startOperatorProcess } from './operator-process.ts';
 
 /** What a pod's program must know of this machine, in place of a cluster's network. */
@@ -42,8 +42,8 @@ export async function startControlPlaneSystem(
     NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     NODE_OPTIONS: `--import ${DNS}`,
   };
-  const kubelet = startKubelet({ client: cluster.client, namespace, program: PROGRAM, env: inPods, ...options });
-  const operator = startOperatorProcess({ env: { ...inPods, HOME: process.env['HOME'] } }, [
+  const kubelet = startKubelet({ client: cluster.client, namespace, program: SOURCES, env: inPods, ...options });
+  const operator = startOperatorProcess({ env: { ...inPods, HOME: process.env['HOME'] }, program: SOURCES }, [
     ...['--kubeconfig', cluster.kubeconfig, '--context', 'operator', '--poll-interval', '200ms'],
   ]);
   return {

@@ -27,11 +27,13 @@ export { answers, eventually, freePort };
 const root = dirname(import.meta.dirname);
 const main = join(root, 'packages/cli/src/main.ts');
 const executable = process.env['TEST_EXECUTABLE'];
+/** The coder command of the checkout, for tests that load something into its process. An executable ignores NODE_OPTIONS. */
+export const SOURCES: readonly string[] = [process.execPath, main];
 /**
  * The coder command. A whole run builds the executable first and tests it, since people run that one and it starts in half
  * the processor time. A single file tests the sources.
  */
-export const PROGRAM: readonly string[] = executable ? [executable] : [process.execPath, main];
+export const PROGRAM: readonly string[] = executable ? [executable] : SOURCES;
 /** The account of `firstUser`. */
 export const PERSON = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
 

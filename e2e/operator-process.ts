@@ -10,8 +10,11 @@ export interface OperatorProcess {
   kill(): Promise<void>;
 }
 
-export function startOperatorProcess({ env }: { env: NodeJS.ProcessEnv }, args: string[]): OperatorProcess {
-  return follow([...PROGRAM, 'operator', 'start', '--verbose', ...args], env);
+export function startOperatorProcess(
+  { env, program = PROGRAM }: { env: NodeJS.ProcessEnv; program?: readonly string[] },
+  args: string[],
+): OperatorProcess {
+  return follow([...program, 'operator', 'start', '--verbose', ...args], env);
 }
 
 /**
