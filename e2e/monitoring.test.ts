@@ -146,7 +146,7 @@ const ABSENT: readonly [RegExp, string][] = [
   [/^go_|^promhttp_|^process_virtual_memory_max_bytes$/, "the runtime and library of upstream's server"],
   [/^agent_boundary_|^coder_ai_gateway_|^coderd_chat/, 'features that this server does not have'],
   [/^coder_nats_pubsub_/, 'PostgreSQL carries the events between servers'],
-  [/^coder_servertailnet_|^coderd_proxyhealth_/, "parts of upstream's server"],
+  [/^coder_servertailnet_/, "parts of upstream's server"],
   [
     /^coder_derp_server_(?:average_queue|got_ping|home_moves|packets_dropped_type|packets_received_kind|peer_gone|sent_pong|unknown_frames|watchers)/,
     'parts that the relay of this server does not have',
