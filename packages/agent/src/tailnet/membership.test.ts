@@ -1,3 +1,4 @@
+// own process: it looks at which modules its process has loaded
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { registerHooks } from 'node:module';
