@@ -8,17 +8,15 @@ import type { AppGrant, AppTokens } from '../context/sealed-tokens.ts';
 import { actorOf } from '../context/session.ts';
 import type { AppAddress } from '../values/app-address.ts';
 import { grantAccess } from './access.ts';
-import { CLOCK_SLACK_MS, HeldGrants, type OpenStream } from './held-grants.ts';
+import { CLOCK_SLACK_MS, type Given, HeldGrants, type OpenStream } from './held-grants.ts';
 import { noteWorkspaceUse } from './usage.ts';
-
-const MAX_REMEMBERED = 10_000;
 
 /** Decides who may use which app right now, without a database query each time. One per server. */
 export interface AppGrants {
   /** The grant in a token for this app, if it is still valid. Needs no query. */
   held(token: string, address: AppAddress): AppGrant | undefined;
   /** A new or remembered grant for this actor, with its token. Throws as grantAccess does. */
-  ask(actor: Actor, address: AppAddress): Promise<{ grant: AppGrant; token: string }>;
+  ask(actor: Actor, address: AppAddress): Promise<Given<AppGrant>>;
   /** The grant of a visitor without a session, if everyone may use the app. Counts as no use of it. */
   askForAnyone(address: AppAddress): Promise<AppGrant | undefined>;
   /** Calls `end` once the grant's user may no longer use the app. Returns a function that stops watching. */
@@ -37,7 +35,6 @@ class ServerAppGrants implements AppGrants {
   readonly #tokens: AppTokens;
   readonly #held: HeldGrants<AppGrant, AppAddress>;
   readonly #off: (() => void)[];
-  readonly #given = new Map<string, { grant: AppGrant; token: string }>();
 
   constructor(services: Services, tokens: AppTokens) {
     const { log, clock } = services;
@@ -57,15 +54,14 @@ class ServerAppGrants implements AppGrants {
     return this.#held.of(token, address);
   }
 
-  async ask(actor: Actor, address: AppAddress): Promise<{ grant: AppGrant; token: string }> {
+  async ask(actor: Actor, address: AppAddress): Promise<Given<AppGrant>> {
     const id = `${actor.kind === 'user' ? actor.apiKeyId : ''} ${address.kind} ${address.base}`;
-    const known = this.#given.get(id);
-    if (known && this.#held.isValid(known.grant)) return known;
+    const known = this.#held.given(id);
+    if (known) return known;
     const grant = await grantAccess(this.#services, actor, address);
     noteWorkspaceUse(this.#services, grant.workspace, address.app);
     const fresh = { grant, token: this.#tokens.sign(grant) };
-    if (this.#given.size >= MAX_REMEMBERED) this.#forgetGiven();
-    this.#given.set(id, fresh);
+    this.#held.remember(id, fresh);
     return fresh;
   }
 
@@ -85,12 +81,6 @@ class ServerAppGrants implements AppGrants {
   close(): void {
     this.#held.close();
     for (const stop of this.#off) stop();
-  }
-
-  /** Forgets the grants that are invalid, and all if none is. */
-  #forgetGiven(): void {
-    for (const [id, { grant }] of this.#given) if (!this.#held.isValid(grant)) this.#given.delete(id);
-    if (this.#given.size >= MAX_REMEMBERED) this.#given.clear();
   }
 }
 

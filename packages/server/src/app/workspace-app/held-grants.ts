@@ -20,6 +20,12 @@ export interface OpenStream<G extends Grant, A> {
   readonly address: A;
 }
 
+/** A grant, and the token that proves it. */
+export interface Given<G extends Grant> {
+  grant: G;
+  token: string;
+}
+
 interface Live<G extends Grant, A> extends Kept, OpenStream<G, A> {
   end(): void;
 }
@@ -45,6 +51,8 @@ export class HeldGrants<G extends Grant, A> {
   readonly #timer: NodeJS.Timeout;
   /** Verified grants by their token: each signature is checked once. */
   readonly #read = new Map<string, G>();
+  /** The newest grants, by who asked for what. */
+  readonly #given = new Map<string, Given<G>>();
   readonly #live = new ShortLived<Live<G, A>>();
   /** The ids that grants depend on, each with a time in ms since 1970. Grants issued up to that time are invalid. */
   readonly #distrusted = new Map<string, number>();
@@ -70,6 +78,17 @@ export class HeldGrants<G extends Grant, A> {
     }
     if (grant.base !== base || grant.kind !== kind) return undefined;
     return this.isValid(grant) ? grant : undefined;
+  }
+
+  /** The grant that was remembered under this id, if it is still valid. */
+  given(id: string): Given<G> | undefined {
+    const known = this.#given.get(id);
+    return known && this.isValid(known.grant) ? known : undefined;
+  }
+
+  remember(id: string, given: Given<G>): void {
+    if (this.#given.size >= MAX_REMEMBERED) this.#given.clear();
+    this.#given.set(id, given);
   }
 
   /** Whether a grant is still valid, as far as this process knows. */
@@ -131,6 +150,7 @@ export class HeldGrants<G extends Grant, A> {
   async #sweep(): Promise<void> {
     const now = this.#parts.now();
     for (const [text, grant] of this.#read) if (grant.expires <= now) this.#read.delete(text);
+    for (const [id, { grant }] of this.#given) if (grant.expires <= now) this.#given.delete(id);
     for (const [id, at] of this.#distrusted) if (at + GRANT_MS < now) this.#distrusted.delete(id);
     const long = this.#live.all().filter(({ grant }) => grant.key !== '' && grant.expires <= now);
     if (long.length === 0) return;
