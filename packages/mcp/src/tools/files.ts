@@ -88,18 +88,17 @@ export const writeFile = tool({
   },
 });
 
-const edits = (more: string) =>
-  Type.Array(
-    Type.Object(
-      {
-        search: text(`The text to replace. It must occur exactly once${more}.`),
-        replace: text('The text that replaces it.'),
-        replace_all: optional(Type.Boolean({ description: 'Whether to replace it everywhere. Default: false.' })),
-      },
-      { additionalProperties: false },
-    ),
-    { minItems: 1, maxItems: MAX_EDITS, description: 'The changes, in order.' },
-  );
+const edits = Type.Array(
+  Type.Object(
+    {
+      search: text('The text to replace. It must occur exactly once, unless replace_all is true.'),
+      replace: text('The text that replaces it.'),
+      replace_all: optional(Type.Boolean({ description: 'Whether to replace it everywhere. Default: false.' })),
+    },
+    { additionalProperties: false },
+  ),
+  { minItems: 1, maxItems: MAX_EDITS, description: 'The changes, in order.' },
+);
 
 interface FileEdits {
   path: string;
@@ -126,7 +125,7 @@ async function editAll(files: Files, wanted: readonly FileEdits[]): Promise<{ pa
 export const editFile = tool({
   name: 'coder_workspace_edit_file',
   description: 'Replace texts in a file of a workspace, and get the difference.',
-  args: { workspace: workspaceArgument, path: file, edits: edits(', unless replace_all is true') },
+  args: { workspace: workspaceArgument, path: file, edits },
   effect: 'destroy',
   run(ctx, { workspace, path, edits }) {
     checkPath(path);
@@ -143,10 +142,11 @@ export const editFiles = tool({
     'Replace texts in several files of a workspace, and get the differences. If one edit fails, no file changes.',
   args: {
     workspace: workspaceArgument,
-    files: Type.Array(
-      Type.Object({ path: file, edits: edits(', unless replace_all is true') }, { additionalProperties: false }),
-      { minItems: 1, maxItems: MAX_FILES, description: 'The files with their changes.' },
-    ),
+    files: Type.Array(Type.Object({ path: file, edits }, { additionalProperties: false }), {
+      minItems: 1,
+      maxItems: MAX_FILES,
+      description: 'The files with their changes.',
+    }),
   },
   effect: 'destroy',
   run(ctx, { workspace, files: wanted }) {

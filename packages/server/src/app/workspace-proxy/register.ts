@@ -2,6 +2,7 @@ import type {
   DeregisterWorkspaceProxyRequest,
   RegisterWorkspaceProxyRequest,
   RegisterWorkspaceProxyResponse,
+  TailnetDERPMap,
 } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import {
@@ -10,7 +11,7 @@ import {
   registerWorkspaceProxy,
   stopProxyReplica,
 } from '../../db/queries/workspace-proxies.ts';
-import type { Ctx, Services } from '../context/context.ts';
+import type { Ctx } from '../context/context.ts';
 import { derpMap } from '../tailnet/derp-map.ts';
 import { parseWildcard } from '../values/app-address.ts';
 import { NIL_UUID } from '../values/ids.ts';
@@ -50,8 +51,8 @@ const REGION_STEP = 10_000;
 const REGION_ROOM = 2_000;
 
 /** The number of a proxy's region in the DERP map: above those of the servers and of the operator. */
-export function proxyRegionId(services: Services, { region_id: id }: { region_id: number }): number {
-  const highest = Math.max(0, ...Object.keys(derpMap(services).Regions).map(Number));
+function proxyRegionId({ Regions }: Pick<TailnetDERPMap, 'Regions'>, { region_id: id }: { region_id: number }): number {
+  const highest = Math.max(0, ...Object.keys(Regions).map(Number));
   return Math.ceil((highest + REGION_ROOM) / REGION_STEP) * REGION_STEP + id;
 }
 
@@ -90,13 +91,14 @@ export async function registerProxy(
       });
     if (isChanged || kept === 'added') await ctx.events.publish(tx, 'workspace_proxies_changed', {});
   });
-  const region = proxyRegionId(ctx, proxy);
+  const map = derpMap(ctx);
+  const region = proxyRegionId(map, proxy);
   const all = await liveProxyReplicas(ctx.sql, proxy.id);
   return {
     // the relays of this server know each other by their keys (decision 0068). There is no secret that all of them share
     derp_mesh_key: '',
     derp_region_id: region,
-    derp_map: derpMap(ctx),
+    derp_map: map,
     derp_force_websockets: ctx.config.derpForceWebsockets,
     sibling_replicas: all
       .filter((one) => one.id !== id)
