@@ -1,7 +1,9 @@
 import { errorText } from '@ropewalk/kit';
 import { systemTask } from '../../authz/proofs.ts';
 import { possibleUses, type ReportedUse, recordAppUse } from '../../db/queries/workspace-apps.ts';
+import type { WebConnection } from '../audit-entries/connection.ts';
 import { type Services, systemContext } from '../context/context.ts';
+import type { AppGrant } from '../context/sealed-tokens.ts';
 import { parsePort } from '../values/app-address.ts';
 
 /**
@@ -13,6 +15,22 @@ export function noteWorkspaceUse(services: Services, workspaceId: string, app: s
   recordAppUse(services.sql, systemTask(systemContext(services, 'app use')), { workspaceId, slug }).catch((err) =>
     services.log.debug('could not record the use of a workspace', { err: errorText(err) }),
   );
+}
+
+/** What the connection log has about a visitor who got this grant. `app`: a slug or a port. */
+export function visitOf(
+  { workspace, agent, user }: Pick<AppGrant, 'workspace' | 'agent' | 'user'>,
+  app: string,
+  client: Pick<WebConnection, 'ip' | 'userAgent'>,
+): WebConnection {
+  return {
+    workspaceId: workspace,
+    agentId: agent,
+    app,
+    isPort: parsePort(app) !== undefined,
+    userId: user || null,
+    ...client,
+  };
 }
 
 /**

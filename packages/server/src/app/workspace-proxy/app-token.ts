@@ -15,17 +15,10 @@ import type { Ctx } from '../context/context.ts';
 import type { Sessions } from '../context/session.ts';
 import { findReadableAgent } from '../find/agent.ts';
 import { workspaceObject } from '../find/workspace.ts';
-import {
-  type AppAddress,
-  hostName,
-  parseAppHost,
-  parseAppPath,
-  parsePort,
-  parseWildcard,
-} from '../values/app-address.ts';
+import { type AppAddress, parseAppHost, parseAppPath, parseWildcard } from '../values/app-address.ts';
 import type { AppGrants } from '../workspace-app/grants.ts';
 import { GRANT_MS } from '../workspace-app/held-grants.ts';
-import { recordReportedUses } from '../workspace-app/usage.ts';
+import { recordReportedUses, visitOf } from '../workspace-app/usage.ts';
 import { proxyOf } from './credential.ts';
 import type { ProxyGrant, ProxyKeys } from './keys.ts';
 
@@ -54,19 +47,11 @@ export async function issueAppToken(
   const proxy = proxyOf(ctx);
   const address = addressOf(ctx, proxy, input);
   const actor = await visitorOf(sessions, input.session_token);
-  const grant: ProxyGrant =
-    'agentId' in address ? await grantTerminal(ctx, actor, address) : (await grants.ask(actor, address)).grant;
-  if (!('agentId' in address)) {
-    recordConnection({
-      workspaceId: grant.workspace,
-      agentId: grant.agent,
-      app: address.app,
-      isPort: parsePort(address.app) !== undefined,
-      userId: grant.user || null,
-      ...client,
-    });
-  }
-  return { signed_token_str: keys.sign(proxy.id, grant, ctx.clock.now()) };
+  const sign = (grant: ProxyGrant) => ({ signed_token_str: keys.sign(proxy.id, grant, ctx.clock.now()) });
+  if ('agentId' in address) return sign(await grantTerminal(ctx, actor, address));
+  const { grant } = await grants.ask(actor, address);
+  recordConnection(visitOf(grant, address.app, client));
+  return sign(grant);
 }
 
 /** The visitor with this session. Nobody without one and if it has ended: public apps need none. */
@@ -123,7 +108,7 @@ function addressOf(ctx: Ctx, proxy: WorkspaceProxyRow, input: IssueTokenRequest)
   const label = [app, agent, workspace, user].filter((name) => name !== '').join('--');
   const address = parseAppHost(wildcard, `${wildcard.before}${label}${wildcard.after}`);
   if (!address) throw invalid('app_request', 'must name an app whose names fit into a host name');
-  return { ...address, base: hostName(address.base) };
+  return address;
 }
 
 /** The permission for the terminal of an agent. The rule is that of the terminal of the server itself. */

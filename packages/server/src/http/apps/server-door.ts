@@ -4,11 +4,12 @@ import { createWebConnectionLog } from '../../app/audit-entries/connection.ts';
 import type { Services } from '../../app/context/context.ts';
 import type { AppGrant, AppTokens } from '../../app/context/sealed-tokens.ts';
 import type { Sessions } from '../../app/context/session.ts';
-import { type AppAddress, parsePort, subdomainOrigin, wildcardLabel } from '../../app/values/app-address.ts';
+import { type AppAddress, subdomainOrigin, wildcardLabel } from '../../app/values/app-address.ts';
 import { splitToken } from '../../app/values/token.ts';
 import { explainAgent } from '../../app/workspace-app/explain.ts';
 import type { AppGrants } from '../../app/workspace-app/grants.ts';
 import { openSession, redeemHandover } from '../../app/workspace-app/sign-in.ts';
+import { visitOf } from '../../app/workspace-app/usage.ts';
 import type { Actor } from '../../authz/actor.ts';
 import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
 import type { ClientAddress } from '../client-address.ts';
@@ -66,15 +67,8 @@ export class ServerDoor implements AppDoor {
   async enter(request: IncomingMessage, address: AppAddress): Promise<{ grant: AppGrant; cookie: string }> {
     const { services, grants, clientAddress } = this.#parts;
     const { grant, token } = await grants.ask(await this.#actorOf(request, address), address);
-    this.#recordConnection({
-      workspaceId: grant.workspace,
-      agentId: grant.agent,
-      app: address.app,
-      isPort: parsePort(address.app) !== undefined,
-      userId: grant.user || null,
-      ip: clientAddress(request),
-      userAgent: request.headers['user-agent'] ?? '',
-    });
+    const client = { ip: clientAddress(request), userAgent: request.headers['user-agent'] ?? '' };
+    this.#recordConnection(visitOf(grant, address.app, client));
     const left = grant.expires - services.clock.now().getTime();
     const path = address.kind === 'path' ? `${address.base}/` : '/';
     return { grant, cookie: this.#cookie(GRANT_COOKIE, token, path, left) };
