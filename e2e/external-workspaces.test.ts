@@ -6,15 +6,13 @@ import { after, before, test } from 'node:test';
 import {
   coder,
   coderOutput,
-  ensureExecutable,
   eventually,
-  firstUser,
   killTree,
   makeTemplate,
   type RunningProgram,
   type ServerProcess,
-  startCoderServer,
   startProgram,
+  startSignedInServer,
   type Workspace,
 } from './harness.ts';
 
@@ -43,11 +41,8 @@ let server: ServerProcess;
 let home: string;
 const machines: RunningProgram[] = [];
 before(async () => {
-  await ensureExecutable();
   home = mkdtempSync(join(tmpdir(), 'machine-'));
-  server = await startCoderServer();
-  await firstUser(server);
-  server.env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  server = await startSignedInServer();
 });
 after(async () => {
   for (const { child } of machines) killTree(child.pid!);

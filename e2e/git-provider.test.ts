@@ -11,6 +11,7 @@ import {
   freePort,
   makeTemplate,
   type ServerProcess,
+  signedInEnv,
   startCoderServer,
   type Workspace,
 } from './harness.ts';
@@ -89,7 +90,7 @@ test('signs in through Gitea, connects it, clones and pushes a private repositor
   const build: Build = await buildEnds(server, made.body.latest_build.id);
   assert.equal(build.job.status, 'succeeded', build.job.error ?? '');
 
-  const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  const env = signedInEnv(server);
   const inWorkspace = async (script: string) => {
     const done = await coder(['ssh', 'dev', '--', 'sh', '-ec', `'${script}'`], { env });
     assert.equal(done.code, 0, done.stdout + done.stderr);

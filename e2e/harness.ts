@@ -454,6 +454,22 @@ export async function firstUser(server: Connection): Promise<void> {
   server.token = await tokenOf(server, PERSON);
 }
 
+/** The environment of a command whose person has the token of the server. */
+export const signedInEnv = ({ env, url, token }: Pick<ServerProcess, 'env' | 'url' | 'token'>): NodeJS.ProcessEnv => ({
+  ...env,
+  CODER_URL: url,
+  CODER_SESSION_TOKEN: token,
+});
+
+/** A server with an executable for workspaces. Its first user is signed in, and so are the commands with its `env`. */
+export async function startSignedInServer(): Promise<ServerProcess> {
+  await ensureExecutable();
+  const server = await startCoderServer();
+  await firstUser(server);
+  server.env = signedInEnv(server);
+  return server;
+}
+
 /** Signs a person in and returns the token of the session. */
 export async function tokenOf(
   server: Connection,

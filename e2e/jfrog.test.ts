@@ -23,6 +23,7 @@ import {
   makeTemplate,
   PERSON,
   type ServerProcess,
+  signedInEnv,
   startCoderServer,
 } from './harness.ts';
 import { localExample } from './local.ts';
@@ -132,7 +133,7 @@ async function connectAccount(): Promise<void> {
 
 /** Runs a script in the workspace. */
 async function inWorkspace(script: string): Promise<string> {
-  const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  const env = signedInEnv(server);
   const done = await coder(['ssh', 'dev', '--', 'sh', '-ec', `'${script}'`], { env });
   assert.equal(done.code, 0, done.stdout + done.stderr);
   return done.stdout;
@@ -206,7 +207,7 @@ test('the next start replaces a revoked token, and keeps what else is in the fil
   const old = [...oauth.tokens][0]!;
   oauth.tokens.clear();
   await connectAccount();
-  const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  const env = signedInEnv(server);
   const restarted = await coder(['restart', 'dev', '-y'], { env });
   assert.equal(restarted.code, 0, restarted.stdout + restarted.stderr);
   const lines = (await inWorkspace('cat .netrc .npmrc')).trim().split('\n');

@@ -1,22 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import {
-  coder,
-  createWorkspace,
-  ensureExecutable,
-  firstUser,
-  type ServerProcess,
-  startCoderServer,
-  type Workspace,
-} from './harness.ts';
+import { coder, createWorkspace, type ServerProcess, startSignedInServer, type Workspace } from './harness.ts';
 import { isReady, localPool, makePool, poolIsReady, poolOfSeveralAgents } from './pool.ts';
 
 let server: ServerProcess;
 before(async () => {
-  await ensureExecutable();
-  server = await startCoderServer();
-  await firstUser(server);
-  server.env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  server = await startSignedInServer();
 });
 after(() => server.stop());
 

@@ -3,7 +3,15 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { makeKey, startDaemon } from './daemon-process.ts';
-import { buildEnds, coder, createWorkspace, firstUser, type ServerProcess, startCoderServer } from './harness.ts';
+import {
+  buildEnds,
+  coder,
+  createWorkspace,
+  firstUser,
+  type ServerProcess,
+  signedInEnv,
+  startCoderServer,
+} from './harness.ts';
 
 let server: ServerProcess;
 before(async () => {
@@ -53,7 +61,7 @@ test('a build runs on the daemon with the template’s tags', { timeout: 180_000
   const dir = join(server.configDir, 'zones');
   mkdirSync(dir);
   writeFileSync(join(dir, 'main.tf'), TEMPLATE);
-  const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  const env = signedInEnv(server);
   /** Uploads a version and returns its import job. */
   const upload = async (command: 'push' | 'create', ...flags: string[]): Promise<Ran> => {
     const done = await coder(['templates', command, 'zones', '-d', dir, '-y', ...flags], { env });

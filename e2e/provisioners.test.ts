@@ -16,6 +16,7 @@ import {
   firstUser,
   makeTemplate,
   type ServerProcess,
+  signedInEnv,
   startCoderServer,
 } from './harness.ts';
 
@@ -274,7 +275,7 @@ test('deleting a key cancels the running build, and the server stores its final 
 });
 
 test('rejects invalid options before anything starts', async () => {
-  const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  const env = signedInEnv(server);
   const refused = async (...args: string[]) => {
     const { code, stderr } = await coder(['provisioner', 'start', '--name', 'never-there', ...args], { env });
     assert.equal(code, 1, stderr);

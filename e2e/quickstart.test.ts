@@ -9,12 +9,10 @@ import {
   buildEnds,
   coderOutput,
   createWorkspace,
-  ensureExecutable,
   eventually,
-  firstUser,
   freePort,
   type ServerProcess,
-  startCoderServer,
+  startSignedInServer,
   type Workspace,
 } from './harness.ts';
 import { isReady, makePool, poolIsReady } from './pool.ts';
@@ -24,11 +22,8 @@ import { isReady, makePool, poolIsReady } from './pool.ts';
 let server: ServerProcess;
 let dir: string;
 before(async () => {
-  await ensureExecutable();
   dir = mkdtempSync(join(tmpdir(), 'quickstart-'));
-  server = await startCoderServer();
-  await firstUser(server);
-  server.env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  server = await startSignedInServer();
 });
 after(async () => {
   await server.stop();

@@ -3,12 +3,10 @@ import { after, before, test } from 'node:test';
 import {
   coder,
   createWorkspace,
-  ensureExecutable,
   eventually,
-  firstUser,
   makeTemplate,
   type ServerProcess,
-  startCoderServer,
+  startSignedInServer,
   type Workspace,
 } from './harness.ts';
 import { localExample } from './local.ts';
@@ -18,10 +16,7 @@ import { agentsOf } from './pool.ts';
 
 let server: ServerProcess;
 before(async () => {
-  await ensureExecutable();
-  server = await startCoderServer();
-  await firstUser(server);
-  server.env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  server = await startSignedInServer();
 });
 after(() => server.stop());
 

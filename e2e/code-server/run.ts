@@ -17,6 +17,7 @@ import {
   makeTemplate,
   PERSON,
   type ServerProcess,
+  signedInEnv,
   startCoderServer,
   type Workspace,
 } from '../harness.ts';
@@ -115,7 +116,7 @@ try {
     const page = await signedIn(browser, url);
     const text = `opened ${way} `;
     await edit(page, 'hello.txt', text);
-    const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+    const env = signedInEnv(server);
     await eventually(
       `what was typed ${way} is saved`,
       async () => (await coder(['ssh', 'dev', '--', 'cat', 'project/hello.txt'], { env })).stdout.includes(text),

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
-import { coder, eventually, PERSON, type ServerProcess, startCoderServer } from '../harness.ts';
+import { coder, eventually, PERSON, type ServerProcess, signedInEnv, startCoderServer } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser, openAs, startBrowser } from './browser.ts';
 
 let server: ServerProcess;
@@ -88,7 +88,7 @@ test('says why a job is pending and what its nearest daemon lacks, and cancels i
   const folder = join(server.configDir, 'regions');
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'main.tf'), 'data "coder_workspace" "me" {}\n');
-  const env = { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token };
+  const env = signedInEnv(server);
   const push = coder(['templates', 'push', 'regions', '-d', folder, '--yes', '--provisioner-tag', 'zone=eu'], { env });
   // it appears without a reload
   await page.getByText('No daemon has its tags').waitFor();

@@ -14,6 +14,7 @@ import {
   PERSON,
   PROGRAM,
   type ServerProcess,
+  signedInEnv,
   startCoderServer,
   type Workspace,
 } from '../harness.ts';
@@ -49,7 +50,7 @@ test('continues a terminal and a forwarded port after the server is killed and r
   await shows(page, 'up-42');
   const [file, ...args] = PROGRAM;
   const forward = spawn(file!, [...args, 'port-forward', 'dev', '--tcp', `127.0.0.1:0:${remote}`], {
-    env: { ...server.env, CODER_URL: server.url, CODER_SESSION_TOKEN: server.token },
+    env: signedInEnv(server),
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   t.after(() => forward.kill('SIGKILL'));
