@@ -51,7 +51,7 @@ export class HeldGrants<G extends Grant, A> {
   readonly #timer: NodeJS.Timeout;
   /** Verified grants by their token: each signature is checked once. */
   readonly #read = new Map<string, G>();
-  /** The newest grants, by who asked for what. */
+  /** The newest grants, by the id of their question: the session and the app. */
   readonly #given = new Map<string, Given<G>>();
   readonly #live = new ShortLived<Live<G, A>>();
   /** The ids that grants depend on, each with a time in ms since 1970. Grants issued up to that time are invalid. */
