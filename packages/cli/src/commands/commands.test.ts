@@ -97,7 +97,7 @@ test('gives no letter to two flags of a command', async () => {
 });
 
 const OFFLINE =
-  /^(server|reset-password|agent|gitssh|gitaskpass|external-auth|vscodessh|completion|dotfiles|version|login|stat|operator|exp (sync|mcp configure)|provisioner (builtin|cache|launcher|runner|start)|provisionerd|templates init)\b/;
+  /^(server|reset-password|agent|gitssh|gitaskpass|external-auth|vscodessh|completion|dotfiles|version|login|stat|operator|exp (sync|mcp configure)|provisioner (builtin|cache|launcher|runner|start)|provisionerd|templates init|workspace-proxy server)\b/;
 
 test('says how to log in where a command requires it', async (t) => {
   for (const path of paths(root)) {

@@ -446,6 +446,7 @@ const workspaceProxy: Node = {
       summary: 'Delete a workspace proxy',
       load: () => import('./workspace-proxy/delete.ts'),
     },
+    server: { summary: 'Run a workspace proxy', load: () => import('./daemons/workspace-proxy/server.ts') },
   },
 };
 

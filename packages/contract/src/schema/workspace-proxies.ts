@@ -155,6 +155,28 @@ export const IssueSignedAppTokenResponse = named(
 );
 export type IssueSignedAppTokenResponse = Static<typeof IssueSignedAppTokenResponse>;
 
+/** A browser that comes back from signing in at the server. */
+export const RedeemSignInRequest = named(
+  'RedeemSignInRequest',
+  Type.Object({
+    /** From the URL. */
+    handover: Credential,
+    /** Of the request: that of the proxy, or of an app on its own host there. */
+    host: Line,
+  }),
+);
+export type RedeemSignInRequest = Static<typeof RedeemSignInRequest>;
+
+export const RedeemSignInResponse = named(
+  'RedeemSignInResponse',
+  Type.Object({
+    lifetime_ms: Whole,
+    /** For `session_token` of IssueTokenRequest. Only servers can open it. */
+    session: Type.String(),
+  }),
+);
+export type RedeemSignInResponse = Static<typeof RedeemSignInResponse>;
+
 /** How a person used an app through a proxy. */
 export const StatsReport = named(
   'StatsReport',

@@ -1,6 +1,8 @@
 import type { Duplex } from 'node:stream';
-import { AppError, errorText, isAppError } from '@ropewalk/kit';
+import { AppError, errorText } from '@ropewalk/kit';
+import { errorFromText, errorToText } from '@ropewalk/kit/error-text';
 import type { Capability } from '@ropewalk/wire/capabilities';
+import { linkSession } from '@ropewalk/wire/link-session';
 import { splice } from '@ropewalk/wire/splice';
 import { type AcceptedTunnel, acceptTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import type { WebSocketConnection } from '@ropewalk/wire/websocket';
@@ -9,7 +11,7 @@ import type { Services } from '../app/context/context.ts';
 import type { RevokedHolders } from '../app/context/revoked.ts';
 import type { AgentIdentity } from '../db/rows.ts';
 import type { AgentConnections } from '../rpc/agent/connections.ts';
-import { type Peers, peerSession } from './peers.ts';
+import type { Peers } from './peers.ts';
 import { NOT_HERE, otherPlace } from './place.ts';
 import type { ClusterTailnet, TailnetRequest } from './tailnet/cluster-tailnet.ts';
 
@@ -73,7 +75,7 @@ export class ClusterAgents implements AgentReach {
         return await this.#peers.request(place, { service: 'agent', agent: agentId, request }, signal);
       } catch (err) {
         if (!(err instanceof TunnelError)) throw err;
-        if (err.message !== NOT_HERE) throw fromRefusal(err.message);
+        if (err.message !== NOT_HERE) throw errorFromText(err.message);
       }
     }
   }
@@ -109,7 +111,7 @@ export class ClusterAgents implements AgentReach {
   /** Serves the streams of another server until its connection ends. */
   async serve(connection: WebSocketConnection, from: string): Promise<void> {
     const { log } = this.#services;
-    const session = peerSession(connection, {
+    const session = linkSession(connection, {
       role: 'server',
       onStream: (stream) => void this.#serveStream(stream, from),
     });
@@ -158,7 +160,7 @@ export class ClusterAgents implements AgentReach {
     try {
       inside = await this.#local.open(agentId, request, gone.signal);
     } catch (err) {
-      return tunnel.refuse(toRefusal(err));
+      return tunnel.refuse(errorToText(err, 'The agent of this workspace does not answer.'));
     } finally {
       stream.off('close', onGone);
     }
@@ -167,19 +169,3 @@ export class ClusterAgents implements AgentReach {
 }
 
 const isTailnetRequest = (request: PeerRequest): request is TailnetRequest => request.service.startsWith('tailnet ');
-
-/** An error as the text of a refusal. */
-function toRefusal(err: unknown): string {
-  if (!isAppError(err)) return JSON.stringify({ message: 'The agent of this workspace does not answer.' });
-  return JSON.stringify({ code: err.code, message: err.message, detail: err.detail });
-}
-
-function fromRefusal(text: string): AppError {
-  try {
-    const { code, message, detail } = JSON.parse(text) as { code?: string; message: string; detail?: string };
-    // what only this server can know, such as permissions, another one does not decide
-    return new AppError(code === 'unsupported' ? code : 'unavailable', message, detail === undefined ? {} : { detail });
-  } catch {
-    return new AppError('unavailable', text);
-  }
-}

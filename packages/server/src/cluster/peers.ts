@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
+import { linkSession } from '@ropewalk/wire/link-session';
 import { requestTunnel, TunnelError, type TunnelRequest } from '@ropewalk/wire/tunnel';
-import { byteStream, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
-import { YamuxSession, type YamuxStream } from '@ropewalk/wire/yamux';
+import { dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
+import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { ReplicaRow } from '../db/queries/replicas.ts';
 import { greet, type ReplicaKey } from './handshake.ts';
 
@@ -10,25 +11,6 @@ import { greet, type ReplicaKey } from './handshake.ts';
 export const PEER_PATH = '/internal/replicas/stream';
 const DIAL_TIMEOUT_MS = 5_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-/** A server that does not answer for this long is unreachable, and its streams end. */
-const KEEP_ALIVE = { intervalMs: 5_000, timeoutMs: 10_000 };
-/** Windows as large as those of agents, so that the way through a second server is not the slower one. */
-const WINDOW = { maxWindow: 1024 * 1024, growth: 64 * 1024 * 1024 };
-const MAX_STREAMS = 16_384;
-
-/** A session with another server, over a WebSocket. Only the server that dialed opens streams. */
-export function peerSession(
-  connection: Parameters<typeof byteStream>[0],
-  options: { role: 'client' } | { role: 'server'; onStream(stream: YamuxStream): void },
-): YamuxSession {
-  return new YamuxSession(byteStream(connection), {
-    ...options,
-    ...WINDOW,
-    keepAlive: KEEP_ALIVE,
-    maxIncomingStreams: MAX_STREAMS,
-    acceptBacklog: MAX_STREAMS,
-  });
-}
 
 interface Peer {
   row: ReplicaRow;
@@ -219,7 +201,7 @@ export class Peers {
       connection.close();
       throw new AppError('unauthenticated', 'another program answers at that address');
     }
-    const session = peerSession(connection, { role: 'client' });
+    const session = linkSession(connection, { role: 'client' });
     if (this.#peers.get(row.id) !== peer) {
       void session.close();
       throw new AppError('unavailable', 'it has left the deployment');

@@ -7,8 +7,9 @@ import { filterOf, patchOf, userOf } from '../app/scim/input.ts';
 import { changeScimUser, createScimUser, getScimUser, listScimUsers } from '../app/scim/users.ts';
 import { sameBytes, sha256 } from '../app/values/token.ts';
 import type { ClientAddress } from './client-address.ts';
-import { statusOf, toAppError } from './errors.ts';
+import { toAppError } from './errors.ts';
 import { parseLoosely } from './input.ts';
+import { statusOf } from './status.ts';
 
 const TYPE = 'application/scim+json; charset=utf-8';
 const LIST_SCHEMA = 'urn:ietf:params:scim:api:messages:2.0:ListResponse';

@@ -12,6 +12,7 @@ import type { CspReports } from '../http/dashboard/csp-reports.ts';
 import type { Handlers } from '../http/exchange.ts';
 import type { InsideRequests } from '../http/inside.ts';
 import { createMcpEndpoint } from '../http/mcp.ts';
+import type { ProxyLinks } from '../http/proxy-link.ts';
 import { agentHandlers } from '../http/routes/agents.ts';
 import { applicationHandlers } from '../http/routes/applications.ts';
 import { auditHandlers } from '../http/routes/audit.ts';
@@ -62,6 +63,7 @@ export interface HandlerParts {
   streams: StreamLimits;
   grants: AppGrants;
   proxyKeys: ProxyKeys;
+  proxyLinks: ProxyLinks;
   proxyHealth: ProxyHealth;
 }
 
@@ -103,13 +105,15 @@ export async function createHandlers(services: Services, parts: HandlerParts): P
     ...workspaceHandlers,
     ...workspaceProxyHandlers({
       sessions,
+      tokens,
+      links: parts.proxyLinks,
       grants: parts.grants,
       keys: parts.proxyKeys,
       health: proxyHealth,
       recordConnection: createWebConnectionLog(services),
     }),
     ...buildHandlers,
-    ...applicationHandlers({ sessions, tokens }),
+    ...applicationHandlers({ sessions, tokens, proxyKeys: parts.proxyKeys }),
     ...agentHandlers(cluster.agents, agents, departure),
     ...instanceIdentityHandlers(createIdentityTrust(services)),
     ...terminalHandlers(cluster.agents),

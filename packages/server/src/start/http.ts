@@ -8,6 +8,7 @@ import type { Flows } from '../app/sign-in/flow.ts';
 import { appOrigins } from '../app/values/app-address.ts';
 import { type AppGrants, createAppGrants } from '../app/workspace-app/grants.ts';
 import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
+import { ProxyRights } from '../app/workspace-proxy/rights.ts';
 import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
 import { apiPage } from '../http/api-page.ts';
 import { createAppPlace } from '../http/apps/place.ts';
@@ -19,6 +20,7 @@ import { type CspReports, createCspReports } from '../http/dashboard/csp-reports
 import { dashboardRoutes } from '../http/dashboard/routes.ts';
 import type { DatabaseStall } from '../http/database-stall.ts';
 import { relayRoutes } from '../http/derp.ts';
+import { toAppError } from '../http/errors.ts';
 import { binaryRoutes, describeExecutables } from '../http/executables/binaries.ts';
 import { installRoutes } from '../http/executables/install.ts';
 import { externalAuthRoutes } from '../http/external-auth.ts';
@@ -26,6 +28,7 @@ import { InsideRequests } from '../http/inside.ts';
 import { consentRoutes } from '../http/oauth2/consent.ts';
 import { protocolRoutes } from '../http/oauth2/protocol.ts';
 import { plainRoutes } from '../http/plain.ts';
+import { ProxyLinks } from '../http/proxy-link.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
 import { replicaRoutes } from '../http/replicas.ts';
 import { terminalPass } from '../http/routes/terminal.ts';
@@ -106,6 +109,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     streams,
     grants,
     proxyKeys: installation.proxyKeys,
+    proxyLinks: startProxyLinks(start, parts, streams),
     proxyHealth: parts.proxyHealth,
   });
   const stall = await startStallWatch(start, parts.database);
@@ -157,13 +161,24 @@ function startApps(
   const apps = createAppProxy({
     place,
     door: new ServerDoor({ services, place, clientAddress, sessions, tokens, grants }),
-    log: services.log,
+    toError: (thrown, context) => toAppError(thrown, services.log, context),
     clientAddress,
     streams,
     dial: ({ agent, port }, signal) => cluster.agents.open(agent, { service: 'tcp', port }, signal),
   });
   closer.add('apps', () => apps.close());
   return apps;
+}
+
+function startProxyLinks(
+  { closer }: Starting,
+  { services, installation: { proxyKeys }, connections: { cluster } }: HttpParts,
+  streams: StreamLimits,
+): ProxyLinks {
+  const rights = new ProxyRights(services, proxyKeys);
+  const links = new ProxyLinks(services, { rights, agents: cluster.agents, streams });
+  closer.add('links of workspace proxies', () => links.close());
+  return links;
 }
 
 interface PlainParts {

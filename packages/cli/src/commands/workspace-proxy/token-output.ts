@@ -41,7 +41,9 @@ export function printToken(
         '',
         `  ${token}`,
         '',
-        `Start the proxy with CODER_PROXY_SESSION_TOKEN set to the token and CODER_PRIMARY_ACCESS_URL=${url}.`,
+        'Where the proxy runs, set CODER_PROXY_SESSION_TOKEN to the token, and start it:',
+        '',
+        `  coder wsproxy server --primary-access-url ${url} --access-url https://...`,
       ].join('\n'),
     );
 }

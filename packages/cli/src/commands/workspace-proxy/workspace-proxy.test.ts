@@ -39,7 +39,7 @@ test('creates, lists, changes and deletes proxies, and replaces a token', async 
   const text = await coder('create --name eu --display-name Europe --icon /emojis/1f5fa.png');
   const first = /^ {2}(\S+:\w{64})$/m.exec(text)![1]!;
   assert.match(text, /^Created workspace proxy eu\.\nSave its token, which is not shown again:\n/);
-  assert.ok(text.includes(`CODER_PRIMARY_ACCESS_URL=${server.url}.`), text);
+  assert.ok(text.includes(`coder wsproxy server --primary-access-url ${server.url} --access-url`), text);
   assert.ok(await works(first));
   const second = (await coder('regenerate-token eu --only-token')).trim();
   assert.deepEqual([await works(first), await works(second)], [false, true]);

@@ -8,7 +8,7 @@ import type { AppGrant, AppTokens } from '../context/sealed-tokens.ts';
 import { actorOf } from '../context/session.ts';
 import type { AppAddress } from '../values/app-address.ts';
 import { grantAccess } from './access.ts';
-import { CLOCK_SLACK_MS, type Given, HeldGrants, type OpenStream } from './held-grants.ts';
+import { CLOCK_SLACK_MS, type Given, type Grant, HeldGrants, type OpenStream } from './held-grants.ts';
 import { noteWorkspaceUse } from './usage.ts';
 
 /** Decides who may use which app right now, without a database query each time. One per server. */
@@ -27,8 +27,6 @@ export interface AppGrants {
 export function createAppGrants(services: Services, tokens: AppTokens): AppGrants {
   return new ServerAppGrants(services, tokens);
 }
-
-type AppStream = OpenStream<AppGrant, AppAddress>;
 
 class ServerAppGrants implements AppGrants {
   readonly #services: Services;
@@ -75,7 +73,7 @@ class ServerAppGrants implements AppGrants {
   }
 
   watch(grant: AppGrant, address: AppAddress, end: () => void): () => void {
-    return this.#held.watch(grant, address, end);
+    return this.#held.watch(grant, address, { end });
   }
 
   close(): void {
@@ -85,7 +83,10 @@ class ServerAppGrants implements AppGrants {
 }
 
 /** Makes grants invalid whenever the rights behind them change. Returns how to stop. */
-function followRights({ events }: Services, held: HeldGrants<AppGrant, AppAddress>): (() => void)[] {
+export function followRights<G extends Grant, A>(
+  { events }: Pick<Services, 'events'>,
+  held: HeldGrants<G, A>,
+): (() => void)[] {
   const revoked = ({ api_key_ids = [], user_ids = [] }: EventMap['revoked']) =>
     held.distrust([...api_key_ids, ...user_ids], CLOCK_SLACK_MS);
   return [
@@ -102,14 +103,24 @@ function followRights({ events }: Services, held: HeldGrants<AppGrant, AppAddres
   ];
 }
 
-async function mayStill(services: Services, { grant, address }: AppStream): Promise<boolean> {
-  const { sql, clock, config } = services;
-  let actor: Actor = { kind: 'none' };
-  if (grant.key) {
-    const [key, user] = await Promise.all([apiKeyById(sql, grant.key), userById(sql, grant.user)]);
-    if (!key || !user || user.status === 'suspended' || key.expires_at <= clock.now()) return false;
-    actor = actorOf(user, key, config);
-  }
+/** The visitor of a grant, with the rights of now. Undefined if the session has ended. */
+export async function visitorOfGrant(
+  { sql, clock, config }: Pick<Services, 'sql' | 'clock' | 'config'>,
+  grant: Pick<Grant, 'key' | 'user'>,
+): Promise<Actor | undefined> {
+  if (!grant.key) return { kind: 'none' };
+  const [key, user] = await Promise.all([apiKeyById(sql, grant.key), userById(sql, grant.user)]);
+  if (!key || !user || user.status === 'suspended' || key.expires_at <= clock.now()) return undefined;
+  return actorOf(user, key, config);
+}
+
+/** Whether the visitor of an open stream may still use its app. */
+export async function mayStill(
+  services: Services,
+  { grant, address }: OpenStream<Grant, AppAddress>,
+): Promise<boolean> {
+  const actor = await visitorOfGrant(services, grant);
+  if (!actor) return false;
   try {
     await grantAccess(services, actor, address);
     return true;
@@ -121,7 +132,11 @@ async function mayStill(services: Services, { grant, address }: AppStream): Prom
   }
 }
 
-async function withExpiredSession({ sql, clock }: Services, streams: readonly AppStream[]): Promise<AppStream[]> {
+/** Those of these streams whose sessions have expired. */
+export async function withExpiredSession<S extends OpenStream<Grant, AppAddress>>(
+  { sql, clock }: Services,
+  streams: readonly S[],
+): Promise<S[]> {
   const keys = await validApiKeys(sql, [...new Set(streams.map(({ grant }) => grant.key))], clock.now());
   const valid = new Set(keys.map(({ id }) => id));
   return streams.filter(({ grant }) => !valid.has(grant.key));

@@ -26,9 +26,15 @@ export interface Given<G extends Grant> {
   token: string;
 }
 
-interface Live<G extends Grant, A> extends Kept, OpenStream<G, A> {
+/** What the owner of an open stream wants to know of its grant. */
+export interface StreamWatcher {
+  /** The grant's user may no longer use the app. */
   end(): void;
+  /** Rights behind the grant have changed, so it is no longer valid for what begins from now on. */
+  changed?(): void;
 }
+
+interface Live<G extends Grant, A> extends Kept, OpenStream<G, A>, StreamWatcher {}
 
 export interface HeldGrantsParts<G extends Grant, A> {
   /** Verifies a token and returns its grant, whatever its age. Undefined for any other text. */
@@ -99,9 +105,9 @@ export class HeldGrants<G extends Grant, A> {
     return dependsOn(grant).every((id) => grant.issued > (this.#distrusted.get(id) ?? 0));
   }
 
-  /** Calls `end` once the grant's user may no longer use the app. Returns a function that stops watching. */
-  watch(grant: G, address: A, end: () => void): () => void {
-    const one = { grant, address, end, at: -1 };
+  /** Calls the watcher's `end` once. Returns a function that stops watching. */
+  watch(grant: G, address: A, watcher: StreamWatcher): () => void {
+    const one = { grant, address, ...watcher, at: -1 };
     this.#live.add(one);
     // a change that was announced between the query and this moment did not reach this stream's watcher
     if (!this.isValid(grant)) this.#lookAgain((other) => other === grant);
@@ -134,6 +140,7 @@ export class HeldGrants<G extends Grant, A> {
     const asked = new Map<string, Promise<boolean>>();
     for (const one of this.#live.all()) {
       if (!which(one.grant)) continue;
+      one.changed?.();
       const id = `${one.grant.key} ${one.grant.base}`;
       const answer = asked.get(id) ?? this.#parts.mayStill(one);
       asked.set(id, answer);

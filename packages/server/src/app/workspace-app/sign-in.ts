@@ -7,6 +7,7 @@ import { isFull } from '../../authz/scope.ts';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { apiKeyById, insertApiKey, isSession } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
+import { allWorkspaceProxies } from '../../db/queries/workspace-proxies.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import type { AppTokens } from '../context/sealed-tokens.ts';
 import { actorOf } from '../context/session.ts';
@@ -14,6 +15,7 @@ import { findReadableAgent } from '../find/agent.ts';
 import { workspaceObject } from '../find/workspace.ts';
 import {
   hostName,
+  isPathAppTarget,
   parseAppHost,
   parseWildcard,
   SIGN_IN_PARAMETER,
@@ -33,27 +35,15 @@ interface Handover {
 }
 
 /** Where the browser goes after sign-in: `redirect_uri` with a handover that is valid for its host only. */
-export function redirectToApp(ctx: Ctx, tokens: AppTokens, redirectUri: string | undefined): string {
-  const invalid = (detail: string) =>
-    new AppError('invalid', 'The redirect_uri does not belong to an app of this server.', {
-      validations: [{ field: 'redirect_uri', detail }],
-    });
-  const { actor, config } = ctx;
+export async function redirectToApp(ctx: Ctx, tokens: AppTokens, redirectUri: string | undefined): Promise<string> {
+  const { actor } = ctx;
   // a limited token must not create one for all apps
   if (actor.kind !== 'user' || !isFull(actor.scope)) {
     throw new AppError('unauthenticated', 'Sign in to open this app.');
   }
-  const wildcard = parseWildcard(config.wildcardAccessUrl);
-  if (!wildcard) throw invalid('This server has no host names for apps. Set --wildcard-access-url.');
-  if (!redirectUri || !URL.canParse(redirectUri)) throw invalid('It must be a URL.');
+  if (!redirectUri || !URL.canParse(redirectUri)) throw foreign('It must be a URL.');
   const url = new URL(redirectUri);
-  const label = wildcardLabel(wildcard, url.host);
-  if (label === undefined || !parseAppHost(wildcard, url.host) || url.username || url.password) {
-    throw invalid(`${url.host} is not the host of an app.`);
-  }
-  if (url.origin !== new URL(subdomainOrigin(wildcard, ctx.accessUrl, label)).origin) {
-    throw invalid(`Apps are at ${subdomainOrigin(wildcard, ctx.accessUrl, label)}, not at ${url.origin}.`);
-  }
+  if (!(await isAtProxy(ctx, url))) checkAtServer(ctx, url);
   const handover: Handover = {
     key: actor.apiKeyId,
     user: actor.id,
@@ -62,6 +52,36 @@ export function redirectToApp(ctx: Ctx, tokens: AppTokens, redirectUri: string |
   };
   url.searchParams.set(SIGN_IN_PARAMETER, tokens.seal(purpose(url.host), handover));
   return url.href;
+}
+
+const foreign = (detail: string) =>
+  new AppError('invalid', 'The redirect_uri does not belong to an app of this server.', {
+    validations: [{ field: 'redirect_uri', detail }],
+  });
+
+/** @throws AppError `invalid` unless it is the URL of an app on its own host at this server */
+function checkAtServer({ config, accessUrl }: Ctx, url: URL): void {
+  const wildcard = parseWildcard(config.wildcardAccessUrl);
+  if (!wildcard) throw foreign('This server has no host names for apps. Set --wildcard-access-url.');
+  const label = wildcardLabel(wildcard, url.host);
+  if (label === undefined || !parseAppHost(wildcard, url.host) || url.username || url.password) {
+    throw foreign(`${url.host} is not the host of an app.`);
+  }
+  const { origin } = new URL(subdomainOrigin(wildcard, accessUrl, label));
+  if (url.origin !== origin) throw foreign(`Apps are at ${origin}, not at ${url.origin}.`);
+}
+
+/** Whether it is the URL of an app at a workspace proxy. Path apps there need a session, too. */
+async function isAtProxy({ sql }: Ctx, url: URL): Promise<boolean> {
+  if (url.username || url.password) return false;
+  const proxies = await allWorkspaceProxies(sql);
+  return proxies.some(({ url: origin, wildcard_hostname: pattern, derp_only: isRelay }) => {
+    if (origin === '' || isRelay) return false;
+    if (url.origin === origin) return isPathAppTarget(url.pathname);
+    const wildcard = parseWildcard(pattern);
+    const label = wildcard && parseAppHost(wildcard, url.host) && wildcardLabel(wildcard, url.host);
+    return label !== undefined && url.origin === new URL(subdomainOrigin(wildcard!, origin, label)).origin;
+  });
 }
 
 const purpose = (host: string) => `sign-in ${hostName(host)}`;

@@ -14,7 +14,8 @@ import {
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
 import { tokenScope } from '../../authz/scope.ts';
 import { ask } from '../../http/apps/testing/ask.ts';
-import { createProxyKeys, type ProxyGrant } from './keys.ts';
+import type { ProxyGrant } from './grant-token.ts';
+import { createProxyKeys } from './keys.ts';
 
 /** What visitors may use through a proxy, and what the holder of a stolen proxy token may do with it. */
 let server: TestServer;

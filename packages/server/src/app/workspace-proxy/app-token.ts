@@ -8,22 +8,23 @@ import type {
 } from '@ropewalk/contract';
 import { AppError, isAppError } from '@ropewalk/kit';
 import type { Actor } from '../../authz/actor.ts';
-import { authorize } from '../../authz/authorize.ts';
 import type { WorkspaceProxyRow } from '../../db/rows.ts';
 import type { WebConnection } from '../audit-entries/connection.ts';
 import type { Ctx } from '../context/context.ts';
+import type { AppTokens } from '../context/sealed-tokens.ts';
 import type { Sessions } from '../context/session.ts';
-import { findReadableAgent } from '../find/agent.ts';
-import { workspaceObject } from '../find/workspace.ts';
 import { type AppAddress, parseAppHost, parseAppPath, parseWildcard } from '../values/app-address.ts';
 import type { AppGrants } from '../workspace-app/grants.ts';
-import { GRANT_MS } from '../workspace-app/held-grants.ts';
 import { recordReportedUses, visitOf } from '../workspace-app/usage.ts';
 import { proxyOf } from './credential.ts';
-import type { ProxyGrant, ProxyKeys } from './keys.ts';
+import type { ProxyGrant } from './grant-token.ts';
+import type { ProxyKeys } from './keys.ts';
+import { grantTerminal } from './rights.ts';
+import { sessionHost, sessionToken } from './sign-in.ts';
 
 export interface AppTokenParts {
   sessions: Pick<Sessions, 'verify'>;
+  tokens: AppTokens;
   grants: Pick<AppGrants, 'ask'>;
   keys: ProxyKeys;
   recordConnection(connection: WebConnection): void;
@@ -40,22 +41,22 @@ const invalid = (field: string, detail: string) =>
  */
 export async function issueAppToken(
   ctx: Ctx,
-  { sessions, grants, keys, recordConnection }: AppTokenParts,
+  { sessions, tokens, grants, keys, recordConnection }: AppTokenParts,
   client: { ip: string; userAgent: string },
   input: IssueTokenRequest,
 ): Promise<IssueSignedAppTokenResponse> {
   const proxy = proxyOf(ctx);
   const address = addressOf(ctx, proxy, input);
-  const actor = await visitorOf(sessions, input.session_token);
+  const actor = await visitorOf(sessions, sessionToken(tokens, sessionHost(proxy, address), input.session_token));
   const sign = (grant: ProxyGrant) => ({ signed_token_str: keys.sign(proxy.id, grant, ctx.clock.now()) });
-  if ('agentId' in address) return sign(await grantTerminal(ctx, actor, address));
+  if (address.kind === 'terminal') return sign(await grantTerminal(ctx, actor, address));
   const { grant } = await grants.ask(actor, address);
   recordConnection(visitOf(grant, address.app, client));
   return sign(grant);
 }
 
 /** The visitor with this session. Nobody without one and if it has ended: public apps need none. */
-async function visitorOf(sessions: Pick<Sessions, 'verify'>, token = ''): Promise<Actor> {
+async function visitorOf(sessions: Pick<Sessions, 'verify'>, token: string): Promise<Actor> {
   if (token === '') return { kind: 'none' };
   try {
     return (await sessions.verify(token)).actor;
@@ -66,6 +67,7 @@ async function visitorOf(sessions: Pick<Sessions, 'verify'>, token = ''): Promis
 }
 
 interface TerminalAddress {
+  kind: 'terminal';
   agentId: string;
   base: string;
 }
@@ -92,7 +94,7 @@ function addressOf(ctx: Ctx, proxy: WorkspaceProxyRow, input: IssueTokenRequest)
       throw invalid('app_request', 'of a terminal must have no user, workspace or app');
     if (base !== `/api/v2/workspaceagents/${agent}/pty`)
       throw invalid('app_request.base_path', 'must be the path of the terminal of the agent');
-    return { agentId: agent, base };
+    return { kind: 'terminal', agentId: agent, base };
   }
   if (user.toLowerCase() === 'me') throw invalid('app_request.username_or_id', 'must not be "me"');
   const named = parseAppPath(`/@${user}/${workspace}${agent === '' ? '' : `.${agent}`}/apps/${app}`);
@@ -109,32 +111,6 @@ function addressOf(ctx: Ctx, proxy: WorkspaceProxyRow, input: IssueTokenRequest)
   const address = parseAppHost(wildcard, `${wildcard.before}${label}${wildcard.after}`);
   if (!address) throw invalid('app_request', 'must name an app whose names fit into a host name');
   return address;
-}
-
-/** The permission for the terminal of an agent. The rule is that of the terminal of the server itself. */
-async function grantTerminal(ctx: Ctx, actor: Actor, { agentId, base }: TerminalAddress): Promise<ProxyGrant> {
-  // taken before anything is read: a change that is announced later invalidates this grant
-  const now = ctx.clock.now().getTime();
-  if (actor.kind !== 'user') throw new AppError('unauthenticated', 'Sign in to open a terminal.');
-  const visitor = { ...ctx, actor, signal: ctx.signal };
-  const agent = await findReadableAgent(visitor, agentId);
-  authorize(visitor, 'ssh', workspaceObject(agent));
-  return {
-    kind: 'terminal',
-    base,
-    user: actor.id,
-    key: actor.apiKeyId,
-    owner: agent.owner_id,
-    workspace: agent.workspace_id,
-    template: '',
-    agent: agent.id,
-    port: 0,
-    https: false,
-    path: '',
-    query: '',
-    issued: now,
-    expires: now + GRANT_MS,
-  };
 }
 
 /** Proxies verify tokens and nothing else, so there are no keys of other features. */

@@ -1,19 +1,16 @@
 // Tokens with which visitors use apps through a workspace proxy. The server signs them, and proxies only verify: they get
 // public keys, so that a stolen proxy token signs nothing. A token names its proxy, and no other proxy may accept it. The
 // keys change every week. Each is computed from a secret of the installation and the number of its week.
-import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from 'node:crypto';
-import type { AccessMethod, CryptoKey } from '@ropewalk/contract';
-import type { AppGrant } from '../context/sealed-tokens.ts';
+import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject } from 'node:crypto';
+import type { CryptoKey } from '@ropewalk/contract';
 import { time } from '../values/time.ts';
-
-/** The permission to use an app, or the terminal of an agent, through a proxy. A terminal has no port. */
-export interface ProxyGrant extends Omit<AppGrant, 'kind'> {
-  kind: AccessMethod;
-}
+import { decodeGrant, encodeGrant, type ProxyGrant } from './grant-token.ts';
 
 export interface ProxyKeys {
-  /** A grant as a JSON Web Token for this proxy, signed with EdDSA. Its `kid` is the sequence of the key. */
+  /** The token of a grant for this proxy. */
   sign(proxyId: string, grant: ProxyGrant, now: Date): string;
+  /** The grant in a token for this proxy, which may have expired. Undefined for any other text. */
+  read(proxyId: string, token: string, now: Date): ProxyGrant | undefined;
   /** The public keys of the tokens that are valid now, and the next one. */
   publicKeys(now: Date): CryptoKey[];
 }
@@ -25,7 +22,6 @@ const OVERLAP_MS = 3_600_000;
 const PKCS8_START = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 const sequenceAt = (ms: number): number => Math.floor(ms / PERIOD_MS);
-const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 /** @param secret of this installation, stored in the database */
 export function createProxyKeys(secret: string): ProxyKeys {
@@ -41,11 +37,16 @@ export function createProxyKeys(secret: string): ProxyKeys {
     return key;
   }
   return {
-    sign(proxyId, { issued, expires, ...grant }, now) {
+    sign(proxyId, grant, now) {
       const sequence = sequenceAt(now.getTime());
-      const claims = { aud: proxyId, iat: Math.floor(issued / 1_000), exp: Math.ceil(expires / 1_000), grant };
-      const text = `${part({ alg: 'EdDSA', kid: String(sequence) })}.${part(claims)}`;
-      return `${text}.${sign(null, Buffer.from(text), keyOf(sequence)).toString('base64url')}`;
+      return encodeGrant(proxyId, grant, { sequence, key: keyOf(sequence) });
+    },
+    read(proxyId, token, now) {
+      const at = now.getTime();
+      const isValid = (sequence: number) => sequence >= sequenceAt(at - OVERLAP_MS) && sequence <= sequenceAt(at) + 1;
+      return decodeGrant(proxyId, token, (sequence) =>
+        isValid(sequence) ? createPublicKey(keyOf(sequence)) : undefined,
+      );
     },
     publicKeys(now) {
       const at = now.getTime();

@@ -5,6 +5,8 @@ import type { Refusal } from './pages.ts';
 
 /** Who may use which app: the decisions that a proxy of apps needs. All of its requests pass through one. */
 export interface AppDoor {
+  /** Whether browsers sign in elsewhere for path apps, too, and bring a handover back. */
+  readonly redeemsOnPaths: boolean;
   /** The grant that a request brings, if it is valid for this app now. Needs no query. */
   held(request: IncomingMessage, address: AppAddress): AppGrant | undefined;
   /**

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import { ForwardedRequest } from './forwarded-request.ts';
 import { ForwardedUpgrade } from './forwarded-upgrade.ts';
 import type { Plan } from './plan.ts';
-import { AppConnections, type Dial } from './pool.ts';
+import { AppConnections, type Dial, type Target } from './pool.ts';
 
 export interface Forwarder {
   /** Forwards one request and its answer. Calls `done` at the end, in every case. Returns how to cut the exchange. */
@@ -23,8 +23,11 @@ export interface Forwarder {
 /** How long an app may take until it answers. */
 const ANSWER_MS = 300_000;
 
-export function createForwarder(dial: Dial, { answerMs = ANSWER_MS } = {}): Forwarder {
-  const connections = new AppConnections(dial, answerMs);
+export function createForwarder(
+  dial: Dial,
+  { answerMs = ANSWER_MS, poolOf }: { answerMs?: number; poolOf?: (target: Target) => string } = {},
+): Forwarder {
+  const connections = new AppConnections(dial, answerMs, poolOf);
   return {
     request(request, response, plan, done) {
       const forwarded = new ForwardedRequest(connections, request, response, plan, done);

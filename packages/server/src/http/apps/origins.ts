@@ -18,7 +18,7 @@ function sibling(wildcard: Wildcard | undefined, request: IncomingMessage, addre
  */
 export function sharesOwner(
   wildcard: Wildcard | undefined,
-  accessUrl: string,
+  dashboardUrl: string,
   request: IncomingMessage,
   address: AppAddress,
 ): boolean {
@@ -28,7 +28,7 @@ export function sharesOwner(
   const from = new URL(origin);
   if (from.host === host?.toLowerCase()) return true;
   if (address.kind === 'path') return false;
-  return from.origin === new URL(accessUrl).origin || sibling(wildcard, request, address) !== undefined;
+  return from.origin === new URL(dashboardUrl).origin || sibling(wildcard, request, address) !== undefined;
 }
 
 /** Headers in raw form that let pages of the same owner's other apps read the answer. */

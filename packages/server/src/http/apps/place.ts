@@ -3,8 +3,10 @@ import { parseWildcard, type Wildcard } from '../../app/values/app-address.ts';
 
 /** Where a proxy of apps is, and what belongs to its addresses. */
 export interface AppPlace {
-  /** Of the dashboard, without a slash at its end. */
+  /** Where browsers reach path apps, without a slash at its end. */
   readonly accessUrl: string;
+  /** The origin of the dashboard. */
+  readonly dashboardUrl: string;
   /** The hosts of apps. Undefined where apps have only paths. */
   readonly wildcard: Wildcard | undefined;
   readonly disablePathApps: boolean;
@@ -35,6 +37,9 @@ export function createAppPlace(
   }
   return {
     get accessUrl() {
+      return owner.accessUrl;
+    },
+    get dashboardUrl() {
       return owner.accessUrl;
     },
     wildcard,

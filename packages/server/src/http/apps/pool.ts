@@ -132,20 +132,25 @@ export class AppConnection {
  */
 export class AppConnections {
   readonly #dial: Dial;
+  readonly #poolOf: (target: Target) => string;
   readonly #idle = new Map<string, AppConnection[]>();
   readonly #all = new Set<AppConnection>();
   readonly #timer: NodeJS.Timeout;
 
-  /** @param answerMs how long an app may take to answer, in ms */
-  constructor(dial: Dial, answerMs: number) {
+  /**
+   * @param answerMs how long an app may take to answer, in ms
+   * @param poolOf names the connections that a target may use. By default all to its port, whoever uses the app
+   */
+  constructor(dial: Dial, answerMs: number, poolOf: (target: Target) => string = portOf) {
     this.#dial = dial;
+    this.#poolOf = poolOf;
     this.#timer = setInterval(() => this.#sweep(answerMs), Math.min(1_000, answerMs / 4));
     this.#timer.unref();
   }
 
   /** An idle connection. Undefined if a new one must be dialed. */
   idle(target: Target): AppConnection | undefined {
-    const list = this.#idle.get(nameOf(target));
+    const list = this.#idle.get(this.#poolOf(target));
     for (;;) {
       const connection = list?.pop();
       if (!connection || connection.reusable) return connection;
@@ -160,10 +165,10 @@ export class AppConnections {
     }
     const connection: AppConnection = new AppConnection(stream, () => {
       this.#all.delete(connection);
-      const list = this.#idle.get(nameOf(target));
+      const list = this.#idle.get(this.#poolOf(target));
       const at = list?.indexOf(connection) ?? -1;
       if (at >= 0) list!.splice(at, 1);
-      if (list?.length === 0) this.#idle.delete(nameOf(target));
+      if (list?.length === 0) this.#idle.delete(this.#poolOf(target));
     });
     this.#all.add(connection);
     return connection;
@@ -172,7 +177,7 @@ export class AppConnections {
   /** Stores a connection whose exchange is complete, for the next request. */
   keep(target: Target, connection: AppConnection): void {
     connection.release();
-    const name = nameOf(target);
+    const name = this.#poolOf(target);
     const list = this.#idle.get(name) ?? [];
     if (!connection.reusable || list.length >= MAX_IDLE) {
       connection.stream.destroy();
@@ -198,6 +203,4 @@ export class AppConnections {
   }
 }
 
-function nameOf({ agent, port, https }: Target): string {
-  return `${agent}:${port}${https ? 's' : ''}`;
-}
+const portOf = ({ agent, port, https }: Target): string => `${agent}:${port}${https ? 's' : ''}`;

@@ -1,11 +1,11 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { isAppError, type Logger } from '@ropewalk/kit';
+import { type AppError, isAppError } from '@ropewalk/kit';
 import type { AppGrant } from '../../app/context/sealed-tokens.ts';
 import { type AppAddress, climbs, hostName, SIGN_IN_PARAMETER, targetPath } from '../../app/values/app-address.ts';
 import { networkOf } from '../../app/values/network.ts';
 import type { ClientAddress } from '../client-address.ts';
-import { statusOf, toAppError } from '../errors.ts';
+import { statusOf } from '../status.ts';
 import type { StreamLimits } from '../stream-limits.ts';
 import type { AppDoor } from './door.ts';
 import { createForwarder, type Forwarder } from './forward.ts';
@@ -16,14 +16,17 @@ import { preflight, sharesOwner, withCors } from './origins.ts';
 import { type Refusal, refuse, wantsHtml } from './pages.ts';
 import type { AppPlace } from './place.ts';
 import { type Plan, refusalOf } from './plan.ts';
-import type { Dial } from './pool.ts';
+import type { Dial, Target } from './pool.ts';
 
 export interface AppProxyParts {
   place: AppPlace;
   door: AppDoor;
-  log: Logger;
+  /** Makes an error for people of any other, and logs that. */
+  toError(thrown: unknown, context: Record<string, unknown>): AppError;
   clientAddress: ClientAddress;
   dial: Dial;
+  /** See AppConnections. */
+  poolOf?: (target: Target) => string;
   streams: StreamLimits;
   /** How long an app may take until it answers, in ms. */
   answerMs?: number;
@@ -50,20 +53,23 @@ export function createAppProxy(parts: AppProxyParts): AppProxy {
 class WorkspaceAppProxy implements AppProxy {
   readonly #place: AppPlace;
   readonly #door: AppDoor;
-  readonly #log: Logger;
+  readonly #toError: AppProxyParts['toError'];
   readonly #clientAddress: ClientAddress;
   readonly #streams: StreamLimits;
   readonly #locator: AppLocator;
   readonly #forwarder: Forwarder;
 
-  constructor({ place, door, log, clientAddress, streams, dial, answerMs }: AppProxyParts) {
+  constructor({ place, door, toError, clientAddress, streams, dial, poolOf, answerMs }: AppProxyParts) {
     this.#place = place;
     this.#door = door;
-    this.#log = log;
+    this.#toError = toError;
     this.#clientAddress = clientAddress;
     this.#streams = streams;
     this.#locator = new AppLocator(place);
-    this.#forwarder = createForwarder(dial, answerMs === undefined ? {} : { answerMs });
+    this.#forwarder = createForwarder(dial, {
+      ...(answerMs === undefined ? {} : { answerMs }),
+      ...(poolOf ? { poolOf } : {}),
+    });
   }
 
   request(request: IncomingMessage, response: ServerResponse): boolean {
@@ -164,10 +170,11 @@ class WorkspaceAppProxy implements AppProxy {
     const { address } = seen;
     try {
       const { handover, rest } = withoutHandover(seen.rest);
-      if (address.kind === 'subdomain' && handover !== undefined) {
+      if ((address.kind === 'subdomain' || this.#door.redeemsOnPaths) && handover !== undefined) {
         const cookie = await this.#door.redeem(request, handover, address);
+        const start = address.kind === 'path' ? address.base : '';
         // two slashes would name another host
-        return redirect(response, rest.replace(/^[/\\]+/, '/'), {
+        return redirect(response, start + rest.replace(/^[/\\]+/, '/'), {
           'Set-Cookie': cookie,
           'Referrer-Policy': 'no-referrer',
         });
@@ -208,7 +215,7 @@ class WorkspaceAppProxy implements AppProxy {
 
   /** The answer that the server gives instead of the app, if any. */
   #before(request: IncomingMessage, { address, rest }: AppRequest, grant: AppGrant) {
-    if (!sharesOwner(this.#place.wildcard, this.#place.accessUrl, request, address) && grant.user !== '') {
+    if (!sharesOwner(this.#place.wildcard, this.#place.dashboardUrl, request, address) && grant.user !== '') {
       return {
         status: 403,
         title: 'Requests from another site are not allowed.',
@@ -248,7 +255,7 @@ class WorkspaceAppProxy implements AppProxy {
   }
 
   #failed(request: IncomingMessage, response: ServerResponse, address: AppAddress, thrown: unknown): void {
-    const err = toAppError(thrown, this.#log, { app: address.base });
+    const err = this.#toError(thrown, { app: address.base });
     if (err.code === 'unauthenticated' && wantsHtml(request) && request.method === 'GET' && !request.headers.upgrade) {
       redirect(response, this.#door.signInAddress(request, address));
       return;
@@ -258,7 +265,7 @@ class WorkspaceAppProxy implements AppProxy {
       title: err.message,
       detail: err.detail,
       ...(err.code === 'unavailable' || err.code === 'unsupported' || err.code === 'not_found'
-        ? { link: { url: `${this.#place.accessUrl}/`, text: 'Go to the dashboard' } }
+        ? { link: { url: `${this.#place.dashboardUrl}/`, text: 'Go to the dashboard' } }
         : {}),
     });
   }

@@ -14,6 +14,7 @@ import type { Actor } from '../../authz/actor.ts';
 import { SESSION_COOKIE, SESSION_HEADER } from '../auth.ts';
 import type { ClientAddress } from '../client-address.ts';
 import { cookieValue } from '../cookies.ts';
+import { appCookie } from './cookies.ts';
 import type { AppDoor } from './door.ts';
 import { withoutHandover } from './handover.ts';
 import { APP_SESSION_COOKIE, GRANT_COOKIE } from './headers.ts';
@@ -30,6 +31,7 @@ export interface ServerDoorParts {
 
 /** The door of a server: its database knows the visitors' sessions and what they may use. */
 export class ServerDoor implements AppDoor {
+  readonly redeemsOnPaths = false;
   readonly #parts: ServerDoorParts;
   readonly #recordConnection: ReturnType<typeof createWebConnectionLog>;
 
@@ -71,7 +73,7 @@ export class ServerDoor implements AppDoor {
     this.#recordConnection(visitOf(grant, address.app, client));
     const left = grant.expires - services.clock.now().getTime();
     const path = address.kind === 'path' ? `${address.base}/` : '/';
-    return { grant, cookie: this.#cookie(GRANT_COOKIE, token, path, left) };
+    return { grant, cookie: this.#cookie(GRANT_COOKIE, { value: token, path, maxAgeMs: left }) };
   }
 
   forAnyone(address: AppAddress): Promise<AppGrant | undefined> {
@@ -81,7 +83,7 @@ export class ServerDoor implements AppDoor {
   async redeem(request: IncomingMessage, handover: string, { base }: AppAddress): Promise<string> {
     const { services, tokens, clientAddress } = this.#parts;
     const made = await redeemHandover(services, tokens, { host: base, text: handover, ip: clientAddress(request) });
-    return this.#cookie(APP_SESSION_COOKIE, made.sealed, '/', made.lifetimeMs);
+    return this.#cookie(APP_SESSION_COOKIE, { value: made.sealed, path: '/', maxAgeMs: made.lifetimeMs });
   }
 
   watch(grant: AppGrant, address: AppAddress, end: () => void): () => void {
@@ -96,9 +98,8 @@ export class ServerDoor implements AppDoor {
     this.#parts.grants.close();
   }
 
-  #cookie(name: string, value: string, path: string, maxAgeMs: number): string {
-    const secure = this.#parts.place.isSecure ? '; Secure' : '';
-    return `${name}=${value}; Path=${path}; Max-Age=${Math.floor(maxAgeMs / 1000)}; HttpOnly; SameSite=Lax${secure}`;
+  #cookie(name: string, cookie: Parameters<typeof appCookie>[1]): string {
+    return appCookie(name, cookie, this.#parts.place.isSecure);
   }
 
   signInAddress(request: IncomingMessage, { kind, base }: AppAddress): string {

@@ -22,8 +22,9 @@ import type { UserActor } from '../../authz/actor.ts';
 import { wantsHtml } from '../apps/pages.ts';
 import { checkForgery, requestToken } from '../auth.ts';
 import { noneIfSignedOut } from '../authenticate.ts';
-import { answerError, statusOf, toAppError } from '../errors.ts';
+import { answerError, toAppError } from '../errors.ts';
 import { RequestContext } from '../request-context.ts';
+import { statusOf } from '../status.ts';
 import { consentPage, problemPage, sendPage } from './page.ts';
 import { answerFailure, type OAuth2Parts } from './protocol.ts';
 

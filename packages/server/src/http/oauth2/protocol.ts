@@ -17,10 +17,11 @@ import { exchangeToken } from '../../app/oauth2/tokens.ts';
 import { networkOf } from '../../app/values/network.ts';
 import type { ClientAddress } from '../client-address.ts';
 import type { DatabaseStall } from '../database-stall.ts';
-import { statusOf, toAppError } from '../errors.ts';
+import { toAppError } from '../errors.ts';
 import { parseLoosely, tidyBody } from '../input.ts';
 import type { RateLimit } from '../rate-limit.ts';
 import { RequestContext } from '../request-context.ts';
+import { statusOf } from '../status.ts';
 
 export interface OAuth2Parts {
   services: Services;

@@ -4,8 +4,10 @@ import { type AppTokenParts, cryptoKeys, issueAppToken, reportAppStats } from '.
 import type { ProxyHealth } from '../../app/workspace-proxy/health.ts';
 import { getWorkspaceProxy, listWorkspaceProxies, regions } from '../../app/workspace-proxy/read.ts';
 import { deregisterProxy, registerProxy } from '../../app/workspace-proxy/register.ts';
+import { redeemAtProxy } from '../../app/workspace-proxy/sign-in.ts';
 import { createWorkspaceProxy, deleteWorkspaceProxy, updateWorkspaceProxy } from '../../app/workspace-proxy/write.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';
+import type { ProxyLinks } from '../proxy-link.ts';
 
 /** Upstream's header with the address of the visitor. */
 const VISITOR_HEADER = 'coder-workspace-proxy-real-ip';
@@ -17,7 +19,7 @@ function visitorIp(ctx: Ctx, { request }: Exchange): string {
 }
 
 /** Workspace proxies, for people and for the proxies themselves. */
-export function workspaceProxyHandlers(parts: AppTokenParts & { health: ProxyHealth }) {
+export function workspaceProxyHandlers(parts: AppTokenParts & { health: ProxyHealth; links: ProxyLinks }) {
   const { health, keys } = parts;
   return defineHandlers({
     'GET /regions': (ctx) => regions(ctx, health),
@@ -33,6 +35,9 @@ export function workspaceProxyHandlers(parts: AppTokenParts & { health: ProxyHea
     'GET /workspaceproxies/me/crypto-keys': (ctx, { query }) => cryptoKeys(ctx, keys, query.feature),
     'POST /workspaceproxies/me/issue-signed-app-token': (ctx, { body, http }) =>
       issueAppToken(ctx, parts, { ip: visitorIp(ctx, http), userAgent: ctx.userAgent }, body),
+    'POST /workspaceproxies/me/redeem-sign-in': (ctx, { body, http }) =>
+      redeemAtProxy(ctx, parts.tokens, visitorIp(ctx, http), body),
+    'GET /workspaceproxies/me/link': (ctx, { http }) => parts.links.accept(ctx, http),
     'POST /workspaceproxies/me/app-stats': (ctx, { body }) => reportAppStats(ctx, body),
   });
 }

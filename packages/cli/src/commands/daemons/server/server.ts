@@ -5,6 +5,7 @@ import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import type { FlagDef, FlagDefs } from '../../../framework/types.ts';
 import { daemonLogger } from '../logging.ts';
+import { optionFlag, optionTexts } from '../option-flags.ts';
 import { createBinaries, programCommand, programPaths, selfCommand } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
 
@@ -21,26 +22,13 @@ async function serverFlags(): Promise<FlagDefs> {
       description: 'YAML file with options. Flags and environment variables take precedence over it.',
     },
   };
-  for (const row of Object.values(options)) {
-    flags[row.flag] = {
-      type: row.type === 'bool' ? 'bool' : 'string',
-      env: row.env,
-      description: row.description,
-      ...('default' in row ? { default: row.default } : {}),
-      ...('short' in row ? { short: row.short } : {}),
-      ...('hidden' in row ? { hidden: row.hidden } : {}),
-    };
-  }
+  for (const row of Object.values(options)) flags[row.flag] = optionFlag(row);
   return flags;
 }
 
 export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: values }) => {
   const { createDashboard, loadConfig, options, startServer } = await import('@ropewalk/server');
-  const flags: Partial<Record<OptionName, string>> = {};
-  for (const [name, row] of Object.entries(options) as [OptionName, (typeof options)[OptionName]][]) {
-    const text = texts[row.flag];
-    if (text !== undefined) flags[name] = text;
-  }
+  const flags = optionTexts(options, Object.keys(options) as OptionName[], texts);
   const yamlPath = (values as { config?: string }).config;
   const { config, sources } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
   const log = daemonLogger({

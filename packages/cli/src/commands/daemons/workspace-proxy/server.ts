@@ -1,0 +1,87 @@
+import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
+import { command } from '../../../framework/definition.ts';
+import { print } from '../../../framework/io.ts';
+import type { FlagDef, FlagDefs } from '../../../framework/types.ts';
+import { daemonLogger } from '../logging.ts';
+import { optionFlag, optionTexts } from '../option-flags.ts';
+import { onEverySignal } from '../signals.ts';
+
+const own = {
+  'proxy-session-token': {
+    type: 'string',
+    env: 'CODER_PROXY_SESSION_TOKEN',
+    description: 'Token of the proxy, as `coder wsproxy create` printed it.',
+  },
+  'primary-access-url': {
+    type: 'string',
+    env: 'CODER_PRIMARY_ACCESS_URL',
+    description: 'URL of the server.',
+  },
+} as const satisfies Record<string, FlagDef>;
+
+/** What an option means here, where that is not what it means for a server. */
+const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  'access-url': 'URL where people reach this proxy.',
+  'wildcard-access-url': 'Host name pattern of apps at this proxy, such as *.eu.example.com. Default: path apps only.',
+};
+
+async function flagsOf(): Promise<FlagDefs> {
+  const [{ options }, { SHARED_OPTIONS }] = await Promise.all([
+    import('@ropewalk/server/config/options'),
+    import('@ropewalk/server/workspace-proxy/options'),
+  ]);
+  const shared = SHARED_OPTIONS.map((name): [string, FlagDef] => {
+    const row = options[name];
+    const description = DESCRIPTIONS[row.flag];
+    return [row.flag, { ...optionFlag(row), ...(description ? { description } : {}) }];
+  });
+  return { ...own, ...Object.fromEntries(shared) };
+}
+
+const help =
+  'Serves apps and terminals of workspaces to people in its region. It keeps a connection to the server, and starts ' +
+  'also while the server cannot be reached.';
+
+const examples = [
+  {
+    does: 'Serve a region, with the token and the URL of the server in the environment',
+    run: 'coder wsproxy server --access-url https://eu.example.com',
+  },
+];
+
+export default command({ loadFlags: flagsOf, help, examples }, async (ctx, { texts }) => {
+  const [{ loadConfig }, { options }, { SHARED_OPTIONS }, { startWorkspaceProxy }] = await Promise.all([
+    import('@ropewalk/server/config/load'),
+    import('@ropewalk/server/config/options'),
+    import('@ropewalk/server/workspace-proxy/options'),
+    import('@ropewalk/server/workspace-proxy/start'),
+  ]);
+  const env = Object.fromEntries(SHARED_OPTIONS.map((name) => [options[name].env, ctx.env[options[name].env]]));
+  const { config } = loadConfig({ flags: optionTexts(options, SHARED_OPTIONS, texts), env });
+  const log = daemonLogger({
+    human: config.logHuman,
+    json: config.logJson,
+    stackdriver: config.logStackdriver,
+    filter: config.logFilter,
+    verbose: config.verbose,
+  });
+  const given = (flag: keyof typeof own) => texts[flag] ?? ctx.env[own[flag].env] ?? '';
+  const proxy = await startWorkspaceProxy({
+    options: {
+      ...config,
+      sessionToken: given('proxy-session-token'),
+      primaryAccessUrl: given('primary-access-url'),
+    },
+    log,
+  });
+  releaseMemoryWhenIdle();
+  const stopped = Promise.withResolvers<void>();
+  onEverySignal(['SIGINT', 'SIGTERM', 'SIGHUP'], (signal) => {
+    log.info('stopping', { signal });
+    stopped.resolve();
+  });
+  print(ctx.io, `The workspace proxy is ready: ${config.accessUrl}`);
+  print(ctx.io, `It listens at ${proxy.url}. Stop with Ctrl+C.`);
+  await stopped.promise;
+  await proxy.close();
+});

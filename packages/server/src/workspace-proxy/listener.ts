@@ -1,0 +1,111 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { BuildInfoResponse, ProxyHealthReport } from '@ropewalk/contract';
+import { AppError } from '@ropewalk/kit';
+import { acceptWebSocket, refuseUpgrade, WebSocketUpgradeError } from '@ropewalk/wire/websocket';
+import { strictTransportSecurity } from '../http/access-url.ts';
+import { refuse } from '../http/apps/pages.ts';
+import type { AppProxy } from '../http/apps/proxy.ts';
+import { LISTENER } from '../http/listener.ts';
+import { statusOf } from '../http/status.ts';
+
+/** The route of an agent's terminal, as the server has it. */
+const TERMINAL = /^\/api\/v2\/workspaceagents\/([0-9a-f-]{36})\/pty$/i;
+/** As for the server's own terminals, in bytes. */
+const MAX_MESSAGE_BYTES = 64 * 1024;
+
+export interface ListenerParts {
+  apps: AppProxy;
+  /** Of the server, where people find the dashboard. */
+  primaryUrl: string;
+  buildInfo: BuildInfoResponse;
+  strictTransportSecurity: number;
+  strictTransportSecurityOptions: readonly string[];
+  /** What the health check of the server reads. */
+  report(): ProxyHealthReport;
+  /**
+   * Opens the terminal of an agent, and returns what serves the browser's connection.
+   * @throws AppError
+   */
+  terminal(
+    agentId: string,
+    request: IncomingMessage,
+    signal: AbortSignal,
+  ): Promise<(connection: ReturnType<typeof acceptWebSocket>) => void>;
+  toError(thrown: unknown, context: Record<string, unknown>): AppError;
+}
+
+/** The HTTP server of a workspace proxy: apps and terminals, and little else. */
+export function createProxyListener(parts: ListenerParts): Server {
+  const onlyHttps = strictTransportSecurity(parts.strictTransportSecurity, parts.strictTransportSecurityOptions);
+  const take = (request: IncomingMessage, response: ServerResponse) => {
+    if (onlyHttps !== undefined) response.setHeader('Strict-Transport-Security', onlyHttps);
+    if (parts.apps.request(request, response)) return;
+    if (request.headers.expect !== undefined) response.writeContinue();
+    request.resume();
+    answer(parts, request, response);
+  };
+  const server = createServer(LISTENER, take);
+  server.on('checkContinue', take);
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (parts.apps.upgrade(request, socket, head)) return;
+    socket.on('error', () => socket.destroy());
+    void upgrade(parts, request, socket, head);
+  });
+  return server;
+}
+
+const pathOf = (request: IncomingMessage) => request.url!.split('?', 1)[0]!;
+
+function answer(parts: ListenerParts, request: IncomingMessage, response: ServerResponse): void {
+  const path = pathOf(request).replace(/(.)\/$/, '$1');
+  const send = (status: number, type: string, body: string, headers: Record<string, string> = {}) =>
+    response
+      .writeHead(status, { 'Content-Type': `${type}; charset=utf-8`, 'Cache-Control': 'no-store', ...headers })
+      .end(request.method === 'HEAD' ? undefined : body);
+  const version = { 'X-Coder-Build-Version': parts.buildInfo.version };
+  switch (path) {
+    case '/healthz':
+      return void send(200, 'text/plain', 'OK');
+    case '/healthz-report':
+      return void send(200, 'application/json', JSON.stringify(parts.report()), version);
+    case '/api/v2/buildinfo':
+      return void send(200, 'application/json', JSON.stringify(parts.buildInfo), version);
+    case '/latency-check':
+      // pages of the dashboard measure the round trip, and read its parts
+      response.writeHead(204, { 'Access-Control-Allow-Origin': '*', 'Timing-Allow-Origin': '*' }).end();
+      return;
+    case '/':
+      response.writeHead(307, { Location: `${parts.primaryUrl}/`, 'Cache-Control': 'no-store' }).end();
+      return;
+    default:
+      refuse(request, response, {
+        status: 404,
+        title: 'This is a workspace proxy.',
+        detail: 'It serves apps and terminals of workspaces. The dashboard and the API are at the server.',
+        link: { url: `${parts.primaryUrl}/`, text: 'Go to the dashboard' },
+      });
+  }
+}
+
+async function upgrade(parts: ListenerParts, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+  const [, agentId] = TERMINAL.exec(pathOf(request)) ?? [];
+  const gone = new AbortController();
+  const onGone = () => gone.abort(new AppError('canceled', 'The browser has closed the connection.'));
+  socket.once('close', onGone);
+  try {
+    if (agentId === undefined) throw new AppError('not_found', 'This workspace proxy has no such stream.');
+    const serve = await parts.terminal(agentId.toLowerCase(), request, gone.signal);
+    serve(acceptWebSocket(request, socket, head, { maxMessageBytes: MAX_MESSAGE_BYTES }));
+  } catch (err) {
+    if (gone.signal.aborted) return;
+    const isBad = err instanceof WebSocketUpgradeError;
+    const known = isBad ? new AppError('invalid', err.message) : parts.toError(err, { path: 'terminal' });
+    refuseUpgrade(socket, isBad ? err.status : statusOf[known.code], {
+      message: known.message,
+      ...(known.detail === undefined ? {} : { detail: known.detail }),
+    });
+  } finally {
+    socket.off('close', onGone);
+  }
+}

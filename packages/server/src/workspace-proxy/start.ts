@@ -1,0 +1,194 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { BuildInfoResponse, IssueSignedAppTokenResponse, IssueTokenRequest } from '@ropewalk/contract';
+import { AppError, type Clock, errorText, isAppError, type Logger, systemClock } from '@ropewalk/kit';
+import { VERSION } from '@ropewalk/kit/version';
+import { type Address, listen, parseAddress } from '../config/listen.ts';
+import { createAppPlace } from '../http/apps/place.ts';
+import { type AppProxy, createAppProxy } from '../http/apps/proxy.ts';
+import { type ClientAddress, createClientAddress } from '../http/client-address.ts';
+import { createStreamLimits } from '../http/stream-limits.ts';
+import { ProxyDoor, sessionOf } from './door.ts';
+import { ProxyGrants } from './grants.ts';
+import { ServerLink } from './link.ts';
+import { createProxyListener } from './listener.ts';
+import { checkAddresses, type ProxyAddresses, type WorkspaceProxyOptions } from './options.ts';
+import { Primary } from './primary.ts';
+import { Registration } from './registration.ts';
+import { ProxiedTerminal } from './terminal.ts';
+import { VerificationKeys } from './verification-keys.ts';
+
+export interface RunningWorkspaceProxy {
+  /** Where it listens, without a slash at its end. */
+  url: string;
+  close(): Promise<void>;
+}
+
+/** The parts of a proxy, in the order in which they start. */
+interface ProxyParts {
+  options: WorkspaceProxyOptions;
+  addresses: ProxyAddresses;
+  primary: Primary;
+  keys: VerificationKeys;
+  link: ServerLink;
+  registration: Registration;
+  clientAddress: ClientAddress;
+  clock: Clock;
+  log: Logger;
+}
+
+/**
+ * Starts a workspace proxy. It listens also while its server cannot be reached, and shows visitors why it does not serve them.
+ * @throws AppError `invalid` for wrong options, `unavailable` if it cannot listen
+ */
+export async function startWorkspaceProxy({
+  options,
+  log,
+  clock = systemClock,
+}: {
+  options: WorkspaceProxyOptions;
+  log: Logger;
+  clock?: Clock;
+}): Promise<RunningWorkspaceProxy> {
+  const addresses = checkAddresses(options);
+  const primary = new Primary(addresses.primaryUrl, options.sessionToken);
+  const keys = new VerificationKeys({ primary, proxyId: addresses.proxyId, clock, log });
+  const link = new ServerLink({ primary, clock, log });
+  const registration = new Registration({ primary, addresses, version: VERSION, clock, log });
+  const clientAddress = createClientAddress(options);
+  const parts = { options, addresses, primary, keys, link, registration, clientAddress, clock, log };
+  const apps = createApps(parts);
+  const server = createListener(parts, apps);
+  const { url, secure } = await listenAll(server, options, log);
+  link.onUp(() => {
+    keys.refresh().catch((err) => log.debug('could not read the keys of the server', { err: errorText(err) }));
+  });
+  link.start();
+  registration.start();
+  return {
+    url,
+    close: async () => {
+      await registration.close();
+      const closed = [server, secure].map((one) => one && new Promise<void>((done) => one.close(() => done())));
+      apps.close();
+      await link.close();
+      keys.close();
+      for (const one of [server, secure]) one?.closeAllConnections();
+      await Promise.all(closed);
+    },
+  };
+}
+
+function createApps({ options, addresses, primary, keys, link, clientAddress, clock, log }: ProxyParts): AppProxy {
+  const place = {
+    ...createAppPlace(options, addresses),
+    accessUrl: addresses.accessUrl,
+    dashboardUrl: addresses.primaryUrl,
+    isSecure: options.secureAuthCookie || addresses.accessUrl.startsWith('https:'),
+  };
+  const grants = new ProxyGrants({ keys, link, clock });
+  return createAppProxy({
+    place,
+    door: new ProxyDoor({ addresses, place, clientAddress, primary, keys, grants, clock }),
+    toError: toErrorOf(log),
+    clientAddress,
+    streams: createStreamLimits({ ...options, maxFormsPerUser: 0, maxStreamsPerUser: 0 }),
+    dial: (target, signal) => link.open({ service: 'app', grant: grants.tokenOf(target as never) }, signal),
+    // the server ends a connection together with the grant that opened it, so visitors share none
+    poolOf: (target) => grants.tokenOf(target as never),
+  });
+}
+
+function createListener(parts: ProxyParts, apps: AppProxy): Server {
+  const { options, addresses, link, registration, log } = parts;
+  return createProxyListener({
+    apps,
+    primaryUrl: addresses.primaryUrl,
+    buildInfo: buildInfo(addresses),
+    strictTransportSecurity: options.strictTransportSecurity,
+    strictTransportSecurityOptions: options.strictTransportSecurityOptions,
+    report: () => ({
+      errors: [link.problem, registration.problem].filter((text) => text !== undefined),
+      warnings: [],
+    }),
+    terminal: (agentId, request, signal) => openTerminal(parts, agentId, request, signal),
+    toError: toErrorOf(log),
+  });
+}
+
+const buildInfo = ({ primaryUrl }: ProxyAddresses): BuildInfoResponse => ({
+  agent_api_version: '',
+  dashboard_url: primaryUrl,
+  deployment_id: '',
+  external_url: '',
+  provisioner_api_version: '',
+  telemetry: false,
+  upgrade_message: '',
+  version: VERSION,
+  webpush_public_key: '',
+  workspace_proxy: true,
+});
+
+/** Upstream's name of the parameter in which pages send the token of a terminal. */
+const TOKEN_PARAMETER = 'coder_signed_app_token_23db1dde';
+
+async function openTerminal(parts: ProxyParts, agentId: string, request: IncomingMessage, signal: AbortSignal) {
+  const { clientAddress, link, clock, log } = parts;
+  const query = Object.fromEntries(new URL(request.url!, 'http://proxy').searchParams);
+  const { [TOKEN_PARAMETER]: token, ...rest } = query;
+  const grant = await terminalGrant(parts, { agentId, token, request, signal });
+  const terminal = new ProxiedTerminal(
+    { link, clock, log },
+    { grant, query: rest, ip: clientAddress(request), userAgent: request.headers['user-agent'] ?? '' },
+  );
+  await terminal.open(signal);
+  return (connection: Parameters<ProxiedTerminal['serve']>[0]) => void terminal.serve(connection);
+}
+
+/** The token of a grant for a terminal: from the page, or of a program that has a session token. */
+async function terminalGrant(
+  { primary, keys, clientAddress }: ProxyParts,
+  wanted: { agentId: string; token: string | undefined; request: IncomingMessage; signal: AbortSignal },
+): Promise<string> {
+  const { agentId, token, request, signal } = wanted;
+  const base = `/api/v2/workspaceagents/${agentId}/pty`;
+  if (token !== undefined) {
+    const grant = await keys.readFresh(token);
+    if (grant?.kind === 'terminal' && grant.base === base) return token;
+    throw new AppError('unauthenticated', 'The token is not valid for this terminal, or it has expired.');
+  }
+  const body: IssueTokenRequest = {
+    app_request: { access_method: 'terminal', base_path: base, agent_name_or_id: agentId },
+    session_token: sessionOf(request),
+  };
+  const headers = { 'Coder-Workspace-Proxy-Real-IP': clientAddress(request) };
+  const answer = await primary.call<IssueSignedAppTokenResponse>('POST', '/issue-signed-app-token', {
+    body,
+    headers,
+    signal,
+  });
+  return answer.signed_token_str;
+}
+
+async function listenAll(server: Server, options: WorkspaceProxyOptions, log: Logger) {
+  const { url } = await listen(server, parseAddress(options.httpAddress), '--http-address (CODER_HTTP_ADDRESS)');
+  if (!options.tlsEnable) return { url, secure: undefined };
+  // loaded for those who configured it
+  const { createTlsServer } = await import('../http/tls.ts');
+  try {
+    const { server: secure } = createTlsServer(server, options, log.child({ part: 'tls' }));
+    const address: Address = parseAddress(options.tlsAddress);
+    const listening = await listen(secure, address, '--tls-address (CODER_TLS_ADDRESS)');
+    return { url: listening.url, secure };
+  } catch (err) {
+    server.close();
+    throw err;
+  }
+}
+
+const toErrorOf =
+  (log: Logger) =>
+  (thrown: unknown, context: Record<string, unknown>): AppError => {
+    if (isAppError(thrown)) return thrown;
+    log.error('a request failed', { ...context, err: errorText(thrown) });
+    return new AppError('internal', 'The workspace proxy failed. Its log has the reason.', { cause: thrown });
+  };
