@@ -54,6 +54,8 @@ const ROOMS: Record<string, string[]> = {
   db: ['db'],
   config: ['config'],
   postgres: ['postgres', 'db'],
+  // another process, which loads the pure rules only: see workspace-proxy/loads.test.ts
+  'workspace-proxy': ['workspace-proxy', 'http', 'app', 'config'],
 };
 /**
  * The rules of the server, from below. A folder imports only from floors below its own, types included, so that one can

@@ -114,7 +114,7 @@ export class ProxyGrants {
       if (held.ends.size === 0 && (held.isStale || held.grant.expires <= now)) this.#forget(held);
   }
 
-  /** Forgets the oldest grant under which nothing is open. Its visitor asks anew. */
+  /** Forgets the oldest grant under which nothing is open. Its visitor asks again. */
   #makeRoom(): void {
     const oldest = this.#held.values().find(({ ends }) => ends.size === 0);
     if (oldest) this.#forget(oldest);

@@ -8,7 +8,7 @@ import type { Primary } from './primary.ts';
 const EVERY_MS = 30_000;
 const AGAIN_MS = 3_000;
 
-/** Tells the server where this process is, every 30 s until `close`. */
+/** Registers this process at the server, every 30 s until `close`. */
 export class Registration {
   readonly #parts: { primary: Primary; addresses: ProxyAddresses; version: string; clock: Clock; log: Logger };
   /** A random id of this process. */

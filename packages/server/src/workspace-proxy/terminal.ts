@@ -10,7 +10,7 @@ const AWAY_MS = 10 * 60_000;
 /** So long it waits for its agent after the server is back. The agent connects again, too. */
 const AGENT_MS = 30_000;
 const RENEW_MS = 30_000;
-/** Clears the screen and all modes of a terminal: what follows draws it anew. */
+/** Clears the screen and all modes of a terminal, before the agent draws it again. */
 const RESET = Buffer.from('\x1bc');
 const AWAY = Buffer.from('\r\n[The server cannot be reached. This terminal continues when it is back.]\r\n');
 /** A longer message of a browser is input, not the size of its window. */
@@ -124,7 +124,7 @@ export class ProxiedTerminal {
       } catch (err) {
         away.throwIfAborted();
         if (!isAppError(err, 'unavailable')) throw err;
-        // lost again: its return starts the wait for the agent anew
+        // lost again: with its return, the wait for the agent starts again
         if (link.problem !== undefined) deadline = undefined;
         else if (clock.monotonic() > deadline) throw err;
       }

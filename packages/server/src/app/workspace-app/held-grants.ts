@@ -30,7 +30,7 @@ export interface Given<G extends Grant> {
 export interface StreamWatcher {
   /** The grant's user may no longer use the app. */
   end(): void;
-  /** Rights behind the grant have changed, so it is no longer valid for what begins from now on. */
+  /** Rights behind the grant have changed, so it is no longer valid for further requests. */
   changed?(): void;
 }
 

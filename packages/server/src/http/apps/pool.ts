@@ -139,7 +139,7 @@ export class AppConnections {
 
   /**
    * @param answerMs how long an app may take to answer, in ms
-   * @param poolOf names the connections that a target may use. By default all to its port, whoever uses the app
+   * @param poolOf names the connections that a target may use. By default all to its port, for every visitor
    */
   constructor(dial: Dial, answerMs: number, poolOf: (target: Target) => string = portOf) {
     this.#dial = dial;

@@ -1,4 +1,5 @@
 import { releaseMemoryWhenIdle } from '@ropewalk/kit/idle-memory';
+import { ownValue } from '@ropewalk/kit/own-value';
 import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import type { FlagDef, FlagDefs } from '../../../framework/types.ts';
@@ -32,7 +33,7 @@ async function flagsOf(): Promise<FlagDefs> {
   ]);
   const shared = SHARED_OPTIONS.map((name): [string, FlagDef] => {
     const row = options[name];
-    const description = DESCRIPTIONS[row.flag];
+    const description = ownValue(DESCRIPTIONS, row.flag);
     return [row.flag, { ...optionFlag(row), ...(description ? { description } : {}) }];
   });
   return { ...own, ...Object.fromEntries(shared) };
