@@ -23,6 +23,7 @@ import { createLogSender, type LogSender } from './logs.ts';
 import { createMetadataReporter, type MetadataReporter } from './metadata.ts';
 import { createAgentMetrics } from './metrics.ts';
 import type { AgentOptions } from './options.ts';
+import { ProxyConnections } from './proxies/proxy-connections.ts';
 import { type Disconnected, reconnect } from './reconnect.ts';
 import { awaitReinit, reinitService } from './reinit.ts';
 import { reportResources } from './resources.ts';
@@ -79,6 +80,7 @@ export class AgentLife {
   readonly #ssh: SshServer;
   readonly #pty: PtyService;
   readonly #tailnet: TailnetMembership;
+  readonly #proxies: ProxyConnections;
   readonly #local: LocalSocket | undefined;
   readonly #services: Services;
   /** The token of the current connection. */
@@ -106,6 +108,7 @@ export class AgentLife {
     this.#ssh = createSshServer({ log, options, activity: this.#activity });
     this.#pty = ptyService(this.#activity, this.#lifecycle);
     this.#tailnet = this.#createTailnet();
+    this.#proxies = new ProxyConnections({ services: () => this.#services, log: this.#log });
     this.#local = options.socketPath ? startLocalSocket({ wanted: options.socketPath, log }) : undefined;
     this.#services = this.#createServices();
     // last: the first connection uses all fields
@@ -142,6 +145,7 @@ export class AgentLife {
       ['forget', forgetService(this.#sessions)],
       ['speedtest', speedtestService],
       ['tailnet', this.#tailnet.serve],
+      ['proxy', this.#proxies.serve],
     ]);
   }
 
@@ -208,7 +212,7 @@ export class AgentLife {
       headers: {
         ...(await this.#options.headers?.()),
         Cookie: `coder_session_token=${this.#token}`,
-        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1', 'tailnet/1', 'direct/1']),
+        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1', 'tailnet/1', 'direct/1', 'proxy/1']),
         [HOST_KEY_HEADER]: hostKey.publicBlob.toString('base64'),
       },
     });
@@ -349,6 +353,7 @@ export class AgentLife {
     this.#sessions.close();
     this.#ssh.close();
     this.#pty.close();
+    this.#proxies.close();
     await this.#tailnet.close();
     this.#ended.abort();
     await Promise.all([this.done, this.#local?.close()]);

@@ -8,7 +8,8 @@ export const CAPABILITIES_HEADER = 'Platform-Capabilities';
  * sessions that outlive their connections (see resume/). `job-control/1`: the peer speaks the JobControl service.
  * `job-errors/1`: the server's errors about jobs have codes (see job-errors.ts). `tailnet/1`: the agent joins the tailnet when
  * the server asks for it, by a tunnel to its service `tailnet`. `direct/1`: the agent's sessions may continue over the tailnet
- * (see direct-port.ts). A server offers it with a tunnel if it allows direct connections.
+ * (see direct-port.ts). A server offers it with a tunnel if it allows direct connections. `proxy/1`: the agent connects to workspace
+ * proxies when the server asks for it (see proxy-link.ts).
  */
 export const CAPABILITIES = [
   'tunnel/1',
@@ -18,6 +19,7 @@ export const CAPABILITIES = [
   'job-errors/1',
   'tailnet/1',
   'direct/1',
+  'proxy/1',
 ] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 

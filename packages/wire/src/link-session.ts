@@ -7,10 +7,10 @@ const KEEP_ALIVE = { intervalMs: 5_000, timeoutMs: 10_000 };
 const WINDOW = { maxWindow: 1024 * 1024, growth: 64 * 1024 * 1024 };
 const MAX_STREAMS = 16_384;
 
-/** A session between two processes of a deployment, over a WebSocket. Only the one that dialed opens streams. */
+/** A session between two processes of a deployment, over a WebSocket. The one that dialed is the client. */
 export function linkSession(
   connection: WebSocketConnection,
-  options: { role: 'client' } | { role: 'server'; onStream(stream: YamuxStream): void },
+  options: { role: 'client' | 'server'; onStream?(stream: YamuxStream): void },
 ): YamuxSession {
   return new YamuxSession(byteStream(connection), {
     ...options,

@@ -1,3 +1,5 @@
+import type { Duplex } from 'node:stream';
+
 // What a workspace proxy asks a server for, over the session of its link: a WebSocket at PROXY_LINK_PATH with the proxy's
 // token, and `linkSession` over it. Each request opens a stream as a tunnel does (tunnel.ts). Rejections are errors as text
 // (packages/kit/src/error-text.ts). A `grant` is the token of a grant that a server signed for this proxy.
@@ -10,13 +12,81 @@ export type ProxyLinkRequest =
   | { service: 'app'; grant: string }
   /** The bytes of a terminal of the agent. `query`: that of the visitor's request. `ip`, `userAgent`: for the connection log. */
   | { service: 'terminal'; grant: string; query: Record<string, string>; ip: string; userAgent: string }
-  /** Bytes of GRANT_NEWS, until the proxy ends the stream because it does not use the grant any more. */
+  /** News of the grant of an app, until the proxy ends the stream because it does not use the grant any more. */
   | { service: 'watch'; grant: string }
   /** The token of a new grant for the same visitor and the same app or terminal, and the end of the stream. */
-  | { service: 'renew'; grant: string };
+  | { service: 'renew'; grant: string }
+  /** The agent of the grant connects to the proxy (see below). The stream ends when it has, or is rejected. */
+  | { service: 'invite'; grant: string }
+  /** The same as `watch` for a terminal whose bytes the agent's own connection carries. The first line is a permit. */
+  | { service: 'permit'; grant: string; query: Record<string, string>; ip: string; userAgent: string };
 
 /**
- * What a server sends about a grant. `changed`: rights behind it have changed, and the proxy asks again before the next request.
- * `ended`: the visitor may not use the app any more, and everything that is open ends. It is the last byte.
+ * What a server sends about a grant, each as a line of text. `changed`: rights behind it have changed, and the proxy asks again
+ * before the next request. `ended`: the visitor may not use the app any more, and everything that is open ends. It is the last
+ * line. `permit <token>`: for streams over the agent's own connection. Each replaces the one before.
  */
-export const GRANT_NEWS = { changed: 1, ended: 2 } as const;
+export type GrantNews = 'changed' | 'ended' | `permit ${string}`;
+
+/** Calls back with each line of a stream. A server that sends longer ones is not one of ours. */
+export function readLines(stream: Duplex, onLine: (line: string) => void): void {
+  let rest = '';
+  stream.on('data', (bytes: Buffer) => {
+    const lines = (rest + bytes.toString('latin1')).split('\n');
+    rest = lines.pop()!;
+    if (rest.length > MAX_LINE) stream.destroy(new Error('a line is too long'));
+    for (const line of lines) onLine(line);
+  });
+}
+
+const MAX_LINE = 16 * 1024;
+
+// An agent connects to a proxy when a server invites it, so that the bytes of visitors don't cross the server: a WebSocket at
+// PROXY_AGENT_PATH with the ticket of the invitation, and `linkSession` over it. The proxy opens streams as tunnels with the
+// services of PermittedRequest. The agent verifies every permit with the keys of the invitation, so the proxy decides nothing.
+
+/** The route of a proxy where agents connect. */
+export const PROXY_AGENT_PATH = '/api/v2/workspaceagents/me/proxy';
+export const TICKET_HEADER = 'coder-agent-proxy-ticket';
+
+/** What a server asks an agent for, as the request of a tunnel to its service `proxy`. */
+export type ProxyAgentRequest =
+  | {
+      service: 'proxy';
+      does: 'connect';
+      proxy: string;
+      /** The access URL of the proxy. */
+      url: string;
+      /** The id of this agent, as permits name it. */
+      agent: string;
+      ticket: string;
+      /** The keys that sign permits now, and the next one. `secret`: 32 bytes in hexadecimal digits. */
+      keys: { sequence: number; secret: string }[];
+    }
+  /** Ends what is open under a permit. */
+  | { service: 'proxy'; does: 'end'; proxy: string; permit: string }
+  /** Ends the connection: the proxy has lost its token. */
+  | { service: 'proxy'; does: 'leave'; proxy: string };
+
+/** The claims of a ticket. `ticket`: the id of the agent. `exp`: in seconds since 1970. */
+export interface TicketClaims {
+  aud: string;
+  ticket: string;
+  exp: number;
+}
+
+/**
+ * What a proxy asks an agent for. `permitted`: the bytes of what the permit names. `renewed`: a newer permit for what is open.
+ * Streams end when the newest permit of theirs expires.
+ */
+export interface PermittedRequest {
+  service: 'permitted' | 'renewed';
+  permit: string;
+}
+
+/** The claims of a permit. `aud`: the proxy. `exp`: in seconds since 1970. `id`: the same in all permits of a stream of news. */
+export interface PermitClaims {
+  aud: string;
+  exp: number;
+  permit?: { id: string; agent: string; request: { service: string; [field: string]: unknown } };
+}

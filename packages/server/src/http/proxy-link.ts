@@ -1,19 +1,21 @@
 import { isIP } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { type Duplex, duplexPair } from 'node:stream';
 import { AppError, errorText, isAppError } from '@ropewalk/kit';
 import { errorToText } from '@ropewalk/kit/error-text';
 import { linkSession } from '@ropewalk/wire/link-session';
-import { GRANT_NEWS, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
+import type { ProxyAgentRequest, ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
 import { splice } from '@ropewalk/wire/splice';
-import { type AcceptedTunnel, acceptTunnel } from '@ropewalk/wire/tunnel';
+import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import { type TerminalQuery, terminalRequest } from '../app/agent/terminal.ts';
 import type { Ctx, Services } from '../app/context/context.ts';
 import { findReadableAgent } from '../app/find/agent.ts';
 import { explainAgent } from '../app/workspace-app/explain.ts';
 import { PROXY_TOKEN_HEADER, proxyOf, proxyOfToken } from '../app/workspace-proxy/credential.ts';
+import type { ProxyGrant } from '../app/workspace-proxy/grant-token.ts';
 import type { ProxyRights } from '../app/workspace-proxy/rights.ts';
 import type { AgentReach } from '../cluster/agents.ts';
+import { agentById } from '../db/queries/agents.ts';
 import type { WorkspaceProxyRow } from '../db/rows.ts';
 import type { Exchange } from './exchange.ts';
 import { openForActor } from './relay.ts';
@@ -22,6 +24,9 @@ import type { StreamLimits } from './stream-limits.ts';
 interface Link {
   ctx: Ctx;
   proxy: WorkspaceProxyRow;
+  session: YamuxSession;
+  /** The agents that were invited. */
+  invited: Set<string>;
 }
 
 const UNEXPECTED = 'The server could not answer. Its log has the reason.';
@@ -51,13 +56,15 @@ export class ProxyLinks {
     const { log, events } = this.#services;
     const session = linkSession(http.upgrade(), {
       role: 'server',
-      onStream: (stream) => void this.#serve({ ctx, proxy }, stream),
+      onStream: (stream) => void this.#serve(link, stream),
     });
+    const link: Link = { ctx, proxy, session, invited: new Set() };
     this.#sessions.add(session);
     const check = () =>
       proxyOfToken(this.#services, token).catch((err) => {
         if (!isAppError(err, 'unauthenticated')) return log.debug('could not check a proxy', { err: errorText(err) });
         log.info('a workspace proxy lost its token', { proxy: proxy.name });
+        for (const agent of link.invited) this.#ask(agent, { service: 'proxy', does: 'leave', proxy: proxy.id });
         void session.close();
       });
     const off = [events.on('workspace_proxies_changed', () => void check()), events.onResync(() => void check())];
@@ -103,6 +110,8 @@ export class ProxyLinks {
     if (service === 'app') return this.#app(link, tunnel, gone);
     if (service === 'terminal') return this.#terminal(link, tunnel, gone);
     if (service === 'watch') return this.#watch(link, tunnel);
+    if (service === 'permit') return this.#permit(link, tunnel, gone);
+    if (service === 'invite') return this.#invite(link, tunnel, gone);
     if (service === 'renew') return this.#renew(link, tunnel);
     throw new AppError('unsupported', `This server has no service ${JSON.stringify(service)} for proxies.`, {
       detail: 'The proxy may be newer than the server. Update the server.',
@@ -120,8 +129,18 @@ export class ProxyLinks {
     this.#carry(tunnel.accept(), inside, stop);
   }
 
-  async #terminal({ ctx, proxy }: Link, tunnel: AcceptedTunnel, gone: AbortSignal): Promise<void> {
-    const { request } = tunnel;
+  async #terminal(link: Link, tunnel: AcceptedTunnel, gone: AbortSignal): Promise<void> {
+    const { inside, release } = await this.#openTerminal(link, tunnel, this.#agents, gone);
+    this.#carry(tunnel.accept(), inside, release);
+  }
+
+  /** Opens the terminal that a request names, through `agents`. Call `release` at its end. */
+  async #openTerminal(
+    { ctx, proxy }: Link,
+    { request }: AcceptedTunnel,
+    agents: AgentReach,
+    gone: AbortSignal,
+  ): Promise<{ inside: Duplex; release: () => void; grant: ProxyGrant }> {
     const { grant: token, query, ip, userAgent } = request as Extract<ProxyLinkRequest, { service: 'terminal' }>;
     const grant = this.#rights.read(proxy, token);
     if (grant.kind !== 'terminal') throw new AppError('forbidden', 'The grant is not one of a terminal.');
@@ -137,26 +156,109 @@ export class ProxyLinks {
     const wanted = terminalRequest(visitor, terminalQuery(query));
     const release = this.#streams.hold('tunnel', { kind: 'person', id: grant.user });
     try {
-      const inside = await openForActor(visitor, this.#agents, { agent, request: wanted }, gone);
-      this.#carry(tunnel.accept(), inside, release);
+      return { inside: await openForActor(visitor, agents, { agent, request: wanted }, gone), release, grant };
     } catch (err) {
       release();
       throw err;
     }
   }
 
-  async #watch({ proxy }: Link, tunnel: AcceptedTunnel): Promise<void> {
-    const grant = await this.#rights.app(proxy, tunnel.request['grant']);
+  async #watch(link: Link, tunnel: AcceptedTunnel): Promise<void> {
+    const open = await this.#rights.app(link.proxy, tunnel.request['grant']);
+    const { grant } = open;
+    const permits = await this.#permitsFor(link, tunnel, grant, { service: 'tcp', port: grant.port });
     const stream = tunnel.accept();
     stream.resume();
-    const news = (what: keyof typeof GRANT_NEWS) => Buffer.from([GRANT_NEWS[what]]);
-    const stop = this.#rights.watch(grant, {
-      changed: () => void stream.write(news('changed')),
-      end: () => void stream.end(news('ended')),
+    const stop = this.#rights.watch(open, {
+      changed: () => void stream.write('changed\n'),
+      end: () => {
+        permits?.end();
+        stream.end('ended\n');
+      },
     });
+    permits?.sendTo(stream);
     stream.once('end', () => stream.end());
-    stream.once('close', stop);
-    if (stream.destroyed) stop();
+    whenClosed(stream, () => {
+      stop();
+      permits?.stop(!link.session.isClosed);
+    });
+  }
+
+  /** A terminal over the agent's own connection: this stream ends with the permission, and the other way round. */
+  async #permit(link: Link, tunnel: AcceptedTunnel, gone: AbortSignal): Promise<void> {
+    // nothing passes: its end is that of the permission
+    const [near] = duplexPair();
+    let request: TunnelRequest | undefined;
+    const agents: AgentReach = {
+      offers: (agent, capability) => this.#agents.offers(agent, capability),
+      forget: (holders, agentId) => this.#agents.forget(holders, agentId),
+      open: async (_agentId, wanted) => {
+        request = wanted;
+        return near;
+      },
+    };
+    const { release, grant } = await this.#openTerminal(link, tunnel, agents, gone);
+    const permits = await this.#permitsFor(link, tunnel, grant, request!);
+    if (!permits) {
+      near.destroy();
+      release();
+      throw new AppError('unsupported', 'The agent does not connect to workspace proxies.');
+    }
+    const stream = tunnel.accept();
+    stream.resume();
+    permits.sendTo(stream);
+    stream.once('end', () => stream.end());
+    whenClosed(near, () => {
+      // the permission has ended
+      if (stream.destroyed) return;
+      permits.end();
+      stream.end('ended\n');
+    });
+    whenClosed(stream, () => {
+      release();
+      permits.stop(!link.session.isClosed);
+      near.destroy();
+    });
+  }
+
+  /** Undefined if the agent does not connect to proxies. */
+  async #permitsFor(
+    { proxy }: Link,
+    tunnel: AcceptedTunnel,
+    grant: ProxyGrant,
+    request: TunnelRequest,
+  ): Promise<Permits | undefined> {
+    const agent = await agentById(this.#services.sql, grant.agent);
+    if (!agent || !this.#agents.offers(agent, 'proxy/1')) return undefined;
+    return new Permits({
+      id: this.#rights.permitId(proxy, tunnel.request['grant']),
+      sign: (permit) => this.#rights.signPermit(proxy, grant, permit),
+      end: (id) => this.#ask(grant.agent, { service: 'proxy', does: 'end', proxy: proxy.id, permit: id }),
+      agent: grant.agent,
+      request,
+    });
+  }
+
+  /** Asks an agent that may be gone. Never rejects. */
+  #ask(agentId: string, request: ProxyAgentRequest): void {
+    this.#agents.open(agentId, { ...request }).then(
+      (stream) => stream.on('error', () => {}).destroy(),
+      (err) => this.#services.log.debug('could not ask an agent', { agent_id: agentId, err: errorText(err) }),
+    );
+  }
+
+  /** The agent of a grant connects to the proxy. */
+  async #invite(link: Link, tunnel: AcceptedTunnel, gone: AbortSignal): Promise<void> {
+    const { ctx, proxy } = link;
+    const token = await this.#rights.renew(ctx, proxy, tunnel.request['grant']);
+    const { agent } = this.#rights.read(proxy, token);
+    const row = await agentById(this.#services.sql, agent);
+    if (!row || !this.#agents.offers(row, 'proxy/1'))
+      throw new AppError('unsupported', 'The agent does not connect to workspace proxies.');
+    const stream = await this.#agents.open(agent, { ...(await this.#rights.invitation(proxy, agent)) }, gone);
+    stream.on('error', () => {}).destroy();
+    link.invited.add(agent);
+    tunnel.accept().end();
   }
 
   async #renew({ ctx, proxy }: Link, tunnel: AcceptedTunnel): Promise<void> {
@@ -169,6 +271,56 @@ export class ProxyLinks {
     splice(outside, inside)
       .catch((err) => this.#services.log.debug('a stream of a workspace proxy ended', { err: errorText(err) }))
       .finally(ended);
+  }
+}
+
+/** Calls back when a stream has closed, which may be before now. */
+function whenClosed(stream: Duplex, then: () => void): void {
+  if (stream.closed) then();
+  else stream.once('close', then);
+}
+
+/** So long a permit is valid, and what is open under it without another one, in ms: as long as an outage may take. */
+const PERMIT_MS = 10 * 60_000;
+const RENEW_PERMIT_MS = 4 * 60_000;
+
+interface PermitParts {
+  id: string;
+  sign(permit: { id: string; agent: string; request: TunnelRequest; lifetimeMs: number }): string;
+  /** Makes the agent end what is open. */
+  end(id: string): void;
+  agent: string;
+  request: TunnelRequest;
+}
+
+/** The permits of one stream of news. All have the same id. */
+class Permits {
+  readonly #parts: PermitParts;
+  #timer: NodeJS.Timeout | undefined;
+  #isOver = false;
+
+  constructor(parts: PermitParts) {
+    this.#parts = parts;
+  }
+
+  /** Sends a permit now, and a newer one every few minutes until `stop`. */
+  sendTo(stream: Duplex): void {
+    const { id, agent, request, sign } = this.#parts;
+    const send = () => void stream.write(`permit ${sign({ id, agent, request, lifetimeMs: PERMIT_MS })}\n`);
+    send();
+    this.#timer = setInterval(send, RENEW_PERMIT_MS);
+    this.#timer.unref();
+  }
+
+  end(): void {
+    this.stop(true);
+  }
+
+  /** `ends`: whether the agent ends what is open. Otherwise it ends with the last permit. */
+  stop(ends: boolean): void {
+    clearInterval(this.#timer);
+    if (ends && !this.#isOver) this.#parts.end(this.#parts.id);
+    this.#isOver = true;
   }
 }
 

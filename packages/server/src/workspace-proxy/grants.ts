@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream';
 import { type Clock, isAppError } from '@ropewalk/kit';
-import { GRANT_NEWS } from '@ropewalk/wire/proxy-link';
+import { readLines } from '@ropewalk/wire/proxy-link';
 import type { AppGrant } from '../app/context/sealed-tokens.ts';
 import type { AppAddress } from '../app/values/app-address.ts';
+import type { AgentPaths } from './agent-paths.ts';
 import type { ServerLink } from './link.ts';
 import type { VerificationKeys } from './verification-keys.ts';
 
@@ -19,17 +20,19 @@ interface Held {
   readonly ends: Set<() => void>;
   /** The stream of the server's news. */
   news: Duplex | undefined;
+  /** The newest permit for the agent's own connection, if the agent has one. */
+  permit: string | undefined;
 }
 
 /** The grants of visitors, verified by the server's keys, and what is open under them. */
 export class ProxyGrants {
-  readonly #parts: { keys: VerificationKeys; link: ServerLink; clock: Clock };
+  readonly #parts: { keys: VerificationKeys; link: ServerLink; paths: AgentPaths; clock: Clock };
   readonly #held = new Map<string, Held>();
   readonly #tokens = new WeakMap<AppGrant, string>();
   readonly #closed = new AbortController();
   readonly #timer: NodeJS.Timeout;
 
-  constructor(parts: { keys: VerificationKeys; link: ServerLink; clock: Clock }) {
+  constructor(parts: { keys: VerificationKeys; link: ServerLink; paths: AgentPaths; clock: Clock }) {
     this.#parts = parts;
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
     this.#timer.unref();
@@ -57,6 +60,11 @@ export class ProxyGrants {
     return this.#tokens.get(grant)!;
   }
 
+  /** The newest permit for the bytes of this grant's app. Undefined if only the link carries them. */
+  permitOf(grant: AppGrant): string | undefined {
+    return this.#held.get(this.tokenOf(grant))?.permit;
+  }
+
   /** Calls `end` once the visitor may no longer use the app. Returns a function that stops watching. */
   watch(grant: AppGrant, end: () => void): () => void {
     const held = this.#held.get(this.tokenOf(grant)) ?? this.#hold(this.tokenOf(grant), grant);
@@ -73,7 +81,7 @@ export class ProxyGrants {
 
   #hold(token: string, grant: AppGrant): Held {
     if (this.#held.size >= MAX_HELD) this.#makeRoom();
-    const held: Held = { grant, token, isStale: false, ends: new Set(), news: undefined };
+    const held: Held = { grant, token, isStale: false, ends: new Set(), news: undefined, permit: undefined };
     this.#held.set(token, held);
     this.#tokens.set(grant, token);
     void this.#listen(held);
@@ -83,17 +91,17 @@ export class ProxyGrants {
   /** Asks the server to report changes. Never rejects. Without a connection, the next one asks again. */
   async #listen(held: Held): Promise<void> {
     try {
-      const news = await this.#parts.link.open({ service: 'watch', grant: held.token }, this.#closed.signal);
+      const news = await this.#parts.link.open(
+        { service: 'watch', grant: held.permit ?? held.token },
+        this.#closed.signal,
+      );
       if (this.#held.get(held.token) !== held) {
         news.destroy();
         return;
       }
       held.news = news;
       news.on('error', () => {});
-      news.on('data', (bytes: Buffer) => {
-        held.isStale = true;
-        if (bytes.includes(GRANT_NEWS.ended)) this.#end(held);
-      });
+      readLines(news, (line) => this.#take(held, line));
       news.once('close', () => {
         held.news = undefined;
       });
@@ -101,6 +109,17 @@ export class ProxyGrants {
       if (isAppError(err, 'unavailable') || this.#closed.signal.aborted) return;
       this.#end(held);
     }
+  }
+
+  #take(held: Held, line: string): void {
+    const [, permit] = /^permit (.+)$/.exec(line) ?? [];
+    if (permit !== undefined) {
+      held.permit = permit;
+      if (held.ends.size > 0) this.#parts.paths.renew(held.grant.agent, permit);
+      return;
+    }
+    held.isStale = true;
+    if (line === 'ended') this.#end(held);
   }
 
   #end(held: Held): void {

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Duplex } from 'node:stream';
 import type { BuildInfoResponse, ProxyHealthReport } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
+import { PROXY_AGENT_PATH } from '@ropewalk/wire/proxy-link';
 import { acceptWebSocket, refuseUpgrade, WebSocketUpgradeError } from '@ropewalk/wire/websocket';
 import { strictTransportSecurity } from '../http/access-url.ts';
 import { refuse } from '../http/apps/pages.ts';
@@ -32,6 +33,8 @@ export interface ListenerParts {
     request: IncomingMessage,
     signal: AbortSignal,
   ): Promise<(connection: ReturnType<typeof acceptWebSocket>) => void>;
+  /** Accepts the connection of an agent. @throws AppError */
+  agent(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   toError(thrown: unknown, context: Record<string, unknown>): AppError;
 }
 
@@ -94,6 +97,10 @@ async function upgrade(parts: ListenerParts, request: IncomingMessage, socket: D
   const onGone = () => gone.abort(new AppError('canceled', 'The browser has closed the connection.'));
   socket.once('close', onGone);
   try {
+    if (pathOf(request) === PROXY_AGENT_PATH) {
+      parts.agent(request, socket, head);
+      return;
+    }
     if (agentId === undefined) throw new AppError('not_found', 'This workspace proxy has no such stream.');
     const serve = await parts.terminal(agentId.toLowerCase(), request, gone.signal);
     serve(acceptWebSocket(request, socket, head, { maxMessageBytes: MAX_MESSAGE_BYTES }));

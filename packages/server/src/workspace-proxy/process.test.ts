@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { ProxyHealthReport, Response, UpdateWorkspaceProxyResponse } from '@ropewalk/contract';
 import { silentLogger } from '@ropewalk/kit';
@@ -8,9 +10,16 @@ import { freePort } from '@ropewalk/testkit/ports';
 import { type Pipe, startPipe } from '@ropewalk/testkit/tcp-proxy';
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
 import { linkSession } from '@ropewalk/wire/link-session';
-import { PROXY_LINK_PATH, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
+import {
+  PROXY_AGENT_PATH,
+  PROXY_LINK_PATH,
+  type ProxyLinkRequest,
+  readLines,
+  TICKET_HEADER,
+} from '@ropewalk/wire/proxy-link';
 import { requestTunnel } from '@ropewalk/wire/tunnel';
-import { dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
+import { acceptWebSocket, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
+import type { YamuxSession } from '@ropewalk/wire/yamux';
 import { loadConfig } from '../config/load.ts';
 import { startTestApp, type TestApp } from '../http/apps/testing/app.ts';
 import { ask, open } from '../http/apps/testing/ask.ts';
@@ -29,12 +38,16 @@ const HTML = { Accept: 'text/html' };
 const PATH = '/@admin/dev/apps/web';
 const host = (slug: string) => `${slug}--main--dev--admin.eu.test:${new URL(proxy.url).port}`;
 
-async function start(token: string, primaryAccessUrl: string, port?: number): Promise<RunningWorkspaceProxy> {
-  const at = port ?? (await freePort());
+async function start(
+  token: string,
+  primaryAccessUrl: string,
+  { accessUrl }: { accessUrl?: string } = {},
+): Promise<RunningWorkspaceProxy> {
+  const at = await freePort();
   const { config } = loadConfig({
     env: {
       CODER_HTTP_ADDRESS: `127.0.0.1:${at}`,
-      CODER_ACCESS_URL: `http://127.0.0.1:${at}`,
+      CODER_ACCESS_URL: accessUrl ?? `http://127.0.0.1:${at}`,
       CODER_WILDCARD_ACCESS_URL: '*.eu.test',
     },
   });
@@ -71,6 +84,7 @@ after(async () => {
   await server.stop();
 });
 
+const AT_PROXY = () => ({ url: proxy.url, listens: proxy.url });
 const session = () => logIn(server, ADMIN.email, ADMIN.password);
 const bySession = (token: string) => ({ 'Coder-Session-Token': token });
 const closed = (stream: NodeJS.EventEmitter) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
@@ -148,6 +162,25 @@ test('serves programs, visitors without a session, uploads, WebSockets and nothi
     assert.equal((await ask(proxy.url, { path, headers })).status, status, path);
 });
 
+test('the bytes of an app take the connection of its agent, and not the one to the server', async () => {
+  const headers = bySession(server.adminToken);
+  const echo = () => ask(proxy.url, { path: `${PATH}/echo`, headers });
+  assert.equal((await echo()).status, 200);
+  const stream = await eventually('a stream does not end with the connection to the server', async () => {
+    const found = await open(proxy.url, { path: `${PATH}/sse`, headers });
+    found.resume();
+    pipe.cut();
+    await eventually('the proxy reports it', async () => (await report()).errors.length > 0);
+    pipe.mend();
+    await isReady();
+    return found.destroyed ? undefined : found;
+  });
+  const more = once(stream, 'data');
+  for (const response of app.open) response.write('data: more\n\n');
+  assert.match(String((await more)[0]), /more/);
+  stream.destroy();
+});
+
 test('ends what is open when a session is revoked, a person is suspended, or a port is not shared any more', async () => {
   const token = await session();
   const mine = await open(proxy.url, { path: `${PATH}/sse`, headers: bySession(token) });
@@ -188,9 +221,10 @@ test('ends what is open when a session is revoked, a person is suspended, or a p
   assert.ok(performance.now() - taken < 5_000);
 });
 
-/** Opens the terminal of the workspace at the proxy, as the dashboard does. */
-async function terminal(token = server.adminToken) {
-  const at = `${proxy.url.replace('http', 'ws')}/api/v2/workspaceagents/${workspace.agentId}/pty`;
+/** Opens the terminal of the workspace at a proxy, as the dashboard does. */
+async function terminal(token = server.adminToken, { url, listens }: { url: string; listens: string } = AT_PROXY()) {
+  const path = `/api/v2/workspaceagents/${workspace.agentId}/pty`;
+  const at = `${url.replace('http', 'ws')}${path}`;
   const { body, status } = await server.api<{ signed_token: string }>(
     'POST',
     '/applications/reconnecting-pty-signed-token',
@@ -204,7 +238,7 @@ async function terminal(token = server.adminToken) {
     command: 'sh',
     coder_signed_app_token_23db1dde: body.signed_token,
   });
-  const { connection } = await dialWebSocket(`${at}?${query}`, {});
+  const { connection } = await dialWebSocket(`${listens.replace('http', 'ws')}${path}?${query}`, {});
   let shown = '';
   connection.on('binary', (bytes) => {
     shown += bytes.toString();
@@ -217,27 +251,55 @@ async function terminal(token = server.adminToken) {
   };
 }
 
-test('a terminal survives an outage of the server, and ends with the session', async () => {
+test('a terminal over the connection of its agent does not notice an outage of the server, and ends with the session', async () => {
   const token = await session();
   const shell = await terminal(token);
   shell.type('x=4; echo is-$((x+1))\r');
   await shell.shows('is-5');
   pipe.cut();
-  await shell.shows('cannot be reached');
-  assert.match((await report()).errors.join(), /connection to .* failed/);
-  // what a person types meanwhile arrives
+  await eventually('the proxy reports it', async () => /connection to .* failed/.test((await report()).errors.join()));
   shell.type('echo still-$((x+2))\r');
+  await shell.shows('still-6');
+  assert.doesNotMatch(shell.shown(), /cannot be reached/);
   const page = await ask(proxy.url, { path: `${PATH}/`, headers: { ...HTML, ...bySession(token) } });
   assert.equal(page.status, 503);
   assert.match(page.body, /cannot reach its server/);
   pipe.mend();
-  await shell.shows('still-6');
-  assert.equal(shell.connection.open, true);
   await isReady();
+  shell.type('echo and-$((x+3))\r');
+  await shell.shows('and-7');
   const since = performance.now();
   assert.equal((await server.api('POST', '/users/logout', { token })).status, 200);
   await shell.connection.closed;
   assert.ok(performance.now() - since < 5_000);
+});
+
+test('a terminal whose bytes cross the server waits for it, and ends with the session', async (t) => {
+  // nothing listens where agents would look for this proxy
+  const accessUrl = `http://127.0.0.1:${await freePort()}`;
+  const { body } = await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', {
+    body: { name: 'far' },
+  });
+  const far = await start(body.proxy_token, `http://127.0.0.1:${pipe.port}`, { accessUrl });
+  t.after(() => far.close());
+  await isReady(far.url);
+  const token = await session();
+  const shell = await terminal(token, { url: accessUrl, listens: far.url });
+  shell.type('x=4; echo is-$((x+1))\r');
+  await shell.shows('is-5');
+  pipe.cut();
+  await shell.shows('cannot be reached');
+  // what a person types meanwhile arrives
+  shell.type('echo still-$((x+2))\r');
+  pipe.mend();
+  await shell.shows('still-6');
+  assert.equal(shell.connection.open, true);
+  await isReady(far.url);
+  const since = performance.now();
+  assert.equal((await server.api('POST', '/users/logout', { token })).status, 200);
+  await shell.connection.closed;
+  assert.ok(performance.now() - since < 5_000);
+  await isReady();
 });
 
 test('a terminal ends with its shell', async () => {
@@ -270,13 +332,12 @@ test('only people who may use the terminal get one', async () => {
 });
 
 test('starts without its server, says why, and serves when it is there', async () => {
-  const port = await freePort();
   const gate = await startPipe({ host: '127.0.0.1', port: Number(new URL(server.url).port) });
   gate.cut();
   const second = await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', {
     body: { name: 'late' },
   });
-  const late = await start(second.body.proxy_token, `http://127.0.0.1:${gate.port}`, port);
+  const late = await start(second.body.proxy_token, `http://127.0.0.1:${gate.port}`);
   try {
     await eventually('it reports why', async () =>
       /connection to .* failed/.test((await report(late.url)).errors.join()),
@@ -306,8 +367,12 @@ test('the holder of a stolen token opens nothing without grants of its own visit
   });
   const link = async (headers: Record<string, string>) =>
     (await dialWebSocket(`${server.url.replace('http', 'ws')}${PROXY_LINK_PATH}`, { headers })).connection;
-  for (const headers of [{}, bySession(server.adminToken), { 'Coder-External-Proxy-Token': `${thief.proxy.id}:x` }])
-    await assert.rejects(link(headers), (err: WebSocketDialError) => err.status === 401);
+  const wrong: Record<string, string>[] = [
+    {},
+    bySession(server.adminToken),
+    { 'Coder-External-Proxy-Token': `${thief.proxy.id}:x` },
+  ];
+  for (const headers of wrong) await assert.rejects(link(headers), (err: WebSocketDialError) => err.status === 401);
   const session = linkSession(await link({ 'Coder-External-Proxy-Token': thief.proxy_token }), { role: 'client' });
   const asked = (request: ProxyLinkRequest | { service: string }) =>
     requestTunnel(session, { ...request }).then(
@@ -331,6 +396,74 @@ test('the holder of a stolen token opens nothing without grants of its own visit
   });
   assert.equal(redeem.status, 400);
   await session.close();
+});
+
+test('an agent ends what a proxy keeps open without the right, and accepts nobody else as a proxy', async (t) => {
+  // a proxy that cuts nothing
+  const listener = createServer();
+  t.after(() => listener.close());
+  const arrived = Promise.withResolvers<YamuxSession>();
+  listener.on('upgrade', (request, socket, head) => {
+    if (request.url !== PROXY_AGENT_PATH) return void socket.destroy();
+    arrived.resolve(linkSession(acceptWebSocket(request, socket, head), { role: 'server' }));
+  });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const accessUrl = `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
+  const greedy = (
+    await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', { body: { name: 'greedy' } })
+  ).body;
+  const headers = { 'Coder-External-Proxy-Token': greedy.proxy_token };
+  const me = <T>(path: string, body: object) =>
+    server.api<T>('POST', `/workspaceproxies/me${path}`, { token: null, headers, body });
+  const registration = {
+    access_url: accessUrl,
+    derp_enabled: false,
+    derp_only: false,
+    replica_id: crypto.randomUUID(),
+  };
+  const registered = await me('/register', { ...registration, wildcard_hostname: '*.greedy.test' });
+  assert.equal(registered.status, 201);
+  const issued = await me<{ signed_token_str: string }>('/issue-signed-app-token', {
+    app_request: {
+      ...{ access_method: 'subdomain', base_path: '/', username_or_id: 'admin', workspace_name_or_id: 'dev' },
+      ...{ agent_name_or_id: 'main', app_slug_or_port: 'ours' },
+    },
+    ...{ path_app_base_url: accessUrl, app_hostname: '*.greedy.test', session_token: fellow.token },
+  });
+  const grant = issued.body.signed_token_str;
+  const { connection } = await dialWebSocket(`${server.url.replace('http', 'ws')}${PROXY_LINK_PATH}`, { headers });
+  const link = linkSession(connection, { role: 'client' });
+  t.after(() => link.close());
+  (await requestTunnel(link, { service: 'invite', grant })).destroy();
+  const agent = await arrived.promise;
+  const news = await requestTunnel(link, { service: 'watch', grant });
+  const permit = await new Promise<string>((resolve) =>
+    readLines(news, (line) => resolve(line.slice('permit '.length))),
+  );
+  for (const wrong of [grant, server.adminToken, `${permit}x`])
+    await assert.rejects(requestTunnel(agent, { service: 'permitted', permit: wrong }), /permit is not valid/);
+  await assert.rejects(requestTunnel(agent, { service: 'tcp', port: app.port }), /permit is not valid/);
+  const stream = await requestTunnel(agent, { service: 'permitted', permit });
+  stream.on('error', () => {});
+  stream.write('GET /sse HTTP/1.1\r\nHost: x\r\n\r\n');
+  await once(stream, 'data');
+  const ended = closed(stream.resume());
+  const since = performance.now();
+  assert.equal((await server.api('PUT', `/users/${fellow.id}/status/suspend`)).status, 200);
+  await ended;
+  assert.ok(performance.now() - since < 5_000);
+  await assert.rejects(requestTunnel(agent, { service: 'permitted', permit }), /permit is not valid/);
+  await server.api('PUT', `/users/${fellow.id}/status/activate`);
+  // a program that is no agent
+  for (const ticket of ['', grant, permit]) {
+    const dialed = dialWebSocket(`${proxy.url.replace('http', 'ws')}${PROXY_AGENT_PATH}`, {
+      headers: { [TICKET_HEADER]: ticket },
+    });
+    await assert.rejects(dialed, (err: WebSocketDialError) => err.status === 401);
+  }
+  await server.api('DELETE', '/workspaceproxies/greedy');
+  await agent.closed;
 });
 
 test('ends what is open when the workspace stops', async () => {

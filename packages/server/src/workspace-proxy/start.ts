@@ -2,11 +2,13 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { BuildInfoResponse, IssueSignedAppTokenResponse, IssueTokenRequest } from '@ropewalk/contract';
 import { AppError, type Clock, errorText, isAppError, type Logger, systemClock } from '@ropewalk/kit';
 import { VERSION } from '@ropewalk/kit/version';
+import type { AppGrant } from '../app/context/sealed-tokens.ts';
 import { type Address, listen, parseAddress } from '../config/listen.ts';
 import { createAppPlace } from '../http/apps/place.ts';
 import { type AppProxy, createAppProxy } from '../http/apps/proxy.ts';
 import { type ClientAddress, createClientAddress } from '../http/client-address.ts';
 import { createStreamLimits } from '../http/stream-limits.ts';
+import { AgentPaths } from './agent-paths.ts';
 import { ProxyDoor, sessionOf } from './door.ts';
 import { ProxyGrants } from './grants.ts';
 import { ServerLink } from './link.ts';
@@ -30,6 +32,7 @@ interface ProxyParts {
   primary: Primary;
   keys: VerificationKeys;
   link: ServerLink;
+  paths: AgentPaths;
   registration: Registration;
   clientAddress: ClientAddress;
   clock: Clock;
@@ -53,9 +56,10 @@ export async function startWorkspaceProxy({
   const primary = new Primary(addresses.primaryUrl, options.sessionToken);
   const keys = new VerificationKeys({ primary, proxyId: addresses.proxyId, clock, log });
   const link = new ServerLink({ primary, clock, log });
+  const paths = new AgentPaths({ keys, link, clock, log });
   const registration = new Registration({ primary, addresses, version: VERSION, clock, log });
   const clientAddress = createClientAddress(options);
-  const parts = { options, addresses, primary, keys, link, registration, clientAddress, clock, log };
+  const parts = { options, addresses, primary, keys, link, paths, registration, clientAddress, clock, log };
   const apps = createApps(parts);
   const server = createListener(parts, apps);
   const { url, secure } = await listenAll(server, options, log);
@@ -70,6 +74,7 @@ export async function startWorkspaceProxy({
       await registration.close();
       const closed = [server, secure].map((one) => one && new Promise<void>((done) => one.close(() => done())));
       apps.close();
+      paths.close();
       await link.close();
       keys.close();
       for (const one of [server, secure]) one?.closeAllConnections();
@@ -78,23 +83,41 @@ export async function startWorkspaceProxy({
   };
 }
 
-function createApps({ options, addresses, primary, keys, link, clientAddress, clock, log }: ProxyParts): AppProxy {
+function createApps({
+  options,
+  addresses,
+  primary,
+  keys,
+  link,
+  paths,
+  clientAddress,
+  clock,
+  log,
+}: ProxyParts): AppProxy {
   const place = {
     ...createAppPlace(options, addresses),
     accessUrl: addresses.accessUrl,
     dashboardUrl: addresses.primaryUrl,
     isSecure: options.secureAuthCookie || addresses.accessUrl.startsWith('https:'),
   };
-  const grants = new ProxyGrants({ keys, link, clock });
+  const grants = new ProxyGrants({ keys, link, paths, clock });
   return createAppProxy({
     place,
     door: new ProxyDoor({ addresses, place, clientAddress, primary, keys, grants, clock }),
     toError: toErrorOf(log),
     clientAddress,
     streams: createStreamLimits({ ...options, maxFormsPerUser: 0, maxStreamsPerUser: 0 }),
-    dial: (target, signal) => link.open({ service: 'app', grant: grants.tokenOf(target as never) }, signal),
+    dial: async (target, signal) => {
+      const grant = target as AppGrant;
+      const [token, permit] = [grants.tokenOf(grant), grants.permitOf(grant)];
+      const direct = permit && (await paths.open(grant.agent, permit, signal));
+      if (direct) return direct;
+      // the next connection is shorter, and this one does not wait for it
+      void paths.invite(grant.agent, token);
+      return link.open({ service: 'app', grant: token }, signal);
+    },
     // the server ends a connection together with the grant that opened it, so visitors share none
-    poolOf: (target) => grants.tokenOf(target as never),
+    poolOf: (target) => grants.tokenOf(target as AppGrant),
   });
 }
 
@@ -111,6 +134,7 @@ function createListener(parts: ProxyParts, apps: AppProxy): Server {
       warnings: [],
     }),
     terminal: (agentId, request, signal) => openTerminal(parts, agentId, request, signal),
+    agent: (request, socket, head) => parts.paths.accept(request, socket, head),
     toError: toErrorOf(log),
   });
 }
@@ -132,13 +156,13 @@ const buildInfo = ({ primaryUrl }: ProxyAddresses): BuildInfoResponse => ({
 const TOKEN_PARAMETER = 'coder_signed_app_token_23db1dde';
 
 async function openTerminal(parts: ProxyParts, agentId: string, request: IncomingMessage, signal: AbortSignal) {
-  const { clientAddress, link, clock, log } = parts;
+  const { clientAddress, link, paths, clock, log } = parts;
   const query = Object.fromEntries(new URL(request.url!, 'http://proxy').searchParams);
   const { [TOKEN_PARAMETER]: token, ...rest } = query;
   const grant = await terminalGrant(parts, { agentId, token, request, signal });
   const terminal = new ProxiedTerminal(
-    { link, clock, log },
-    { grant, query: rest, ip: clientAddress(request), userAgent: request.headers['user-agent'] ?? '' },
+    { link, paths, clock, log },
+    { agentId, grant, query: rest, ip: clientAddress(request), userAgent: request.headers['user-agent'] ?? '' },
   );
   await terminal.open(signal);
   return (connection: Parameters<ProxiedTerminal['serve']>[0]) => void terminal.serve(connection);

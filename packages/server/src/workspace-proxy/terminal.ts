@@ -1,8 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { AppError, type Clock, errorText, isAppError, type Logger } from '@ropewalk/kit';
 import { backoff } from '@ropewalk/kit/retry';
+import { readLines } from '@ropewalk/wire/proxy-link';
 import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import { watchSilence } from '../http/heartbeat.ts';
+import type { AgentPaths } from './agent-paths.ts';
 import type { ServerLink } from './link.ts';
 
 /** A terminal survives a server that is away for so long, as the server's own rule for grants has it. */
@@ -16,14 +18,19 @@ const AWAY = Buffer.from('\r\n[The server cannot be reached. This terminal conti
 /** A longer message of a browser is input, not the size of its window. */
 const MAX_SIZE_MESSAGE = 256;
 
+/** So long the first connection to an agent may take, before the link of the server carries the bytes. */
+const INVITED_MS = 2_000;
+
 export interface TerminalParts {
   link: ServerLink;
+  paths: AgentPaths;
   clock: Clock;
   log: Logger;
 }
 
 /** What a visitor asked for. */
 export interface TerminalRequest {
+  agentId: string;
   /** The token of the grant. It is replaced while the terminal is open. */
   grant: string;
   query: Record<string, string>;
@@ -38,6 +45,8 @@ export class ProxiedTerminal {
   readonly #ended = new AbortController();
   #connection: WebSocketConnection | undefined;
   #inside: Duplex | undefined;
+  /** The server's news of a terminal whose bytes the agent's own connection carries. */
+  #news: Duplex | undefined;
   /** What the browser sent while no stream was open. */
   #waiting: Buffer[] = [];
 
@@ -77,6 +86,13 @@ export class ProxiedTerminal {
   end(): void {
     this.#ended.abort(new AppError('canceled', 'The terminal was closed.'));
     this.#inside?.destroy();
+    this.#dropNews();
+  }
+
+  #dropNews(): void {
+    const news = this.#news;
+    this.#news = undefined;
+    news?.destroy();
   }
 
   /** Resolves when the shell has ended. @throws AppError if the terminal cannot be opened again */
@@ -85,6 +101,7 @@ export class ProxiedTerminal {
       if (await this.#carry(this.#inside!)) return;
       this.#ended.signal.throwIfAborted();
       this.#inside = undefined;
+      this.#dropNews();
       if (this.#parts.link.problem !== undefined) this.#connection!.sendBinary(AWAY);
       this.#inside = await this.#again();
       this.#connection!.sendBinary(RESET);
@@ -132,10 +149,78 @@ export class ProxiedTerminal {
     }
   }
 
+  /** The agent's own connection is the shorter way. The link of the server always works. */
   async #dial(signal: AbortSignal): Promise<Duplex> {
-    const inside = await this.#parts.link.open({ service: 'terminal', ...this.#request }, signal);
+    const { link, paths } = this.#parts;
+    const { agentId, ...request } = this.#request;
+    await Promise.race([paths.invite(agentId, request.grant), this.#parts.clock.sleep(INVITED_MS, signal)]);
+    const inside =
+      (paths.has(agentId) ? await this.#dialDirectly(signal) : undefined) ??
+      (await link.open({ service: 'terminal', ...request }, signal));
     inside.on('error', () => {});
     return inside;
+  }
+
+  async #dialDirectly(signal: AbortSignal): Promise<Duplex | undefined> {
+    const permit = await this.#listen(signal);
+    const inside = permit && (await this.#parts.paths.open(this.#request.agentId, permit, signal));
+    if (inside) return inside;
+    this.#dropNews();
+    return undefined;
+  }
+
+  /**
+   * Asks the server for a permit, and follows its news. While the server is away, the terminal continues, and asks again when
+   * it is back.
+   * @returns undefined if the agent has no connection of its own to proxies
+   * @throws AppError as the server answers
+   */
+  async #listen(signal: AbortSignal): Promise<string | undefined> {
+    const { link, paths } = this.#parts;
+    const { agentId, ...request } = this.#request;
+    const news = await link.open({ service: 'permit', ...request }, signal).catch((err) => {
+      if (isAppError(err, 'unsupported')) return undefined;
+      throw err;
+    });
+    if (!news) return undefined;
+    this.#news = news;
+    news.on('error', () => {});
+    const first = Promise.withResolvers<string | undefined>();
+    readLines(news, (line) => {
+      const [, permit] = /^permit (.+)$/.exec(line) ?? [];
+      if (permit !== undefined) {
+        this.#request.grant = permit;
+        first.resolve(permit);
+        paths.renew(agentId, permit);
+      } else if (line === 'ended') this.#revoked('Your permission to use this was revoked.');
+    });
+    news.once('close', () => {
+      first.resolve(undefined);
+      if (this.#news === news) void this.#listenAgain();
+    });
+    return first.promise;
+  }
+
+  /** After the link was lost. Never rejects. */
+  async #listenAgain(): Promise<void> {
+    const away = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(AWAY_MS)]);
+    const wait = backoff({ baseMs: 250, capMs: 2_000 });
+    while (!away.aborted && this.#news) {
+      try {
+        await this.#parts.link.up(away);
+        await this.#listen(away);
+        return;
+      } catch (err) {
+        if (isAppError(err) && err.code !== 'unavailable') return this.#revoked(err.message);
+        await this.#parts.clock.sleep(wait.next(), away).catch(() => {});
+      }
+    }
+  }
+
+  #revoked(why: string): void {
+    if (this.#ended.signal.aborted) return;
+    this.#connection?.close(1008, why);
+    this.end();
   }
 
   #fromBrowser(message: Buffer): void {
@@ -164,9 +249,13 @@ export class ProxiedTerminal {
     }
   }
 
-  /** Takes a new grant while the old one is good for it. A visitor without permission loses the terminal. */
+  /**
+   * Takes a new grant while the old one is good for it. A visitor without permission loses the terminal. News have permits,
+   * which replace the grant.
+   */
   async #renew(): Promise<void> {
     const { link } = this.#parts;
+    if (this.#news) return;
     try {
       const stream = await link.open({ service: 'renew', grant: this.#request.grant }, this.#ended.signal);
       let token = '';
@@ -174,10 +263,8 @@ export class ProxiedTerminal {
       if (token !== '') this.#request.grant = token;
     } catch (err) {
       if (this.#ended.signal.aborted) return;
-      if (isAppError(err, 'forbidden') || isAppError(err, 'not_found')) {
-        this.#connection!.close(1008, err.message);
-        this.end();
-      } else this.#parts.log.debug('could not renew the grant of a terminal', { err: errorText(err) });
+      if (isAppError(err, 'forbidden') || isAppError(err, 'not_found')) this.#revoked(err.message);
+      else this.#parts.log.debug('could not renew the grant of a terminal', { err: errorText(err) });
     }
   }
 }

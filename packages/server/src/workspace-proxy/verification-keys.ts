@@ -1,7 +1,9 @@
 import type { KeyObject } from 'node:crypto';
 import type { CryptoKeysResponse } from '@ropewalk/contract';
 import { type Clock, errorText, type Logger } from '@ropewalk/kit';
-import { decodeGrant, type ProxyGrant, publicKeyOf } from '../app/workspace-proxy/grant-token.ts';
+import { publicKeyOf, verifiedClaims } from '@ropewalk/kit/signed-token';
+import type { TicketClaims } from '@ropewalk/wire/proxy-link';
+import { decodeGrant, type ProxyGrant } from '../app/workspace-proxy/grant-token.ts';
 import type { Primary } from './primary.ts';
 
 /** The next key is listed a week before it signs. */
@@ -27,12 +29,20 @@ export class VerificationKeys {
 
   /** The grant in a token for this proxy, if it has not expired. */
   read(token: string): ProxyGrant | undefined {
-    const now = this.#parts.clock.now().getTime();
-    const grant = decodeGrant(this.#parts.proxyId, token, (sequence) => {
-      const found = this.#keys.get(sequence);
-      return found && found.deletesAt > now ? found.key : undefined;
-    });
-    return grant && grant.expires > now ? grant : undefined;
+    const grant = decodeGrant(this.#parts.proxyId, token, (sequence) => this.#keyOf(sequence));
+    return grant && grant.expires > this.#parts.clock.now().getTime() ? grant : undefined;
+  }
+
+  /** The id of the agent whose ticket for this proxy this is. Undefined for any other text, and for one that has expired. */
+  agentOf(ticket: string): string | undefined {
+    const claims = verifiedClaims(ticket, (sequence) => this.#keyOf(sequence)) as Partial<TicketClaims> | undefined;
+    const isValid = claims?.aud === this.#parts.proxyId && claims.exp! * 1_000 > this.#parts.clock.now().getTime();
+    return isValid ? claims.ticket : undefined;
+  }
+
+  #keyOf(sequence: number): KeyObject | undefined {
+    const found = this.#keys.get(sequence);
+    return found && found.deletesAt > this.#parts.clock.now().getTime() ? found.key : undefined;
   }
 
   /** The same for a token that the server has signed now, with a key that may be new. */

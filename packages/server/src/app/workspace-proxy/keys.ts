@@ -3,14 +3,20 @@
 // keys change every week. Each is computed from a secret of the installation and the number of its week.
 import { createPrivateKey, createPublicKey, hkdfSync, type KeyObject } from 'node:crypto';
 import type { CryptoKey } from '@ropewalk/contract';
+import { type KeyOf, signToken, verifiedClaims } from '@ropewalk/kit/signed-token';
+import type { PermitClaims } from '@ropewalk/wire/proxy-link';
 import { time } from '../values/time.ts';
-import { decodeGrant, encodeGrant, type ProxyGrant } from './grant-token.ts';
+import { decodeGrant, grantClaims, type ProxyGrant } from './grant-token.ts';
 
 export interface ProxyKeys {
   /** The token of a grant for this proxy. */
   sign(proxyId: string, grant: ProxyGrant, now: Date): string;
+  /** These claims as a token for this proxy. Those who verify it look for what they expect. */
+  signClaims(proxyId: string, claims: object, now: Date): string;
   /** The grant in a token for this proxy, which may have expired. Undefined for any other text. */
   read(proxyId: string, token: string, now: Date): ProxyGrant | undefined;
+  /** The id of a permit for this proxy, which may have expired. Undefined for any other text. */
+  permitId(proxyId: string, token: string, now: Date): string | undefined;
   /** The public keys of the tokens that are valid now, and the next one. */
   publicKeys(now: Date): CryptoKey[];
 }
@@ -36,17 +42,25 @@ export function createProxyKeys(secret: string): ProxyKeys {
     }
     return key;
   }
+  /** The public keys of the tokens that are valid now. */
+  function verifying(now: Date): KeyOf {
+    const at = now.getTime();
+    return (sequence) =>
+      sequence >= sequenceAt(at - OVERLAP_MS) && sequence <= sequenceAt(at) + 1
+        ? createPublicKey(keyOf(sequence))
+        : undefined;
+  }
+  function signClaims(proxyId: string, claims: object, now: Date): string {
+    const sequence = sequenceAt(now.getTime());
+    return signToken({ aud: proxyId, ...claims }, { sequence, key: keyOf(sequence) });
+  }
   return {
-    sign(proxyId, grant, now) {
-      const sequence = sequenceAt(now.getTime());
-      return encodeGrant(proxyId, grant, { sequence, key: keyOf(sequence) });
-    },
-    read(proxyId, token, now) {
-      const at = now.getTime();
-      const isValid = (sequence: number) => sequence >= sequenceAt(at - OVERLAP_MS) && sequence <= sequenceAt(at) + 1;
-      return decodeGrant(proxyId, token, (sequence) =>
-        isValid(sequence) ? createPublicKey(keyOf(sequence)) : undefined,
-      );
+    sign: (proxyId, grant, now) => signClaims(proxyId, grantClaims(grant), now),
+    signClaims,
+    read: (proxyId, token, now) => decodeGrant(proxyId, token, verifying(now)),
+    permitId(proxyId, token, now) {
+      const claims = verifiedClaims(token, verifying(now)) as Partial<PermitClaims> | undefined;
+      return claims?.aud === proxyId ? claims.permit?.id : undefined;
     },
     publicKeys(now) {
       const at = now.getTime();

@@ -1,6 +1,7 @@
 // What visitors of workspace proxies may do now, by the grants that proxies present. A proxy presents a grant before it uses
 // it, so a server decides for every stream, whatever the proxy believes.
 import { AppError } from '@ropewalk/kit';
+import type { ProxyAgentRequest } from '@ropewalk/wire/proxy-link';
 import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { workspaceProxyById } from '../../db/queries/workspace-proxies.ts';
@@ -12,7 +13,7 @@ import { type AppAddress, parseAppHost, parseAppPath, parseWildcard } from '../v
 import { grantAccess } from '../workspace-app/access.ts';
 import { followRights, mayStill, visitorOfGrant, withExpiredSession } from '../workspace-app/grants.ts';
 import { GRANT_MS, HeldGrants, type StreamWatcher } from '../workspace-app/held-grants.ts';
-import type { ProxyGrant } from './grant-token.ts';
+import { grantClaims, type ProxyGrant } from './grant-token.ts';
 import type { ProxyKeys } from './keys.ts';
 
 /** So long after it was issued a grant is good for a new one, in ms. A terminal survives such an outage of the server. */
@@ -48,7 +49,8 @@ export class ProxyRights {
     const grant = typeof token === 'string' ? this.#keys.read(proxy.id, token, now) : undefined;
     if (!grant || grant.issued + RENEW_MS < now.getTime())
       throw new AppError('forbidden', 'The grant is not valid for this proxy, or it is too old.');
-    return grant;
+    // a permit lives longer, and as a grant it does not
+    return { ...grant, expires: Math.min(grant.expires, grant.issued + GRANT_MS) };
   }
 
   /**
@@ -91,6 +93,38 @@ export class ProxyRights {
 
   async #againForApp(grant: ProxyGrant, address: AppAddress): Promise<ProxyGrant> {
     return grantAccess(this.#services, await this.visitor(grant), address);
+  }
+
+  /**
+   * A permit for streams of an agent's own connection to the proxy. It has the grant, too, so that a proxy which has lost its
+   * link presents it instead of an older one.
+   */
+  signPermit(
+    proxy: WorkspaceProxyRow,
+    grant: ProxyGrant,
+    { lifetimeMs, ...permit }: { id: string; agent: string; request: { service: string }; lifetimeMs: number },
+  ): string {
+    const now = this.#services.clock.now();
+    const issued = now.getTime();
+    const claims = { ...grantClaims({ ...grant, issued, expires: issued + lifetimeMs }), permit };
+    return this.#keys.signClaims(proxy.id, claims, now);
+  }
+
+  /** The id for the permits of a grant: that of the permit which the proxy presents as its grant, so that streams continue. */
+  permitId({ id }: WorkspaceProxyRow, token: unknown): string {
+    const known = typeof token === 'string' ? this.#keys.permitId(id, token, this.#services.clock.now()) : undefined;
+    return known ?? crypto.randomUUID();
+  }
+
+  /** What makes an agent connect to the proxy. @throws AppError `conflict` if the proxy has no address */
+  async invitation({ id }: WorkspaceProxyRow, agent: string): Promise<ProxyAgentRequest> {
+    const { sql, clock } = this.#services;
+    const proxy = await workspaceProxyById(sql, id);
+    if (!proxy?.url) throw new AppError('conflict', 'The workspace proxy has not registered.');
+    const now = clock.now();
+    const ticket = this.#keys.signClaims(id, { ticket: agent, exp: (now.getTime() + GRANT_MS) / 1_000 }, now);
+    const keys = this.#keys.publicKeys(now).map(({ sequence, secret }) => ({ sequence, secret }));
+    return { service: 'proxy', does: 'connect', proxy: id, url: proxy.url, agent, ticket, keys };
   }
 
   /** The visitor with the rights of now. @throws AppError `forbidden` if the session has ended */
