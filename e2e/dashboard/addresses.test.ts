@@ -54,6 +54,7 @@ test('each of upstream’s addresses opens a page', { ...needsBrowser, timeout: 
     '/deployment/overview',
     '/deployment/users?filter=admin',
     '/deployment/idp-org-sync',
+    '/deployment/workspace-proxies',
     '/health/database',
     '/settings/account',
     '/install',

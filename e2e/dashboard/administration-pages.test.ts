@@ -94,6 +94,7 @@ test('each page opens, is accessible in both themes and fits a phone', needsBrow
     '/deployment/external-auth': 'External authentication',
     '/deployment/notifications': 'Notifications',
     '/deployment/observability': 'Observability',
+    '/deployment/workspace-proxies': 'Workspace proxies',
     '/deployment/users': 'Users',
     '/deployment/users/create': 'Create a user',
     '/deployment/licenses': 'Licenses',

@@ -306,6 +306,8 @@ export const WorkspaceProxy = named(
     healthy: Type.Boolean(),
     icon_url: Type.String(),
     id: Uuid,
+    /** When a process of the proxy last registered. Absent for the primary region and before the first registration. */
+    last_seen_at: Type.Optional(Timestamp),
     name: Type.String(),
     path_app_url: Type.String(),
     status: Type.Optional(WorkspaceProxyStatus),

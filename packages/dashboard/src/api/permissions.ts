@@ -19,6 +19,10 @@ const SITE = {
   readHealth: ['debug_info', 'read'],
   readAuditLog: ['audit_log', 'read', ANY_ORGANIZATION],
   createOAuth2Apps: ['oauth2_app', 'create'],
+  readProxies: ['workspace_proxy', 'read'],
+  createProxies: ['workspace_proxy', 'create'],
+  updateProxies: ['workspace_proxy', 'update'],
+  deleteProxies: ['workspace_proxy', 'delete'],
   updateIdpSync: ['idpsync_settings', 'update'],
   // members may read the names of other members, to share workspaces, but do not administer them
   readMembersAnywhere: ['group_member', 'read', ANY_ORGANIZATION],

@@ -25,6 +25,7 @@ import { paths } from '../util/paths.ts';
 import { setTheme, theme, themeOf } from '../util/theme.ts';
 import { Banners } from './banners.tsx';
 import { InboxButton } from './inbox-button.tsx';
+import { RegionsButton } from './regions-button.tsx';
 import { useShortcuts } from './shortcuts.ts';
 import { useSignOut } from './sign-out.ts';
 
@@ -174,6 +175,7 @@ function NavigationBar({ onSearch, onShortcuts }: { onSearch: () => void; onShor
           <span className="sr-only lg:not-sr-only lg:flex-1 lg:text-left">Search</span>
           <kbd className="hidden rounded-sm border border-line px-1 font-sans text-xs lg:inline">Ctrl K</kbd>
         </button>
+        <RegionsButton />
         <InboxButton />
         <UserMenu onShortcuts={onShortcuts} />
         <div className="sm:hidden">

@@ -75,6 +75,7 @@ export const paths = {
   deployment: (page = 'overview') => `/deployment/${page}`,
   oauth2Apps: () => '/deployment/oauth2-provider/apps',
   oauth2App: (id: string) => `/deployment/oauth2-provider/apps/${e(id)}`,
+  workspaceProxies: () => '/deployment/workspace-proxies',
   users: (filter?: string) => `/deployment/users${query({ filter })}`,
   newUser: () => '/deployment/users/create',
   health: (section = 'access-url') => `/health/${section}`,

@@ -2,6 +2,7 @@ import { openApiDocument } from '@ropewalk/contract';
 import type { FastifyInstance } from 'fastify';
 import type { Services } from '../app/context/context.ts';
 import { exchange } from './exchange.ts';
+import { latencyCheckRoute } from './latency-check.ts';
 import { MAX_MESSAGE_BYTES } from './stream-limits.ts';
 
 /** Routes outside the contract: health, the API's document, and the page at `/`. */
@@ -22,6 +23,5 @@ export function plainRoutes(app: FastifyInstance, services: Services, ready: () 
     document ??= JSON.stringify(openApiDocument(services.version));
     return reply.type('application/json').send(document);
   });
-  // upstream's clients measure the round-trip time with it
-  app.get('/latency-check', async (_request, reply) => reply.code(204).send());
+  latencyCheckRoute(app);
 }

@@ -201,6 +201,7 @@ function addPlainRoutes(
     metrics,
     tracing,
     late,
+    proxyHealth,
   }: HttpParts,
   { clientAddress, rateLimit, stall, dashboard, cspReports, flows }: PlainParts,
 ): void {
@@ -225,6 +226,7 @@ function addPlainRoutes(
     clientAddress,
     additionalPolicy: config.additionalCspPolicy,
     appOrigins: () => appOrigins(services),
+    proxies: () => proxyHealth.served(),
   });
   const describe = describeExecutables(findBinary);
   const signer = createSigner(services);

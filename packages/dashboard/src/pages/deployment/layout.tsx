@@ -15,7 +15,9 @@ export default function DeploymentLayout() {
       ? may.updateIdpSync
       : pathname.startsWith(paths.oauth2Apps())
         ? may.createOAuth2Apps
-        : may.readDeploymentConfig;
+        : pathname.startsWith(paths.workspaceProxies())
+          ? may.readProxies
+          : may.readDeploymentConfig;
   if (!permitted) return <NoPermission />;
   return (
     <SidebarLayout
@@ -39,6 +41,7 @@ export default function DeploymentLayout() {
           entries: [
             may.updateDeploymentConfig && { name: 'Appearance', to: paths.deployment('appearance') },
             may.createOAuth2Apps && { name: 'OAuth2 apps', to: paths.oauth2Apps() },
+            may.readProxies && { name: 'Workspace proxies', to: paths.workspaceProxies() },
             may.readDeploymentConfig && { name: 'Licenses', to: paths.deployment('licenses') },
             may.readHealth && { name: 'Health', to: paths.health() },
           ],

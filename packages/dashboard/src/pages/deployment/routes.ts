@@ -15,6 +15,7 @@ export const deploymentRoutes = (parent: AnyRoute): AnyRoute[] => [
       page(self, '/idp-org-sync', () => import('../idp-sync/organization-sync.tsx')),
       page(self, '/oauth2-provider/apps', () => import('./oauth2-apps.tsx')),
       page(self, '/oauth2-provider/apps/$app', () => import('./oauth2-app.tsx')),
+      page(self, '/workspace-proxies', () => import('./proxies.tsx')),
       page(self, '/appearance', () => import('./appearance.tsx')),
       page(self, '/notifications', () => import('./notifications.tsx')),
       page(self, '/licenses', () => import('./licenses.tsx')),

@@ -2,9 +2,12 @@
  * One terminal: finds the agent, connects, and connects again after every interruption with the same `reconnect` id, so
  * that the same program continues. The server then sends the whole scrollback again.
  */
-import type { WorkspaceAgent } from '@ropewalk/contract';
+import type { Region, WorkspaceAgent } from '@ropewalk/contract';
 import { call } from '../../api/client.ts';
 import { errorText, isUnreachable, statusOf } from '../../api/errors.ts';
+import { regionName, terminalAddress } from '../../regions/choice.ts';
+import { terminalRegion } from '../../regions/store.ts';
+import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
 import { agentsOf } from '../workspaces/status.ts';
 import type { TerminalTab } from './tabs.ts';
@@ -58,6 +61,8 @@ const SLEPT_MS = 20_000;
 const NORMAL = 1000;
 const CONNECTABLE = new Set(['pending', 'starting', 'running']);
 
+const NOT_OPENED = { opened: false, over: false };
+
 /** An error that ends by itself: the page waits. */
 class NotYet extends Error {
   readonly link: SessionNotice['link'];
@@ -70,12 +75,14 @@ class NotYet extends Error {
 /** An error that trying again does not mend. */
 class Hopeless extends Error {}
 
-/** The address of the program in the terminal. */
-function programAddress(options: SessionOptions, agentId: string, command: string): URL {
+/** The address of the program in the terminal, at the servers or at a proxy. */
+function programAddress(
+  options: SessionOptions,
+  { region, agentId, command }: { region: Region | undefined; agentId: string; command: string },
+): URL {
   const { tab, noWait, container, containerUser, terminal } = options;
   const { cols, rows } = terminal.size();
-  const address = new URL(`/api/v2/workspaceagents/${agentId}/pty`, location.href);
-  address.protocol = address.protocol.replace('http', 'ws');
+  const address = terminalAddress(region, agentId, location.href);
   address.search = new URLSearchParams({
     reconnect: tab.id,
     width: String(cols),
@@ -134,6 +141,8 @@ export function startSession(options: SessionOptions): Session {
   let socket: WebSocket | undefined;
   let ended = false;
   let command: string | undefined;
+  /** Whether the region of the person could not be used, so that this terminal stays at the servers. */
+  let isAtServers = false;
   /** Ends the wait before the next attempt. */
   let hurry = () => {};
 
@@ -169,7 +178,17 @@ export function startSession(options: SessionOptions): Session {
     options.onAgent(agent);
     command ??= await commandToRun(options, agent);
     if (ended) return;
-    return connect(programAddress(options, agent.id, command));
+    const region = isAtServers ? undefined : await terminalRegion();
+    const address = programAddress(options, { region, agentId: agent.id, command });
+    if (!region) return connect(address);
+    const isSigned = await sign(address, agent.id);
+    if (ended) return;
+    // browsers throw for an address without TLS, if the page has TLS
+    const connection = isSigned ? await connect(address).catch(() => NOT_OPENED) : NOT_OPENED;
+    // the same program continues at the servers
+    if (!connection.opened) isAtServers = true;
+    if (isAtServers && !ended) announceDetour(region);
+    return connection;
   };
 
   const pause = (ms: number) =>
@@ -222,6 +241,31 @@ export function startSession(options: SessionOptions): Session {
       socket?.close();
     },
   };
+}
+
+/** Upstream's name of the parameter. A proxy has no session of this page, so a token for this terminal is in the address. */
+const SIGNED_TOKEN = 'coder_signed_app_token_23db1dde';
+
+/** Adds a token for the terminal to its address at a proxy. False: the server issues none. */
+async function sign(address: URL, agentId: string): Promise<boolean> {
+  try {
+    const body = { url: address.href, agentID: agentId };
+    const { signed_token: token } = await call('POST /applications/reconnecting-pty-signed-token', { body });
+    address.searchParams.set(SIGNED_TOKEN, token);
+    return true;
+  } catch (err) {
+    const status = statusOf(err);
+    if (status === undefined || status === 401 || status >= 500) throw err;
+    return false;
+  }
+}
+
+function announceDetour(region: Region): void {
+  toast({
+    tone: 'warn',
+    title: `The region ${regionName(region)} does not open this terminal`,
+    detail: 'It opens at the server instead.',
+  });
 }
 
 /** The agent to connect to. @throws NotYet for a state that passes by itself or that the person can end */

@@ -1,9 +1,9 @@
 import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
-import { useQuery } from '@tanstack/react-query';
 import { AppWindow, SquareTerminal } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
 import { call } from '../../api/client.ts';
 import { useChange } from '../../api/query.ts';
+import { useAppServer } from '../../regions/store.ts';
 import { Avatar } from '../../ui/avatar.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { cx } from '../../ui/classes.ts';
@@ -11,17 +11,10 @@ import { Link } from '../../ui/link.tsx';
 import { Markdown } from '../../ui/markdown.tsx';
 import { MenuItem } from '../../ui/menu.tsx';
 import { appAddress, isSafeAddress, needsToken } from './connect.ts';
-import { appHostQuery } from './queries.ts';
 
 const Tooltip = lazy(async () => ({ default: (await import('../../ui/tooltip.tsx')).Tooltip }));
 
 export const appName = (app: WorkspaceApp): string => app.display_name || app.slug;
-
-/** The server's wildcard host for apps and ports, and the scheme of this page. */
-export function useAppServer(): { wildcard: string; protocol: string } {
-  const host = useQuery(appHostQuery).data?.host ?? '';
-  return { wildcard: host, protocol: location.protocol };
-}
 
 function AppIcon({ app, size = 16 }: { app: WorkspaceApp; size?: number }) {
   if (app.icon) return <Avatar name={appName(app)} src={app.icon} size={size} square />;

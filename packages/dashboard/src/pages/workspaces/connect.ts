@@ -1,5 +1,6 @@
 /** The addresses and commands with which programs on a person's computer reach a workspace. */
 import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
+import type { AppServer } from '../../regions/choice.ts';
 import { paths } from '../../util/paths.ts';
 
 type WorkspaceName = Pick<Workspace, 'owner_name' | 'name'>;
@@ -70,41 +71,41 @@ export function sshHost(workspace: WorkspaceName, agent: string, server: { suffi
   return server.suffix ? `${name}.${server.suffix}` : `${server.prefix}${name}`;
 }
 
-/** The host of an app or port: `name` replaces the star of the server's wildcard. */
-const hostOf = (wildcard: string, name: string): string => wildcard.replace('*', name);
+/** The address of an app or port with its own host: `name` replaces the star of the region's wildcard. */
+const hostAddress = ({ wildcard, protocol }: AppServer, name: string): string =>
+  `${protocol}//${wildcard.replace('*', name)}/`;
 
 /** Where an app opens, or why it cannot. */
 export function appAddress(
   app: WorkspaceApp,
   workspace: WorkspaceName,
   agent: Pick<WorkspaceAgent, 'name'>,
-  server: { wildcard: string; protocol: string },
+  server: AppServer,
 ): { href: string } | { problem: string } {
   if (app.external) return { href: app.url ?? '' };
   if (app.command) return { href: paths.terminal(workspace, agent.name, { app: app.slug }) };
-  if (!app.subdomain) return { href: paths.pathApp(workspace, agent.name, app.slug) };
+  if (!app.subdomain) return { href: server.base + paths.pathApp(workspace, agent.name, app.slug) };
   if (!server.wildcard)
     return {
       problem: 'This app needs a separate host name. An administrator must set CODER_WILDCARD_ACCESS_URL.',
     };
-  const name = app.subdomain_name ?? '';
-  return { href: `${server.protocol}//${hostOf(server.wildcard, name)}/` };
+  return { href: hostAddress(server, app.subdomain_name ?? '') };
 }
 
 /** Whether the address contains the place for a session token. */
 export const needsToken = (href: string): boolean => href.includes('$SESSION_TOKEN');
 
-/** The address of a port of the workspace. Undefined if the server has no wildcard host. */
+/** The address of a port of the workspace. Undefined without a wildcard host. */
 export function portAddress(
   port: number,
   protocol: 'http' | 'https',
   workspace: WorkspaceName,
   agent: string,
-  server: { wildcard: string; protocol: string },
+  server: AppServer,
 ): string | undefined {
   if (!server.wildcard) return undefined;
   const name = [`${port}${protocol === 'https' ? 's' : ''}`, agent, workspace.name, workspace.owner_name].join('--');
-  return `${server.protocol}//${hostOf(server.wildcard, name.toLowerCase())}/`;
+  return hostAddress(server, name.toLowerCase());
 }
 
 /** Addresses of external apps open programs or pages. Addresses that would run scripts in this page are rejected. */

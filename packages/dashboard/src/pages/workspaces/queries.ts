@@ -65,7 +65,6 @@ export const timingsQuery = (build: Pick<WorkspaceBuild, 'id' | 'workspace_id'>)
     params: { workspacebuild: build.id },
   });
 
-export const appHostQuery = apiQuery('GET /applications/host', []);
 export const sshConfigQuery = apiQuery('GET /deployment/ssh', []);
 
 /** Changes a workspace in every answer that contains it, until the next fetch. */

@@ -138,6 +138,12 @@ export function subdomainOrigin(wildcard: Wildcard, accessUrl: string, label: st
   return `${scheme}://${wildcardHost(wildcard, accessUrl).replace('*', label)}`;
 }
 
+/** All hosts of a wildcard pattern, as a Content-Security-Policy writes them. */
+export function policyHosts(pattern: string): string {
+  // there, the star is all of the first label
+  return `*${pattern.slice(pattern.indexOf('.'))}`;
+}
+
 /** The origins of all apps that have their own hosts, as a Content-Security-Policy writes them. */
 export function appOrigins({
   config,
@@ -148,9 +154,8 @@ export function appOrigins({
 }): string | undefined {
   const wildcard = parseWildcard(config.wildcardAccessUrl);
   if (!wildcard) return undefined;
-  // there, the star is all of the first label
   const { protocol, host } = new URL(subdomainOrigin(wildcard, accessUrl, 'app'));
-  return `${protocol}//*${host.slice(host.indexOf('.'))}`;
+  return `${protocol}//${policyHosts(host)}`;
 }
 
 /** The URL of an agent's ports, with the placeholder `{{port}}`. Empty without --wildcard-access-url. */

@@ -152,6 +152,32 @@ test('names what is wrong with a proxy', async () => {
   }
 });
 
+test('announces to pages that a proxy or its health changed, and nothing else', async () => {
+  let announced = 0;
+  const off = server.services.events.on('object_changed', ({ kind, id }) => {
+    if (kind === 'deployment' && id === 'workspace_proxies') announced++;
+  });
+  const grows = async (what: string, run: () => Promise<unknown>) => {
+    const before = announced;
+    await run();
+    await eventually(`pages learn that ${what}`, async () => announced > before);
+  };
+  const check = () => server.api('GET', '/debug/health?force=true');
+  await grows('there is one', () => proxy('seen', report(FINE)));
+  await eventually('it is healthy', async () => (await look('seen')).healthy);
+  await check();
+  const before = announced;
+  await check();
+  listener = report({ errors: ['no relay'], warnings: [] });
+  await grows('it is not healthy', check);
+  assert.equal(announced, before + 1);
+  await grows('the primary one has another name', () =>
+    server.api('PATCH', '/workspaceproxies/primary', { body: { display_name: 'Home' } }),
+  );
+  await grows('it is deleted', () => forget('seen'));
+  off();
+});
+
 test('warns of a wildcard host of two proxies, and of one without processes', async () => {
   await proxy('one', report(FINE));
   const two = await proxy('two', report(FINE));

@@ -20,6 +20,12 @@ const MAX_MESSAGE = 1_024;
 /** Tokens for apps live for a minute. With a larger difference of the clocks, a proxy rejects new ones or accepts old ones. */
 const MAX_CLOCK_DIFFERENCE_MS = 10_000;
 
+/** Announces to pages that proxies or their health changed. */
+export const PROXIES_CHANGE = { kind: 'deployment', id: 'workspace_proxies' } as const;
+
+/** Where visitors reach a healthy proxy. */
+export type ServedProxy = Pick<WorkspaceProxyRow, 'url' | 'wildcard_hostname'>;
+
 interface Seen {
   status: ProxyHealthStatus;
   report: ProxyHealthReport;
@@ -29,6 +35,9 @@ interface Seen {
 export class ProxyHealth {
   readonly #services: Services;
   #known = new Map<string, WorkspaceProxyStatus>();
+  #served: readonly ServedProxy[] = [];
+  /** What pages show of the last results. Reasons are left out, because they can differ each time. */
+  #shown = '';
   #dispatcher: ReturnType<typeof publicDispatcher> | undefined;
   #running: Promise<void> | undefined;
   #onChecked: (seconds: number) => void = () => {};
@@ -52,6 +61,11 @@ export class ProxyHealth {
   /** The last results, by the id of the proxy. */
   results(): ReadonlyMap<string, WorkspaceProxyStatus> {
     return this.#known;
+  }
+
+  /** The proxies with apps and terminals that the last check found healthy. Without a query, so that each page can ask. */
+  served(): readonly ServedProxy[] {
+    return this.#served;
   }
 
   /** Calls `listener` with the duration of each check of all proxies, in seconds. */
@@ -83,6 +97,10 @@ export class ProxyHealth {
     await Promise.all(Array.from({ length: LANES }, work));
     signal.throwIfAborted();
     this.#known = found;
+    this.#served = proxies.filter(({ id, derp_only: isRelayOnly }) => !isRelayOnly && found.get(id)?.status === 'ok');
+    const shown = proxies.map(({ id, url, wildcard_hostname: host }) => [id, url, host, found.get(id)?.status]).join();
+    if (shown !== this.#shown) this.#services.events.publishSoon('object_changed', PROXIES_CHANGE);
+    this.#shown = shown;
     this.#onChecked((clock.monotonic() - begun) / 1_000);
   }
 

@@ -189,6 +189,8 @@ test('rejects every token that is not the current one of a proxy', async () => {
 
 test('registers the processes of a proxy, and names each the others', async () => {
   const { proxy, proxy_token: token } = await create('eu');
+  const seenAt = async (path: string) => (await call<WorkspaceProxy>('GET', path)).body.last_seen_at;
+  assert.deepEqual([await seenAt('/eu'), await seenAt('/primary')], [undefined, undefined]);
   const one = crypto.randomUUID();
   const first = await register(token, { replica_id: one });
   assert.equal(first.status, 201, JSON.stringify(first.body));
@@ -224,8 +226,13 @@ test('registers the processes of a proxy, and names each the others', async () =
   assert.equal((await register(token, { replica_id: two })).status, 400);
   assert.deepEqual((await register(token, { replica_id: one })).body.sibling_replicas, []);
   // a process that has stopped registering is not listed
-  await server.services.sql`UPDATE workspace_proxy_replicas SET seen_at = now() - interval '2 minutes'
-    WHERE proxy_id = ${proxy.id}`;
+  const [seen] = await server.services.sql<{ at: Date }[]>`UPDATE workspace_proxy_replicas
+    SET seen_at = now() - interval '2 minutes' WHERE proxy_id = ${proxy.id} RETURNING seen_at AS at`;
+  const { regions } = (await server.api<WorkspaceProxiesResponse>('GET', '/workspaceproxies')).body;
+  assert.deepEqual(
+    [await seenAt('/eu'), regions.find(({ name }) => name === 'eu')?.last_seen_at].map((at) => Date.parse(at!)),
+    [seen!.at.getTime(), seen!.at.getTime()],
+  );
   assert.deepEqual((await register(token)).body.sibling_replicas, []);
   // and another proxy cannot touch it
   const other = await create('us');

@@ -4,14 +4,19 @@ import { type Allowed, allow, authorize } from '../../authz/authorize.ts';
 import { notFound } from '../../authz/not-found.ts';
 import type { Action } from '../../authz/policy.ts';
 import type { Db } from '../../db/connect.ts';
-import { allWorkspaceProxies, workspaceProxyById, workspaceProxyByName } from '../../db/queries/workspace-proxies.ts';
+import {
+  allWorkspaceProxies,
+  proxiesSeenAt,
+  workspaceProxyById,
+  workspaceProxyByName,
+} from '../../db/queries/workspace-proxies.ts';
 import type { WorkspaceProxyRow } from '../../db/rows.ts';
 import { siteSettings } from '../audit-entries/site-settings.ts';
 import type { Ctx, Services } from '../context/context.ts';
 import { appHost } from '../values/app-address.ts';
 import { isUuid } from '../values/ids.ts';
 import { time } from '../values/time.ts';
-import type { ProxyHealth } from './health.ts';
+import { PROXIES_CHANGE, type ProxyHealth } from './health.ts';
 
 /** The name of the region of the servers. No proxy can have it. */
 export const PRIMARY = 'primary';
@@ -21,6 +26,7 @@ export const primarySettings = siteSettings<{ display_name: string; icon: string
   key: 'primary_region',
   resourceType: 'workspace_proxy',
   initial: { display_name: 'Default', icon: '/emojis/1f3e1.png' },
+  change: PROXIES_CHANGE.id,
 });
 
 export const proxyObject = ({ id }: Pick<WorkspaceProxyRow, 'id'>) => ({ type: 'workspace_proxy', id }) as const;
@@ -56,7 +62,12 @@ export async function primaryProxy(services: Services): Promise<WorkspaceProxy> 
   };
 }
 
-export function toWorkspaceProxy(row: WorkspaceProxyRow, health: Pick<ProxyHealth, 'statusOf'>): WorkspaceProxy {
+/** @param seenAt when a process of the proxy last registered, if the answer shows that */
+export function toWorkspaceProxy(
+  row: WorkspaceProxyRow,
+  health: Pick<ProxyHealth, 'statusOf'>,
+  seenAt?: Date,
+): WorkspaceProxy {
   const status = health.statusOf(row);
   return {
     id: row.id,
@@ -73,6 +84,7 @@ export function toWorkspaceProxy(row: WorkspaceProxyRow, health: Pick<ProxyHealt
     updated_at: time(row.updated_at),
     deleted: false,
     version: row.version,
+    ...(seenAt ? { last_seen_at: time(seenAt) } : {}),
   };
 }
 
@@ -93,8 +105,13 @@ export async function regions(ctx: Ctx, health: ProxyHealth): Promise<RegionsRes
 
 /** All proxies with their health, the primary region first. */
 export async function everyProxy(services: Services, health: ProxyHealth): Promise<WorkspaceProxiesResponse> {
-  const [primary, rows] = await Promise.all([primaryProxy(services), allWorkspaceProxies(services.sql)]);
-  return { regions: [primary, ...rows.map((row) => toWorkspaceProxy(row, health))] };
+  const { sql } = services;
+  const [primary, rows, seen] = await Promise.all([
+    primaryProxy(services),
+    allWorkspaceProxies(sql),
+    proxiesSeenAt(sql),
+  ]);
+  return { regions: [primary, ...rows.map((row) => toWorkspaceProxy(row, health, seen.get(row.id)))] };
 }
 
 export function listWorkspaceProxies(ctx: Ctx, health: ProxyHealth): Promise<WorkspaceProxiesResponse> {
@@ -120,7 +137,10 @@ export async function findWorkspaceProxy<A extends Action>(
 }
 
 export async function getWorkspaceProxy(ctx: Ctx, health: ProxyHealth, name: string): Promise<WorkspaceProxy> {
-  if (!isPrimary(ctx, name)) return toWorkspaceProxy(await findWorkspaceProxy(ctx, 'read', name), health);
+  if (!isPrimary(ctx, name)) {
+    const [row, seen] = await Promise.all([findWorkspaceProxy(ctx, 'read', name), proxiesSeenAt(ctx.sql)]);
+    return toWorkspaceProxy(row, health, seen.get(row.id));
+  }
   authorize(ctx, 'read', { type: 'workspace_proxy', id: ctx.deploymentId });
   return primaryProxy(ctx);
 }

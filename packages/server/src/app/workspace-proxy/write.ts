@@ -21,7 +21,7 @@ import { requireWorkspaceProxyRoom } from '../context/limits.ts';
 import { beginInTurn } from '../lists/turns.ts';
 import { isUuid } from '../values/ids.ts';
 import { newProxyToken } from './credential.ts';
-import type { ProxyHealth } from './health.ts';
+import { PROXIES_CHANGE, type ProxyHealth } from './health.ts';
 import { findWorkspaceProxy, isPrimary, PRIMARY, primaryProxy, primarySettings, toWorkspaceProxy } from './read.ts';
 
 type Fields = Pick<WorkspaceProxyRow, 'name' | 'display_name' | 'icon'>;
@@ -48,12 +48,13 @@ const entryOf = ({ id, name, icon }: WorkspaceProxyRow) => ({
 /** A row for the audit log. With a new secret it differs in that, which no entry shows. */
 const withSecret = (row: WorkspaceProxyRow, token: string) => ({ ...row, token_hashed_secret: token });
 
-/** Changes proxies and announces it, so that every server checks their health. */
+/** Changes proxies and announces it, so that every server checks their health, and pages show it. */
 async function change<T>(ctx: Ctx, name: string, run: (tx: Tx) => Promise<T>): Promise<T> {
   try {
     return await beginInTurn(ctx, async (tx) => {
       const result = await run(tx);
       await ctx.events.publish(tx, 'workspace_proxies_changed', {});
+      await ctx.events.publish(tx, 'object_changed', PROXIES_CHANGE);
       return result;
     });
   } catch (err) {

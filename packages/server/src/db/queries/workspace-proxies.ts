@@ -132,6 +132,13 @@ export async function liveProxyReplicas(db: Db, proxyId?: string): Promise<Proxy
     ORDER BY started_at, id`;
 }
 
+/** When each proxy last had a process that registered, by the id of the proxy. */
+export async function proxiesSeenAt(db: Db): Promise<ReadonlyMap<string, Date>> {
+  const rows = await db<{ proxy_id: string; seen_at: Date }[]>`SELECT proxy_id, max(seen_at) AS seen_at
+    FROM workspace_proxy_replicas GROUP BY proxy_id`;
+  return new Map(rows.map(({ proxy_id: id, seen_at: at }) => [id, at]));
+}
+
 /**
  * Adds a process, or repeats its sign of life. The caller holds the proxy's row, so that `most` is exact.
  * @returns `added` for a new process, `full` if the proxy has `most` others, `stopped` if the process has ended

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { get, type IncomingMessage, request } from 'node:http';
+import { createServer, get, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import type { UpdateWorkspaceProxyResponse } from '@ropewalk/contract';
 import { AppError, createLogger } from '@ropewalk/kit';
-import { startTestServer, type TestServer } from '@ropewalk/testkit';
+import { eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { fastify } from 'fastify';
 import type { Dashboard } from './build.ts';
 import { writePack } from './pack.ts';
@@ -119,13 +122,17 @@ test('keeps the answers of the API, of downloads, and of programs', async () => 
   assert.equal((await ask('/healthz', HTML)).bytes.toString(), 'OK');
 });
 
-test('lets the page run only its own scripts and connect only to this host', async () => {
-  const { headers } = await ask('/templates', { ...HTML, host: 'coder.example.com:8080' });
-  const policy = new Map(
+/** The directives of an answer's Content-Security-Policy by name. */
+const policyOf = (headers: IncomingMessage['headers']) =>
+  new Map(
     String(headers['content-security-policy'])
       .split('; ')
       .map((directive) => directive.split(/ (.*)/s).slice(0, 2) as [string, string]),
   );
+
+test('lets the page run only its own scripts and connect only to this host', async () => {
+  const { headers } = await ask('/templates', { ...HTML, host: 'coder.example.com:8080' });
+  const policy = policyOf(headers);
   assert.equal(policy.get('default-src'), "'none'");
   assert.equal(policy.get('script-src'), "'self'");
   assert.equal(policy.get('connect-src'), "'self' ws://coder.example.com:8080 wss://coder.example.com:8080");
@@ -133,6 +140,55 @@ test('lets the page run only its own scripts and connect only to this host', asy
   assert.equal(policy.get('report-uri'), '/csp/reports');
   const odd = await ask('/templates', { ...HTML, host: 'x;script-src *' });
   assert.match(String(odd.headers['content-security-policy']), /connect-src 'self';/);
+});
+
+test('lets the page connect to workspace proxies and show their apps, while they are healthy', async (t) => {
+  let errors: string[] = [];
+  const proxy = createServer((_request, response) => response.end(JSON.stringify({ errors, warnings: [] })));
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.after(() => proxy.close());
+  const { port } = proxy.address() as AddressInfo;
+  const { body: made } = await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', {
+    body: { name: 'eu' },
+  });
+  const register = (more: object = {}) =>
+    server.api('POST', '/workspaceproxies/me/register', {
+      token: null,
+      headers: { 'Coder-External-Proxy-Token': made.proxy_token },
+      body: {
+        access_url: `http://127.0.0.1:${port}`,
+        wildcard_hostname: `*.eu.test:${port}`,
+        derp_enabled: true,
+        derp_only: false,
+        replica_id: crypto.randomUUID(),
+        ...more,
+      },
+    });
+  const permits = async () => {
+    const policy = policyOf((await ask('/templates', { ...HTML, host: 'coder.example.com' })).headers);
+    return [policy.get('connect-src'), policy.get('frame-src')];
+  };
+  const own = "'self' ws://coder.example.com wss://coder.example.com";
+  const others = [`${own} http://127.0.0.1:${port} ws://127.0.0.1:${port}`, `'self' http://*.eu.test:${port}`];
+  const becomes = (expected: unknown[]) =>
+    eventually(`the policy is ${expected.join('; ')}`, async () => `${await permits()}` === `${expected}`);
+  assert.deepEqual(await permits(), [own, "'none'"]);
+  assert.equal((await register()).status, 201);
+  await becomes(others);
+  errors = ['out of order'];
+  await server.api('GET', '/debug/health?force=true');
+  assert.deepEqual(await permits(), [own, "'none'"]);
+  errors = [];
+  await register();
+  await becomes(others);
+  // a relay serves neither apps nor terminals
+  await register({ derp_only: true });
+  await becomes([own, "'none'"]);
+  await register();
+  await becomes(others);
+  assert.equal((await server.api('DELETE', '/workspaceproxies/eu')).status, 200);
+  await becomes([own, "'none'"]);
 });
 
 test('serves files compressed, with types, and once for each version', async () => {

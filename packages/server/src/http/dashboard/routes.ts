@@ -11,6 +11,7 @@ import { parseLoosely } from '../input.ts';
 import type { Dashboard } from './build.ts';
 import type { CspReports } from './csp-reports.ts';
 import type { DashboardFile, DashboardFiles } from './pack.ts';
+import { proxySources, type ServedProxy } from './proxy-sources.ts';
 
 /** Where browsers report violations of the policy below. */
 export const REPORTS_PATH = '/csp/reports';
@@ -30,6 +31,8 @@ export interface DashboardRoutesOptions {
   additionalPolicy?: readonly string[];
   /** The origins of apps, which the page of a task shows in a frame. Undefined if they have no separate hosts. */
   appOrigins?: () => string | undefined;
+  /** The healthy workspace proxies, to which the page connects, and whose apps it shows. */
+  proxies?: () => readonly ServedProxy[];
   /** How long a page waits for a build, in ms. */
   waitMs?: number;
 }
@@ -40,7 +43,15 @@ export interface DashboardRoutesOptions {
  */
 export function dashboardRoutes(
   app: FastifyInstance,
-  { dashboard, cspReports, clientAddress, additionalPolicy = [], appOrigins, waitMs = WAIT_MS }: DashboardRoutesOptions,
+  {
+    dashboard,
+    cspReports,
+    clientAddress,
+    additionalPolicy = [],
+    appOrigins,
+    proxies = () => [],
+    waitMs = WAIT_MS,
+  }: DashboardRoutesOptions,
 ): void {
   const more = parseDirectives(additionalPolicy);
   app.get<{ Params: { name: string } }>('/assets/:name', async (request, reply) => {
@@ -77,7 +88,7 @@ export function dashboardRoutes(
     const files = await built(dashboard, waitMs);
     if (typeof files === 'string') return sendNotice(reply, files);
     const file = files.get(path) ?? files.get(isFirstPage(request) ? '/first-page.html' : '/index.html')!;
-    if (file.type.startsWith('text/html')) reply.headers(pageHeaders(request, more, appOrigins?.()));
+    if (file.type.startsWith('text/html')) reply.headers(pageHeaders(request, more, appOrigins?.(), proxies()));
     return send(request, reply, file, 'no-cache', 'accept-encoding, cookie');
   });
 }
@@ -96,12 +107,15 @@ function reportOf(body: unknown): CSPViolation {
   return { 'csp-report': report };
 }
 
-/** The headers of the dashboard's page. It runs only its own scripts, and connects only to this host. */
+/** The headers of the dashboard's page. It runs only its own scripts, and connects only to this host and the proxies. */
 function pageHeaders(
   { headers: { host = '' } }: FastifyRequest,
   more: Directives,
   apps: string | undefined,
+  proxies: readonly ServedProxy[],
 ): Record<string, string> {
+  const { connect, frame } = proxySources(proxies);
+  const frames = [...(apps === undefined ? [] : [apps]), ...frame];
   // 'self' does not cover WebSockets in every browser
   const sockets = /^[a-z0-9.:[\]-]+$/i.test(host) ? [`ws://${host}`, `wss://${host}`] : [];
   const policy: Directives = new Map([
@@ -114,9 +128,9 @@ function pageHeaders(
     ['font-src', ["'self'"]],
     ['manifest-src', ["'self'"]],
     ['worker-src', ["'self'"]],
-    ['connect-src', ["'self'", ...sockets]],
+    ['connect-src', ["'self'", ...sockets, ...connect]],
     // the way to an app leads through this server, which signs people in to it
-    ['frame-src', apps === undefined ? ["'none'"] : ["'self'", apps]],
+    ['frame-src', frames.length === 0 ? ["'none'"] : ["'self'", ...frames]],
     ['base-uri', ["'none'"]],
     ['form-action', ["'self'"]],
     ['frame-ancestors', ["'none'"]],

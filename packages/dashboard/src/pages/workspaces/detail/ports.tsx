@@ -5,13 +5,13 @@ import { useId, useState } from 'react';
 import { call } from '../../../api/client.ts';
 import { useMe } from '../../../api/me.ts';
 import { apiQuery, useChange } from '../../../api/query.ts';
+import { useAppServer } from '../../../regions/store.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Button, buttonClass, IconButton } from '../../../ui/button.tsx';
 import { CodeLine } from '../../../ui/copy.tsx';
 import { Input, NativeSelect } from '../../../ui/field.tsx';
 import { Popover } from '../../../ui/popover.tsx';
 import { QueryView } from '../../../ui/states.tsx';
-import { useAppServer } from '../app-link.tsx';
 import { portAddress, sshTarget } from '../connect.ts';
 import { agentsOf } from '../status.ts';
 
