@@ -295,8 +295,15 @@ test('a terminal asks for a token only if its region is a proxy', needsBrowser, 
   assert.deepEqual(asked, []);
   const { body } = await server.api<{ regions: { id: string }[] }>('GET', '/regions');
   await page.evaluate(`localStorage.setItem('region', JSON.stringify({ chosen: '${body.regions[1]!.id}' }))`);
+  const streams: string[] = [];
+  page.on('websocket', (socket) => streams.push(socket.url()));
   await page.reload();
   await shows(page);
+  const terminals = streams.filter((url) => url.includes('/pty?'));
+  assert.deepEqual(
+    terminals.map((url) => new URL(url).origin),
+    [proxyUrl.replace('http', 'ws')],
+  );
   await typed(page, 'echo on-$((40+2))');
   await shows(page, 'on-42');
   const [first] = asked.map((text) => JSON.parse(text) as { url: string; agentID: string });

@@ -1,4 +1,4 @@
-// JSON Web Tokens with EdDSA, for what one process signs and others verify with a public key.
+// JSON Web Tokens with EdDSA: one process signs them, and others verify them with a public key.
 import { createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 
 /** Browsers store no longer cookie. */

@@ -76,7 +76,7 @@ export interface TicketClaims {
 }
 
 /**
- * What a proxy asks an agent for. `permitted`: the bytes of what the permit names. `renewed`: a newer permit for what is open.
+ * The requests of a proxy to an agent. `permitted`: the bytes of the service in the permit. `renewed`: a newer permit for open streams.
  * Streams end when the newest permit of theirs expires.
  */
 export interface PermittedRequest {

@@ -50,7 +50,7 @@ export class AgentPaths {
     return this.#ask(agent, { service: 'permitted', permit }, signal);
   }
 
-  /** Sends a newer permit for what is open. */
+  /** Sends a newer permit for open streams. */
   renew(agent: string, permit: string): void {
     void this.#ask(agent, { service: 'renewed', permit }).then((stream) => stream?.on('error', () => {}).destroy());
   }
@@ -89,6 +89,7 @@ export class AgentPaths {
     try {
       const stream = await link.open({ service: 'invite', grant }, this.#closed.signal);
       stream.on('error', () => {}).destroy();
+      if (!this.#sessions.has(agent)) throw new Error('it reached another process of this proxy');
       this.#failed.delete(agent);
     } catch (err) {
       if (this.#failed.size > 10_000) this.#failed.clear();

@@ -7,6 +7,7 @@ import { acceptWebSocket, refuseUpgrade, WebSocketUpgradeError } from '@ropewalk
 import { strictTransportSecurity } from '../http/access-url.ts';
 import { refuse } from '../http/apps/pages.ts';
 import type { AppProxy } from '../http/apps/proxy.ts';
+import { LATENCY_HEADERS } from '../http/latency-check.ts';
 import { LISTENER } from '../http/listener.ts';
 import { statusOf } from '../http/status.ts';
 
@@ -75,9 +76,7 @@ function answer(parts: ListenerParts, request: IncomingMessage, response: Server
     case '/api/v2/buildinfo':
       return void send(200, 'application/json', JSON.stringify(parts.buildInfo), version);
     case '/latency-check':
-      // pages of the dashboard measure the round trip, and read its parts
-      response.writeHead(204, { 'Access-Control-Allow-Origin': '*', 'Timing-Allow-Origin': '*' }).end();
-      return;
+      return void send(200, 'text/plain', 'OK', LATENCY_HEADERS);
     case '/':
       response.writeHead(307, { Location: `${parts.primaryUrl}/`, 'Cache-Control': 'no-store' }).end();
       return;

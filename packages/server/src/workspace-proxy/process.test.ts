@@ -153,7 +153,7 @@ test('serves programs, visitors without a session, uploads, WebSockets and nothi
   connection.close();
   for (const [path, status] of [
     ['/healthz', 200],
-    ['/latency-check', 204],
+    ['/latency-check', 200],
     ['/api/v2/buildinfo', 200],
     ['/', 307],
     ['/api/v2/users/me', 404],
@@ -455,7 +455,7 @@ test('an agent ends what a proxy keeps open without the right, and accepts nobod
   assert.ok(performance.now() - since < 5_000);
   await assert.rejects(requestTunnel(agent, { service: 'permitted', permit }), /permit is not valid/);
   await server.api('PUT', `/users/${fellow.id}/status/activate`);
-  // a program that is no agent
+  // a program without the ticket of an agent
   for (const ticket of ['', grant, permit]) {
     const dialed = dialWebSocket(`${proxy.url.replace('http', 'ws')}${PROXY_AGENT_PATH}`, {
       headers: { [TICKET_HEADER]: ticket },

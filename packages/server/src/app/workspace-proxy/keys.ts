@@ -11,7 +11,7 @@ import { decodeGrant, grantClaims, type ProxyGrant } from './grant-token.ts';
 export interface ProxyKeys {
   /** The token of a grant for this proxy. */
   sign(proxyId: string, grant: ProxyGrant, now: Date): string;
-  /** These claims as a token for this proxy. Those who verify it look for what they expect. */
+  /** These claims as a token for this proxy. Other claims are other tokens: a verifier looks for its own. */
   signClaims(proxyId: string, claims: object, now: Date): string;
   /** The grant in a token for this proxy, which may have expired. Undefined for any other text. */
   read(proxyId: string, token: string, now: Date): ProxyGrant | undefined;
