@@ -37,6 +37,7 @@ const LISTED = [
   'use_classic_parameter_flow',
   'max_port_share_level',
   'cors_behavior',
+  'disable_module_cache',
   'deleted',
   'created_at',
   'updated_at',
