@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { connect } from '@ropewalk/server/db/connect';
 import { type ModuleSources, startModuleSources } from '@ropewalk/testkit/modules';
 
@@ -8,6 +11,7 @@ import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import {
   buildEnds,
   createWorkspace,
+  eventually,
   firstUser,
   makeTemplate,
   type ServerProcess,
@@ -148,3 +152,43 @@ for (const [daemon, tags] of Object.entries(DAEMONS)) {
     assert.deepEqual(await works(`large-${at}`, { large: source }, tags), ['large']);
   });
 }
+
+test('builds of a template without stored modules fetch them again, and leave nothing in the cache', {
+  timeout: 120_000,
+}, async () => {
+  const web = (name: string) => sources.registry('again', { 'main.tf': `resource "terraform_data" "${name}" {}\n` });
+  const template = await makeTemplate(
+    server,
+    'again',
+    { 'main.tf': `module "web" { source = "${await web('first')}" }\n` },
+    { tags: { where: 'outside' } },
+  );
+  const workspace = await createWorkspace(server, template, 'again');
+  const machines = async (id: string) => {
+    const { job, resources } = await buildEnds(server, id);
+    assert.equal(job.status, 'succeeded', job.error ?? '');
+    return resources.map(({ name }) => name);
+  };
+  const start = async () => {
+    const { body } = await server.api<{ id: string }>('POST', `/workspaces/${workspace.id}/builds`, {
+      transition: 'start',
+    });
+    return machines(body.id);
+  };
+  const prepared = () => globSync(join(external.cacheDir, 'tf/versions', '[0-9a-f]*')).sort();
+  assert.deepEqual(await machines(workspace.latest_build.id), ['first']);
+  const before = prepared();
+  assert.ok(before.length > 0);
+  await web('second');
+  assert.deepEqual(await start(), ['first'], 'the modules of the import');
+  const off = await server.api<{ disable_module_cache: boolean }>('PATCH', `/templates/${template}`, {
+    disable_module_cache: true,
+  });
+  assert.deepEqual([off.status, off.body.disable_module_cache], [200, true]);
+  assert.deepEqual(await start(), ['second'], 'the modules of today');
+  await web('third');
+  assert.deepEqual(await start(), ['third']);
+  await eventually('results of single builds are removed', () => isDeepStrictEqual(prepared(), before));
+  await server.api('PATCH', `/templates/${template}`, { disable_module_cache: false });
+  assert.deepEqual(await start(), ['first']);
+});

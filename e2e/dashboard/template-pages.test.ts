@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeTemplate, PERSON, tokenOf } from '../harness.ts';
+import { eventually, makeTemplate, PERSON, tokenOf } from '../harness.ts';
 import { assertAccessible, follow, keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { useSite } from './site.ts';
 
@@ -87,6 +87,35 @@ test('every page is accessible in both themes and fits a phone', { ...needsBrows
       await page.setViewportSize({ width: 1440, height: 900 });
     }
     assert.deepEqual(errors, []);
+  } finally {
+    await context.close();
+  }
+});
+
+test('the settings decide who answers CORS, and which modules builds use', {
+  ...needsBrowser,
+  timeout: 60_000,
+}, async () => {
+  const { server } = site;
+  const { page, context } = await openAs(site.browser, server, server.token);
+  try {
+    await page.goto('/templates/payments/settings');
+    const cors = page.getByLabel('Who can read answers of apps across origins');
+    assert.equal(await cors.inputValue(), 'simple');
+    await cors.selectOption('Pages that the app itself permits');
+    await page.getByLabel('Fetch modules for every build').check();
+    await cors.scrollIntoViewIfNeeded();
+    await assertAccessible(page);
+    await keepScreenshots(page, 'template-settings-workspaces');
+    await page.setViewportSize({ width: 390, height: 844 });
+    await cors.scrollIntoViewIfNeeded();
+    await keepScreenshots(page, 'template-settings-workspaces-phone');
+    const save = page.locator('form').filter({ has: cors }).getByRole('button', { name: 'Save' });
+    await save.click();
+    await eventually('the settings are saved', async () => {
+      const { body } = await server.api<Record<string, unknown>>('GET', `/templates/${template}`);
+      return body['cors_behavior'] === 'passthru' && body['disable_module_cache'] === true;
+    });
   } finally {
     await context.close();
   }

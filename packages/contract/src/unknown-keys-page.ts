@@ -5,10 +5,10 @@ const cell = (text: string) => text.replaceAll('|', '\\|');
 
 function foreignText({ rejects, foreign }: UnknownKeys): string {
   return [...foreign]
-    .map(([name, { text, except, emptyRestricts, harmless }]) => {
+    .map(([name, { text, except, harmless }]) => {
       const restricts = rejects && (except !== undefined || !harmless('any value', {}));
       const unless = except === undefined ? '' : `, except ${except}`;
-      const verdict = restricts ? `rejected${emptyRestricts ? ', also if empty' : unless}` : 'ignored';
+      const verdict = restricts ? `rejected${unless}` : 'ignored';
       return `\`${name}\` (${text}): ${verdict}`;
     })
     .join('<br>');

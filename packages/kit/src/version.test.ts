@@ -19,8 +19,8 @@ function git(dir: string, ...args: string[]): string {
 test('the version names the release and the commit, after the version of upstream that clients compare', () => {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
   const commit = existsSync(join(ROOT, '.git')) ? `.${git(ROOT, 'rev-parse', 'HEAD').slice(0, 12)}` : '';
-  assert.equal(VERSION, `v2.25.0+platform.${version}${commit}`);
-  assert.deepEqual(parseVersion(VERSION)?.version, [2, 25, 0]);
+  assert.equal(VERSION, `v2.36.0+platform.${version}${commit}`);
+  assert.deepEqual(parseVersion(VERSION)?.version, [2, 36, 0]);
 });
 
 test('finds the commit of a checkout in all ways in which git stores it', (t) => {

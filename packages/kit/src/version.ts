@@ -7,13 +7,13 @@ declare global {
 }
 
 /** The version of upstream that these programs are compatible with. Clients compare major and minor, and nothing else. */
-const UPSTREAM = 'v2.25.0';
+const UPSTREAM = 'v2.36.0';
 /** This project's own version. */
 const RELEASE = '0.1.0';
 const COMMIT = globalThis.PLATFORM_COMMIT ?? headCommit(fileURLToPath(new URL('../../..', import.meta.url))) ?? '';
 
 /**
- * Such as `v2.25.0+platform.0.1.0.9b2cba8d1e5f`. Release and commit are build metadata, which comparisons of semantic
+ * Such as `v2.36.0+platform.0.1.0.9b2cba8d1e5f`. Release and commit are build metadata, which comparisons of semantic
  * versions ignore.
  */
 export const VERSION = `${UPSTREAM}+platform.${RELEASE}${COMMIT === '' ? '' : `.${COMMIT}`}`;

@@ -15,7 +15,7 @@ import {
   UpdateRoles,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
-import { memberPermissions, restrictsIfPresent, unknownKeys } from './unknown-keys.ts';
+import { memberPermissions, unknownKeys } from './unknown-keys.ts';
 
 const arrayOfPages = Type.Array(PaginatedMembersResponse);
 
@@ -49,9 +49,7 @@ export const organizationsRoutes = {
     auth: 'session',
     params: Type.Object({ organization: Type.String() }),
     body: UpdateOrganizationRequest,
-    unknownKeys: unknownKeys('access', {
-      default_org_member_roles: restrictsIfPresent('the roles that every member has, instead of the built-in one'),
-    }),
+    unknownKeys: unknownKeys('access'),
     responses: { 200: Organization },
   }),
   'GET /organizations/{organization}/members': route({

@@ -131,7 +131,6 @@ export const templatesRoutes = {
     params: Type.Object({ template: Type.String() }),
     body: UpdateTemplateMeta,
     unknownKeys: unknownKeys('limit', {
-      disable_module_cache: restricts('builds download their modules instead of using stored ones'),
       use_terraform_workspace_cache: harmless('keeps files of Terraform between builds'),
     }),
     responses: { 200: Template },

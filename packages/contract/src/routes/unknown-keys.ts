@@ -43,8 +43,6 @@ export interface ForeignKey {
   harmless(value: unknown, body: Readonly<Record<string, unknown>>): boolean;
   /** The values that are harmless, for the documentation, if only some are. */
   except?: string;
-  /** Whether an empty value restricts something, too. Otherwise it counts as unset. */
-  emptyRestricts?: boolean;
 }
 
 export interface UnknownKeys {
@@ -71,9 +69,6 @@ export const dynamicParameters = harmless('how the form of the template is evalu
 
 /** A foreign key that restricts. */
 export const restricts = (text: string): ForeignKey => ({ text, harmless: () => false });
-
-/** A foreign key that restricts with an empty value, too. */
-export const restrictsIfPresent = (text: string): ForeignKey => ({ ...restricts(text), emptyRestricts: true });
 
 /** A foreign key that restricts, except with some values. */
 export const restrictsUnless = (text: string, except: string, isHarmless: ForeignKey['harmless']): ForeignKey => ({

@@ -426,6 +426,8 @@ export const UpdateTemplateMeta = named(
     disable_everyone_group_access: Type.Optional(Type.Boolean()),
     max_port_share_level: Type.Optional(WorkspaceAgentPortShareLevel),
     cors_behavior: Type.Optional(CORSBehavior),
+    /** Whether builds fetch their modules again instead of using those of the import. */
+    disable_module_cache: Type.Optional(Type.Boolean()),
     use_classic_parameter_flow: Type.Optional(Type.Boolean()),
   }),
 );

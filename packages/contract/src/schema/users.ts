@@ -384,6 +384,8 @@ export const Organization = named(
   'Organization',
   Type.Object({
     created_at: Timestamp,
+    /** The names of built-in roles that all members have. */
+    default_org_member_roles: Type.Array(Type.String()),
     description: Type.Optional(Type.String()),
     display_name: Type.String(),
     icon: Type.Optional(Type.String()),
@@ -468,6 +470,8 @@ export type TokenConfig = Static<typeof TokenConfig>;
 export const UpdateOrganizationRequest = named(
   'UpdateOrganizationRequest',
   Type.Object({
+    /** Replaces the names of the built-in roles that all members have. */
+    default_org_member_roles: Type.Optional(Type.Array(Line, { maxItems: 20 })),
     description: Type.Optional(Paragraph),
     display_name: Type.Optional(Line),
     icon: Type.Optional(ImageAddress),

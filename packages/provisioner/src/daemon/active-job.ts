@@ -93,7 +93,7 @@ export class ActiveJob {
       kind = job?.type.case && KINDS[job.type.case];
       if (kind) metrics?.jobStarted(kind);
       if ((await this.#judge(job)) === 'complete') status = 'completed';
-      await session.remove();
+      await this.#leave();
       log.info('job done', { job: this.jobId });
     } catch (err) {
       if (err instanceof LostJobError) await this.#giveUp(err);
@@ -221,7 +221,14 @@ export class ActiveJob {
       const outcome = await this.jobLink.deliverState(state, reason.message);
       log.info('delivered the state of a lost job', { job: this.jobId, outcome });
     }
+    await this.#leave();
+  }
+
+  /** Removes what only this job needed. */
+  async #leave(): Promise<void> {
+    const { session, ctx } = this.#options;
     await session.remove();
+    await ctx.versions.forget(this.jobId);
   }
 }
 

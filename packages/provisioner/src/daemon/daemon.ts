@@ -84,10 +84,11 @@ interface Taken {
   epoch: bigint;
   frozenId: string;
   requiredVersion: string;
+  fetchModules: boolean;
 }
 
 /** What upstream's server does not say about a job. */
-const UNKNOWN = { epoch: 0n, frozenId: '', requiredVersion: '' };
+const UNKNOWN = { epoch: 0n, frozenId: '', requiredVersion: '', fetchModules: false };
 
 class Daemon implements ProvisionerDaemon {
   readonly done: Promise<void>;
@@ -302,8 +303,8 @@ class Daemon implements ProvisionerDaemon {
     const offPause = pause.onBegin(onDrain);
     try {
       if (own)
-        for await (const { job, epoch, frozenId, requiredVersion } of own.responses)
-          return { job, epoch, frozenId, requiredVersion };
+        for await (const { job, epoch, frozenId, requiredVersion, fetchModules } of own.responses)
+          return { job, epoch, frozenId, requiredVersion, fetchModules };
       else for await (const job of upstream!.responses) return { job, ...UNKNOWN };
       return { job: undefined, ...UNKNOWN };
     } finally {

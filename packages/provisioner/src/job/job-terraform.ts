@@ -149,7 +149,7 @@ export class JobTerraform {
   ): Promise<Prepared> {
     const { job, session, versions, terraform, attachProvider, signal, launcher, port } = this.#ctx;
     const user = await this.#user();
-    const { frozenId } = session.entry;
+    const { frozenId, fetchModules } = session.entry;
     if (user && !linked) for (const dir of [session.templateDir, session.outDir]) await shareTree(dir, user.uid);
     const span = (action: string) => ({ start: Date.now(), action, resource: 'state file', source: 'terraform' });
     const init = span('initializing terraform');
@@ -165,6 +165,7 @@ export class JobTerraform {
       signal,
       mayBegin: this.#mayBegin,
       frozen: frozenId && port.frozen ? { ...port.frozen, id: frozenId } : undefined,
+      ...(fetchModules ? { fetchModulesFor: job.jobId } : {}),
       onLog: (line) => this.#ctx.shipper.line(line),
       graph: async () => {
         initialized.done = true;

@@ -64,6 +64,8 @@ export interface JournalEntry {
   frozenId?: string;
   /** The constraint of the template and its modules. Empty or absent: the server does not say. */
   requiredVersion?: string;
+  /** Whether the build fetches its modules again instead of using those of the import. */
+  fetchModules?: boolean;
 }
 
 /** A file's size and checksum. A loss of power can leave a file empty, cut off or filled with zeros. */
@@ -100,7 +102,7 @@ export class Session {
     workDir: string,
     job: AcquiredJob,
     epoch: bigint,
-    known: Pick<JournalEntry, 'frozenId' | 'requiredVersion'> = {},
+    known: Pick<JournalEntry, 'frozenId' | 'requiredVersion' | 'fetchModules'> = {},
   ): Promise<Session> {
     const dir = join(workDir, `${PREFIX}${crypto.randomUUID()}`);
     ensureDirectorySync(workDir, { mode: 0o700 });

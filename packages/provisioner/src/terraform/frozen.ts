@@ -113,6 +113,8 @@ export async function restore(
     source: FrozenSource;
     store: PackageStore;
     modulesStore: string;
+    /** Whether to put the modules into the directory, too. Otherwise init fetches them. */
+    withModules: boolean;
     attached: boolean;
     engine: string;
     log: Logger;
@@ -126,8 +128,9 @@ export async function restore(
   await ensureDirectory(folder, { mode: 0o755 });
   if (sameEngine && frozen.lockFile.length > 0)
     await writeFile(join(dir, LOCK_FILE), samePlatform ? frozen.lockFile : withoutPlatform(frozen.lockFile));
-  const modulesDir = frozen.moduleFilesHash.length > 0 ? await modules(frozen.moduleFilesHash, to) : undefined;
-  let complete = sameEngine && samePlatform && (to.attached || !frozen.attached);
+  const hasModules = frozen.moduleFilesHash.length > 0;
+  const modulesDir = hasModules && to.withModules ? await modules(frozen.moduleFilesHash, to) : undefined;
+  let complete = (to.withModules || !hasModules) && sameEngine && samePlatform && (to.attached || !frozen.attached);
   for (const one of sameEngine && samePlatform ? frozen.packages : []) {
     const name = `${one.version}/${frozen.platform}`;
     try {

@@ -99,6 +99,7 @@ test('restores no package whose names lead out of the folders of the daemon', as
         source,
         store: own,
         modulesStore: join(root, 'modules'),
+        withModules: true,
         attached: false,
         engine: 'terraform',
         log: silentLogger,

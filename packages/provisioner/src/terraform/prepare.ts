@@ -55,6 +55,8 @@ export interface PrepareOptions {
   linked?: boolean;
   /** What the import has fixed. Absent for an import, and if the server does not have it. */
   frozen?: FrozenSource | undefined;
+  /** The job that fetches its modules again, whatever the import has fixed. Its result serves no other job. */
+  fetchModulesFor?: string;
 }
 
 export interface Prepared {
@@ -90,6 +92,8 @@ export class VersionCache {
   readonly #initMs: number;
   readonly #preparing = new Map<string, Promise<Prepared>>();
   readonly #graphs = new Map<string, Prepared>();
+  /** The keys of results that serve one job, by its id. */
+  readonly #single = new Map<string, string>();
 
   constructor(options: {
     cacheDir: string;
@@ -118,11 +122,12 @@ export class VersionCache {
       createHash('sha256')
         .update([options.archiveHash, options.terraform.version, mode, ...more].join('\n'))
         .digest('hex');
-    const { as, frozen } = options;
-    const version = frozen ? [frozen.id] : [];
+    const { as, frozen, fetchModulesFor: only } = options;
+    const version = [...(frozen ? [frozen.id] : []), ...(only ? ['modules of', only] : [])];
     const key = as && !as.alone ? keyOf(as.user.uid, ...version) : keyOf(...version);
     // the result of an import on this machine, then one for all users, then one for this job's user
-    const keys = new Set([keyOf(), keyOf(...version), key]);
+    if (only) this.#single.set(only, key);
+    const keys = new Set(only ? [key] : [keyOf(), keyOf(...version), key]);
     for (;;) {
       for (const one of keys) {
         const known = await this.#use(one, options);
@@ -142,6 +147,15 @@ export class VersionCache {
     } finally {
       this.#preparing.delete(key);
     }
+  }
+
+  /** Removes a result that served only this job, which has ended. */
+  async forget(jobId: string): Promise<void> {
+    const key = this.#single.get(jobId);
+    if (key === undefined) return;
+    this.#single.delete(jobId);
+    this.#graphs.delete(key);
+    await removeTree(join(this.#dir, key));
   }
 
   /** Records that a result is a frozen version, so that builds of that version use it. */
@@ -248,7 +262,8 @@ export class VersionCache {
   }
 
   /** Puts what the import has fixed into the directory. Undefined if the server has nothing. */
-  async #restore({ dir, frozen: source, attachProvider: attached, terraform, as }: PrepareOptions) {
+  async #restore(options: PrepareOptions) {
+    const { dir, frozen: source, attachProvider: attached, terraform, as } = options;
     const frozen = await source?.get();
     if (!source || !frozen) return undefined;
     const restored = await restore(frozen, {
@@ -258,6 +273,7 @@ export class VersionCache {
       engine: terraform.engine,
       store: this.#packages,
       modulesStore: join(this.#cacheDir, 'modules'),
+      withModules: options.fetchModulesFor === undefined,
       log: this.#log,
     });
     if (as) for (const name of LINKED) await shareTree(join(dir, name), as.user.uid);

@@ -44,11 +44,16 @@ export interface HeldRoles {
 /** Custom roles, by organization id. */
 export type CustomRoles = Readonly<Record<string, readonly Role[]>>;
 
-/** Finds a person's roles. Everyone has the site's member role, and members of an organization have its member role. */
+/**
+ * Finds a person's roles. Everyone has the site's member role, and members of an organization have its member role and its
+ * default roles.
+ */
 export function heldRoles(names: {
   site: readonly string[];
   organizations: Readonly<Record<string, readonly string[]>>;
   custom: CustomRoles;
+  /** The roles that all members of an organization have, by its id. */
+  defaults: Readonly<Record<string, readonly string[]>>;
   /** Whether owners may open shells and apps in everybody's workspaces. */
   ownersReach: boolean;
   /** Whose workspaces can be shared, by organization id. Undefined: nobody's on this server. */
@@ -60,7 +65,8 @@ export function heldRoles(names: {
   );
   const org = new Map<string, Role[]>();
   for (const [id, given] of Object.entries(names.organizations)) {
-    const builtIn = [...given, 'organization-member'].flatMap((name) => organizationRoles[name] ?? []);
+    const all = new Set([...given, ...(names.defaults[id] ?? []), 'organization-member']);
+    const builtIn = [...all].flatMap((name) => organizationRoles[name] ?? []);
     const owners = names.shareable?.[id] ?? 'none';
     const sharing = sharingRoles[owners === 'service_accounts' && names.isServiceAccount ? 'everyone' : owners] ?? [];
     const custom = (names.custom[id] ?? []).filter(({ name }) => given.includes(name));

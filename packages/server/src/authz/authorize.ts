@@ -193,13 +193,14 @@ export function authorizeOver<
     rbac_roles: string[];
     organizations: Record<string, string[]>;
     custom_roles: CustomRoles;
+    default_roles: Record<string, string[]>;
   },
 >({ actor }: { actor: Actor }, person: P): Outranked<P> {
   if (actor.kind === 'user' && actor.id === person.id) return person as Outranked<P>;
   const below =
     person.rbac_roles.every((name) => name === 'member' || mayAssign(actor, siteRoles[name])) &&
     Object.entries(person.organizations).every(([organizationId, names]) =>
-      names.every((name) => {
+      [...names, ...(person.default_roles[organizationId] ?? [])].every((name) => {
         if (name === 'organization-member') return true;
         const custom = person.custom_roles[organizationId]?.find((role) => role.name === name);
         return mayAssign(actor, organizationRoles[name] ?? custom, organizationId);

@@ -12,15 +12,19 @@ const RESOURCES = Object.keys(PERMISSIONS) as Resource[];
 const HOME = 'home';
 const AWAY = 'away';
 
+/** The role that all members have unless their organization has other default roles. */
+const ACCESS = 'organization-workspace-access';
+
 interface Person {
   scope?: UserActor['scope'];
   custom?: Role[];
   ownersReach?: boolean;
   sharing?: ShareableOwners;
+  defaults?: string[];
 }
 
 function person(site: string[], org: string[] = [], more: Person = {}): UserActor {
-  const { scope = FULL_SCOPE, custom = [], ownersReach = true, sharing = 'everyone' } = more;
+  const { scope = FULL_SCOPE, custom = [], ownersReach = true, sharing = 'everyone', defaults = [ACCESS] } = more;
   return {
     kind: 'user',
     id: 'self',
@@ -33,6 +37,7 @@ function person(site: string[], org: string[] = [], more: Person = {}): UserActo
       site,
       organizations: { [HOME]: org },
       custom: { [HOME]: custom },
+      defaults: { [HOME]: defaults },
       ownersReach,
       shareable: { [HOME]: sharing },
     }),
@@ -46,9 +51,10 @@ const actors: Record<string, Actor> = {
   ...Object.fromEntries(Object.keys(siteRoles).map((name) => [name, person(name === 'member' ? [] : [name])])),
   ...Object.fromEntries(
     Object.keys(organizationRoles)
-      .filter((name) => name !== 'organization-member')
+      .filter((name) => name !== 'organization-member' && name !== ACCESS)
       .map((name) => [name, person([], [name])]),
   ),
+  'member, no default roles': person([], [], { defaults: [] }),
   operator: { kind: 'operator', organizationId: HOME },
   'owner, token for applications': person(['owner'], [], { scope: tokenScope(['coder:application_connect']) }),
 };
@@ -91,7 +97,7 @@ test('only its owner and site owners may connect to a workspace', () => {
   for (const [name, actor] of Object.entries(actors)) {
     if (actor.kind !== 'user' || name.includes('token')) continue;
     assert.deepEqual(may2(actor, theirs), Array(2).fill(name === 'owner'), name);
-    assert.deepEqual(may2(actor, mine), [true, true], name);
+    assert.deepEqual(may2(actor, mine), Array(2).fill(!name.includes('no default roles')), name);
     assert.deepEqual(may2(actor, { ...mine, type: 'workspace_dormant' }), [false, false], name);
   }
   const admin = person([], ['organization-admin']);
@@ -216,7 +222,7 @@ test('a role may only be assigned by people who have all its grants', () => {
   const inHome = (role: string) => given(person([], [role]), HOME);
   assert.equal(inHome('organization-admin').length, Object.keys(organizationRoles).length);
   assert.deepEqual(given(person([], ['organization-admin']), AWAY), []);
-  assert.ok(!inHome('organization-user-admin').includes('organization-admin'));
+  assert.deepEqual(inHome('organization-user-admin'), ['organization-member', ACCESS]);
   assert.ok(!inHome('organization-user-admin').includes('organization-template-admin'));
   assert.deepEqual(inHome('organization-template-admin'), []);
 });

@@ -129,7 +129,13 @@ export const organizationRoles = byName<Role>({
     name: 'organization-member',
     displayName: '',
     org: { organization: READ, assign_org_role: READ, provisioner_daemon: READ },
-    user: { workspace: WORKSPACE, workspace_dormant: DORMANT_WORKSPACE, group: READ },
+    user: { group: READ },
+  },
+  // all members have it unless their organization has other default roles
+  'organization-workspace-access': {
+    name: 'organization-workspace-access',
+    displayName: 'Organization Workspace Access',
+    user: { workspace: WORKSPACE, workspace_dormant: DORMANT_WORKSPACE },
   },
   'organization-auditor': {
     name: 'organization-auditor',
@@ -228,9 +234,9 @@ export const operatorScope: Grants = {
 /** The built-in roles that the holder of a role may assign and remove. */
 export const assignable = byName<readonly string[]>({
   owner: [...Object.keys(siteRoles), ...Object.keys(organizationRoles)],
-  'user-admin': ['member', 'organization-member'],
+  'user-admin': ['member', 'organization-member', 'organization-workspace-access'],
   'organization-admin': Object.keys(organizationRoles),
-  'organization-user-admin': ['organization-member'],
+  'organization-user-admin': ['organization-member', 'organization-workspace-access'],
 });
 
 /**

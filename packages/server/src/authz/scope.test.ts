@@ -25,7 +25,14 @@ function person(scope: TokenScope, roles: string[] = []): UserActor {
     roles,
     organizations: new Map(Object.entries(organizations)),
     groups: new Set(),
-    held: heldRoles({ site: roles, organizations, custom: {}, ownersReach: true, shareable: {} }),
+    held: heldRoles({
+      site: roles,
+      organizations,
+      custom: {},
+      defaults: { [HOME]: ['organization-workspace-access'] },
+      ownersReach: true,
+      shareable: {},
+    }),
     scope,
     apiKeyId: '',
   };

@@ -48,6 +48,8 @@ export interface UserWithAccess extends UserWithRoles {
   custom_roles: Record<string, Role[]>;
   /** Whose workspaces can be shared, by id of each organization of the person. */
   shareable_owners: Record<string, ShareableOwners>;
+  /** The roles that all members have, by id of each organization of the person. */
+  default_roles: Record<string, string[]>;
 }
 
 export interface OrganizationRow {
@@ -58,6 +60,8 @@ export interface OrganizationRow {
   icon: string;
   is_default: boolean;
   shareable_workspace_owners: ShareableOwners;
+  /** Names of built-in roles that all members have. */
+  default_org_member_roles: string[];
   deleted: boolean;
   created_at: Date;
   updated_at: Date;
@@ -221,6 +225,8 @@ export interface TemplateRow {
   use_classic_parameter_flow: boolean;
   max_port_share_level: string;
   cors_behavior: 'simple' | 'passthru';
+  /** Whether builds fetch their modules again instead of using those of the import. */
+  disable_module_cache: boolean;
   time_til_autostop_notify_ms: number;
   user_acl: Record<string, string>;
   group_acl: Record<string, string>;

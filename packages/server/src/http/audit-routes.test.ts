@@ -173,7 +173,7 @@ test('every write of a person has an entry with the fields that changed', async 
   await records('DELETE', '/workspaceproxies/eu', ['workspace_proxy', 'delete', ...proxyFields, 'display_name']);
 
   const acme = { name: 'acme', display_name: 'Acme' };
-  const organization = ['name', 'display_name', 'shareable_workspace_owners', 'updated_at'];
+  const organization = ['name', 'display_name', 'default_org_member_roles', 'shareable_workspace_owners', 'updated_at'];
   await records('POST', '/organizations', ['organization', 'create', ...organization], acme);
   const described = { description: 'Anvils' };
   const changed = await records(
@@ -183,6 +183,9 @@ test('every write of a person has an entry with the fields that changed', async 
     described,
   );
   assert.deepEqual(changed.diff['description'], { old: '', new: 'Anvils', secret: false });
+  await records('PATCH', '/organizations/acme', ['organization', 'write', 'default_org_member_roles', 'updated_at'], {
+    default_org_member_roles: ['organization-auditor'],
+  });
   assert.equal(changed.organization?.name, 'acme');
   await records(
     'PATCH',

@@ -122,7 +122,8 @@ async function insertBelongings(owner: string, organization: string, group: stri
 const SITE = Object.keys(siteRoles);
 /** In another organization, all roles of an organization are the same: none. */
 const FOREIGN = [...SITE, 'organization-admin'];
-const ORGANIZATION = Object.keys(organizationRoles).filter((name) => name !== 'organization-member');
+const IMPLIED = ['organization-member', 'organization-workspace-access'];
+const ORGANIZATION = Object.keys(organizationRoles).filter((name) => !IMPLIED.includes(name));
 
 before(async () => {
   server = await startTestServer();

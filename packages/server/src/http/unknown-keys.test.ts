@@ -54,7 +54,6 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
     harmless: [null, [], [{ action: 'read', resource_type: 'template' }]],
     restricts: [[{ action: 'read', resource_type: 'template', negate: true }], 'x', { a: 1 }],
   },
-  default_org_member_roles: { harmless: [null], restricts: [[], ['x']] },
   onboarding_info: { harmless: [{ newsletter_releases: true }], restricts: [] },
   max_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   inactivity_ttl_ms: { harmless: [0], restricts: [3_600_000] },
@@ -62,7 +61,6 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
   restart_requirement: { harmless: [{ days_of_week: [], weeks: 0 }], restricts: [{ days_of_week: ['monday'] }] },
   user_variable_values: { harmless: [[{ name: 'a', value: 'b' }]], restricts: [] },
   allow_everyone_group_access: { harmless: [true, null], restricts: [false] },
-  disable_module_cache: { harmless: [false], restricts: [true] },
   use_terraform_workspace_cache: { harmless: [true, false], restricts: [] },
   enable_dynamic_parameters: { harmless: [true, false], restricts: [] },
   display_name: { harmless: ['Find the leak'], restricts: [] },
@@ -150,9 +148,9 @@ test('accepts a resource that a client has read and sends back with a change', a
   const read = Object.keys(routes['GET /templates/{template}'].responses[200].properties);
   const check = unknownKeyCheck('PATCH', routes['PATCH /templates/{template}'])!;
   assert.ok(read.includes('active_version_id'));
-  const sent = { ...Object.fromEntries(read.map((name) => [name, 'value'])), disable_module_cache: false };
+  const sent = Object.fromEntries(read.map((name) => [name, 'value']));
   assert.doesNotThrow(() => check(sent));
-  assert.throws(() => check({ ...sent, disable_module_cache: true }), /disable_module_cache/);
+  assert.throws(() => check({ ...sent, inactivity_ttl_ms: 1 }), /inactivity_ttl_ms/);
 });
 
 test('accepts the one organization that old clients send for a new account', async () => {

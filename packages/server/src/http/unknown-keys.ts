@@ -27,7 +27,7 @@ export function unknownKeyCheck(method: string, def: RouteDef): UnknownKeyCheck 
     const found: string[] = [];
     for (const { path, value: one, isTop } of unknownIn(schemas, value)) {
       const foreign = isTop ? unknownKeys.foreign.get(path.toLowerCase()) : undefined;
-      if (isUnset(path, one) && !foreign?.emptyRestricts) continue;
+      if (isUnset(path, one)) continue;
       if (foreign?.harmless(one, value as Record<string, unknown>)) continue;
       found.push(path);
       if (found.length === MAX_NAMED) break;

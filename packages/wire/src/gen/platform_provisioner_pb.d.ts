@@ -64,6 +64,13 @@ export declare type Acquired = Message<"platform.provisioner.v1.Acquired"> & {
    * @generated from field: string required_version = 5;
    */
   requiredVersion: string;
+
+  /**
+   * whether this build fetches its modules again instead of using those of the import
+   *
+   * @generated from field: bool fetch_modules = 6;
+   */
+  fetchModules: boolean;
 };
 
 /**

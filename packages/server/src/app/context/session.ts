@@ -94,6 +94,7 @@ export function actorOf(
       site: user.rbac_roles,
       organizations: user.organizations,
       custom: user.custom_roles,
+      defaults: user.default_roles,
       ownersReach: !config.disableOwnerWorkspaceAccess,
       shareable: config.disableWorkspaceSharing ? undefined : user.shareable_owners,
       isServiceAccount: user.is_service_account,

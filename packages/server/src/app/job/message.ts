@@ -139,7 +139,10 @@ async function build(services: Services, job: Owned<JobRow>, row: Owned<BuildCon
       workspaceOwnerOidcAccessToken: oidcToken,
       workspaceOwnerRbacRoles: [
         ...[...row.owner_roles, 'member'].map((name) => ({ name, orgId: '' })),
-        ...[...row.owner_org_roles, 'organization-member'].map((name) => ({ name, orgId: row.organization_id })),
+        ...[...new Set([...row.owner_org_roles, 'organization-member'])].map((name) => ({
+          name,
+          orgId: row.organization_id,
+        })),
       ],
       templateId: row.template_id,
       templateName: row.template_name,

@@ -78,7 +78,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   '/organizations/default/paginated-members': PEOPLE,
   '/organizations/default/groups/Everyone/members': PEOPLE,
   '/tasks': ['owner', 'organization', 'status'],
-  '/templates': ['name', 'exact_name', 'organization', 'deprecated', 'has-ai-task'],
+  '/templates': ['name', 'exact_name', 'organization', 'deprecated', 'deleted', 'has-ai-task'],
 };
 
 /** As many terms of one key as a search may have, then one value as long as a search may be. */

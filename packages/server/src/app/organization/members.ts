@@ -26,7 +26,7 @@ import { findInOrganization, findOrganization } from '../find/organization.ts';
 import { locateUser } from '../find/user.ts';
 import { seen, serviceAccount, slimRoles } from '../user/convert.ts';
 import { peopleQuery, type UserListQuery } from '../user/list.ts';
-import { checkRoles } from '../user/roles.ts';
+import { checkRoles, requireDefaultRoles } from '../user/roles.ts';
 import { NEVER, time } from '../values/time.ts';
 import { rolesOfOrganization } from './roles.ts';
 
@@ -170,6 +170,7 @@ async function changed(
 export async function addMember(ctx: Ctx, organization: string, user: string): Promise<OrganizationMember> {
   const { org, place, person } = await target(ctx, ['create', 'organization_member'], organization, user);
   return ctx.sql.begin(async (tx) => {
+    await requireDefaultRoles(ctx, tx, [org.id]);
     const [row] = await insertMembers(tx, [place], person.id);
     if (!row) throw new AppError('conflict', `${person.username} is already a member of ${org.name}.`);
     await changed(ctx, tx, { org, user: person, after: row });

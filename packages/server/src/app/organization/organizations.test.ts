@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import type {
   AssignableRoles,
   Organization,
@@ -7,6 +8,7 @@ import type {
   OrganizationMemberWithUserData,
   PaginatedMembersResponse,
   Role,
+  User,
   UserRoles,
 } from '@ropewalk/contract';
 import { insertPerson } from '@ropewalk/testkit/person';
@@ -216,14 +218,14 @@ test('nobody grants permissions that they lack, by a new role, a changed role or
   assert.equal(await status('PUT', roles, { roles: ['shell'] }), 200, 'what somebody else gave may stay');
   assert.equal(await status('DELETE', `/organizations/team/members/${bea.id}`), 403);
   // a role with more power protects its holder from those who manage accounts
-  const una = await insertPerson(server, 'una', ['user-admin']);
-  assert.equal((await server.api('PUT', `/users/${bea.id}/status/suspend`, { token: una.token })).status, 403);
+  const ulla = await insertPerson(server, 'una', ['user-admin']);
+  assert.equal((await server.api('PUT', `/users/${bea.id}/status/suspend`, { token: ulla.token })).status, 403);
   await server.api('POST', ROLES, { body: role('constructor', 'workspace:ssh') });
   const cleo = await insertPerson(server, 'cleo');
   await server.api('POST', '/organizations/team/members/cleo');
   const given = await server.api('PUT', '/organizations/team/members/cleo/roles', { body: { roles: ['constructor'] } });
   assert.equal(given.status, 200);
-  assert.equal((await server.api('PUT', `/users/${cleo.id}/status/suspend`, { token: una.token })).status, 403);
+  assert.equal((await server.api('PUT', `/users/${cleo.id}/status/suspend`, { token: ulla.token })).status, 403);
   await server.api('PUT', '/organizations/team/members/cleo/roles', {
     body: { roles: ['constructor', 'organization-user-admin'] },
   });
@@ -289,4 +291,78 @@ test('the sync of roles gives nobody a role that its editor may not assign', asy
   assert.equal(await patch(uma, settings('groups', more)), 403);
   assert.equal(await patch(adi, settings('groups', more)), 200);
   assert.equal(await patch(uma, settings('', {})), 200, 'she may turn it off');
+});
+
+test('lists the default organization of a person first, then the others as the person joined them', async () => {
+  const joined = await insertPerson(server, 'order');
+  const ids: string[] = [];
+  for (let left = 4; left > 0; left--) {
+    const { body } = await server.api<Organization>('POST', '/organizations', { body: { name: `order${left}` } });
+    assert.equal((await server.api('POST', `/organizations/order${left}/members/order`)).status, 200);
+    ids.push(body.id);
+  }
+  const [{ id: first }] = (await server.api<[Organization]>('GET', '/organizations')).body;
+  for (const path of ['/users/order', '/users/me']) {
+    const { body } = await server.api<User>('GET', path, path.endsWith('me') ? { token: joined.token } : {});
+    assert.deepEqual(body.organization_ids, [first, ...ids], path);
+  }
+});
+
+test('gives all members the default roles of their organization, and nobody more than the editor may assign', async () => {
+  const { body: home } = await server.api<Organization>('POST', '/organizations', { body: { name: 'defaults' } });
+  assert.deepEqual(home.default_org_member_roles, ['organization-workspace-access']);
+  const [mel, ned] = [await createPerson(server, 'mel'), await insertPerson(server, 'ned')];
+  for (const name of ['mel', 'ned']) await server.api('POST', `/organizations/defaults/members/${name}`);
+  const set = (roles: string[], more: { token?: string } = {}) =>
+    server.api<Organization & Refusal>('PATCH', '/organizations/defaults', {
+      ...more,
+      body: { default_org_member_roles: roles },
+    });
+  const able = async () => {
+    const object = { organization_id: home.id, owner_id: mel.id };
+    const checks = {
+      workspace: { action: 'create', object: { ...object, resource_type: 'workspace' } },
+      template: { action: 'create', object: { ...object, resource_type: 'template' } },
+    };
+    return (await server.api<object>('POST', '/authcheck', { token: mel.token, body: { checks } })).body;
+  };
+  const becomes = (workspace: boolean, template: boolean) =>
+    eventually(`workspace ${workspace}, template ${template}`, async () =>
+      isDeepStrictEqual(await able(), { workspace, template }),
+    );
+  await becomes(true, false);
+  assert.deepEqual((await set([])).body.default_org_member_roles, []);
+  await becomes(false, false);
+  const given = await set(['organization-template-admin', 'organization-template-admin', 'organization-member']);
+  assert.deepEqual(given.body.default_org_member_roles, ['organization-template-admin']);
+  await becomes(false, true);
+
+  for (const wrong of ['watcher', 'owner', 'constructor']) {
+    const { status, body } = await set([wrong]);
+    assert.deepEqual([status, body.validations?.[0]?.field], [400, 'default_org_member_roles'], wrong);
+  }
+  // may change the organization, and assign no roles
+  const roles = '/organizations/defaults/members/roles';
+  const editor = { name: 'editor', organization_permissions: allow('organization:read', 'organization:update') };
+  assert.equal((await server.api('POST', roles, { body: editor })).status, 200);
+  assert.equal(
+    (await server.api('PUT', '/organizations/defaults/members/ned/roles', { body: { roles: ['editor'] } })).status,
+    200,
+  );
+  const as = { token: ned.token };
+  assert.equal((await set([], as)).status, 403);
+  assert.equal((await set(['organization-admin'], as)).status, 403);
+  assert.equal((await set(['organization-template-admin'], as)).status, 200, 'unchanged');
+
+  // an administrator of people takes over no account with a role above theirs, and makes none
+  const ulla = await createPerson(server, 'ulla', ['user-admin']);
+  const by = { token: ulla.token };
+  const password = { body: { password: 'another correct horse' } };
+  assert.equal((await server.api('PUT', '/users/mel/password', { ...by, ...password })).status, 403);
+  const account = { username: 'olaf', email: 'olaf@example.com', login_type: 'none', organization_ids: [home.id] };
+  assert.equal((await server.api('POST', '/users', { ...by, body: account })).status, 403);
+  assert.equal((await server.api('POST', '/organizations/defaults/members/ulla', by)).status, 403);
+  assert.equal((await set(['organization-workspace-access'])).status, 200);
+  assert.equal((await server.api('PUT', '/users/mel/password', { ...by, ...password })).status, 204);
+  assert.equal((await server.api('POST', '/users', { ...by, body: account })).status, 201);
 });

@@ -19,6 +19,7 @@ export function toOrganization(row: OrganizationRow): Organization {
     created_at: time(row.created_at),
     updated_at: time(row.updated_at),
     is_default: row.is_default,
+    default_org_member_roles: row.default_org_member_roles,
   };
 }
 

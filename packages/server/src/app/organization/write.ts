@@ -2,13 +2,15 @@ import type { CreateOrganizationRequest, Organization, Response, UpdateOrganizat
 import { AppError } from '@ropewalk/kit';
 import { checkDisplayName, checkName } from '@ropewalk/rules';
 import { allow, authorize } from '../../authz/authorize.ts';
-import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
+import { organizationRoles } from '../../authz/policy.ts';
+import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { deleteCustomRolesOf } from '../../db/queries/custom-roles.ts';
 import { deleteGroupsOf } from '../../db/queries/groups.ts';
-import { deleteMembersOf, insertFounder } from '../../db/queries/members.ts';
+import { deleteMembersOf, insertFounder, memberIdsOf } from '../../db/queries/members.ts';
 import {
   contentsOf,
   insertOrganization,
+  lockDefaultRoles,
   markOrganizationDeleted,
   updateOrganizationRow,
 } from '../../db/queries/organizations.ts';
@@ -18,6 +20,7 @@ import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireOrganizationRoom } from '../context/limits.ts';
 import { findOrganization } from '../find/organization.ts';
+import { checkRoles } from '../user/roles.ts';
 import { toOrganization } from './read.ts';
 
 function checkFields(input: UpdateOrganizationRequest): void {
@@ -83,6 +86,21 @@ export async function createOrganization(ctx: Ctx, input: CreateOrganizationRequ
   }
 }
 
+/**
+ * The new default roles of an organization. To change them means to assign and remove them for all members, so the actor
+ * must be permitted to do that for one.
+ */
+async function defaultRoles(ctx: Ctx, tx: Tx, { id }: OrganizationRow, asked: string[]): Promise<string[]> {
+  const known = Object.values(organizationRoles);
+  const field = 'default_org_member_roles';
+  const custom = asked.find((name) => !Object.hasOwn(organizationRoles, name));
+  if (custom !== undefined) {
+    const detail = `${JSON.stringify(custom)} is not a built-in role of an organization`;
+    throw new AppError('invalid', `Invalid ${field}: ${detail}.`, { validations: [{ field, detail }] });
+  }
+  return checkRoles(ctx, { asked, had: await lockDefaultRoles(tx, id), known, organizationId: id });
+}
+
 export async function updateOrganization(
   ctx: Ctx,
   organization: string,
@@ -92,13 +110,16 @@ export async function updateOrganization(
   checkFields({ ...input, ...(input.name === old.name ? { name: undefined as never } : {}) });
   try {
     return await ctx.sql.begin(async (tx) => {
+      const roles = input.default_org_member_roles;
       const row = await updateOrganizationRow(tx, old, {
         name: input.name || old.name,
         display_name: input.display_name || old.display_name,
         description: input.description ?? old.description,
         icon: input.icon ?? old.icon,
+        default_org_member_roles: roles ? await defaultRoles(ctx, tx, old, roles) : old.default_org_member_roles,
       });
       await audit(ctx, tx, { ...entry(row, 'write'), before: old, after: row });
+      if (roles) await ctx.events.publish(tx, 'revoked', { user_ids: await memberIdsOf(tx, row.id) });
       return toOrganization(row);
     });
   } catch (err) {

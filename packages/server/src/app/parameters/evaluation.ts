@@ -91,7 +91,10 @@ export const toOwner = (
   ...owner,
   rbac_roles: [
     ...[...roles, 'member'].map((name) => ({ name, org_id: '' })),
-    ...(isMember ? [...own, 'organization-member'] : []).map((name) => ({ name, org_id: organizationId })),
+    ...(isMember ? [...new Set([...own, 'organization-member'])] : []).map((name) => ({
+      name,
+      org_id: organizationId,
+    })),
   ],
 });
 

@@ -63,7 +63,7 @@ export async function toTemplates(db: Db, rows: ListedTemplate[]): Promise<Templ
       max_port_share_level: row.max_port_share_level as Template['max_port_share_level'],
       use_classic_parameter_flow: row.use_classic_parameter_flow,
       cors_behavior: row.cors_behavior,
-      disable_module_cache: false,
+      disable_module_cache: row.disable_module_cache,
       deleted: row.deleted,
     };
   });

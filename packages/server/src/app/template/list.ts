@@ -6,10 +6,10 @@ import { readOnce } from '../lists/read-once.ts';
 import { parseSearch, searchBool } from '../lists/search.ts';
 import { toTemplates } from './convert.ts';
 
-const KNOWN = ['name', 'exact_name', 'organization', 'deprecated', 'has-ai-task'] as const;
+const KNOWN = ['name', 'exact_name', 'organization', 'deprecated', 'deleted', 'has-ai-task'] as const;
 
 export interface TemplateQuery {
-  /** `name: exact_name: organization: deprecated: has-ai-task:` and free text, which matches part of the name. */
+  /** `name: exact_name: organization: deprecated: deleted: has-ai-task:` and free text, which matches part of the name. */
   q?: string;
   deprecated?: boolean;
 }
@@ -34,6 +34,7 @@ async function readTemplates(ctx: Ctx, query: TemplateQuery, organizationId?: st
     organization: search.terms.get('organization') ?? null,
     exactName: search.terms.get('exact_name') ?? null,
     name: search.terms.get('name') ?? (search.words.join(' ') || null),
+    deleted: searchBool(search, 'deleted') ?? false,
     hasTask: searchBool(search, 'has-ai-task') ?? null,
     deprecated: searchBool(search, 'deprecated') ?? query.deprecated ?? null,
   });

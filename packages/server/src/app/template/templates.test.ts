@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Template, TemplateVersion, Workspace } from '@ropewalk/contract';
 import {
+  createPerson,
   createTestTemplate,
   failTaken,
   importedVersion,
@@ -132,6 +133,19 @@ test('deletes a template only if no workspace uses it', async () => {
   assert.equal((await server.api('GET', `/templates/${made.id}`)).status, 404);
   assert.equal((await server.api('DELETE', `/templates/${made.id}`)).status, 404);
   assert.ok((await createTestTemplate(server, 'leaving')).id, 'its name is free again');
+
+  const found = async (q: string, token?: string) => {
+    const path = `/templates?q=${encodeURIComponent(q)}`;
+    const { body } = await server.api<Template[]>('GET', path, token ? { token } : {});
+    return body.map(({ id, deleted }) => [id, deleted]);
+  };
+  assert.deepEqual(await found('deleted:true leaving'), [[made.id, true]]);
+  assert.ok(!(await found('deleted:false leaving')).some(([id]) => id === made.id));
+  assert.equal((await server.api('GET', '/templates?q=deleted:perhaps')).status, 400);
+  const member = await createPerson(server, 'looker');
+  assert.deepEqual(await found('deleted:true leaving', member.token), [[made.id, true]], 'a member could use it');
+  await server.services.sql`UPDATE templates SET group_acl = '{}' WHERE id = ${made.id}`;
+  assert.deepEqual(await found('deleted:true leaving', member.token), [], 'nobody else finds it');
 });
 
 test('pages, finds and renames versions', async () => {

@@ -110,6 +110,7 @@ function changes(template: TemplateRow, input: UpdateTemplateMeta): Partial<Temp
   set('use_classic_parameter_flow', input.use_classic_parameter_flow);
   set('max_port_share_level', input.max_port_share_level);
   set('cors_behavior', input.cors_behavior);
+  set('disable_module_cache', input.disable_module_cache);
   return wanted;
 }
 

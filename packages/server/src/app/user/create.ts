@@ -14,7 +14,7 @@ import { locateOrganization } from '../find/organization.ts';
 import { notifyAccount } from '../notification/accounts.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
-import { rolesOfNew } from './roles.ts';
+import { requireDefaultRoles, rolesOfNew } from './roles.ts';
 import { checkEmail, checkFullName } from './validate.ts';
 
 /** The error for people when a unique index of users rejects a row. */
@@ -75,6 +75,7 @@ export async function createUser(ctx: Ctx, input: CreateUserRequestWithOrgs): Pr
   const hashed = loginType === 'password' ? await hashPassword(input.password ?? '') : '';
   try {
     return await ctx.sql.begin(async (tx) => {
+      await requireDefaultRoles(ctx, tx, [...organizationIds]);
       const { id } = await insertUser(tx, allowed, {
         username: input.username,
         email: input.email ?? '',

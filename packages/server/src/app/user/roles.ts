@@ -3,6 +3,8 @@ import { PERMISSIONS } from '@ropewalk/contract/permissions';
 import { AppError } from '@ropewalk/kit';
 import { allow, authorize, mayAssign } from '../../authz/authorize.ts';
 import { type Action, type Grants, organizationRoles, type Role, siteRoles } from '../../authz/policy.ts';
+import type { Tx } from '../../db/connect.ts';
+import { holdDefaultRoles } from '../../db/queries/organizations.ts';
 import { setSiteRoles } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';
 import { findUser, requirePerson } from '../find/user.ts';
@@ -75,6 +77,22 @@ export function checkRoles(
     throw new AppError('forbidden', 'Forbidden.', { detail: `You may not assign or remove the role "${above}".` });
   }
   return roles;
+}
+
+/**
+ * Rejects a new member by an actor who may not assign the roles that the organizations give to all members. The role of the
+ * initial setting is part of every membership.
+ */
+export async function requireDefaultRoles(ctx: Ctx, tx: Tx, organizationIds: string[]): Promise<void> {
+  for (const { id, roles } of await holdDefaultRoles(tx, organizationIds)) {
+    const above = roles.find(
+      (name) => name !== 'organization-workspace-access' && !mayAssign(ctx.actor, organizationRoles[name], id),
+    );
+    if (above === undefined) continue;
+    throw new AppError('forbidden', 'Forbidden.', {
+      detail: `All members of this organization have the role "${above}", which you may not assign.`,
+    });
+  }
 }
 
 /** The roles of the site that a new account gets. @throws AppError `forbidden` for one that the actor may not assign */

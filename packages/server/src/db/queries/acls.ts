@@ -6,7 +6,8 @@ import { isShared } from './workspaces.ts';
 /** The existing people among these, by user name. */
 export async function permittedUsers(db: Db, ids: string[]): Promise<(UserRow & { organization_ids: string[] })[]> {
   return db<(UserRow & { organization_ids: string[] })[]>`SELECT u.*,
-      ARRAY(SELECT organization_id::text FROM organization_members m WHERE m.user_id = u.id) AS organization_ids
+      ARRAY(SELECT m.organization_id::text FROM organization_members m JOIN organizations o ON o.id = m.organization_id
+        WHERE m.user_id = u.id ORDER BY o.is_default DESC, m.created_at, o.id) AS organization_ids
     FROM users u WHERE u.id = ANY(${ids}::uuid[]) AND NOT u.deleted ORDER BY lower(u.username)`;
 }
 

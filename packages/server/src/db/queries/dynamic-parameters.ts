@@ -57,7 +57,8 @@ export async function previewOwner(
 ): Promise<PreviewOwnerRow | undefined> {
   const [row] = await db<PreviewOwnerRow[]>`
     SELECT u.id, u.username AS name, u.name AS full_name, u.email, u.login_type, u.rbac_roles AS roles,
-      coalesce(m.roles, '{}') AS organization_roles, m.user_id IS NOT NULL AND NOT u.deleted AS is_member, coalesce(k.public_key, '') AS ssh_public_key,
+      CASE WHEN m.user_id IS NULL THEN '{}' ELSE m.roles || (SELECT default_org_member_roles FROM organizations WHERE id = ${organizationId})
+        END AS organization_roles, m.user_id IS NOT NULL AND NOT u.deleted AS is_member, coalesce(k.public_key, '') AS ssh_public_key,
       ARRAY(SELECT g.name FROM all_group_members gm JOIN groups g ON g.id = gm.group_id
         WHERE gm.user_id = u.id AND gm.organization_id = ${organizationId} ORDER BY g.name) AS groups
     FROM users u LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = ${organizationId}

@@ -41,6 +41,14 @@ export async function frozenIdOf(db: Db, job: Owned<JobRow>): Promise<string> {
   return row?.id ?? '';
 }
 
+/** Whether the template of a build has it fetch its modules again. */
+export async function fetchesModules(db: Db, job: Owned<JobRow>): Promise<boolean> {
+  const [row] = await db<{ fetches: boolean }[]>`SELECT t.disable_module_cache AS fetches
+    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN templates t ON t.id = w.template_id
+    WHERE b.job_id = ${job.id}`;
+  return row?.fetches ?? false;
+}
+
 export async function frozenVersion(db: Db, versionId: string): Promise<FrozenRow | undefined> {
   const [row] = await db<FrozenRow[]>`SELECT id, platform, engine, attached, lock_file FROM template_version_frozen
     WHERE template_version_id = ${versionId}`;

@@ -42,7 +42,8 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
     SELECT b.id AS build_id, b.build_number, b.transition, b.provisioner_state, w.id AS workspace_id, w.name AS workspace_name,
       t.id AS template_id, t.name AS template_name, tv.id AS version_id, tv.name AS version_name, w.organization_id,
       u.id AS owner_id, u.username AS owner_name, u.name AS owner_full_name, u.email AS owner_email,
-      u.login_type AS owner_login_type, u.rbac_roles AS owner_roles, coalesce(m.roles, '{}') AS owner_org_roles,
+      u.login_type AS owner_login_type, u.rbac_roles AS owner_roles,
+      CASE WHEN m.user_id IS NULL THEN '{}' ELSE m.roles || o.default_org_member_roles END AS owner_org_roles,
       ARRAY(SELECT g.name FROM all_group_members gm JOIN groups g ON g.id = gm.group_id
         WHERE gm.user_id = u.id AND gm.organization_id = w.organization_id ORDER BY g.name) AS owner_groups,
       (SELECT username FROM users WHERE id = ${job.initiator_id}) AS initiator_name, ${consentColumns(db)},
@@ -58,6 +59,7 @@ export async function buildContext(db: Db, job: Owned<JobRow>): Promise<Owned<Bu
         FROM template_version_terraform_values WHERE template_version_id = tv.id) AS module_secrets
     FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN users u ON u.id = w.owner_id
     JOIN template_versions tv ON tv.id = b.template_version_id JOIN templates t ON t.id = w.template_id
+    JOIN organizations o ON o.id = w.organization_id
     LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = w.organization_id
     WHERE b.id = ${job.input.workspace_build_id!}`;
   return row;

@@ -83,6 +83,13 @@ export async function deleteMember(tx: Tx, { organizationId }: RemovableMembers,
     WHERE w.organization_id = ${organizationId} AND NOT w.deleted AND ${isShared(tx)} AND w.user_acl ? ${userId}`;
 }
 
+/** The ids of an organization's members. */
+export async function memberIdsOf(db: Db, organizationId: string): Promise<string[]> {
+  const rows = await db<{ user_id: string }[]>`SELECT user_id FROM organization_members
+    WHERE organization_id = ${organizationId}`;
+  return rows.map(({ user_id }) => user_id);
+}
+
 /** Deletes all members of an organization that is being deleted. Returns their user ids. */
 export async function deleteMembersOf(tx: Tx, organization: Allowed<'delete', OrganizationRow>): Promise<string[]> {
   const rows = await tx<{ user_id: string }[]>`DELETE FROM organization_members

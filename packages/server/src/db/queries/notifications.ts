@@ -272,8 +272,10 @@ export async function peopleWithRoles(db: Db, roles: readonly string[]): Promise
 export async function templateAdmins(db: Db, organizationId: string): Promise<string[]> {
   const rows = await db<{ id: string }[]>`SELECT u.id FROM users u
     LEFT JOIN organization_members m ON m.user_id = u.id AND m.organization_id = ${organizationId}
+    LEFT JOIN organizations o ON o.id = m.organization_id
     WHERE NOT u.deleted AND NOT u.is_system AND u.status <> 'suspended'
-      AND ('template-admin' = ANY (u.rbac_roles) OR 'organization-template-admin' = ANY (m.roles))`;
+      AND ('template-admin' = ANY (u.rbac_roles)
+        OR 'organization-template-admin' = ANY (m.roles || o.default_org_member_roles))`;
   return rows.map(({ id }) => id);
 }
 

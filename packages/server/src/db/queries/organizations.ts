@@ -44,6 +44,7 @@ export async function insertDefaultOrganization(db: Db, _by: SystemTask): Promis
 }
 
 export type OrganizationFields = Pick<OrganizationRow, 'name' | 'display_name' | 'description' | 'icon'>;
+type ChangedFields = OrganizationFields & Pick<OrganizationRow, 'default_org_member_roles'>;
 
 export async function insertOrganization(
   tx: Tx,
@@ -55,13 +56,27 @@ export async function insertOrganization(
   return row!;
 }
 
+/** The default roles of organizations, which do not change until the transaction ends. */
+export async function holdDefaultRoles(tx: Tx, ids: string[]): Promise<{ id: string; roles: string[] }[]> {
+  return tx<{ id: string; roles: string[] }[]>`SELECT id, default_org_member_roles AS roles FROM organizations
+    WHERE id = ANY(${ids}::uuid[]) FOR SHARE`;
+}
+
+/** The default roles of an organization, which do not change until the transaction ends. */
+export async function lockDefaultRoles(tx: Tx, id: string): Promise<string[]> {
+  const [row] = await tx<{ roles: string[] }[]>`SELECT default_org_member_roles AS roles FROM organizations
+    WHERE id = ${id} FOR UPDATE`;
+  return row!.roles;
+}
+
 export async function updateOrganizationRow(
   tx: Tx,
   organization: Allowed<'update', OrganizationRow>,
-  { name, display_name, description, icon }: OrganizationFields,
+  { name, display_name, description, icon, default_org_member_roles }: ChangedFields,
 ): Promise<OrganizationRow> {
   const [row] = await tx<OrganizationRow[]>`UPDATE organizations SET name = ${name}, display_name = ${display_name},
-    description = ${description}, icon = ${icon}, updated_at = now() WHERE id = ${organization.id} RETURNING *`;
+    description = ${description}, icon = ${icon}, default_org_member_roles = ${default_org_member_roles}, updated_at = now()
+    WHERE id = ${organization.id} RETURNING *`;
   return row!;
 }
 

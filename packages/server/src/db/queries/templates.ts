@@ -37,6 +37,7 @@ const LISTED = [
   'use_classic_parameter_flow',
   'max_port_share_level',
   'cors_behavior',
+  'disable_module_cache',
   'deleted',
   'created_at',
   'updated_at',
@@ -74,18 +75,20 @@ export interface TemplateFilter {
   /** Part of the name or display name. */
   name: string | null;
   deprecated: boolean | null;
+  /** Whether to list only deleted templates, which everyone who could read them still finds, or only others. */
+  deleted: boolean;
   /** Whether the active version has AI tasks. */
   hasTask: boolean | null;
 }
 
 /** By display name. */
 export async function listTemplateRows(db: Db, filter: TemplateFilter): Promise<ListedTemplate[]> {
-  const { scope, memberId, organizationId, organization, exactName, name, deprecated, hasTask } = filter;
+  const { scope, memberId, organizationId, organization, exactName, name, deprecated, deleted, hasTask } = filter;
   const columns = db(LISTED.map((name) => `t.${name}`));
   return db<ListedTemplate[]>`SELECT ${columns}, ${NAMES(db)}
     LEFT JOIN (SELECT organization_id, array_agg(group_id::text) AS groups FROM all_group_members
       WHERE user_id = ${memberId} GROUP BY organization_id) mine ON mine.organization_id = t.organization_id
-    WHERE NOT t.deleted
+    WHERE t.deleted = ${deleted}
     AND (${scope.all} OR t.organization_id = ANY(${scope.organizationIds}) OR t.group_acl ?| mine.groups
       OR (mine.groups IS NOT NULL AND t.user_acl ? ${memberId}::text))
     AND (${scope.ids}::uuid[] IS NULL OR t.id = ANY(${scope.ids}::uuid[]))

@@ -5,9 +5,12 @@ import type { Db, Tx } from '../connect.ts';
 import type { UserRow, UserWithAccess, UserWithRoles } from '../rows.ts';
 import { CUSTOM_ROLE } from './custom-roles.ts';
 
-/** Columns of a `UserWithRoles`. */
+/**
+ * Columns of a `UserWithRoles`. The default organization is the first, and the others follow as the person joined them:
+ * upstream's Terraform provider takes the first one. `jsonb` would sort them.
+ */
 const ROLES = (db: Db) => db`u.*, coalesce(
-  (SELECT jsonb_object_agg(m.organization_id, to_jsonb(m.roles))
+  (SELECT json_object_agg(m.organization_id, to_json(m.roles) ORDER BY o.is_default DESC, m.created_at, o.id)
    FROM organization_members m JOIN organizations o ON o.id = m.organization_id AND NOT o.deleted
    WHERE m.user_id = u.id), '{}') AS organizations`;
 
@@ -19,7 +22,9 @@ const WITH_ACCESS = (db: Db) => db`
       FROM organization_members m JOIN custom_roles r ON r.organization_id = m.organization_id AND r.name = ANY(m.roles)
       WHERE m.user_id = u.id GROUP BY r.organization_id) c), '{}') AS custom_roles,
     coalesce((SELECT jsonb_object_agg(o.id, o.shareable_workspace_owners)
-      FROM organization_members m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = u.id), '{}') AS shareable_owners
+      FROM organization_members m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = u.id), '{}') AS shareable_owners,
+    coalesce((SELECT jsonb_object_agg(o.id, to_jsonb(o.default_org_member_roles))
+      FROM organization_members m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = u.id), '{}') AS default_roles
   FROM users u`;
 
 /** Returns the user with this id, which must be a UUID, with roles and groups. Undefined for a deleted user. */

@@ -9,7 +9,7 @@ import type { JobQueue } from '../../app/job/queue.ts';
 import { withoutCredential } from '../../app/provisioner/credential.ts';
 import { INTERNAL_ERROR, isPgError, isTransient } from '../../db/connect.ts';
 import type { Owned, Ownership } from '../../db/owned.ts';
-import { frozenIdOf } from '../../db/queries/frozen-versions.ts';
+import { fetchesModules, frozenIdOf } from '../../db/queries/frozen-versions.ts';
 import type { JobRow } from '../../db/rows.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
 import { createAcquireTurns } from './acquire-turns.ts';
@@ -28,6 +28,8 @@ interface Acquired {
   message: AcquiredJob;
   /** Of the template version. Empty for upstream's daemons. */
   frozenId: string;
+  /** Whether the build fetches its modules again. False for upstream's daemons, which always do. */
+  fetchModules: boolean;
   /** The message did not reach the daemon. */
   lost(): void;
 }
@@ -87,10 +89,12 @@ export function acquireCalls(parts: DaemonParts, queue: JobQueue, jobs: OwnedJob
 
   /** The message of a job that was taken from the queue. Undefined if the daemon may not have the job any more. */
   async function prepare(job: Owned<JobRow>, own: Ownership, call: AbortSignal): Promise<Acquired | undefined> {
-    const [gone, message, frozenId] = await Promise.all([
+    const isBuild = job.type === 'workspace_build';
+    const [gone, message, frozenId, fetchModules] = await Promise.all([
       withoutCredential(services, [daemon]),
       acquiredJobMessage(services, job),
       ours && job.type !== 'template_version_import' ? frozenIdOf(services.sql, job) : '',
+      ours && isBuild && fetchesModules(services.sql, job),
     ]);
     if (gone.has(daemon.id) || revocation.signal.aborted || call.aborted) {
       await jobs.putBack(own);
@@ -102,7 +106,7 @@ export function acquireCalls(parts: DaemonParts, queue: JobQueue, jobs: OwnedJob
     // the other fields are small: 64 KiB are left for them
     if (size > most - 65_536) throw new AppError('too_large', `payload was too big: ${size} > ${most}`);
     metrics.jobAcquired(job);
-    return { job, message, frozenId, lost: () => jobs.putBackUnlessConfirmed(own) };
+    return { job, message, frozenId, fetchModules, lost: () => jobs.putBackUnlessConfirmed(own) };
   }
 
   return {
@@ -138,6 +142,7 @@ export function acquireCalls(parts: DaemonParts, queue: JobQueue, jobs: OwnedJob
           epoch: BigInt(found.job.acquire_epoch),
           leaseMs,
           frozenId: found.frozenId,
+          fetchModules: found.fetchModules,
           requiredVersion: found.job.required_version,
         };
         yield* handOver(found, found ? { job: found.message, ...more } : {});

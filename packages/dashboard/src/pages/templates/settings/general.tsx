@@ -60,6 +60,11 @@ function About({ template }: { template: Template }) {
   );
 }
 
+const CORS = [
+  { value: 'simple', name: "Pages of the same owner's apps" },
+  { value: 'passthru', name: 'Pages that the app itself permits' },
+] as const;
+
 const SHARE_LEVELS = [
   { value: 'owner', name: 'Nobody else' },
   { value: 'organization', name: 'Members of the organization' },
@@ -72,12 +77,16 @@ function Workspaces({ template }: { template: Template }) {
   const [active, setActive] = useState(template.require_active_version);
   const [share, setShare] = useState(template.max_port_share_level);
   const [classic, setClassic] = useState(template.use_classic_parameter_flow);
+  const [cors, setCors] = useState(template.cors_behavior);
+  const [fetches, setFetches] = useState(template.disable_module_cache);
   const save = useSave(template);
   const changed =
     cancel !== template.allow_user_cancel_workspace_jobs ||
     active !== template.require_active_version ||
     share !== template.max_port_share_level ||
-    classic !== template.use_classic_parameter_flow;
+    classic !== template.use_classic_parameter_flow ||
+    cors !== template.cors_behavior ||
+    fetches !== template.disable_module_cache;
   return (
     <Section title="Workspaces">
       <Form
@@ -87,6 +96,8 @@ function Workspaces({ template }: { template: Template }) {
             require_active_version: active,
             max_port_share_level: share,
             use_classic_parameter_flow: classic,
+            cors_behavior: cors,
+            disable_module_cache: fetches,
           })
         }
         error={save.error}
@@ -99,6 +110,8 @@ function Workspaces({ template }: { template: Template }) {
               setActive(template.require_active_version);
               setShare(template.max_port_share_level);
               setClassic(template.use_classic_parameter_flow);
+              setCors(template.cors_behavior);
+              setFetches(template.disable_module_cache);
             }}
           />
         }
@@ -121,9 +134,27 @@ function Workspaces({ template }: { template: Template }) {
           label="Dynamic parameters"
           help="Options and rules of parameters change as people enter values. Otherwise they are as the import of the version found them."
         />
+        <Checkbox
+          checked={fetches}
+          onChange={setFetches}
+          label="Fetch modules for every build"
+          help="Builds download the template's modules again. Otherwise they use those of the import, and need no registry."
+        />
         <Field label="Apps and ports can be shared with at most">
           <NativeSelect value={share} onChange={(event) => setShare(event.target.value as typeof share)}>
             {SHARE_LEVELS.map(({ value, name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </NativeSelect>
+        </Field>
+        <Field
+          label="Who can read answers of apps across origins"
+          help="This concerns apps with their own addresses. By default the server answers CORS requests for them."
+        >
+          <NativeSelect value={cors} onChange={(event) => setCors(event.target.value as typeof cors)}>
+            {CORS.map(({ value, name }) => (
               <option key={value} value={value}>
                 {name}
               </option>
