@@ -123,7 +123,7 @@ test("lists daemons and jobs in upstream's columns, filters and cancels jobs", a
     /^CREATED AT +LAST SEEN AT +KEY NAME +NAME +VERSION +STATUS +TAGS\n\S+ +\S+ +built-in +worker +v1\.2\.3 +busy +map\[owner: scope:organization\]\n$/,
   );
   const { stderr } = await coder(['provisioner', 'list']);
-  assert.match(stderr, /^Not the server's version, v2\.25\.0\+platform\.\S+: worker \(v1\.2\.3\)\. Start them again/m);
+  assert.match(stderr, /^Not the server's version, v2\.36\.0\+platform\.\S+: worker \(v1\.2\.3\)\. Start them again/m);
   const columns = 'name,organization,current job id,current job status,current job template display name';
   assert.equal(
     await out('provisioner', 'ls', '-c', columns),
