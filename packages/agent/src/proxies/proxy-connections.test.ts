@@ -142,7 +142,9 @@ test('keeps one connection to a proxy, and none without streams', async (t) => {
   await asked(invitation);
   assert.equal(sessions.length, 1);
   const ended = sessions[0]!.closed;
-  await eventually(() => sessions[0]!.streamCount === 1, 'the stream is open');
+  const other = await open(permit({}, { id: 'p2' }));
+  other.destroy();
+  await eventually(() => sessions[0]!.streamCount === 1, 'one stream is open');
   // three times the idle time
   await new Promise((resolve) => setTimeout(resolve, 150));
   assert.equal(sessions[0]!.isClosed, false);
