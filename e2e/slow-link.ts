@@ -3,6 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 /** A TCP proxy in front of a server that is far away: bytes take `delayMs` in each direction. */
 export interface SlowLink {
   url: string;
+  /** The bytes that it has carried, in both directions. */
+  bytes(): number;
   close(): void;
 }
 
@@ -10,9 +12,11 @@ export interface SlowLink {
 export async function startSlowLink(host: string, target: string, delayMs: number): Promise<SlowLink> {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
+  let bytes = 0;
   const carry = (from: Socket, to: Socket) => {
     const later = (work: () => void) => void setTimeout(work, delayMs);
     from.on('data', (part) => {
+      bytes += part.length;
       later(() => {
         if (!to.destroyed && !to.write(part)) from.pause();
       });
@@ -34,6 +38,7 @@ export async function startSlowLink(host: string, target: string, delayMs: numbe
   await new Promise<void>((resolve) => listener.listen(0, host, resolve));
   return {
     url: `http://${host}:${(listener.address() as AddressInfo).port}`,
+    bytes: () => bytes,
     close() {
       listener.close();
       for (const socket of sockets) socket.destroy();

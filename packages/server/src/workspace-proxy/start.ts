@@ -116,8 +116,13 @@ function createApps({
       void paths.invite(grant.agent, token);
       return link.open({ service: 'app', grant: token }, signal);
     },
-    // the server ends a connection together with the grant that opened it, so visitors share none
-    poolOf: (target) => grants.tokenOf(target as AppGrant),
+    // the server ends a connection together with the grant that opened it, so visitors share none. One that was opened before
+    // the agent connected is not used after that
+    poolOf: (target) => {
+      const grant = target as AppGrant;
+      const isDirect = grants.permitOf(grant) !== undefined && paths.has(grant.agent);
+      return `${isDirect ? 'agent' : 'server'} ${grants.tokenOf(grant)}`;
+    },
   });
 }
 

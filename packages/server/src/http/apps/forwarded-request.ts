@@ -114,7 +114,7 @@ export class ForwardedRequest implements Exchange {
     if (trailers.length > 0) this.#response.addTrailers(pairs(trailers));
     this.#response.end(last);
     this.#finish();
-    if (this.#sent) this.#connections.keep(this.#plan.target, this.#connection!);
+    if (this.#sent) this.#connections.keep(this.#connection!);
     // the app has answered before it has read everything, so the start of its next request is unknown
     else this.#connection!.stream.destroy();
   }

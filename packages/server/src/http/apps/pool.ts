@@ -59,6 +59,8 @@ export class AppClosed extends Error {
 /** A connection to an app: one exchange at a time, several in turn. */
 export class AppConnection {
   readonly stream: Duplex;
+  /** The name of the connections among which it is kept. */
+  readonly pool: string;
   readonly #parser = new AnswerParser();
   readonly #gone: () => void;
   #exchange: Exchange | undefined;
@@ -68,8 +70,9 @@ export class AppConnection {
   #since: number | undefined;
 
   /** @param gone called when the connection is unusable */
-  constructor(stream: Duplex, gone: () => void) {
+  constructor(stream: Duplex, pool: string, gone: () => void) {
     this.stream = stream;
+    this.pool = pool;
     this.#gone = gone;
     stream.on('data', (part: Buffer) => {
       try {
@@ -158,32 +161,32 @@ export class AppConnections {
   }
 
   async dial(target: Target, signal: AbortSignal): Promise<AppConnection> {
+    const pool = this.#poolOf(target);
     const stream = await dialApp(this.#dial, target, signal);
     if (signal.aborted) {
       stream.destroy();
       throw signal.reason;
     }
-    const connection: AppConnection = new AppConnection(stream, () => {
+    const connection: AppConnection = new AppConnection(stream, pool, () => {
       this.#all.delete(connection);
-      const list = this.#idle.get(this.#poolOf(target));
+      const list = this.#idle.get(pool);
       const at = list?.indexOf(connection) ?? -1;
       if (at >= 0) list!.splice(at, 1);
-      if (list?.length === 0) this.#idle.delete(this.#poolOf(target));
+      if (list?.length === 0) this.#idle.delete(pool);
     });
     this.#all.add(connection);
     return connection;
   }
 
   /** Stores a connection whose exchange is complete, for the next request. */
-  keep(target: Target, connection: AppConnection): void {
+  keep(connection: AppConnection): void {
     connection.release();
-    const name = this.#poolOf(target);
-    const list = this.#idle.get(name) ?? [];
+    const list = this.#idle.get(connection.pool) ?? [];
     if (!connection.reusable || list.length >= MAX_IDLE) {
       connection.stream.destroy();
       return;
     }
-    if (list.push(connection) === 1) this.#idle.set(name, list);
+    if (list.push(connection) === 1) this.#idle.set(connection.pool, list);
   }
 
   #sweep(answerMs: number): void {
