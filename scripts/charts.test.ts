@@ -57,6 +57,7 @@ async function objects(chart: string, values: object): Promise<Map<string, Any>>
 const CASES: [chart: string, name: string][] = [
   ['coder', 'coder-defaults'],
   ['coder', 'coder-production'],
+  ['coder', 'coder-workspace-proxy'],
   ['coder-provisioner', 'coder-provisioner-psk'],
   ['coder-provisioner', 'coder-provisioner-key'],
   ['coder-operator', 'coder-operator-cluster'],
@@ -271,7 +272,7 @@ test('rejects values that cannot work, and names the remedy', needsHelm, async (
     ['coder', { coder: { replicaCount: 2 } }, /set CODER_PG_CONNECTION_URL/],
     ['coder', { coder: { ingress: { enable: true } } }, /needs coder\.ingress\.host/],
     ['coder', { coder: { tls: { secretName: 'a' } } }, /coder\.tls\.secretNames/],
-    ['coder', { coder: { workspaceProxy: true } }, /not available/],
+    ['coder', { coder: { workspaceProxy: true } }, /needs CODER_PRIMARY_ACCESS_URL/],
     ['coder', { coder: { replicas: 2 } }, /replicas/],
     ['coder', { coder: { env: [{ name: 'A', value: 1 }] } }, /env/],
     ['coder-provisioner', { coder: { image: { pullPolicy: 'Sometimes' } } }, /pullPolicy/],

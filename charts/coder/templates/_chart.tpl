@@ -1,4 +1,7 @@
 {{- define "chart.args" -}}
+{{- if .Values.coder.workspaceProxy }}
+- wsproxy
+{{- end }}
 - server
 {{- end -}}
 
@@ -15,7 +18,7 @@ ready for a while first, in which the agents, daemons and clients of the stopped
 {{- if .Values.coder.strategy -}}
 strategy:
   {{- toYaml .Values.coder.strategy | nindent 2 }}
-{{- else if include "chart.hasDatabase" . -}}
+{{- else if or .Values.coder.workspaceProxy (include "chart.hasDatabase" .) -}}
 strategy:
   type: RollingUpdate
   rollingUpdate:
@@ -58,14 +61,14 @@ topologySpreadConstraints:
 - name: CODER_PPROF_ADDRESS
   value: 0.0.0.0:6060
 {{- end }}
-{{- with .Values.provisionerDaemon.pskSecretName }}
+{{- if and .Values.provisionerDaemon.pskSecretName (not $coder.workspaceProxy) }}
 - name: CODER_PROVISIONER_DAEMON_PSK
   valueFrom:
     secretKeyRef:
-      name: {{ . | quote }}
+      name: {{ .Values.provisionerDaemon.pskSecretName | quote }}
       key: psk
 {{- end }}
-{{- if and $coder.envUseClusterAccessURL (not (include "common.hasEnv" (list . "CODER_ACCESS_URL"))) }}
+{{- if and $coder.envUseClusterAccessURL (not $coder.workspaceProxy) (not (include "common.hasEnv" (list . "CODER_ACCESS_URL"))) }}
 - name: CODER_ACCESS_URL
   value: {{ include "common.clusterURL" . | quote }}
 {{- end }}
@@ -73,7 +76,7 @@ topologySpreadConstraints:
   valueFrom:
     fieldRef:
       fieldPath: status.podIP
-{{- if not (include "common.hasEnv" (list . "CODER_DERP_SERVER_RELAY_URL")) }}
+{{- if not (or $coder.workspaceProxy (include "common.hasEnv" (list . "CODER_DERP_SERVER_RELAY_URL"))) }}
 - name: CODER_DERP_SERVER_RELAY_URL
   value: http://$(KUBE_POD_IP):8080
 {{- end }}
@@ -142,9 +145,13 @@ lifecycle:
 {{- define "chart.check" -}}
 {{- with .Values.coder -}}
 {{- if .tls.secretName }}{{ fail "coder.tls.secretName is not a value of this chart: list the secrets in coder.tls.secretNames." }}{{ end -}}
-{{- if .workspaceProxy }}{{ fail "coder.workspaceProxy: workspace proxies are not available in this version." }}{{ end -}}
+{{- if and .workspaceProxy (not .envFrom) }}
+{{- range list "CODER_PRIMARY_ACCESS_URL" "CODER_PROXY_SESSION_TOKEN" "CODER_ACCESS_URL" }}
+{{- if not (include "common.hasEnv" (list $ .)) }}{{ fail (printf "coder.workspaceProxy needs %s in coder.env." .) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .ingress.enable (not .ingress.host) }}{{ fail "coder.ingress.enable needs coder.ingress.host." }}{{ end -}}
-{{- if and (gt (int .replicaCount) 1) (not (include "chart.hasDatabase" $)) }}
+{{- if and (gt (int .replicaCount) 1) (not .workspaceProxy) (not (include "chart.hasDatabase" $)) }}
 {{- fail "coder.replicaCount above 1 needs one database for all servers: set CODER_PG_CONNECTION_URL in coder.env." }}
 {{- end -}}
 {{- end -}}

@@ -7,7 +7,7 @@ import { conditions, flag, object, optional, secretKey, text, whole } from './sc
 const url = { pattern: '^https?://', maxLength: 2048 };
 
 const spec = object(
-  'The workspace proxies to run. The servers of this version have none yet: the image and the server must be of one that has.',
+  'The workspace proxies to run.',
   {
     image: optional(text('Image of the proxies. Default: the image of the operator.')),
     replicas: optional(whole('Number of pods. Default: 1.', { minimum: 0, maximum: 100 })),

@@ -52,7 +52,9 @@ export function deployment(proxy: WorkspaceProxy, { image, url, token, tokenChec
               ],
               env: [...own.filter(({ name }) => !given.some((each) => each.name === name)), ...given],
               ports: [{ name: 'http', containerPort: PORT, protocol: 'TCP' }],
-              readinessProbe: { httpGet: { path: '/healthz', port: 'http' } },
+              // registered at the server
+              readinessProbe: { httpGet: { path: '/readyz', port: 'http' } },
+              livenessProbe: { httpGet: { path: '/healthz', port: 'http' } },
             },
           ],
         },

@@ -53,7 +53,7 @@ test('runs a proxy with a token, and says what its server must have', needsKuber
   await storeSecret(cluster, namespace, 'berlin-token', { token: 'id:secret' });
   // a change makes the operator look immediately
   await client.merge(WORKSPACE_PROXIES, { namespace, name: 'berlin' }, { spec: { replicas: 2 } });
-  const { status } = await reaches('berlin', { Ready: 'ProxiesNotReady', Registered: 'TokenGiven' });
+  const { status } = await reaches('berlin', { Ready: 'ProxiesNotReady', Registered: 'NoProxyRegistered' });
   assert.deepEqual(status!.proxyTokenSecretRef, { name: 'berlin-token', key: 'token' });
   const { spec, metadata } = await client.get<Deployment>(DEPLOYMENTS, namespace, 'wsproxy-berlin');
   assert.equal(metadata.ownerReferences?.[0]?.kind, 'CoderWorkspaceProxy');
@@ -71,11 +71,12 @@ test('runs a proxy with a token, and says what its server must have', needsKuber
     { status: { replicas: 2, readyReplicas: 2, updatedReplicas: 2, observedGeneration: metadata.generation } },
     'status',
   );
-  const ready = await reaches('berlin', { Ready: 'ProxiesReady' });
-  assert.deepEqual([ready.status!.phase, ready.status!.readyReplicas], ['Ready', 2]);
+  const ready = await reaches('berlin', { Ready: 'ProxiesReady', Registered: 'ProxyRegistered' });
+  const { phase, readyReplicas, registered } = ready.status!;
+  assert.deepEqual([phase, readyReplicas, registered], ['Ready', 2, true]);
 });
 
-test('registers no proxy while servers have none', needsKubernetes, async () => {
+test('explains that it creates no proxy at a server', needsKubernetes, async () => {
   await create('paris', {
     image: 'i',
     bootstrap: { coderURL: 'https://coder.example.com', credentialsSecretRef: { name: 'token' } },

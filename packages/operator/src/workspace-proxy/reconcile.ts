@@ -1,5 +1,5 @@
-// Brings a workspace proxy to what its spec says: token → Service → Deployment → status. Servers of this version have no
-// workspace proxies yet, so nothing is registered with them, and the conditions say so.
+// Brings a workspace proxy to what its spec says: token → Service → Deployment → status. The proxy
+// registers itself: its pods are ready when they have.
 import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.ts';
 import { isRolledOut } from '../kube/objects.ts';
 import { DEPLOYMENTS, SERVICES } from '../kube/types.ts';
@@ -15,9 +15,10 @@ import { deployment, nameOf, service } from './objects.ts';
 const AGAIN_MS = 15_000;
 
 const NOT_SUPPORTED =
-  'Servers of this version have no workspace proxies yet, so the operator registers none. Set proxySessionTokenSecretRef to run a proxy for a server that has them.';
-const GIVEN =
-  'The proxy uses the token of proxySessionTokenSecretRef. Servers of this version have no workspace proxies yet: the image and the server must be of one that has them.';
+  'The operator creates no proxies at a server. Create one with "coder wsproxy create", store its token in a Secret, and name that in proxySessionTokenSecretRef.';
+const REGISTERED = 'The proxy has registered at its server with the token of proxySessionTokenSecretRef.';
+const NOT_YET =
+  'No proxy has registered with the token of proxySessionTokenSecretRef yet. The logs of its pods have the reason.';
 
 /** Returns the reconciler: it takes the key of a proxy, and returns the ms after which it is due again. */
 export function createProxyReconciler(world: World): (key: string) => Promise<number | undefined> {
@@ -72,9 +73,14 @@ async function bringUp(world: World, proxy: WorkspaceProxy): Promise<number | un
   await report(
     world,
     proxy,
-    { phase: ready ? 'Ready' : 'Pending', readyReplicas, registered: false, proxyTokenSecretRef: token },
+    {
+      ...{ phase: ready ? 'Ready' : 'Pending', readyReplicas },
+      ...{ registered: readyReplicas > 0, proxyTokenSecretRef: token },
+    },
     [
-      condition('Registered', 'Unknown', 'TokenGiven', GIVEN),
+      readyReplicas > 0
+        ? condition('Registered', true, 'ProxyRegistered', REGISTERED)
+        : condition('Registered', false, 'NoProxyRegistered', NOT_YET),
       condition('Ready', ready, ready ? 'ProxiesReady' : 'ProxiesNotReady', state),
     ],
   );

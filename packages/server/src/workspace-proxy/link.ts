@@ -24,6 +24,7 @@ export class ServerLink {
   readonly #onUp: (() => void)[] = [];
   #session: YamuxSession | undefined;
   #problem: string | undefined = 'This process has just started.';
+  #hasBeenUp = false;
   #running: Promise<void> | undefined;
 
   constructor({ primary, clock, log }: { primary: Primary; clock: Clock; log: Logger }) {
@@ -35,6 +36,10 @@ export class ServerLink {
   /** Why there is no connection now. Undefined if there is one. */
   get problem(): string | undefined {
     return this.#problem;
+  }
+
+  get hasBeenUp(): boolean {
+    return this.#hasBeenUp;
   }
 
   /** Calls back each time the connection is open. */
@@ -116,6 +121,7 @@ export class ServerLink {
     const session = linkSession(connection, { role: 'client' });
     this.#session = session;
     this.#problem = undefined;
+    this.#hasBeenUp = true;
     this.#log.info('connected to the server', { url: this.#primary.url });
     for (const wake of [...this.#waiting]) wake();
     for (const listener of this.#onUp) listener();

@@ -26,6 +26,11 @@ export interface ListenerParts {
   /** What the health check of the server reads. */
   report(): ProxyHealthReport;
   /**
+   * Whether this process has been connected and registered. It stays ready while the server is away: its pages say why, and
+   * what is open continues.
+   */
+  hasBeenReady(): boolean;
+  /**
    * Opens the terminal of an agent, and returns what serves the browser's connection.
    * @throws AppError
    */
@@ -71,6 +76,14 @@ function answer(parts: ListenerParts, request: IncomingMessage, response: Server
   switch (path) {
     case '/healthz':
       return void send(200, 'text/plain', 'OK');
+    case '/readyz':
+      if (parts.hasBeenReady()) return void send(200, 'text/plain', 'OK');
+      refuse(request, response, {
+        status: 503,
+        title: 'This workspace proxy has not reached its server yet.',
+        detail: parts.report().errors[0],
+      });
+      return;
     case '/healthz-report':
       return void send(200, 'application/json', JSON.stringify(parts.report()), version);
     case '/api/v2/buildinfo':

@@ -339,6 +339,7 @@ test('starts without its server, says why, and serves when it is there', async (
   });
   const late = await start(second.body.proxy_token, `http://127.0.0.1:${gate.port}`);
   try {
+    assert.equal((await ask(late.url, { path: '/readyz' })).status, 503);
     await eventually('it reports why', async () =>
       /connection to .* failed/.test((await report(late.url)).errors.join()),
     );
@@ -347,6 +348,7 @@ test('starts without its server, says why, and serves when it is there', async (
     assert.match(page.body, /cannot reach its server/);
     gate.mend();
     await isReady(late.url);
+    assert.equal((await ask(late.url, { path: '/readyz' })).status, 200);
     const served = await ask(late.url, { path: `${PATH}/echo`, headers: bySession(server.adminToken) });
     assert.equal(served.status, 200, served.body);
     // a replaced token ends the link
@@ -355,6 +357,7 @@ test('starts without its server, says why, and serves when it is there', async (
     const now = await ask(late.url, { path: `${PATH}/`, headers: { ...HTML, ...bySession(server.adminToken) } });
     assert.equal(now.status, 503);
     assert.match(now.body, /does not accept the token/);
+    assert.equal((await ask(late.url, { path: '/readyz' })).status, 200, 'its pages say why');
   } finally {
     await late.close();
     gate.close();

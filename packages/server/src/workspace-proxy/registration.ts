@@ -15,6 +15,7 @@ export class Registration {
   readonly #replicaId = crypto.randomUUID();
   readonly #closed = new AbortController();
   #problem: string | undefined = 'This process has not registered yet.';
+  #isRegistered = false;
   #running: Promise<void> | undefined;
 
   constructor(parts: { primary: Primary; addresses: ProxyAddresses; version: string; clock: Clock; log: Logger }) {
@@ -24,6 +25,11 @@ export class Registration {
   /** Why the last registration failed. Undefined if it did not. */
   get problem(): string | undefined {
     return this.#problem;
+  }
+
+  /** Whether a registration has ever succeeded. */
+  get isRegistered(): boolean {
+    return this.#isRegistered;
   }
 
   start(): void {
@@ -55,6 +61,7 @@ export class Registration {
       await primary.call<RegisterWorkspaceProxyResponse>('POST', '/register', { body, signal: this.#closed.signal });
       if (this.#problem !== undefined) log.info('registered at the server', { url: primary.url });
       this.#problem = undefined;
+      this.#isRegistered = true;
     } catch (err) {
       if (this.#closed.signal.aborted) return;
       const why = isAppError(err) && err.detail !== undefined ? `${err.message} ${err.detail}` : errorText(err);

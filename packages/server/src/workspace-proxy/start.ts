@@ -138,6 +138,7 @@ function createListener(parts: ProxyParts, apps: AppProxy): Server {
       errors: [link.problem, registration.problem].filter((text) => text !== undefined),
       warnings: [],
     }),
+    hasBeenReady: () => link.hasBeenUp && registration.isRegistered,
     terminal: (agentId, request, signal) => openTerminal(parts, agentId, request, signal),
     agent: (request, socket, head) => parts.paths.accept(request, socket, head),
     toError: toErrorOf(log),
