@@ -132,9 +132,10 @@ export class ServerLink {
 
   #failed(why: string): void {
     if (this.#closed.signal.aborted) return;
-    const isNew = this.#problem !== why;
-    this.#problem = `The connection to ${this.#primary.url} failed: ${why}.`;
-    if (isNew) this.#log.warn('no connection to the server', { url: this.#primary.url, err: why });
+    const problem = `The connection to ${this.#primary.url} failed: ${why.replace(/\.$/, '')}.`;
+    if (this.#problem === problem) return;
+    this.#problem = problem;
+    this.#log.warn('no connection to the server', { url: this.#primary.url, err: why });
   }
 }
 
