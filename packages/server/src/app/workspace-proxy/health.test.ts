@@ -190,6 +190,28 @@ test('warns of a wildcard host of two proxies, and of one without processes', as
   for (const name of ['one', 'two']) await forget(name);
 });
 
+test('the health page says what the server could not find out', async () => {
+  const { sql } = server.services;
+  const section = async () =>
+    (await server.api<HealthcheckReport>('GET', '/debug/health?force=true')).body.workspace_proxy;
+  await sql`ALTER TABLE workspace_proxy_replicas RENAME TO away`;
+  const unchecked = await section().finally(() => sql`ALTER TABLE away RENAME TO workspace_proxy_replicas`);
+  assert.deepEqual([unchecked.severity, unchecked.healthy, unchecked.error], ['warning', true, null]);
+  assert.deepEqual(
+    unchecked.warnings.map(({ code }) => code),
+    ['EWP01'],
+  );
+  // the name of the primary region
+  const [stored] = await sql<{ value: string }[]>`DELETE FROM site_config WHERE key = 'primary_region' RETURNING value`;
+  await sql`INSERT INTO site_config (key, value) VALUES ('primary_region', 'no JSON')`;
+  const unread = await section().finally(async () => {
+    await sql`DELETE FROM site_config WHERE key = 'primary_region'`;
+    if (stored) await sql`INSERT INTO site_config (key, value) VALUES ('primary_region', ${stored.value})`;
+  });
+  assert.deepEqual([unread.severity, unread.healthy, unread.warnings], ['error', false, []]);
+  assert.match(unread.error ?? '', /^EWP02: the server could not read the workspace proxies/);
+});
+
 test('checks a proxy soon after it registers, and shows the result as metrics', async () => {
   listener = report(FINE);
   made = (await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', { body: { name: 'soon' } })).body;
