@@ -3,7 +3,12 @@ import type { Duplex } from 'node:stream';
 import type { BuildInfoResponse, ProxyHealthReport } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import { PROXY_AGENT_PATH } from '@ropewalk/wire/proxy-link';
-import { acceptWebSocket, refuseUpgrade, WebSocketUpgradeError } from '@ropewalk/wire/websocket';
+import {
+  acceptWebSocket,
+  refuseUpgrade,
+  type WebSocketConnection,
+  WebSocketUpgradeError,
+} from '@ropewalk/wire/websocket';
 import { strictTransportSecurity } from '../http/access-url.ts';
 import { refuse } from '../http/apps/pages.ts';
 import type { AppProxy } from '../http/apps/proxy.ts';
@@ -31,14 +36,15 @@ export interface ListenerParts {
    */
   hasBeenReady(): boolean;
   /**
-   * Opens the terminal of an agent, and returns what serves the browser's connection.
+   * Opens the terminal of an agent, and serves the connection of the browser, which `accept` answers then.
    * @throws AppError
    */
   terminal(
     agentId: string,
     request: IncomingMessage,
     signal: AbortSignal,
-  ): Promise<(connection: ReturnType<typeof acceptWebSocket>) => void>;
+    accept: () => WebSocketConnection,
+  ): Promise<void>;
   /** Accepts the connection of an agent. @throws AppError */
   agent(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   toError(thrown: unknown, context: Record<string, unknown>): AppError;
@@ -114,8 +120,8 @@ async function upgrade(parts: ListenerParts, request: IncomingMessage, socket: D
       return;
     }
     if (agentId === undefined) throw new AppError('not_found', 'This workspace proxy has no such stream.');
-    const serve = await parts.terminal(agentId.toLowerCase(), request, gone.signal);
-    serve(acceptWebSocket(request, socket, head, { maxMessageBytes: MAX_MESSAGE_BYTES }));
+    const accept = () => acceptWebSocket(request, socket, head, { maxMessageBytes: MAX_MESSAGE_BYTES });
+    await parts.terminal(agentId.toLowerCase(), request, gone.signal, accept);
   } catch (err) {
     if (gone.signal.aborted) return;
     const isBad = err instanceof WebSocketUpgradeError;

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { BuildInfoResponse, IssueSignedAppTokenResponse, IssueTokenRequest } from '@ropewalk/contract';
 import { AppError, type Clock, errorText, isAppError, type Logger, systemClock } from '@ropewalk/kit';
 import { VERSION } from '@ropewalk/kit/version';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { AppGrant } from '../app/context/sealed-tokens.ts';
 import { type Address, listen, parseAddress } from '../config/listen.ts';
 import { createAppPlace } from '../http/apps/place.ts';
@@ -139,7 +140,7 @@ function createListener(parts: ProxyParts, apps: AppProxy): Server {
       warnings: [],
     }),
     hasBeenReady: () => link.hasBeenUp && registration.isRegistered,
-    terminal: (agentId, request, signal) => openTerminal(parts, agentId, request, signal),
+    terminal: (agentId, request, signal, accept) => serveTerminal(parts, { agentId, request, signal, accept }),
     agent: (request, socket, head) => parts.paths.accept(request, socket, head),
     toError: toErrorOf(log),
   });
@@ -161,7 +162,15 @@ const buildInfo = ({ primaryUrl }: ProxyAddresses): BuildInfoResponse => ({
 /** Upstream's name of the parameter in which pages send the token of a terminal. */
 const TOKEN_PARAMETER = 'coder_signed_app_token_23db1dde';
 
-async function openTerminal(parts: ProxyParts, agentId: string, request: IncomingMessage, signal: AbortSignal) {
+async function serveTerminal(
+  parts: ProxyParts,
+  {
+    agentId,
+    request,
+    signal,
+    accept,
+  }: { agentId: string; request: IncomingMessage; signal: AbortSignal; accept: () => WebSocketConnection },
+): Promise<void> {
   const { clientAddress, link, paths, clock, log } = parts;
   const query = Object.fromEntries(new URL(request.url!, 'http://proxy').searchParams);
   const { [TOKEN_PARAMETER]: token, ...rest } = query;
@@ -171,7 +180,12 @@ async function openTerminal(parts: ProxyParts, agentId: string, request: Incomin
     { agentId, grant, query: rest, ip: clientAddress(request), userAgent: request.headers['user-agent'] ?? '' },
   );
   await terminal.open(signal);
-  return (connection: Parameters<ProxiedTerminal['serve']>[0]) => void terminal.serve(connection);
+  try {
+    void terminal.serve(accept());
+  } catch (err) {
+    terminal.end();
+    throw err;
+  }
 }
 
 /** The token of a grant for a terminal: from the page, or of a program that has a session token. */

@@ -49,6 +49,7 @@ export class ProxiedTerminal {
   #news: Duplex | undefined;
   /** What the browser sent while no stream was open. */
   #waiting: Buffer[] = [];
+  #isPaused = false;
 
   constructor(parts: TerminalParts, request: TerminalRequest) {
     this.#parts = parts;
@@ -57,7 +58,12 @@ export class ProxiedTerminal {
 
   /** Opens the terminal, before the browser's upgrade is answered. @throws AppError as the server answers */
   async open(signal: AbortSignal): Promise<void> {
-    this.#inside = await this.#dial(signal);
+    try {
+      this.#inside = await this.#dial(signal);
+    } catch (err) {
+      this.end();
+      throw err;
+    }
   }
 
   /** Carries bytes until one side ends for good. Never rejects. */
@@ -67,7 +73,8 @@ export class ProxiedTerminal {
     connection.on('text', (message) => this.#fromBrowser(Buffer.from(message)));
     connection.on('drain', () => this.#inside?.resume());
     connection.once('close', () => this.end());
-    watchSilence(connection, { busy: () => false, end: (why) => connection.destroy(why) });
+    // answers to pings are not read while input waits
+    watchSilence(connection, { busy: () => this.#isPaused, end: (why) => connection.destroy(why) });
     const timer = setInterval(() => void this.#renew(), RENEW_MS);
     timer.unref();
     try {
@@ -116,7 +123,7 @@ export class ProxiedTerminal {
       inside.on('data', (bytes: Buffer) => {
         if (!this.#connection!.sendBinary(bytes)) inside.pause();
       });
-      inside.on('drain', () => this.#connection!.resume());
+      inside.on('drain', () => this.#pause(false));
       inside.on('end', () => {
         ended = true;
         inside.end();
@@ -228,13 +235,19 @@ export class ProxiedTerminal {
     const inside = this.#inside;
     if (!inside || inside.destroyed) {
       this.#waiting.push(message);
-      this.#connection!.pause();
-    } else if (!inside.write(message)) this.#connection!.pause();
+      this.#pause(true);
+    } else if (!inside.write(message)) this.#pause(true);
+  }
+
+  #pause(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    if (isPaused) this.#connection!.pause();
+    else this.#connection!.resume();
   }
 
   #flush(): void {
     for (const message of this.#waiting.splice(0)) this.#inside!.write(message);
-    if (!this.#inside!.writableNeedDrain) this.#connection!.resume();
+    if (!this.#inside!.writableNeedDrain) this.#pause(false);
   }
 
   /** A terminal that is opened again has the size of now. */
