@@ -137,7 +137,7 @@ export class ProxyConnections {
       try {
         const permit = this.#permitted(connected, tunnel.request);
         if (tunnel.request.service === 'renewed') {
-          this.#renew(connected, permit);
+          if (connected.permits.has(permit.id)) this.#renew(connected, permit);
           tunnel.accept().end();
           return;
         }
