@@ -114,7 +114,8 @@ test('a key echoes as if the server were near', async (t) => {
   const near = await echoOf(proxyUrl);
   t.diagnostic(`echo through the proxy ${near.toFixed(1)} ms, through the server ${far.toFixed(1)} ms`);
   assert.match(proxy.err(), /an agent connected/);
-  assert.ok(far > 4 * DELAY_MS, `${far} ms`);
+  // four times over the link, whose timers may be a little early
+  assert.ok(far > 3.5 * DELAY_MS, `${far} ms`);
   assert.ok(near < far / 10, `${near} ms of ${far} ms`);
 });
 
