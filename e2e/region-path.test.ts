@@ -12,13 +12,12 @@ import {
   ensureExecutable,
   eventually,
   freePort,
-  PROGRAM,
   type RunningProgram,
   type ServerProcess,
   startCoderServer,
   startFirstWorkspace,
-  startProgram,
 } from './harness.ts';
+import { startProxyProcess } from './proxy-process.ts';
 import { type SlowLink, startSlowLink } from './slow-link.ts';
 
 // A region whose server is 100 ms away from everything else: the bytes of its people stay in the region.
@@ -46,16 +45,7 @@ before(async () => {
   const run = (...args: string[]) => coderOutput(args, { env: server.env, cwd: dir });
   const token = (await run('wsproxy', 'create', '--name', 'far', '--only-token')).trim();
   proxyUrl = `http://127.0.0.1:${own}`;
-  proxy = startProgram(PROGRAM, ['wsproxy', 'server', '--http-address', `127.0.0.1:${own}`], {
-    env: {
-      PATH: process.env['PATH'],
-      HOME: dir,
-      CODER_PROXY_SESSION_TOKEN: token,
-      CODER_PRIMARY_ACCESS_URL: link.url,
-      CODER_ACCESS_URL: proxyUrl,
-      CODER_WILDCARD_ACCESS_URL: '*.far.test',
-    },
-  });
+  proxy = startProxyProcess({ dir, token, primaryUrl: link.url, url: proxyUrl, wildcard: '*.far.test' });
   await eventually('the proxy is connected', () => /registered at the server/.test(proxy.err()));
   const { body } = await server.api<{ latest_build: { resources: { agents?: { id: string }[] }[] } }>(
     'GET',

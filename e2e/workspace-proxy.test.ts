@@ -20,6 +20,7 @@ import {
   startFirstWorkspace,
   startProgram,
 } from './harness.ts';
+import { startProxyProcess } from './proxy-process.ts';
 
 // The whole way of a region: its proxy is created by the command, runs as a process without a database, and serves a port and
 // a terminal of a workspace that Terraform built.
@@ -31,19 +32,8 @@ let proxy: RunningProgram;
 const run = (...args: string[]) => coderOutput(args, { env: server.env, cwd: dir });
 const url = () => `http://127.0.0.1:${port}`;
 
-function startProxy(listen = port): RunningProgram {
-  return startProgram(PROGRAM, ['wsproxy', 'server', '--http-address', `127.0.0.1:${listen}`], {
-    env: {
-      PATH: process.env['PATH'],
-      HOME: dir,
-      CODER_CONFIG_DIR: join(dir, 'proxy'),
-      CODER_PROXY_SESSION_TOKEN: token,
-      CODER_PRIMARY_ACCESS_URL: server.url,
-      CODER_ACCESS_URL: url(),
-      CODER_WILDCARD_ACCESS_URL: '*.eu.test',
-    },
-  });
-}
+const startProxy = (listen = port) =>
+  startProxyProcess({ dir, token, primaryUrl: server.url, url: url(), port: listen, wildcard: '*.eu.test' });
 
 const statusIs = (wanted: string) =>
   eventually(`the proxy is ${wanted}`, async () => {
@@ -126,10 +116,7 @@ test('a terminal at the proxy works while the server is killed, and after its re
 
 test('two processes serve one region, and one that stops is forgotten', async () => {
   const second = startProxy(await freePort());
-  const live = async () => {
-    const text = await run('wsproxy', 'ls', '-o', 'text');
-    return text;
-  };
+  const live = () => run('wsproxy', 'ls', '-o', 'text');
   await eventually('the second process registers', () => /registered at the server/.test(second.err()));
   second.child.kill('SIGTERM');
   assert.equal(await second.ended, 0, second.err());

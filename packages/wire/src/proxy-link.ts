@@ -4,6 +4,10 @@ import type { Duplex } from 'node:stream';
 // token, and `linkSession` over it. Each request opens a stream as a tunnel does (tunnel.ts). Rejections are errors as text
 // (packages/kit/src/error-text.ts). A `grant` is the token of a grant that a server signed for this proxy.
 
+/** Upstream's name of the header with the token of a proxy, in lower case. */
+export const PROXY_TOKEN_HEADER = 'coder-external-proxy-token';
+/** Upstream's name of the header in which a proxy sends the address of a visitor, in lower case. */
+export const VISITOR_HEADER = 'coder-workspace-proxy-real-ip';
 /** The route of a server where workspace proxies connect. */
 export const PROXY_LINK_PATH = '/api/v2/workspaceproxies/me/link';
 
@@ -27,6 +31,9 @@ export type ProxyLinkRequest =
  * line. `permit <token>`: for streams over the agent's own connection. Each replaces the one before.
  */
 export type GrantNews = 'changed' | 'ended' | `permit ${string}`;
+
+/** The token in a line of news. Undefined for other news. */
+export const permitIn = (line: string): string | undefined => /^permit (.+)$/.exec(line)?.[1];
 
 /** Calls back with each line of a stream. A server that sends longer ones is not one of ours. */
 export function readLines(stream: Duplex, onLine: (line: string) => void): void {

@@ -1,10 +1,11 @@
 import type { RouteDef, RouteKey } from '@ropewalk/contract';
 import { AppError, isAppError } from '@ropewalk/kit';
+import { PROXY_TOKEN_HEADER } from '@ropewalk/wire/proxy-link';
 import type { FastifyRequest } from 'fastify';
 import type { Services } from '../app/context/context.ts';
 import type { Sessions } from '../app/context/session.ts';
 import { operatorAccess } from '../app/provisioner/operator-access.ts';
-import { PROXY_TOKEN_HEADER, proxyOfToken } from '../app/workspace-proxy/credential.ts';
+import { proxyOfToken } from '../app/workspace-proxy/credential.ts';
 import type { Actor } from '../authz/actor.ts';
 import { checkForgery, checkOrigin, requestToken } from './auth.ts';
 

@@ -1,11 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type {
-  IssueSignedAppTokenResponse,
-  IssueTokenRequest,
-  RedeemSignInRequest,
-  RedeemSignInResponse,
-} from '@ropewalk/contract';
+import type { IssueTokenRequest, RedeemSignInRequest, RedeemSignInResponse } from '@ropewalk/contract';
 import { AppError, type Clock, isAppError } from '@ropewalk/kit';
+import { VISITOR_HEADER } from '@ropewalk/wire/proxy-link';
 import type { AppGrant } from '../app/context/sealed-tokens.ts';
 import { type AppAddress, hostName, subdomainOrigin, wildcardLabel } from '../app/values/app-address.ts';
 import { splitToken } from '../app/values/token.ts';
@@ -30,9 +26,6 @@ export interface ProxyDoorParts {
   grants: ProxyGrants;
   clock: Clock;
 }
-
-/** The header with the address of the visitor, under upstream's name. */
-const VISITOR_HEADER = 'Coder-Workspace-Proxy-Real-IP';
 
 /** The door of a workspace proxy: a server decides, and the proxy verifies its grants. */
 export class ProxyDoor implements AppDoor {
@@ -121,11 +114,7 @@ export class ProxyDoor implements AppDoor {
       app_hostname: addresses.wildcardHostname,
       session_token: session,
     };
-    const answer = await primary.call<IssueSignedAppTokenResponse>('POST', '/issue-signed-app-token', {
-      body,
-      headers,
-    });
-    return answer.signed_token_str;
+    return primary.issue(body, { headers });
   }
 
   async #grantOf(token: string, address: AppAddress): Promise<AppGrant> {

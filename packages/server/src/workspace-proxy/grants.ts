@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { type Clock, isAppError } from '@ropewalk/kit';
-import { readLines } from '@ropewalk/wire/proxy-link';
+import { permitIn, readLines } from '@ropewalk/wire/proxy-link';
 import type { AppGrant } from '../app/context/sealed-tokens.ts';
 import type { AppAddress } from '../app/values/app-address.ts';
 import type { AgentPaths } from './agent-paths.ts';
@@ -112,7 +112,7 @@ export class ProxyGrants {
   }
 
   #take(held: Held, line: string): void {
-    const [, permit] = /^permit (.+)$/.exec(line) ?? [];
+    const permit = permitIn(line);
     if (permit !== undefined) {
       held.permit = permit;
       if (held.ends.size > 0) this.#parts.paths.renew(held.grant.agent, permit);

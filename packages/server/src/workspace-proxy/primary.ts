@@ -1,4 +1,6 @@
+import type { IssueSignedAppTokenResponse, IssueTokenRequest } from '@ropewalk/contract';
 import { AppError, type ErrorCode, errorText } from '@ropewalk/kit';
+import { PROXY_TOKEN_HEADER } from '@ropewalk/wire/proxy-link';
 import { statusOf } from '../http/status.ts';
 
 const ANSWER_MS = 10_000;
@@ -24,7 +26,7 @@ export class Primary {
 
   /** The headers that prove to the server which proxy asks. */
   get credential(): Record<string, string> {
-    return { 'Coder-External-Proxy-Token': this.#token };
+    return { [PROXY_TOKEN_HEADER]: this.#token };
   }
 
   /**
@@ -48,6 +50,15 @@ export class Primary {
     });
     if (answer.ok) return (text === '' ? undefined : JSON.parse(text)) as T;
     throw this.#errorOf(answer.status, text);
+  }
+
+  /** The token of a grant for a visitor. @throws AppError as `call` does */
+  async issue(body: IssueTokenRequest, options: Omit<CallOptions, 'body'>): Promise<string> {
+    const answer = await this.call<IssueSignedAppTokenResponse>('POST', '/issue-signed-app-token', {
+      ...options,
+      body,
+    });
+    return answer.signed_token_str;
   }
 
   #unreachable(why: string, cause?: unknown): AppError {

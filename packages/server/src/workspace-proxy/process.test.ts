@@ -364,7 +364,7 @@ test('starts without its server, says why, and serves when it is there', async (
   }
 });
 
-test('the holder of a stolen token opens nothing without grants of its own visitors', async () => {
+test('the holder of a stolen token opens nothing without grants of the proxy', async () => {
   const { body: thief } = await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', {
     body: { name: 'thief' },
   });

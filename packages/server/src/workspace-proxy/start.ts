@@ -1,7 +1,8 @@
 import type { IncomingMessage, Server } from 'node:http';
-import type { BuildInfoResponse, IssueSignedAppTokenResponse, IssueTokenRequest } from '@ropewalk/contract';
+import type { BuildInfoResponse, IssueTokenRequest } from '@ropewalk/contract';
 import { AppError, type Clock, errorText, isAppError, type Logger, systemClock } from '@ropewalk/kit';
 import { VERSION } from '@ropewalk/kit/version';
+import { VISITOR_HEADER } from '@ropewalk/wire/proxy-link';
 import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { AppGrant } from '../app/context/sealed-tokens.ts';
 import { type Address, listen, parseAddress } from '../config/listen.ts';
@@ -204,13 +205,7 @@ async function terminalGrant(
     app_request: { access_method: 'terminal', base_path: base, agent_name_or_id: agentId },
     session_token: sessionOf(request),
   };
-  const headers = { 'Coder-Workspace-Proxy-Real-IP': clientAddress(request) };
-  const answer = await primary.call<IssueSignedAppTokenResponse>('POST', '/issue-signed-app-token', {
-    body,
-    headers,
-    signal,
-  });
-  return answer.signed_token_str;
+  return primary.issue(body, { headers: { [VISITOR_HEADER]: clientAddress(request) }, signal });
 }
 
 async function listenAll(server: Server, options: WorkspaceProxyOptions, log: Logger) {

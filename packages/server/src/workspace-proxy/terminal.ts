@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { AppError, type Clock, errorText, isAppError, type Logger } from '@ropewalk/kit';
 import { backoff } from '@ropewalk/kit/retry';
-import { readLines } from '@ropewalk/wire/proxy-link';
+import { permitIn, readLines } from '@ropewalk/wire/proxy-link';
 import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import { watchSilence } from '../http/heartbeat.ts';
 import type { AgentPaths } from './agent-paths.ts';
@@ -179,7 +179,7 @@ export class ProxiedTerminal {
   /**
    * Asks the server for a permit, and follows its news. While the server is away, the terminal continues, and asks again when
    * it is back.
-   * @returns undefined if the agent has no connection of its own to proxies
+   * @returns undefined if the agent does not connect to proxies
    * @throws AppError as the server answers
    */
   async #listen(signal: AbortSignal): Promise<string | undefined> {
@@ -194,7 +194,7 @@ export class ProxiedTerminal {
     news.on('error', () => {});
     const first = Promise.withResolvers<string | undefined>();
     readLines(news, (line) => {
-      const [, permit] = /^permit (.+)$/.exec(line) ?? [];
+      const permit = permitIn(line);
       if (permit !== undefined) {
         this.#request.grant = permit;
         first.resolve(permit);

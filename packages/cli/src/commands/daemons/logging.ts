@@ -1,5 +1,6 @@
 import { AppError, createLogger, type Logger, type LogLevel, type LogSink, pathSink } from '@ropewalk/kit';
 import { logCrashes } from '@ropewalk/kit/crash';
+import type { Config } from '@ropewalk/server';
 import type { FlagDefs, ValuesOf } from '../../framework/types.ts';
 import { outliveOutputs } from './outputs.ts';
 
@@ -73,6 +74,18 @@ export const loggerOf = (given: ValuesOf<ReturnType<typeof logFlags>> & { verbos
     stackdriver: given['log-stackdriver'],
     filter: given['log-filter'],
     verbose: given.verbose,
+  });
+
+/** The logger of a daemon with the options of the server. @throws AppError `invalid`. */
+export const configuredLogger = (
+  config: Pick<Config, 'logHuman' | 'logJson' | 'logStackdriver' | 'logFilter' | 'verbose'>,
+): Logger =>
+  daemonLogger({
+    human: config.logHuman,
+    json: config.logJson,
+    stackdriver: config.logStackdriver,
+    filter: config.logFilter,
+    verbose: config.verbose,
   });
 
 function filtered(log: Logger, filters: readonly RegExp[]): Logger {

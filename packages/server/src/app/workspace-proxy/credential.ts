@@ -9,8 +9,6 @@ import type { Services } from '../context/context.ts';
 import { isUuid } from '../values/ids.ts';
 import { randomText, sameBytes, sha256 } from '../values/token.ts';
 
-/** Upstream's name of the header, in lower case. */
-export const PROXY_TOKEN_HEADER = 'coder-external-proxy-token';
 /** Upstream's length. */
 const SECRET_LENGTH = 64;
 

@@ -31,12 +31,14 @@ const sequenceAt = (ms: number): number => Math.floor(ms / PERIOD_MS);
 
 /** @param secret of this installation, stored in the database */
 export function createProxyKeys(secret: string): ProxyKeys {
-  const known = new Map<number, KeyObject>();
-  function keyOf(sequence: number): KeyObject {
+  const known = new Map<number, { privateKey: KeyObject; publicKey: KeyObject }>();
+  function keyOf(sequence: number): { privateKey: KeyObject; publicKey: KeyObject } {
     let key = known.get(sequence);
     if (!key) {
       const seed = Buffer.from(hkdfSync('sha256', secret, '', `workspace proxy grants ${sequence}`, 32));
-      key = createPrivateKey({ key: Buffer.concat([PKCS8_START, seed]), type: 'pkcs8', format: 'der' });
+      const der = Buffer.concat([PKCS8_START, seed]);
+      const privateKey = createPrivateKey({ key: der, type: 'pkcs8', format: 'der' });
+      key = { privateKey, publicKey: createPublicKey(privateKey) };
       if (known.size > 3) known.clear();
       known.set(sequence, key);
     }
@@ -46,13 +48,11 @@ export function createProxyKeys(secret: string): ProxyKeys {
   function verifying(now: Date): KeyOf {
     const at = now.getTime();
     return (sequence) =>
-      sequence >= sequenceAt(at - OVERLAP_MS) && sequence <= sequenceAt(at) + 1
-        ? createPublicKey(keyOf(sequence))
-        : undefined;
+      sequence >= sequenceAt(at - OVERLAP_MS) && sequence <= sequenceAt(at) + 1 ? keyOf(sequence).publicKey : undefined;
   }
   function signClaims(proxyId: string, claims: object, now: Date): string {
     const sequence = sequenceAt(now.getTime());
-    return signToken({ aud: proxyId, ...claims }, { sequence, key: keyOf(sequence) });
+    return signToken({ aud: proxyId, ...claims }, { sequence, key: keyOf(sequence).privateKey });
   }
   return {
     sign: (proxyId, grant, now) => signClaims(proxyId, grantClaims(grant), now),
@@ -68,7 +68,7 @@ export function createProxyKeys(secret: string): ProxyKeys {
       const from = sequenceAt(at - OVERLAP_MS);
       return Array.from({ length: current + 2 - from }, (_, index) => {
         const sequence = from + index;
-        const { x } = createPublicKey(keyOf(sequence)).export({ format: 'jwk' });
+        const { x } = keyOf(sequence).publicKey.export({ format: 'jwk' });
         return {
           feature: 'workspace_apps_token',
           secret: Buffer.from(x!, 'base64url').toString('hex'),

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { VISITOR_HEADER } from '@ropewalk/wire/proxy-link';
 import type { Ctx } from '../../app/context/context.ts';
 import { type AppTokenParts, cryptoKeys, issueAppToken, reportAppStats } from '../../app/workspace-proxy/app-token.ts';
 import type { ProxyHealth } from '../../app/workspace-proxy/health.ts';
@@ -8,9 +9,6 @@ import { redeemAtProxy } from '../../app/workspace-proxy/sign-in.ts';
 import { createWorkspaceProxy, deleteWorkspaceProxy, updateWorkspaceProxy } from '../../app/workspace-proxy/write.ts';
 import { defineHandlers, type Exchange } from '../exchange.ts';
 import type { ProxyLinks } from '../proxy-link.ts';
-
-/** Upstream's header with the address of the visitor. */
-const VISITOR_HEADER = 'coder-workspace-proxy-real-ip';
 
 /** The visitor's address, as the proxy names it. Only the connection log has it. */
 function visitorIp(ctx: Ctx, { request }: Exchange): string {

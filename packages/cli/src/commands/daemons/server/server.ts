@@ -4,7 +4,7 @@ import type { OptionName } from '@ropewalk/server';
 import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import type { FlagDef, FlagDefs } from '../../../framework/types.ts';
-import { daemonLogger } from '../logging.ts';
+import { configuredLogger } from '../logging.ts';
 import { optionFlag, optionTexts } from '../option-flags.ts';
 import { createBinaries, programCommand, programPaths, selfCommand } from '../self.ts';
 import { onEverySignal } from '../signals.ts';
@@ -31,13 +31,7 @@ export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: v
   const flags = optionTexts(options, Object.keys(options) as OptionName[], texts);
   const yamlPath = (values as { config?: string }).config;
   const { config, sources } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
-  const log = daemonLogger({
-    human: config.logHuman,
-    json: config.logJson,
-    stackdriver: config.logStackdriver,
-    filter: config.logFilter,
-    verbose: config.verbose,
-  });
+  const log = configuredLogger(config);
   const { givenWithoutEffect } = await import('@ropewalk/server');
   const idle = givenWithoutEffect({ sources });
   if (idle.length > 0) {

@@ -3,7 +3,7 @@ import { ownValue } from '@ropewalk/kit/own-value';
 import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
 import type { FlagDef, FlagDefs } from '../../../framework/types.ts';
-import { daemonLogger } from '../logging.ts';
+import { configuredLogger } from '../logging.ts';
 import { optionFlag, optionTexts } from '../option-flags.ts';
 import { onEverySignal } from '../signals.ts';
 
@@ -59,13 +59,7 @@ export default command({ loadFlags: flagsOf, help, examples }, async (ctx, { tex
   ]);
   const env = Object.fromEntries(SHARED_OPTIONS.map((name) => [options[name].env, ctx.env[options[name].env]]));
   const { config } = loadConfig({ flags: optionTexts(options, SHARED_OPTIONS, texts), env });
-  const log = daemonLogger({
-    human: config.logHuman,
-    json: config.logJson,
-    stackdriver: config.logStackdriver,
-    filter: config.logFilter,
-    verbose: config.verbose,
-  });
+  const log = configuredLogger(config);
   const given = (flag: keyof typeof own) => texts[flag] ?? ctx.env[own[flag].env] ?? '';
   const proxy = await startWorkspaceProxy({
     options: {
