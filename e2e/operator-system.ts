@@ -27,7 +27,7 @@ import { type OperatorProcess, startOperatorProcess } from './operator-process.t
 
 export interface OperatorSystemOptions
   extends Pick<ClusterOptions, 'controllers' | 'controllerArgs' | 'scheduler'>,
-    Pick<KubeletOptions, 'podGroups'> {
+    Pick<KubeletOptions, 'podGroups' | 'probed'> {
   /** The command line that stands for the program in the image. Default: PROGRAM. */
   program?: readonly string[];
   /** Additional variables of the server. */
@@ -60,6 +60,7 @@ export async function startOperatorSystem({
   pollInterval = '200ms',
   externalMetrics = false,
   podGroups = false,
+  probed,
   ...options
 }: OperatorSystemOptions): Promise<OperatorSystem> {
   const [cluster, server] = await Promise.all([
@@ -85,6 +86,7 @@ export async function startOperatorSystem({
       namespace,
       program,
       podGroups,
+      ...(probed ? { probed } : {}),
       scheduled: options.scheduler ?? false,
       env: {
         ...ALLOCATOR, // as in the image

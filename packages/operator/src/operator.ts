@@ -252,6 +252,7 @@ class LeaderWork {
       demandChanges: this.#demandChanges,
       uncollected: createUncollectedKeys({ client, caches, lookup, movedKeys, report, clock, log, namespace }),
       movedKeys,
+      proxyTokens: new Map(),
       proofs: createProofs(client, { namespace, log, signal: this.#aborter.signal }),
       report,
       clock,

@@ -19,6 +19,8 @@ export interface World {
   demandChanges: Changes;
   uncollected: UncollectedKeys;
   movedKeys: MovedKeys;
+  /** The API token that was used last for each CoderWorkspaceProxy with `bootstrap`, and its server. */
+  proxyTokens: Map<string, { url: string; token: string }>;
   proofs: Proofs;
   report: Report;
   clock: Clock;

@@ -15,7 +15,7 @@ const spec = object(
     primaryAccessURL: optional(text('Access URL of the server. Default: `bootstrap.coderURL`.', url)),
     proxySessionTokenSecretRef: optional(secretKey('Secret with the token of the proxy. The default key is `token`.')),
     bootstrap: optional(
-      object('Registers the proxy with its server. Requires a server that supports workspace proxies.', {
+      object('Creates the proxy at its server, and deletes it there with this object.', {
         coderURL: text('URL of the server.', url),
         credentialsSecretRef: secretKey('Secret with an API token of an Owner. The default key is `token`.'),
         proxyName: optional(text('Name of the proxy. Default: the name of this object.', { maxLength: 128 })),
@@ -50,7 +50,9 @@ const status = object('What the operator found and did.', {
   phase: optional(text('`Pending` or `Ready`.')),
   conditions: optional(conditions),
   readyReplicas: optional(whole('Number of pods that are ready.')),
-  registered: optional(flag('Whether the operator has registered the proxy.')),
+  registered: optional(flag('Whether a pod has registered at the server.')),
+  proxyID: optional(text('The proxy that the operator created at the server.')),
+  proxyServerURL: optional(text('The server at which the operator created it.')),
   proxyTokenSecretRef: optional(secretKey('Where the token of the proxy is.')),
 });
 
@@ -67,7 +69,7 @@ export const WORKSPACE_PROXIES: CustomResource = {
   version: 'v1alpha1',
   kind: 'CoderWorkspaceProxy',
   plural: 'coderworkspaceproxies',
-  description: 'Runs workspace proxies, for servers that have them.',
+  description: 'Runs workspace proxies.',
   spec,
   status,
   columns: [

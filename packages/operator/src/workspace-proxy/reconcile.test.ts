@@ -75,12 +75,3 @@ test('runs a proxy with a token, and says what its server must have', needsKuber
   const { phase, readyReplicas, registered } = ready.status!;
   assert.deepEqual([phase, readyReplicas, registered], ['Ready', 2, true]);
 });
-
-test('explains that it creates no proxy at a server', needsKubernetes, async () => {
-  await create('paris', {
-    image: 'i',
-    bootstrap: { coderURL: 'https://coder.example.com', credentialsSecretRef: { name: 'token' } },
-  });
-  const { status } = await reaches('paris', { Registered: 'NotSupported', Ready: 'NotSupported' });
-  assert.equal(status!.registered, false);
-});

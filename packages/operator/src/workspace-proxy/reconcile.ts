@@ -1,5 +1,5 @@
-// Brings a workspace proxy to what its spec says: token → Service → Deployment → status. The proxy
-// registers itself: its pods are ready when they have.
+// Brings a workspace proxy to what its spec says: proxy at the server → token → Service → Deployment → status. The processes
+// register themselves: pods are ready when they have.
 import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.ts';
 import { isRolledOut } from '../kube/objects.ts';
 import { DEPLOYMENTS, SERVICES } from '../kube/types.ts';
@@ -9,23 +9,26 @@ import { condition, writeStatus } from '../machinery/status.ts';
 import { ServerProblem } from '../provisioner/server.ts';
 import { tokenOf } from '../provisioner/target.ts';
 import type { World } from '../world.ts';
-import { deployment, nameOf, service } from './objects.ts';
+import type { ServerProxy } from './facts.ts';
+import { deployment, nameOf, service, TOKEN_KEY } from './objects.ts';
+import { finalize, register } from './registration.ts';
 
 /** When to look again at what the operator does not watch, such as a missing Secret. */
 const AGAIN_MS = 15_000;
 
-const NOT_SUPPORTED =
-  'The operator creates no proxies at a server. Create one with "coder wsproxy create", store its token in a Secret, and name that in proxySessionTokenSecretRef.';
-const REGISTERED = 'The proxy has registered at its server with the token of proxySessionTokenSecretRef.';
-const NOT_YET =
-  'No proxy has registered with the token of proxySessionTokenSecretRef yet. The logs of its pods have the reason.';
+/** When to look again whether the server still has the proxy that the operator created there. */
+const CHECK_MS = 60_000;
+
+const REGISTERED = 'The proxy has registered at its server with its token.';
+const NOT_YET = 'No proxy has registered with its token yet. The logs of its pods have the reason.';
 
 /** Returns the reconciler: it takes the key of a proxy, and returns the ms after which it is due again. */
 export function createProxyReconciler(world: World): (key: string) => Promise<number | undefined> {
   return async (key) => {
     const [namespace, name] = key.split('/') as [string, string];
     const proxy = world.caches.proxies.get(namespace, name);
-    if (!proxy || proxy.metadata.deletionTimestamp) return undefined;
+    if (!proxy) return undefined;
+    if (proxy.metadata.deletionTimestamp) return finalize(world, proxy, AGAIN_MS);
     try {
       return await bringUp(world, proxy);
     } catch (err) {
@@ -46,21 +49,13 @@ const report = (
 ) => writeStatus(world, { resource: WORKSPACE_PROXIES, informer: world.caches.proxies, object }, changes, conditions);
 
 async function bringUp(world: World, proxy: WorkspaceProxy): Promise<number | undefined> {
-  const { client, caches, lookup } = world;
+  const { client, caches } = world;
   const { spec, metadata } = proxy;
   const { namespace = '' } = metadata;
-  const reference = spec.proxySessionTokenSecretRef;
-  if (!reference) {
-    await report(world, proxy, { phase: 'Pending', registered: false }, [
-      condition('Registered', false, 'NotSupported', NOT_SUPPORTED),
-      condition('Ready', false, 'NotSupported', NOT_SUPPORTED),
-    ]);
-    return undefined;
-  }
   const image = spec.image || world.defaultImage;
   if (!image) throw new ServerProblem('ControlPlaneReady', 'NoImage', 'Set image, or --default-image of the operator.');
-  const token = { name: reference.name, key: reference.key || 'token' };
-  const tokenChecksum = sha256(await tokenOf(lookup, { namespace, ...token }, 'the session token of the proxy'));
+  const { token, text, at } = await tokenFor(world, proxy);
+  const tokenChecksum = sha256(text);
   const url = spec.primaryAccessURL ?? spec.bootstrap!.coderURL;
   const name = nameOf(proxy);
   caches.services.store(await applyChanges(client, SERVICES, service(proxy), caches.services.get(namespace, name)));
@@ -75,7 +70,7 @@ async function bringUp(world: World, proxy: WorkspaceProxy): Promise<number | un
     proxy,
     {
       ...{ phase: ready ? 'Ready' : 'Pending', readyReplicas },
-      ...{ registered: readyReplicas > 0, proxyTokenSecretRef: token },
+      ...{ registered: readyReplicas > 0, proxyTokenSecretRef: token, proxyID: at?.id, proxyServerURL: at?.url },
     },
     [
       readyReplicas > 0
@@ -84,5 +79,24 @@ async function bringUp(world: World, proxy: WorkspaceProxy): Promise<number | un
       condition('Ready', ready, ready ? 'ProxiesReady' : 'ProxiesNotReady', state),
     ],
   );
-  return undefined;
+  return at && CHECK_MS;
+}
+
+/** The token of the proxy: the one of the spec, or of the proxy that the operator creates at the server. */
+async function tokenFor(
+  world: World,
+  proxy: WorkspaceProxy,
+): Promise<{ token: { name: string; key: string }; text: string; at?: ServerProxy }> {
+  const { proxySessionTokenSecretRef: given, bootstrap } = proxy.spec;
+  if (given) {
+    const { namespace = '' } = proxy.metadata;
+    const token = { name: given.name, key: given.key || TOKEN_KEY };
+    return { token, text: await tokenOf(world.lookup, { namespace, ...token }, 'the session token of the proxy') };
+  }
+  const { secret, at } = await register(world, proxy, bootstrap!);
+  return {
+    token: { name: secret.metadata.name, key: TOKEN_KEY },
+    text: Buffer.from(secret.data![TOKEN_KEY]!, 'base64').toString(),
+    at,
+  };
 }
