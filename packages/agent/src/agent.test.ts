@@ -94,7 +94,10 @@ describe('the agent', () => {
     const running = start({ env: { ...process.env, HOME: dir } });
     await server.until('ready', () => lifecycles().includes('READY'));
     assert.equal(server.dials[0]!.cookie, `coder_session_token=${TOKEN}`);
-    assert.equal(server.dials[0]!['platform-capabilities'], 'tunnel/1, resume/1, tailnet/1, direct/1, proxy/1');
+    assert.equal(
+      server.dials[0]!['platform-capabilities'],
+      'tunnel/1, resume/1, tailnet/1, direct/1, proxy/1, proxy-path/1',
+    );
     const key = deriveHostKey(TOKEN).publicBlob.toString('base64');
     assert.equal(server.dials[0]!['platform-ssh-host-key'], key);
     assert.equal(server.received.startups[0]!.version, 'v1.2.3');

@@ -2,7 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
-import { CAPABILITIES_HEADER, formatCapabilities, parseCapabilities } from '@ropewalk/wire/capabilities';
+import {
+  CAPABILITIES_HEADER,
+  type Capability,
+  formatCapabilities,
+  parseCapabilities,
+} from '@ropewalk/wire/capabilities';
 import { createDrpcClient } from '@ropewalk/wire/drpc';
 import { Agent, Lifecycle_State, Log_Level, Timing_Stage } from '@ropewalk/wire/proto/agent';
 import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
@@ -53,6 +58,8 @@ const HOST_KEY_HEADER = 'Platform-Ssh-Host-Key';
 /** The deadline for the last reports at shutdown, and for stop scripts without a timeout. */
 const LAST_REPORTS_MS = 5_000;
 const STOP_SCRIPTS_MS = 5 * 60_000;
+
+const OFFERED: Capability[] = ['tunnel/1', 'resume/1', 'tailnet/1', 'direct/1', 'proxy/1', 'proxy-path/1'];
 
 /** The log source of the agent's own lines. The server knows it. */
 const NO_SOURCE = new Uint8Array(16);
@@ -108,7 +115,7 @@ export class AgentLife {
     this.#ssh = createSshServer({ log, options, activity: this.#activity });
     this.#pty = ptyService(this.#activity, this.#lifecycle);
     this.#tailnet = this.#createTailnet();
-    this.#proxies = new ProxyConnections({ services: () => this.#services, log: this.#log });
+    this.#proxies = new ProxyConnections({ services: () => this.#services, sessions: this.#sessions, log });
     this.#local = options.socketPath ? startLocalSocket({ wanted: options.socketPath, log }) : undefined;
     this.#services = this.#createServices();
     // last: the first connection uses all fields
@@ -212,7 +219,7 @@ export class AgentLife {
       headers: {
         ...(await this.#options.headers?.()),
         Cookie: `coder_session_token=${this.#token}`,
-        [CAPABILITIES_HEADER]: formatCapabilities(['tunnel/1', 'resume/1', 'tailnet/1', 'direct/1', 'proxy/1']),
+        [CAPABILITIES_HEADER]: formatCapabilities(OFFERED),
         [HOST_KEY_HEADER]: hostKey.publicBlob.toString('base64'),
       },
     });

@@ -28,7 +28,7 @@ function reportEnd(stream: Duplex, request: TunnelRequest, activity: TunnelConte
 }
 
 /** Reads the user and API key that the server has authorized for this connection. */
-function holderOf({ holder }: TunnelRequest): SessionHolder {
+export function holderOf({ holder }: TunnelRequest): SessionHolder {
   const { user, key } = (holder ?? {}) as Partial<SessionHolder>;
   if (typeof user !== 'string' || typeof key !== 'string') {
     throw new AppError('invalid', 'The tunnel request has no valid "holder".');

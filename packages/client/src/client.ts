@@ -33,6 +33,8 @@ export interface ClientOptions {
   tls?: ClientTls;
   /** Whether the program itself reaches agents only through relays. Default false. */
   blocksDirect?: boolean;
+  /** The only workspace proxy that streams may use: its name. `primary`: none. Default: the fastest. */
+  region?: string;
   /** Aborts every call. */
   signal?: AbortSignal;
   onAnswer?: OnAnswer;
@@ -54,6 +56,7 @@ export interface Client {
   readonly headers: Readonly<Record<string, string>>;
   readonly onAnswer?: OnAnswer;
   readonly blocksDirect: boolean;
+  readonly region: string;
   readonly tls: ClientTls;
   /**
    * Calls a route of the contract. @throws ApiError for an answer with an error status, UnreachableError without an
@@ -108,6 +111,7 @@ export function createClient(options: ClientOptions): Client {
     token: options.token,
     headers: options.headers ?? {},
     blocksDirect: options.blocksDirect ?? false,
+    region: options.region ?? '',
     tls: options.tls ?? {},
     ...(options.onAnswer ? { onAnswer: options.onAnswer } : {}),
     async call(route: string, ...rest: unknown[]): Promise<never> {

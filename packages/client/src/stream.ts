@@ -4,6 +4,7 @@ import type { ResumableSession } from '@ropewalk/wire/resume/client';
 import type { Client } from './client.ts';
 import { dial } from './dial.ts';
 import { ApiError, UnreachableError } from './errors.ts';
+import type { KeptSession, MeasuredPath } from './paths/keep.ts';
 import type { AgentService } from './tailnet/tunnel.ts';
 
 /**
@@ -38,10 +39,12 @@ export interface Tunnel {
    */
   hostKey: string | undefined;
   /**
-   * How the bytes go now: `relay Europe`, `direct 192.0.2.7:41641`, or empty: through the server, or not known before the
-   * first answer to a ping of an agent without tunnels of the server.
+   * How the bytes go now: `relay Europe`, `direct 192.0.2.7:41641`, `proxy eu`, or empty: through the server, or not known
+   * before the first answer to a ping of an agent without tunnels of the server.
    */
   path?: () => string;
+  /** The measured paths to the agent, named in the same way, and their round trips in ms. */
+  paths?: () => MeasuredPath[];
 }
 
 /** An agent by its id, or a ready agent of a running workspace by the owner's and the workspace's name. */
@@ -72,7 +75,7 @@ const NO_TUNNELS = 501;
 /** How long a tunnel is tried while the agent moves to another server, or the server cannot be reached, in ms. */
 const MAX_MOVE_MS = 20_000;
 const UNREACHABLE_WAIT_MS = 500;
-/** A session that is open for this long, in ms, looks for a direct path. */
+/** A session that is open for this long, in ms, looks for a better path. */
 const LASTS_MS = 2_000;
 
 /** The wait until another attempt may succeed, in ms. Undefined: it would not. */
@@ -96,7 +99,7 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
   const { service, port, signal, onLost, onResumed } = options;
   let agentId = typeof target === 'string' ? target : '';
   let hostKey = '';
-  let mayBeDirect = false;
+  let may = { direct: false, proxy: false };
   let plain: Duplex | undefined;
   const dialTunnel = async (resume: 'new' | 'attach', until: AbortSignal): Promise<Duplex> => {
     const query = new URLSearchParams({ service, resume, ...(port === undefined ? {} : { port: String(port) }) });
@@ -112,7 +115,11 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
     hostKey ||= String(responseHeaders['platform-ssh-host-key'] ?? '');
     const stream = byteStream(connection);
     const offered = String(responseHeaders['platform-capabilities'] ?? '');
-    mayBeDirect = /\bdirect\/1\b/.test(offered) && !client.blocksDirect;
+    may = {
+      direct: /\bdirect\/1\b/.test(offered) && !client.blocksDirect,
+      // what the server offers is `proxy-path/1` only if there is a proxy
+      proxy: /\bproxy-path\/1\b/.test(offered) && client.region !== 'primary',
+    };
     if (!/\bresume\/1\b/.test(offered)) {
       plain = stream;
       throw new PlainTunnel();
@@ -129,8 +136,9 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
         ...(onLost ? { onLost } : {}),
         ...(onResumed ? { onResumed } : {}),
       });
-      const path = mayBeDirect ? betterPath(client, agentId, session, options.onPath) : () => '';
-      return { stream: session.stream, hostKey, path };
+      const kept =
+        may.direct || may.proxy ? betterPath(client, agentId, session, { ...may, onPath: options.onPath }) : {};
+      return { stream: session.stream, hostKey, path: () => '', ...kept };
     } catch (err) {
       if (plain && err instanceof PlainTunnel) return { stream: plain, hostKey };
       if (typeof target === 'string' && err instanceof ApiError && err.status === NO_TUNNELS) {
@@ -145,24 +153,24 @@ export async function openTunnel(client: Client, target: TunnelTarget, options: 
 }
 
 /**
- * Lets a session that lasts use a direct path to its agent. A short one costs nothing: it loads nothing of the tailnet.
- * Returns the function of Tunnel.
+ * Lets a session that lasts use a better path to its agent. A short one costs nothing: it loads nothing of the paths, and
+ * asks for nothing.
  */
 function betterPath(
   client: Client,
   agentId: string,
   session: ResumableSession,
-  onPath: TunnelOptions['onPath'],
-): () => string {
-  let path = () => '';
+  may: { direct: boolean; proxy: boolean; onPath: TunnelOptions['onPath'] },
+): KeptSession {
+  let kept: KeptSession = { path: () => '', paths: () => [] };
   const begin = async () => {
-    const { keepOnBetterPath } = await import('./tailnet/direct.ts');
-    if (!session.stream.destroyed) path = keepOnBetterPath(client, agentId, session, onPath);
+    const { keepOnBetterPath } = await import('./paths/keep.ts');
+    if (!session.stream.destroyed) kept = await keepOnBetterPath(client, agentId, session, may);
   };
   // without the package, the session remains with the server
   const timer = setTimeout(() => void begin().catch(() => {}), LASTS_MS).unref();
   session.stream.once('close', () => clearTimeout(timer));
-  return () => path();
+  return { path: () => kept.path(), paths: () => kept.paths() };
 }
 
 /** The agent at the other end has no resumable sessions. */

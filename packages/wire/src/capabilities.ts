@@ -9,7 +9,8 @@ export const CAPABILITIES_HEADER = 'Platform-Capabilities';
  * `job-errors/1`: the server's errors about jobs have codes (see job-errors.ts). `tailnet/1`: the agent joins the tailnet when
  * the server asks for it, by a tunnel to its service `tailnet`. `direct/1`: the agent's sessions may continue over the tailnet
  * (see direct-port.ts). A server offers it with a tunnel if it allows direct connections. `proxy/1`: the agent connects to workspace
- * proxies when the server asks for it (see proxy-link.ts).
+ * proxies when the server asks for it (see proxy-link.ts). `proxy-path/1`: the agent's sessions may continue through a workspace
+ * proxy. A server offers it with a tunnel if there is a healthy proxy.
  */
 export const CAPABILITIES = [
   'tunnel/1',
@@ -20,6 +21,7 @@ export const CAPABILITIES = [
   'tailnet/1',
   'direct/1',
   'proxy/1',
+  'proxy-path/1',
 ] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 

@@ -91,6 +91,36 @@ export interface PermittedRequest {
   permit: string;
 }
 
+// Sessions of tunnels continue through a proxy over the agent's connection to it. A client asks the server for a permit whose
+// service is `tunnel`: a WebSocket at `/workspaceagents/{id}/proxy-path` brings PathNews, and lasts as long as the client uses
+// the path. With a permit in the header PERMIT_HEADER the client opens WebSockets at CLIENT_PATH of the proxy, which opens a
+// stream to the agent for each. What the two then carry is a tunnel (tunnel.ts) of the client to the agent.
+
+/** The route of a proxy where clients open tunnels. */
+export const CLIENT_PATH = '/api/v2/workspaceagents/me/proxied-tunnel';
+export const PERMIT_HEADER = 'coder-tunnel-permit';
+
+/** What a server sends to a client, as JSON: a permit now, and a newer one before it expires. */
+export interface PathNews {
+  /** The access URL of the proxy. */
+  url: string;
+  permit: string;
+}
+
+/**
+ * The request of a permit for clients. `holder`: the person and the API key, which must be those of the session. Its bytes are
+ * another tunnel of the client, with a ClientTunnelRequest.
+ */
+export interface PermittedTunnel {
+  service: 'tunnel';
+  holder: { user: string; key: string };
+}
+
+/** `session`: continues a session (see resume/). `ping`: echoes. */
+export interface ClientTunnelRequest {
+  service: 'session' | 'ping';
+}
+
 /** The claims of a permit. `aud`: the proxy. `exp`: in seconds since 1970. `id`: the same in all permits of a stream of news. */
 export interface PermitClaims {
   aud: string;

@@ -1,5 +1,4 @@
 import type { Duplex } from 'node:stream';
-import type { YamuxSession } from './yamux/index.ts';
 
 /** The purpose of a stream to an agent. Further fields belong to the service. */
 export interface TunnelRequest {
@@ -106,7 +105,7 @@ export function readPreamble(stream: Duplex, need: (head: Buffer) => number, opt
  * opened), or the signal's reason, and destroys the stream then. Use it only with peers that offered `tunnel/1`.
  */
 export async function requestTunnel(
-  session: Pick<YamuxSession, 'openStream'>,
+  session: { openStream(): Duplex },
   request: TunnelRequest,
   options: TunnelOptions = {},
 ): Promise<Duplex> {

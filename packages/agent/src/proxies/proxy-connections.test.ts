@@ -3,12 +3,15 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { type Duplex, duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { silentLogger } from '@ropewalk/kit';
 import { signToken } from '@ropewalk/kit/signed-token';
 import { linkSession } from '@ropewalk/wire/link-session';
 import type { PermittedRequest } from '@ropewalk/wire/proxy-link';
+import { connectSession } from '@ropewalk/wire/resume/client';
+import { ResumeError } from '@ropewalk/wire/resume/error';
+import { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import { eventually } from '@ropewalk/wire/testing/sockets';
 import { requestTunnel } from '@ropewalk/wire/tunnel';
 import { acceptWebSocket } from '@ropewalk/wire/websocket';
@@ -26,11 +29,11 @@ const inSeconds = (seconds: number) => Date.now() / 1_000 + seconds;
 /** A workspace proxy, an agent whose services echo, and the key of their server. */
 async function setUp(t: TestContext, { idleMs = 60_000 } = {}) {
   const { privateKey, publicKey } = newKey();
-  const sessions: YamuxSession[] = [];
+  const links: YamuxSession[] = [];
   const dials: IncomingMessage[] = [];
   const http = createServer().on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     dials.push(request);
-    sessions.push(linkSession(acceptWebSocket(request, socket, head), { role: 'server' }));
+    links.push(linkSession(acceptWebSocket(request, socket, head), { role: 'server' }));
   });
   http.listen(0, '127.0.0.1');
   await once(http, 'listening');
@@ -40,10 +43,12 @@ async function setUp(t: TestContext, { idleMs = 60_000 } = {}) {
     const stream = accept();
     stream.pipe(stream);
   };
+  const sessions = new ResumableSessions();
   const services = new Map(['tcp', 'pty', 'ssh'].map((name): [string, Service] => [name, echo]));
-  const agent = new ProxyConnections({ services: () => services, log: silentLogger, idleMs });
+  const agent = new ProxyConnections({ services: () => services, sessions, log: silentLogger, idleMs });
   t.after(async () => {
     agent.close();
+    sessions.close();
     http.closeAllConnections();
     http.close();
   });
@@ -70,8 +75,8 @@ async function setUp(t: TestContext, { idleMs = 60_000 } = {}) {
       { sequence, key },
     );
   const open = (text: string, service: PermittedRequest['service'] = 'permitted') =>
-    requestTunnel(sessions.at(-1)!, { service, permit: text });
-  return { asked, invitation, permit, open, sessions, dials, served };
+    requestTunnel(links.at(-1)!, { service, permit: text });
+  return { asked, invitation, permit, open, sessions: links, held: sessions, dials, served };
 }
 
 const closed = (stream: Duplex) =>
@@ -168,4 +173,42 @@ test('explains a proxy that it does not reach, and rejects other requests', asyn
   await assert.rejects(asked({ ...invitation, url }), /does not reach http/);
   for (const wrong of [{ url: 'file:///etc' }, { keys: 'none' }, { proxy: 1 }, { does: 'else' }])
     await assert.rejects(asked({ ...invitation, ...wrong }), { name: 'AppError' });
+});
+
+const ADA = { user: 'ada', key: 'key of ada' };
+
+test('a tunnel continues a session of the permitted person, and begins none', async (t) => {
+  const { asked, invitation, permit, open, held } = await setUp(t);
+  await asked(invitation);
+  const tunnel = async (service: string, holder: object = ADA, id = 'p1') => {
+    const bytes = await open(permit({}, { id, request: { service: 'tunnel', holder } }));
+    return requestTunnel({ openStream: () => bytes }, { service });
+  };
+  const ping = await tunnel('ping');
+  ping.write('probe');
+  assert.equal(String((await once(ping, 'data'))[0]), 'probe');
+  await assert.rejects(tunnel('ssh'), /can continue a session/);
+  await assert.rejects(tunnel('tcp'), /can continue a session/);
+  await assert.rejects(tunnel('ping', { user: 'ada' }), /holder/);
+
+  // a session over another connection, as through the server
+  const [near, far] = duplexPair();
+  const inside = held.serve(far, ADA);
+  inside.pipe(inside);
+  const session = await connectSession({ dial: async () => near, mayRetry: () => false });
+  t.after(() => session.stream.destroy());
+  session.stream.write('one ');
+  assert.equal(String((await once(session.stream, 'data'))[0]), 'one ');
+  // with the secret, another person does not get it
+  await assert.rejects(session.move(await tunnel('session', { user: 'bob', key: 'key of bob' }, 'p2')), ResumeError);
+  assert.equal(session.stream.attached, true);
+  await session.move(await tunnel('session'));
+  session.stream.write('two ');
+  assert.equal(String((await once(session.stream, 'data'))[0]), 'two ');
+  assert.equal(near.destroyed, true);
+  const [lost, gone] = [new Promise((resolve) => session.stream.once('detached', resolve)), closed(ping)];
+  await asked({ does: 'end', proxy: PROXY, permit: 'p1' });
+  await lost;
+  await gone;
+  await assert.rejects(tunnel('session'), /permit is not valid/);
 });

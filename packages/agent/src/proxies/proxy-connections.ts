@@ -6,10 +6,12 @@ import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import { publicKeyOf, verifiedClaims } from '@ropewalk/kit/signed-token';
 import { linkSession } from '@ropewalk/wire/link-session';
 import { type PermitClaims, PROXY_AGENT_PATH, type ProxyAgentRequest, TICKET_HEADER } from '@ropewalk/wire/proxy-link';
+import type { ResumableSessions } from '@ropewalk/wire/resume/sessions';
 import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import { dialWebSocket } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Service, Services } from '../services/service.ts';
+import { proxiedTunnel } from './proxied-tunnel.ts';
 
 const DIAL_MS = 5_000;
 /** A person has one or two regions, and few people share a workspace. */
@@ -18,8 +20,8 @@ const MAX_PROXIES = 8;
 const IDLE_MS = 5 * 60_000;
 /** Ended permits that are remembered. */
 const MAX_ENDED = 1_000;
-/** What a visitor of a proxy can be permitted. */
-const PERMITTED = new Set(['tcp', 'pty']);
+/** What a visitor of a proxy can be permitted, besides `tunnel`. */
+const PERMITTED = ['tcp', 'pty'];
 
 /** No permit is valid for longer. The clocks of a server and a workspace differ. */
 const MAX_LIFETIME_MS = 3_600_000;
@@ -39,6 +41,8 @@ interface Connected {
 
 export class ProxyConnections {
   readonly #services: () => Services;
+  /** Not among the services, which servers may ask for without a permit. */
+  readonly #tunnel: Service;
   readonly #log: Logger;
   readonly #idleMs: number;
   /** By the id of the proxy. */
@@ -48,8 +52,19 @@ export class ProxyConnections {
   readonly #dialing = new Map<string, Promise<void>>();
   readonly #closed = new AbortController();
 
-  constructor({ services, log, idleMs = IDLE_MS }: { services: () => Services; log: Logger; idleMs?: number }) {
+  constructor({
+    services,
+    sessions,
+    log,
+    idleMs = IDLE_MS,
+  }: {
+    services: () => Services;
+    sessions: Pick<ResumableSessions, 'attach'>;
+    log: Logger;
+    idleMs?: number;
+  }) {
     this.#services = services;
+    this.#tunnel = proxiedTunnel(sessions);
     this.#log = log;
     this.#idleMs = idleMs;
   }
@@ -142,7 +157,7 @@ export class ProxyConnections {
           return;
         }
         this.#count(connected, stream, permit);
-        await this.#services().get(permit.request.service)!(accepted(permit.request));
+        await this.#service(permit.request.service)!(accepted(permit.request));
       } catch (err) {
         if (answered) throw err;
         tunnel.refuse(errorText(err));
@@ -160,9 +175,14 @@ export class ProxyConnections {
     const permit = claims?.permit;
     const lifetime = (claims?.exp ?? 0) * 1_000 - Date.now();
     if (claims?.aud !== invitation.proxy || !permit || lifetime <= 0) throw wrong();
-    if (permit.agent !== invitation.agent || !PERMITTED.has(permit.request.service) || this.#ended.has(permit.id))
+    if (permit.agent !== invitation.agent || !this.#service(permit.request.service) || this.#ended.has(permit.id))
       throw wrong();
     return { ...permit, lifetime };
+  }
+
+  #service(name: string): Service | undefined {
+    if (name === 'tunnel') return this.#tunnel;
+    return PERMITTED.includes(name) ? this.#services().get(name) : undefined;
   }
 
   #count(connected: Connected, stream: Duplex, permit: Permit): void {

@@ -41,6 +41,7 @@ export function createContext(input: ContextInput): Context {
       ...(tls ? { tls } : {}),
       headers,
       blocksDirect: globals['disable-direct-connections'],
+      region: globals['connection-region'] ?? '',
       ...(kept ? {} : { signal }),
       // a command that opens a stream should not wait for another request
       onAnswer: (answered, to) =>

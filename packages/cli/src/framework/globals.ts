@@ -57,7 +57,15 @@ export const globalFlags = {
     type: 'bool',
     env: 'CODER_DISABLE_DIRECT_CONNECTIONS',
     description:
-      'Connect only through servers and relays. Without it, connections that last go directly to the agent where that is faster.',
+      'Connect only through servers, workspace proxies and relays. Without it, connections that last go directly to the ' +
+      'agent where that is faster.',
+  },
+  'connection-region': {
+    type: 'string',
+    env: 'CODER_CONNECTION_REGION',
+    description:
+      'Workspace proxy for connections that last: its name, or primary for none. Default: the fastest one, where it is ' +
+      'faster than the server.',
   },
   'disable-network-telemetry': {
     type: 'bool',

@@ -11,7 +11,7 @@ export interface ConnectionLog {
   connected(): void;
   lost(): void;
   resumed(): void;
-  /** The session goes on over another path: `direct 192.0.2.7:41641`, or empty for the server. */
+  /** The session goes on over another path: `direct 192.0.2.7:41641`, `proxy eu`, or empty for the server. */
   moved(path: string): void;
 }
 

@@ -23,7 +23,7 @@ test('shows an editor a latency that was measured, and keeps the last one', asyn
     close() {},
   };
   const via = 'coder.example.com';
-  const stop = writeNetworkInfo({ sent: 0, received: 0 }, { dir, pid: 7, intervalMs: 1, via, trips });
+  const stop = writeNetworkInfo({ sent: 0, received: 0 }, { dir, pid: 7, intervalMs: 1, via: () => via, trips });
   t.after(stop);
   await eventually('the latency was asked for again', async () => measured > answers.length);
   const info = JSON.parse(readFileSync(join(dir, '7.json'), 'utf8')) as Record<string, unknown>;

@@ -2,9 +2,9 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Client } from '@ropewalk/client';
+import { type RoundTrips, roundTrips } from '@ropewalk/client/round-trips';
 import { ensureDirectory } from '@ropewalk/kit';
 import type { Context } from '../framework/context.ts';
-import { type RoundTrips, roundTrips } from './round-trip.ts';
 
 export interface NetworkInfoOptions {
   /** The directory that editors read. */
@@ -12,9 +12,9 @@ export interface NetworkInfoOptions {
   /** The process ID of the SSH client. Editors find the file by it. */
   pid: number;
   intervalMs: number;
-  /** The server's host. */
-  via: string;
-  /** Whether the bytes go directly to the agent now. Default: they go through the server. */
+  /** The server's host, or the name of the workspace proxy that the bytes go through now. */
+  via: () => string;
+  /** Whether the bytes go directly to the agent now. Default: they do not. */
   isDirect?: () => boolean;
   trips: RoundTrips;
 }
@@ -53,11 +53,12 @@ export function writeNetworkInfo(
     if (latency === undefined || stopped) return;
     const now = { at: performance.now(), ...count };
     const seconds = Math.max((now.at - before.at) / 1_000, 0.001);
+    const via = options.via();
     const info = {
       p2p: options.isDirect?.() ?? false,
       latency,
-      preferred_derp: options.via,
-      derp_latency: { [options.via]: latency },
+      preferred_derp: via,
+      derp_latency: { [via]: latency },
       upload_bytes_sec: Math.round((now.sent - before.sent) / seconds),
       download_bytes_sec: Math.round((now.received - before.received) / seconds),
       using_coder_connect: false,
@@ -94,7 +95,8 @@ export async function showConnection(
   const { openTunnel } = await import('@ropewalk/client/stream');
   const ping = await openTunnel(client, agentId, { service: 'ping', signal: ctx.signal });
   const trips = roundTrips(ping.stream);
-  const via = new URL(client.url).host;
+  const { host } = new URL(client.url);
+  const via = () => /^proxy (.+)$/.exec(ping.path?.() ?? '')?.[1] ?? host;
   const isDirect = () => ping.path?.().startsWith('direct ') ?? false;
   return writeNetworkInfo(counted(stream), { dir, pid: process.ppid, intervalMs, via, trips, isDirect });
 }

@@ -155,6 +155,22 @@ export const agentsRoutes = {
     stream: 'websocket',
     responses: { 101: Nothing },
   }),
+  // Our own: the path of tunnels through a workspace proxy.
+  'GET /workspaceagents/{workspaceagent}/proxy-path': route({
+    tag: 'Agents',
+    auth: 'session',
+    summary:
+      'Permits for tunnels to the agent through a workspace proxy, as JSON, until the client closes the WebSocket.',
+    params: Type.Object({ workspaceagent: Type.String() }),
+    query: Type.Object({
+      /** The id of the proxy. Required, but checked after the permission. */
+      proxy: Type.Optional(Type.String()),
+      /** A UUID of the client for this path. The same after a lost connection. */
+      path: Type.Optional(Type.String()),
+    }),
+    stream: 'websocket',
+    responses: { 101: Nothing },
+  }),
   // Our own: the same in one request if the agent is ready. Every other case has its own error.
   'GET /users/{user}/workspace/{workspacename}/tunnel': route({
     tag: 'Agents',

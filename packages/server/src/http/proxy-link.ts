@@ -18,6 +18,7 @@ import type { AgentReach } from '../cluster/agents.ts';
 import { agentById } from '../db/queries/agents.ts';
 import type { WorkspaceProxyRow } from '../db/rows.ts';
 import type { Exchange } from './exchange.ts';
+import { Permits, permitLine } from './permits.ts';
 import { openForActor } from './relay.ts';
 import type { StreamLimits } from './stream-limits.ts';
 
@@ -176,7 +177,7 @@ export class ProxyLinks {
         stream.end('ended\n');
       },
     });
-    permits?.sendTo(stream);
+    permits?.sendTo((permit) => void stream.write(permitLine(permit)));
     stream.once('end', () => stream.end());
     whenClosed(stream, () => {
       stop();
@@ -206,7 +207,7 @@ export class ProxyLinks {
     }
     const stream = tunnel.accept();
     stream.resume();
-    permits.sendTo(stream);
+    permits.sendTo((permit) => void stream.write(permitLine(permit)));
     stream.once('end', () => stream.end());
     whenClosed(near, () => {
       // the permission has ended
@@ -278,50 +279,6 @@ export class ProxyLinks {
 function whenClosed(stream: Duplex, then: () => void): void {
   if (stream.closed) then();
   else stream.once('close', then);
-}
-
-/** So long a permit is valid, and what is open under it without another one, in ms: as long as an outage may take. */
-const PERMIT_MS = 10 * 60_000;
-const RENEW_PERMIT_MS = 4 * 60_000;
-
-interface PermitParts {
-  id: string;
-  sign(permit: { id: string; agent: string; request: TunnelRequest; lifetimeMs: number }): string;
-  /** Makes the agent end what is open. */
-  end(id: string): void;
-  agent: string;
-  request: TunnelRequest;
-}
-
-/** The permits of one stream of news. All have the same id. */
-class Permits {
-  readonly #parts: PermitParts;
-  #timer: NodeJS.Timeout | undefined;
-  #isOver = false;
-
-  constructor(parts: PermitParts) {
-    this.#parts = parts;
-  }
-
-  /** Sends a permit now, and a newer one every few minutes until `stop`. */
-  sendTo(stream: Duplex): void {
-    const { id, agent, request, sign } = this.#parts;
-    const send = () => void stream.write(`permit ${sign({ id, agent, request, lifetimeMs: PERMIT_MS })}\n`);
-    send();
-    this.#timer = setInterval(send, RENEW_PERMIT_MS);
-    this.#timer.unref();
-  }
-
-  end(): void {
-    this.stop(true);
-  }
-
-  /** `ends`: whether the agent ends what is open. Otherwise it ends with the last permit. */
-  stop(ends: boolean): void {
-    clearInterval(this.#timer);
-    if (ends && !this.#isOver) this.#parts.end(this.#parts.id);
-    this.#isOver = true;
-  }
 }
 
 /** The query of a visitor's request, as the route of the server itself reads it. */

@@ -16,6 +16,7 @@ const KINDS: Partial<Record<RouteKey, StreamKind>> = {
   'GET /tailnet': 'tunnel',
   'GET /workspaceagents/{workspaceagent}/coordinate': 'tunnel',
   'GET /workspaceagents/{workspaceagent}/tunnel': 'tunnel',
+  'GET /workspaceagents/{workspaceagent}/proxy-path': 'tunnel',
   'GET /users/{user}/workspace/{workspacename}/tunnel': 'tunnel',
 };
 

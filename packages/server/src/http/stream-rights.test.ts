@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
-import { get } from 'node:http';
+import { once } from 'node:events';
+import { createServer, get, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { after, before, test } from 'node:test';
-import { type RouteDef, type RouteKey, routes, type Template, type WorkspaceBuild } from '@ropewalk/contract';
+import {
+  type RouteDef,
+  type RouteKey,
+  routes,
+  type Template,
+  type UpdateWorkspaceProxyResponse,
+  type WorkspaceBuild,
+} from '@ropewalk/contract';
 import {
   createTestTemplate,
   eventually,
@@ -11,7 +21,8 @@ import {
   type TestServer,
 } from '@ropewalk/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
-import { dialWebSocket } from '@ropewalk/wire/websocket';
+import { linkSession } from '@ropewalk/wire/link-session';
+import { acceptWebSocket, dialWebSocket } from '@ropewalk/wire/websocket';
 import { systemContext } from '../app/context/context.ts';
 import { issueToken } from '../app/context/session.ts';
 import { authorize } from '../authz/authorize.ts';
@@ -34,6 +45,9 @@ let member: { id: string; token: string };
 let things: Record<string, string>;
 /** The id of the workspace whose build is pending. */
 let waiting: string;
+/** What agents connect to as a workspace proxy. */
+let proxy: Server;
+let proxyId: string;
 
 before(async () => {
   server = await startTestServer();
@@ -51,6 +65,7 @@ before(async () => {
     body: {},
   });
   assert.equal(dryRun.status, 201, JSON.stringify(dryRun.body));
+  proxyId = await startProxy();
   const version = await pendingVersion(server, { template_id: template.id } satisfies Partial<Record<string, unknown>>);
   waiting = made.body.id;
   things = {
@@ -66,9 +81,36 @@ before(async () => {
   };
 });
 after(async () => {
+  proxy.closeAllConnections();
+  proxy.close();
   await dev.stop();
   await server.stop();
 });
+
+/** Starts a listener to which agents can connect, and registers it. Returns the id of the proxy. */
+async function startProxy(): Promise<string> {
+  proxy = createServer().on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    linkSession(acceptWebSocket(request, socket, head), { role: 'server' });
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const made = await server.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', { body: { name: 'eu' } });
+  const registered = await server.api('POST', '/workspaceproxies/me/register', {
+    token: null,
+    headers: { 'Coder-External-Proxy-Token': made.body.proxy_token },
+    body: {
+      access_url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+      wildcard_hostname: '',
+      derp_enabled: false,
+      derp_only: false,
+      replica_id: crypto.randomUUID(),
+      hostname: 'eu',
+      version: '0.0.0',
+    },
+  });
+  assert.equal(registered.status, 201, JSON.stringify(registered.body));
+  return made.body.proxy.id;
+}
 
 interface OpenStream {
   key: RouteKey;
@@ -88,7 +130,9 @@ async function open({ key, kind, query }: (typeof streams)[number], token: strin
     ? `reconnect=${crypto.randomUUID()}`
     : key.endsWith('/coordinate')
       ? 'version=2.0'
-      : '';
+      : key.endsWith('/proxy-path')
+        ? `proxy=${proxyId}&path=${crypto.randomUUID()}`
+        : '';
   const url = `${server.url}/api/v2${path}?${[query, more].filter(Boolean).join('&')}`;
   const headers = { 'Coder-Session-Token': token };
   if (kind === 'sse') {

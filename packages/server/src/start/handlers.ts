@@ -46,6 +46,7 @@ import { userHandlers } from '../http/routes/users.ts';
 import { workspaceProxyHandlers } from '../http/routes/workspace-proxies.ts';
 import { workspaceHandlers } from '../http/routes/workspaces.ts';
 import type { StreamLimits } from '../http/stream-limits.ts';
+import type { TunnelPaths } from '../http/tunnel-paths.ts';
 import type { Profiler } from '../profiles/record.ts';
 import type { Connections } from './connections.ts';
 import type { SignIn } from './sign-in.ts';
@@ -64,6 +65,7 @@ export interface HandlerParts {
   grants: AppGrants;
   proxyKeys: ProxyKeys;
   proxyLinks: ProxyLinks;
+  tunnelPaths: TunnelPaths;
   proxyHealth: ProxyHealth;
 }
 
@@ -114,7 +116,7 @@ export async function createHandlers(services: Services, parts: HandlerParts): P
     }),
     ...buildHandlers,
     ...applicationHandlers({ sessions, tokens, proxyKeys: parts.proxyKeys }),
-    ...agentHandlers(cluster.agents, agents, departure),
+    ...agentHandlers(cluster.agents, agents, departure, { paths: parts.tunnelPaths, health: proxyHealth }),
     ...instanceIdentityHandlers(createIdentityTrust(services)),
     ...terminalHandlers(cluster.agents),
     ...tailnetHandlers(connections.tailnet),

@@ -35,6 +35,7 @@ import { terminalPass } from '../http/routes/terminal.ts';
 import { scimRoutes } from '../http/scim.ts';
 import { createHttp } from '../http/server.ts';
 import { createStreamLimits, type StreamLimits } from '../http/stream-limits.ts';
+import { TunnelPaths } from '../http/tunnel-paths.ts';
 import { Unanswered } from '../http/unanswered.ts';
 import type { RunningMetrics } from '../metrics/start.ts';
 import type { Profiler } from '../profiles/record.ts';
@@ -109,7 +110,7 @@ export async function startHttp(start: Starting, parts: HttpParts): Promise<Runn
     streams,
     grants,
     proxyKeys: installation.proxyKeys,
-    proxyLinks: startProxyLinks(start, parts, streams),
+    ...startProxyLinks(start, parts, streams),
     proxyHealth: parts.proxyHealth,
   });
   const stall = await startStallWatch(start, parts.database);
@@ -174,11 +175,15 @@ function startProxyLinks(
   { closer }: Starting,
   { services, installation: { proxyKeys }, connections: { cluster } }: HttpParts,
   streams: StreamLimits,
-): ProxyLinks {
+): { proxyLinks: ProxyLinks; tunnelPaths: TunnelPaths } {
   const rights = new ProxyRights(services, proxyKeys);
-  const links = new ProxyLinks(services, { rights, agents: cluster.agents, streams });
-  closer.add('links of workspace proxies', () => links.close());
-  return links;
+  const proxyLinks = new ProxyLinks(services, { rights, agents: cluster.agents, streams });
+  const tunnelPaths = new TunnelPaths(services, { rights, agents: cluster.agents });
+  closer.add('links of workspace proxies', async () => {
+    tunnelPaths.close();
+    await proxyLinks.close();
+  });
+  return { proxyLinks, tunnelPaths };
 }
 
 interface PlainParts {

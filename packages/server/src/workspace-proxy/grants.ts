@@ -47,7 +47,7 @@ export class ProxyGrants {
     let held = this.#held.get(token);
     if (!held) {
       const grant = this.#parts.keys.read(token);
-      if (!grant || grant.kind === 'terminal') return undefined;
+      if (!grant || grant.kind === 'terminal' || grant.kind === 'tunnel') return undefined;
       held = this.#hold(token, grant as AppGrant);
     }
     const { grant, isStale } = held;

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Duplex } from 'node:stream';
 import type { BuildInfoResponse, ProxyHealthReport } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
-import { PROXY_AGENT_PATH } from '@ropewalk/wire/proxy-link';
+import { CLIENT_PATH, PROXY_AGENT_PATH } from '@ropewalk/wire/proxy-link';
 import {
   acceptWebSocket,
   refuseUpgrade,
@@ -47,10 +47,12 @@ export interface ListenerParts {
   ): Promise<void>;
   /** Accepts the connection of an agent. @throws AppError */
   agent(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Opens the tunnel of a client that has a permit, and serves its connection. @throws AppError */
+  client(request: IncomingMessage, signal: AbortSignal, accept: () => WebSocketConnection): Promise<void>;
   toError(thrown: unknown, context: Record<string, unknown>): AppError;
 }
 
-/** The HTTP server of a workspace proxy: apps and terminals, and little else. */
+/** The HTTP server of a workspace proxy: apps, terminals and tunnels, and little else. */
 export function createProxyListener(parts: ListenerParts): Server {
   const onlyHttps = strictTransportSecurity(parts.strictTransportSecurity, parts.strictTransportSecurityOptions);
   const take = (request: IncomingMessage, response: ServerResponse) => {
@@ -112,11 +114,15 @@ function answer(parts: ListenerParts, request: IncomingMessage, response: Server
 async function upgrade(parts: ListenerParts, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
   const [, agentId] = TERMINAL.exec(pathOf(request)) ?? [];
   const gone = new AbortController();
-  const onGone = () => gone.abort(new AppError('canceled', 'The browser has closed the connection.'));
+  const onGone = () => gone.abort(new AppError('canceled', 'The client has closed the connection.'));
   socket.once('close', onGone);
   try {
     if (pathOf(request) === PROXY_AGENT_PATH) {
       parts.agent(request, socket, head);
+      return;
+    }
+    if (pathOf(request) === CLIENT_PATH) {
+      await parts.client(request, gone.signal, () => acceptWebSocket(request, socket, head));
       return;
     }
     if (agentId === undefined) throw new AppError('not_found', 'This workspace proxy has no such stream.');
@@ -125,7 +131,7 @@ async function upgrade(parts: ListenerParts, request: IncomingMessage, socket: D
   } catch (err) {
     if (gone.signal.aborted) return;
     const isBad = err instanceof WebSocketUpgradeError;
-    const known = isBad ? new AppError('invalid', err.message) : parts.toError(err, { path: 'terminal' });
+    const known = isBad ? new AppError('invalid', err.message) : parts.toError(err, { path: pathOf(request) });
     refuseUpgrade(socket, isBad ? err.status : statusOf[known.code], {
       message: known.message,
       ...(known.detail === undefined ? {} : { detail: known.detail }),

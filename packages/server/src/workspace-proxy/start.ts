@@ -9,8 +9,9 @@ import { type Address, listen, parseAddress } from '../config/listen.ts';
 import { createAppPlace } from '../http/apps/place.ts';
 import { type AppProxy, createAppProxy } from '../http/apps/proxy.ts';
 import { type ClientAddress, createClientAddress } from '../http/client-address.ts';
-import { createStreamLimits } from '../http/stream-limits.ts';
+import { createStreamLimits, type StreamLimits } from '../http/stream-limits.ts';
 import { AgentPaths } from './agent-paths.ts';
+import { serveClientTunnel } from './client-tunnel.ts';
 import { ProxyDoor, sessionOf } from './door.ts';
 import { ProxyGrants } from './grants.ts';
 import { ServerLink } from './link.ts';
@@ -37,6 +38,7 @@ interface ProxyParts {
   paths: AgentPaths;
   registration: Registration;
   clientAddress: ClientAddress;
+  streams: StreamLimits;
   clock: Clock;
   log: Logger;
 }
@@ -61,7 +63,8 @@ export async function startWorkspaceProxy({
   const paths = new AgentPaths({ keys, link, clock, log });
   const registration = new Registration({ primary, addresses, version: VERSION, clock, log });
   const clientAddress = createClientAddress(options);
-  const parts = { options, addresses, primary, keys, link, paths, registration, clientAddress, clock, log };
+  const streams = createStreamLimits({ ...options, maxFormsPerUser: 0, maxStreamsPerUser: 0 });
+  const parts = { options, addresses, primary, keys, link, paths, registration, clientAddress, streams, clock, log };
   const apps = createApps(parts);
   const server = createListener(parts, apps);
   const { url, secure } = await listenAll(server, options, log);
@@ -93,6 +96,7 @@ function createApps({
   link,
   paths,
   clientAddress,
+  streams,
   clock,
   log,
 }: ProxyParts): AppProxy {
@@ -108,7 +112,7 @@ function createApps({
     door: new ProxyDoor({ addresses, place, clientAddress, primary, keys, grants, clock }),
     toError: toErrorOf(log),
     clientAddress,
-    streams: createStreamLimits({ ...options, maxFormsPerUser: 0, maxStreamsPerUser: 0 }),
+    streams,
     dial: async (target, signal) => {
       const grant = target as AppGrant;
       const [token, permit] = [grants.tokenOf(grant), grants.permitOf(grant)];
@@ -142,6 +146,7 @@ function createListener(parts: ProxyParts, apps: AppProxy): Server {
     }),
     hasBeenReady: () => link.hasBeenUp && registration.isRegistered,
     terminal: (agentId, request, signal, accept) => serveTerminal(parts, { agentId, request, signal, accept }),
+    client: (request, signal, accept) => serveClientTunnel(parts, { request, signal, accept }),
     agent: (request, socket, head) => parts.paths.accept(request, socket, head),
     toError: toErrorOf(log),
   });

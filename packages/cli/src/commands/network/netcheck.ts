@@ -9,7 +9,9 @@ const TIMEOUT_MS = 10_000;
 
 /**
  * Reports as JSON whether HTTP and WebSocket connections to the server work. `derp` and `interfaces` have the form of
- * upstream's report, which editors read. There are no relays and no direct connections, so that `derp` has no region.
+ * upstream's report, which editors read. There are no relays and no direct connections, so that `derp` has no region. `regions`
+ * are the servers and the workspace proxies, as this machine reaches them. A proxy that does not answer is a warning: the
+ * server carries the bytes then.
  */
 export default command({}, async (ctx) => {
   const client = await ctx.client();
@@ -33,9 +35,13 @@ export default command({}, async (ctx) => {
     ...(http ? [`The server did not answer: ${http}`] : []),
     ...(websocket.error ? [`WebSocket connections fail: ${websocket.error}. Check whether a proxy blocks them.`] : []),
   ];
+  const failed = warnings.length > 0;
+  const regions = await regionReports(client, ctx.signal);
+  for (const { name, error } of regions)
+    if (error !== null) warnings.push(`The workspace proxy "${name}" cannot be used: ${error}`);
   const report = {
-    severity: warnings.length > 0 ? 'error' : 'ok',
-    healthy: warnings.length === 0,
+    severity: failed ? 'error' : warnings.length > 0 ? 'warning' : 'ok',
+    healthy: !failed,
     warnings,
     server: {
       url: client.url,
@@ -46,6 +52,7 @@ export default command({}, async (ctx) => {
       latency_ms: latencies.length > 0 ? Math.min(...latencies) : null,
     },
     websocket,
+    regions,
     direct_connections: false,
     relays: {},
     derp: {
@@ -64,8 +71,42 @@ export default command({}, async (ctx) => {
     },
   };
   print(ctx.io, JSON.stringify(report, null, 2));
-  return warnings.length > 0 ? 1 : 0;
+  return failed ? 1 : 0;
 });
+
+interface RegionReport {
+  name: string;
+  display_name: string;
+  url: string;
+  /** As the server sees it. */
+  healthy: boolean;
+  /** The shortest round trip, in ms. */
+  latency_ms: number | null;
+  /** Whether commands may use it: see --connection-region. */
+  usable: boolean;
+  error: string | null;
+}
+
+/** Every region of the server. Empty if the server does not show them, because nobody is logged in or it does not answer. */
+async function regionReports(client: Client, signal: AbortSignal): Promise<RegionReport[]> {
+  const { mayUse, measureRegions, PRIMARY } = await import('@ropewalk/client/paths/regions');
+  const known = await client.call('GET /regions').then(
+    ({ regions }) => regions,
+    () => [],
+  );
+  const measured = await measureRegions(client, known, signal);
+  signal.throwIfAborted();
+  return measured.map(({ region, ms, error }) => {
+    const { name, display_name, path_app_url: url, healthy } = region;
+    const isOfServer = name === PRIMARY;
+    const why = error ?? (healthy ? null : 'the server reports that it is not healthy. See: coder wsproxy ls');
+    return {
+      ...{ name, display_name, url, healthy, latency_ms: ms ?? null },
+      usable: isOfServer || (why === null && mayUse(client, region)),
+      error: isOfServer ? null : why,
+    };
+  });
+}
 
 async function tryWebSocket(
   { url, tls }: Client,

@@ -1,7 +1,8 @@
+import type { MeasuredPath } from '@ropewalk/client/paths/keep';
+import { roundTrips } from '@ropewalk/client/round-trips';
 import { AppError, errorText } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
-import { roundTrips } from '../../lib/round-trip.ts';
 import { reachAgent } from '../../lib/running.ts';
 import { splitTarget } from '../../lib/workspace.ts';
 
@@ -24,7 +25,7 @@ const ms = (value: number) => `${value < 10 ? value.toFixed(2) : value.toFixed(1
 /** Names a path as in Tunnel. */
 const named = (path: string) => (path.startsWith('direct ') ? path : `via ${path || 'the server'}`);
 
-/** Measures round trips to the agent, through the server, a relay or directly. Exit code 1 without any answer. */
+/** Measures round trips to the agent: through the server, a workspace proxy or a relay, or directly. Exit code 1 without any answer. */
 export default command(
   { args: { workspace: {} }, flags, examples: [{ does: 'Measure three round trips', run: 'coder ping dev -n 3' }] },
   async (ctx, { args, flags: given }) => {
@@ -37,6 +38,7 @@ export default command(
     let sent = 0;
     let trips: ReturnType<typeof roundTrips> | undefined;
     let path = () => '';
+    const paths = new Paths();
     const aborted = new Promise<void>((resolve) =>
       ctx.signal.addEventListener('abort', () => resolve(), { once: true }),
     );
@@ -48,11 +50,14 @@ export default command(
           if (!trips) {
             const tunnel = await openTunnel(client, agent.id, { service: 'ping', signal: ctx.signal });
             path = tunnel.path ?? path;
+            paths.follow(tunnel.paths);
             trips = roundTrips(tunnel.stream);
           }
           const took = await trips.measure(given.timeout);
           times.push(took);
-          print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} ${named(path())}`);
+          const way = path();
+          paths.add(way, took);
+          print(ctx.io, `${stamp}pong from ${workspace.name} in ${ms(took)} ${named(way)}`);
         } catch (err) {
           if (ctx.signal.aborted) break;
           trips?.close();
@@ -68,10 +73,40 @@ export default command(
     if (sent > 1) {
       const spread = times.length === 0 ? '' : summary(times);
       print(ctx.io, `${sent} sent, ${times.length} received${spread}`);
+      for (const line of paths.lines()) print(ctx.io, line);
     }
     return times.length > 0 ? 0 : 1;
   },
 );
+
+/** The shortest round trip of each path to the agent: those of the answers, and those that the session measured meanwhile. */
+class Paths {
+  readonly #shortest = new Map<string, number>();
+  #measured: () => MeasuredPath[] = () => [];
+
+  follow(measured: (() => MeasuredPath[]) | undefined): void {
+    this.#measured = measured ?? (() => []);
+  }
+
+  add(path: string, took: number): void {
+    this.#note(path, took);
+    for (const { path: other, ms: shortest } of this.#measured()) this.#note(other, shortest);
+  }
+
+  /** Nothing for a single path, whose round trips were printed. */
+  lines(): string[] {
+    if (this.#shortest.size < 2) return [];
+    const sorted = [...this.#shortest].toSorted(([, a], [, b]) => a - b);
+    return [
+      'Shortest round trip of each path:',
+      ...sorted.map(([path, took]) => `  ${ms(took).padStart(8)} ${named(path)}`),
+    ];
+  }
+
+  #note(path: string, took: number): void {
+    this.#shortest.set(path, Math.min(took, this.#shortest.get(path) ?? Number.POSITIVE_INFINITY));
+  }
+}
 
 function summary(times: number[]): string {
   const average = times.reduce((sum, one) => sum + one, 0) / times.length;

@@ -111,6 +111,12 @@ test('reports the connection to the server with netcheck', async () => {
   assert.equal(code, 0);
   const { healthy, websocket } = JSON.parse(stdout) as { healthy: boolean; websocket: { works: boolean } };
   assert.ok(healthy && websocket.works, stdout);
+  const { regions } = JSON.parse(stdout) as { regions: { name: string; latency_ms: number; usable: boolean }[] };
+  assert.deepEqual(
+    regions.map(({ name, usable }) => [name, usable]),
+    [['primary', true]],
+  );
+  assert.ok(regions[0]!.latency_ms > 0, stdout);
   // the parts that editors read from upstream's report
   const { derp, interfaces } = JSON.parse(stdout) as {
     derp: { healthy: boolean; severity: string; warnings: []; regions: object };

@@ -70,7 +70,7 @@ const MAX_ANSWER_MS = 10_000;
 async function checkReachable(client: Client, { id, name }: WorkspaceAgent, signal: AbortSignal): Promise<void> {
   const [{ openTunnel }, { roundTrips }] = await Promise.all([
     import('@ropewalk/client/stream'),
-    import('../../lib/round-trip.ts'),
+    import('@ropewalk/client/round-trips'),
   ]);
   const limit = AbortSignal.any([signal, AbortSignal.timeout(MAX_ANSWER_MS)]);
   try {

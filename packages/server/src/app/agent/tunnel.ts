@@ -21,14 +21,18 @@ export const CLIENT_JOINS = 'client_joins';
 /** The services of an agent that a client may ask for. The others are for the server. */
 const SERVICES = new Set(['ssh', 'tcp', 'udp', 'ping', 'speedtest']);
 
+/** @throws AppError `forbidden` if people may connect through the browser only */
+export function requireTunnels({ config }: Pick<Ctx, 'config'>): void {
+  if (!config.browserOnly) return;
+  throw new AppError('forbidden', 'This installation lets people connect to workspaces through the browser only.');
+}
+
 /**
  * The agent's service that a client asks for.
  * @throws AppError `forbidden` if people may connect through the browser only, `invalid` for an unknown service
  */
 export function tunnelRequest(ctx: Ctx, { service = 'ssh', port }: TunnelQuery): TunnelRequest {
-  if (ctx.config.browserOnly) {
-    throw new AppError('forbidden', 'This installation lets people connect to workspaces through the browser only.');
-  }
+  requireTunnels(ctx);
   if (!SERVICES.has(service)) throw new AppError('invalid', `Unknown service ${JSON.stringify(service)}.`);
   return { service, [CLIENT_JOINS]: true, ...(port === undefined ? {} : { port }) };
 }
@@ -49,6 +53,8 @@ export interface WantedTunnel {
   request: TunnelRequest;
   /** `new` asks for a session that outlives its connection, `attach` for the next connection of such a session. */
   resume?: 'new' | 'attach' | undefined;
+  /** Whether there are workspace proxies through which the session may continue. */
+  hasProxies?: boolean;
 }
 
 /**
@@ -58,7 +64,7 @@ export interface WantedTunnel {
  */
 export async function allowTunnel(
   ctx: Ctx,
-  { agent, request, resume }: WantedTunnel,
+  { agent, request, resume, hasProxies = false }: WantedTunnel,
   /** What the agent is capable of, if it is connected. */
   offers: (capability: Capability) => boolean,
 ): Promise<AllowedTunnel> {
@@ -66,7 +72,9 @@ export async function allowTunnel(
   const permission = agentPermission('ssh', agent);
   const holder = ctx.actor.kind === 'user' ? { user: ctx.actor.id, key: ctx.actor.apiKeyId } : undefined;
   const resumable = resume !== undefined && holder !== undefined && offers('resume/1');
-  const direct = resumable && !ctx.config.blockDirectConnections && offers('direct/1');
+  const capabilities: Capability[] = resumable ? ['resume/1'] : [];
+  if (resumable && !ctx.config.blockDirectConnections && offers('direct/1')) capabilities.push('direct/1');
+  if (resumable && hasProxies && offers('proxy-path/1')) capabilities.push('proxy-path/1');
   if (resume === 'attach' && !resumable) {
     const end = await endOfAgent(ctx.sql, agent.id);
     if (end) throw new AppError('gone', `The workspace ${end}.`);
@@ -75,7 +83,7 @@ export async function allowTunnel(
   return {
     permission,
     request: resumable ? { ...request, resume, holder } : request,
-    capabilities: [...(resumable ? (['resume/1'] as const) : []), ...(direct ? (['direct/1'] as const) : [])],
+    capabilities,
     key: resume && holder?.key,
   };
 }

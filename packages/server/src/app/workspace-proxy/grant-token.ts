@@ -4,9 +4,9 @@ import type { AccessMethod } from '@ropewalk/contract';
 import { type KeyOf, verifiedClaims } from '@ropewalk/kit/signed-token';
 import type { AppGrant } from '../context/sealed-tokens.ts';
 
-/** The permission to use an app, or the terminal of an agent, through a proxy. A terminal has no port. */
+/** The permission to use an app, the terminal of an agent, or tunnels to it, through a proxy. Only an app has a port. */
 export interface ProxyGrant extends Omit<AppGrant, 'kind'> {
-  kind: AccessMethod;
+  kind: AccessMethod | 'tunnel';
 }
 
 /** With their milliseconds: a change of rights counts only for grants that were issued before it. */

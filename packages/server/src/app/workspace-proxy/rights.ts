@@ -2,6 +2,7 @@
 // it, so a server decides for every stream, whatever the proxy believes.
 import { AppError } from '@ropewalk/kit';
 import type { ProxyAgentRequest } from '@ropewalk/wire/proxy-link';
+import type { TunnelRequest } from '@ropewalk/wire/tunnel';
 import type { Actor } from '../../authz/actor.ts';
 import { authorize } from '../../authz/authorize.ts';
 import { workspaceProxyById } from '../../db/queries/workspace-proxies.ts';
@@ -102,7 +103,7 @@ export class ProxyRights {
   signPermit(
     proxy: WorkspaceProxyRow,
     grant: ProxyGrant,
-    { lifetimeMs, ...permit }: { id: string; agent: string; request: { service: string }; lifetimeMs: number },
+    { lifetimeMs, ...permit }: { id: string; agent: string; request: TunnelRequest; lifetimeMs: number },
   ): string {
     const now = this.#services.clock.now();
     const issued = now.getTime();
@@ -117,7 +118,7 @@ export class ProxyRights {
   }
 
   /** What makes an agent connect to the proxy. @throws AppError `conflict` if the proxy has no address */
-  async invitation({ id }: WorkspaceProxyRow, agent: string): Promise<ProxyAgentRequest> {
+  async invitation({ id }: WorkspaceProxyRow, agent: string): Promise<Extract<ProxyAgentRequest, { does: 'connect' }>> {
     const { sql, clock } = this.#services;
     const proxy = await workspaceProxyById(sql, id);
     if (!proxy?.url) throw new AppError('conflict', 'The workspace proxy has not registered.');

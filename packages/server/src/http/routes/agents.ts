@@ -16,6 +16,7 @@ import type { Ctx } from '../../app/context/context.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/find/agent.ts';
 import { connectionInfo } from '../../app/tailnet/derp-map.ts';
 import { agentGitSshKey } from '../../app/user/gitsshkey.ts';
+import type { ProxyHealth } from '../../app/workspace-proxy/health.ts';
 import type { AgentReach } from '../../cluster/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import { type AgentConnections, agentUpgradeHeaders, HOST_KEY_HEADER } from '../../rpc/agent/connections.ts';
@@ -24,6 +25,7 @@ import { requestToken } from '../auth.ts';
 import { defineHandlers, type Exchange, requireUpgrade } from '../exchange.ts';
 import { followAsEvents, followAsMessages, followAsTexts } from '../follow.ts';
 import { relayToAgent } from '../relay.ts';
+import type { TunnelPaths } from '../tunnel-paths.ts';
 
 type TunnelQuery = RouteQuery<'GET /workspaceagents/{workspaceagent}/tunnel'>;
 /** The header that names the agent to a client that asked by the name of a workspace. */
@@ -34,6 +36,7 @@ export function agentHandlers(
   agents: AgentReach,
   connections: Pick<AgentConnections, 'serve'>,
   departure: Pick<Departure, 'check'>,
+  proxies: { paths: Pick<TunnelPaths, 'accept'>; health: Pick<ProxyHealth, 'served'> },
 ) {
   const self = (ctx: Ctx, request: FastifyRequest) => findAgentForToken(ctx, requestToken(request)?.token);
   const tunnel = (ctx: Ctx, http: Exchange, agent: AgentIdentity, query: TunnelQuery) =>
@@ -41,6 +44,7 @@ export function agentHandlers(
       agent,
       request: tunnelRequest(ctx, query),
       resume: query.resume,
+      hasProxies: proxies.health.served().length > 0,
       headers: { [HOST_KEY_HEADER]: agent.ssh_host_key, [AGENT_HEADER]: agent.id },
     });
   const service =
@@ -104,6 +108,8 @@ export function agentHandlers(
       tunnel(ctx, http, await findReadableAgent(ctx, params.workspaceagent), query),
     'GET /users/{user}/workspace/{workspacename}/tunnel': async (ctx, { params, query, http }) =>
       tunnel(ctx, http, await findReadyAgent(ctx, params.user, params.workspacename, query.agent ?? ''), query),
+    'GET /workspaceagents/{workspaceagent}/proxy-path': async (ctx, { params, query, http }) =>
+      proxies.paths.accept(ctx, http, await findReadableAgent(ctx, params.workspaceagent), query),
     'GET /workspaceagents/me/rpc': async (ctx, { http }) => {
       departure.check();
       const { headers } = http.request;

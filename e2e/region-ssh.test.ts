@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, type TestContext, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  coder,
+  coderOutput,
+  ensureExecutable,
+  eventually,
+  freePort,
+  PERSON,
+  PROGRAM,
+  type RunningProgram,
+  type ServerProcess,
+  startCoderServer,
+  startFirstWorkspace,
+  startProgram,
+  tokenOf,
+} from './harness.ts';
+import { startProxyProcess } from './proxy-process.ts';
+import { type SlowLink, startSlowLink } from './slow-link.ts';
+
+// Sessions of the command in a region whose server is 100 ms away from everything else. Direct paths are off.
+const DELAY_MS = 50;
+const MAX_ECHO_MS = 10;
+const MIB = 1024 * 1024;
+const BULK = 256 * MIB;
+/** So many bytes of output have a known checksum. */
+const OUTPUT = 400 * MIB;
+/** From the end of the proxy to the next byte. */
+const MAX_GAP_MS = 5_000;
+/** A right that ends is gone within 5 s. The command needs some time to end. */
+const MAX_REVOKED_MS = 6_000;
+
+let server: ServerProcess;
+let link: SlowLink;
+let proxy: RunningProgram;
+let startProxy: () => Promise<void>;
+let dir: string;
+let env: NodeJS.ProcessEnv;
+
+before(async () => {
+  await ensureExecutable();
+  dir = mkdtempSync(join(tmpdir(), 'platform-region-ssh-'));
+  // workspaces run as another user
+  chmodSync(dir, 0o755);
+  const [port, own] = [await freePort(), await freePort()];
+  link = await startSlowLink('127.0.0.1', `http://127.0.0.1:${port}`, DELAY_MS);
+  server = await startCoderServer({ port, env: { CODER_ACCESS_URL: link.url, CODER_PROXY_HEALTH_INTERVAL: '1s' } });
+  await startFirstWorkspace(server, dir);
+  const token = (
+    await coderOutput(['wsproxy', 'create', '--name', 'far', '--only-token'], { env: server.env, cwd: dir })
+  ).trim();
+  startProxy = async () => {
+    const url = `http://127.0.0.1:${own}`;
+    proxy = startProxyProcess({ dir, token, primaryUrl: link.url, url, wildcard: '' });
+    await eventually('the proxy is healthy', async () => {
+      const { body } = await server.api<{ regions: { name: string; healthy: boolean }[] }>('GET', '/regions');
+      return body.regions.some(({ name, healthy }) => name === 'far' && healthy);
+    });
+  };
+  await startProxy();
+  env = {
+    ...server.env,
+    CODER_URL: link.url,
+    CODER_SESSION_TOKEN: server.token,
+    CODER_DISABLE_DIRECT_CONNECTIONS: 'true',
+  };
+});
+after(async () => {
+  proxy?.child.kill('SIGKILL');
+  await server?.stop();
+  link?.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** A session of `coder ssh`, and the paths in its log. */
+function startSession(
+  t: TestContext,
+  name: string,
+  command: string,
+  more: { flags?: string[]; target?: string; token?: string } = {},
+) {
+  const { flags = [], target = 'dev', token } = more;
+  const logs = join(dir, name);
+  mkdirSync(logs);
+  const session = startProgram(PROGRAM, ['ssh', target, '--log-dir', logs, ...flags, '--', command], {
+    env: { ...env, ...(token ? { CODER_SESSION_TOKEN: token } : {}) },
+    cwd: dir,
+  });
+  t.after(() => session.child.kill('SIGKILL'));
+  const moves = () =>
+    readdirSync(logs)
+      .flatMap((file) => [...readFileSync(join(logs, file), 'utf8').matchAll(/ moved path=(?:"([^"]*)"|(\S+))/g)])
+      .map(([, quoted, plain]) => quoted ?? plain)
+      .join();
+  return { session, moves };
+}
+
+/** The median time from a key to its echo, in ms. */
+async function echoOf({ session: { child, out } }: ReturnType<typeof startSession>): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < 15; i++) {
+    const before = out().length;
+    const started = performance.now();
+    child.stdin.write('k\n');
+    while (out().length < before + 2) await once(child.stdout, 'data');
+    times.push(performance.now() - started);
+  }
+  return times.sort((a, b) => a - b)[7]!;
+}
+
+test('a key echoes through the proxy as if the server were near', { timeout: 120_000 }, async (t) => {
+  const one = startSession(t, 'echo', 'cat');
+  one.session.child.stdin.write('begin\n');
+  await eventually('it is open', () => one.session.out().includes('begin'), 30_000);
+  await eventually('it is in the region', () => one.moves() === 'proxy far', 30_000);
+  let near = Number.POSITIVE_INFINITY;
+  // a busy machine takes its time
+  for (let round = 0; round < 5 && near > MAX_ECHO_MS; round++) near = Math.min(near, await echoOf(one));
+  const other = startSession(t, 'primary', 'cat', { flags: ['--connection-region', 'primary'] });
+  other.session.child.stdin.write('begin\n');
+  await eventually('it is open', () => other.session.out().includes('begin'), 30_000);
+  const far = await echoOf(other);
+  t.diagnostic(`echo through the proxy ${near.toFixed(1)} ms, through the server ${far.toFixed(1)} ms`);
+  assert.ok(far > 3.5 * DELAY_MS, `${far} ms`);
+  assert.ok(near <= MAX_ECHO_MS, `${near} ms`);
+  for (const { session } of [one, other]) {
+    session.child.stdin.end();
+    assert.equal(await session.ended, 0, session.err());
+  }
+  assert.equal(other.moves(), '');
+});
+
+test('a session continues at the same byte when the proxy dies in the middle of a transfer', {
+  timeout: 300_000,
+}, async (t) => {
+  const begin = join(dir, 'begin');
+  // a known sequence: lost, repeated and exchanged bytes change the checksum
+  const command = `while [ ! -e '${begin}' ]; do sleep 0.1; done; yes 0123456789abcde | head -c ${OUTPUT}`;
+  const logs = join(dir, 'transfer');
+  mkdirSync(logs);
+  const session = startProgram(PROGRAM, ['ssh', 'dev', '--log-dir', logs, '--', command], { env, cwd: dir });
+  t.after(() => session.child.kill('SIGKILL'));
+  session.child.stdout.removeAllListeners('data');
+  const hash = createHash('sha256');
+  let bytes = 0;
+  let at = 0;
+  let gap = 0;
+  session.child.stdout.on('data', (part: Buffer) => {
+    hash.update(part);
+    bytes += part.length;
+    const now = performance.now();
+    if (at > 0) gap = Math.max(gap, now - at);
+    at = now;
+  });
+  const log = () =>
+    readdirSync(logs)
+      .map((file) => readFileSync(join(logs, file), 'utf8'))
+      .join('');
+  await eventually('it is in the region', () => / moved path="proxy far"/.test(log()), 30_000);
+  writeFileSync(begin, '');
+  await eventually('it carries bytes', () => bytes > 20 * MIB, 30_000);
+  assert.ok(bytes < OUTPUT, 'the transfer goes on');
+  proxy.child.kill('SIGKILL');
+  assert.equal(await session.ended, 0, session.err());
+  t.diagnostic(`longest gap ${Math.round(gap)} ms`);
+  assert.equal(bytes, OUTPUT);
+  const expected = createHash('sha256');
+  const line = Buffer.from('0123456789abcde\n'.repeat(MIB / 16));
+  for (let i = 0; i < OUTPUT / MIB; i++) expected.update(line);
+  assert.equal(hash.digest('hex'), expected.digest('hex'));
+  assert.ok(gap < MAX_GAP_MS, `${gap} ms`);
+  assert.match(log(), / moved path=server/);
+  await startProxy();
+});
+
+/** Sends many bytes to each client. */
+async function startSource(t: TestContext): Promise<number> {
+  const part = Buffer.alloc(64 * 1024, 'x');
+  const source: Server = createServer((socket) => {
+    let left = BULK;
+    const send = () => {
+      while (left > 0) {
+        left -= part.length;
+        if (!socket.write(part)) return void socket.once('drain', send);
+      }
+      socket.end();
+    };
+    socket.on('error', () => {});
+    // the client begins
+    socket.once('data', send);
+  });
+  source.listen(0, '127.0.0.1');
+  await once(source, 'listening');
+  t.after(() => source.close());
+  return (source.address() as { port: number }).port;
+}
+
+test('the bytes of a forwarded port stay in the region', { timeout: 300_000 }, async (t) => {
+  const [remote, local] = [await startSource(t), await freePort()];
+  const forward = startProgram(PROGRAM, ['port-forward', 'dev', '--tcp', `${local}:${remote}`], { env, cwd: dir });
+  t.after(() => forward.child.kill('SIGTERM'));
+  const client = await eventually('the port is open', async () => {
+    const socket = connect(local, '127.0.0.1');
+    return (await once(socket, 'connect').catch(() => undefined)) ? socket : undefined;
+  });
+  // a connection begins through the server. This one lasts long enough to move
+  await delay(8_000);
+  const before = link.bytes();
+  const started = performance.now();
+  client.write('go');
+  let bytes = 0;
+  for await (const part of client) bytes += (part as Buffer).length;
+  const seconds = (performance.now() - started) / 1_000;
+  const crossed = link.bytes() - before;
+  t.diagnostic(`${(BULK / MIB / seconds).toFixed(0)} MiB/s, ${crossed} bytes crossed to the server`);
+  assert.equal(bytes, BULK);
+  assert.ok(crossed < BULK / 100, `${crossed} bytes`);
+});
+
+test('a person who loses the right for it loses the session in the region', { timeout: 120_000 }, async (t) => {
+  const boss = { username: 'boss', email: 'boss@example.com', password: 'correct horse battery' };
+  const org = (await server.api<{ id: string }[]>('GET', '/organizations')).body[0]!.id;
+  const made = await server.api('POST', '/users', { ...boss, organization_ids: [org], login_type: 'password' });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const setRoles = (roles: string[]) => server.api('PUT', '/users/boss/roles', { roles });
+  assert.equal((await setRoles(['owner'])).status, 200);
+  const token = await tokenOf(server, boss);
+  const { session, moves } = startSession(t, 'revoked', 'cat', { token, target: `${PERSON.username}/dev` });
+  await eventually('it is in the region', () => moves() === 'proxy far', 30_000);
+  const since = performance.now();
+  assert.equal((await setRoles([])).status, 200);
+  const ended = await Promise.race([session.ended, delay(MAX_REVOKED_MS, 'too late')]);
+  t.diagnostic(`ended after ${Math.round(performance.now() - since)} ms`);
+  assert.equal(ended, 1, session.err());
+});
+
+test('ping and netcheck name the ways', { timeout: 120_000 }, async () => {
+  const { stdout } = await coder(['ping', 'dev', '-n', '12'], { env, cwd: dir });
+  const lines = stdout.trimEnd().split('\n');
+  assert.match(lines[0]!, /^pong from dev in 2\d\d\.\dms via the server$/);
+  assert.match(lines[11]!, /^pong from dev in \d+\.\d+ms via proxy far$/);
+  assert.match(lines[12]!, /^12 sent, 12 received, minimum /);
+  assert.equal(lines[13], 'Shortest round trip of each path:');
+  assert.match(lines[14]!, /^ +\d+\.\d\dms via proxy far$/);
+  assert.match(lines[15]!, /^ +2\d\d\.\dms via the server$/);
+  assert.equal(lines.length, 16, stdout);
+  for (const line of lines) assert.ok(line.length <= 80, line);
+  const checked = await coder(['netcheck'], { env, cwd: dir });
+  assert.equal(checked.code, 0, checked.stderr);
+  const { regions } = JSON.parse(checked.stdout) as {
+    regions: { name: string; latency_ms: number; usable: boolean }[];
+  };
+  const [primary, far] = ['primary', 'far'].map((name) => regions.find((region) => region.name === name)!);
+  assert.ok(primary!.latency_ms >= 2 * DELAY_MS - 5, checked.stdout);
+  assert.ok(far!.usable && far!.latency_ms < DELAY_MS, checked.stdout);
+});
