@@ -27,7 +27,7 @@ after(() => system?.stop());
 const regions = async () =>
   (await system.server.api<WorkspaceProxiesResponse>('GET', '/workspaceproxies')).body.regions;
 
-/** Waits for what `look` finds in the status. The error has the status and the logs of the pods. */
+/** Waits until `look` accepts the status. The error has the status and the logs of the pods. */
 async function reaches(what: string, look: (status: WorkspaceProxy['status']) => unknown): Promise<void> {
   const { cluster, namespace, kubelet, operator } = system;
   let last: WorkspaceProxy | undefined;

@@ -269,8 +269,8 @@ test('says what its token may not do, and holds up no deletion for that', needsK
   const events = await cluster.client.list<KubeObject & { reason: string; message: string }>(EVENTS, {
     namespace: milan,
   });
-  const told = events.items.find(({ reason }) => reason === 'ProxyNotDeleted');
-  assert.match(told?.message ?? '', /\(Forbidden\).* Delete it with "coder wsproxy delete"\.$/);
+  const announced = events.items.find(({ reason }) => reason === 'ProxyNotDeleted');
+  assert.match(announced?.message ?? '', /\(Forbidden\).* Delete it with "coder wsproxy delete"\.$/);
   assert.ok(await byName('milan'));
 });
 
@@ -296,15 +296,15 @@ test('waits two minutes for a server that does not answer', needsKubernetes, asy
     await other.stop();
   }
   await cluster.client.delete(WORKSPACE_PROXIES, namespace, 'delhi');
-  const told = (pattern: RegExp) =>
+  const announced = (pattern: RegExp) =>
     eventually(String(pattern), async () => {
       const { items } = await cluster.client.list<KubeObject & { message: string }>(EVENTS, { namespace });
       return items.some(({ message }) => pattern.test(message));
     });
-  await told(/\(Unreachable\).* The operator tries again\.$/);
+  await announced(/\(Unreachable\).* The operator tries again\.$/);
   ahead += 130_000;
   const at = { namespace, name: 'delhi' };
   await cluster.client.merge(WORKSPACE_PROXIES, at, { metadata: { annotations: { look: 'now' } } });
-  await told(/\(Unreachable\).* Delete it with "coder wsproxy delete"\.$/);
+  await announced(/\(Unreachable\).* Delete it with "coder wsproxy delete"\.$/);
   await isGone(namespace, 'delhi');
 });
