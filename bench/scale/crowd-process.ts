@@ -15,6 +15,8 @@ export interface CrowdOrder {
   logsMs?: number;
   /** Time between two changes of an app's health. Default: no changes after the first. */
   healthMs?: number;
+  /** How many connect at the same time. Default: all. */
+  atOnce?: number;
   /** Whether agents whose connection ended connect again. */
   again?: boolean;
 }
@@ -117,7 +119,12 @@ if (process.argv[1] === import.meta.filename && process.send) {
   process.on('disconnect', () => process.exit(0));
   process.on('message', async (order: CrowdOrder) => {
     const started = performance.now();
-    const tries = await Promise.all(order.tokens.map((token) => insist(order, token)));
+    const left = [...order.tokens];
+    const tries: number[] = [];
+    const next = async (): Promise<void> => {
+      for (let token = left.pop(); token; token = left.pop()) tries.push(await insist(order, token));
+    };
+    await Promise.all(Array.from({ length: order.atOnce ?? left.length }, next));
     const retries = tries.reduce((sum, each) => sum + each, 0);
     send({ kind: 'ready', ms: performance.now() - started, retries, connecting: connecting.toJSON() });
   });

@@ -28,7 +28,7 @@ const verdictOf = ({ checks, saturated }: RunResult): string => {
 function runsTable(runs: readonly RunResult[]): string {
   const head = [
     'run',
-    'all agents connected',
+    'all agents connected; processor of the server and PostgreSQL for each',
     'server',
     'PostgreSQL',
     'API, p50; p99',
@@ -45,7 +45,7 @@ function runsTable(runs: readonly RunResult[]): string {
       const perSecond = (megabytes: number) => fixed((megabytes / quiet.seconds) * 1_000);
       return [
         `${tier}, ${fixed(quiet.seconds)} s`,
-        `${fixed(connecting.seconds, 1)} s`,
+        `${fixed(connecting.seconds, 1)} s; ${fixed(connecting.serverMsEach, 1)}, ${fixed(connecting.postgresMsEach, 1)} ms`,
         `${percent(server.cores)}, ${fixed(server.peakMegabytes)} MB`,
         `${percent(postgres.cores)}, ${fixed(postgres.peakMegabytes)} MB`,
         both(quiet.api),

@@ -39,7 +39,8 @@ export interface RunResult {
   /** Whether the server ran from the built executable, as people run it. */
   executable: boolean;
   counts: Counts;
-  connecting: Latency & { seconds: number; retries: number };
+  /** With the processor time that one connection cost. */
+  connecting: Latency & { seconds: number; retries: number; serverMsEach: number; postgresMsEach: number };
   quiet: WindowResult;
   builds?: WindowResult & BuildsResult;
   errors: number;

@@ -48,7 +48,7 @@ export async function benchScale(args: readonly string[]): Promise<Row[]> {
 /** The figures of a run that have no reach. */
 function summary({ tier, connecting, quiet, builds, errors, reasons, saturated }: RunResult): string {
   const lines = [
-    `${tier}: connected in ${connecting.seconds.toFixed(1)} s (p50 ${connecting.p50.toFixed(0)} ms, p99 ${connecting.p99.toFixed(0)} ms, ${connecting.retries} tried again)`,
+    `${tier}: connected in ${connecting.seconds.toFixed(1)} s (p50 ${connecting.p50.toFixed(0)} ms, p99 ${connecting.p99.toFixed(0)} ms, ${connecting.retries} tried again; server ${connecting.serverMsEach.toFixed(1)}, PostgreSQL ${connecting.postgresMsEach.toFixed(1)} ms each)`,
   ];
   for (const [part, window] of [
     ['quiet', quiet],
@@ -74,7 +74,7 @@ function summary({ tier, connecting, quiet, builds, errors, reasons, saturated }
   }
   if (builds)
     lines.push(
-      `    ${builds.perMinute.toFixed(1)} builds a minute (${(builds.ideal * 100).toFixed(0)} % of what the daemons could), wait p50 ${builds.waitP50Ms.toFixed(0)}, p99 ${builds.waitP99Ms.toFixed(0)} ms; ${builds.realSucceeded} with Terraform`,
+      `    ${builds.perMinute.toFixed(1)} builds a minute (${(builds.ideal * 100).toFixed(0)} % of the possible), wait p50 ${builds.waitP50Ms.toFixed(0)}, p99 ${builds.waitP99Ms.toFixed(0)} ms; ${builds.realSucceeded} with Terraform`,
     );
   lines.push(`  ${errors} errors${saturated ? `; full: ${saturated}` : ''}`);
   for (const reason of reasons) lines.push(`    ${reason}`);

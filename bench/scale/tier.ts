@@ -14,7 +14,7 @@ import { type People, startPeople } from './people.ts';
 import { KEYS, PASSWORD } from './population.ts';
 import { ask } from './requests.ts';
 import { type BuildsResult, latencyOf, type RunResult, type WindowResult } from './results.ts';
-import { machineText, Sampler } from './sampling.ts';
+import { machineText, Sampler, type WindowUse } from './sampling.ts';
 import { PLAYED, PSK, type Site, startSite } from './site.ts';
 import { judge, saturatedPart } from './verdict.ts';
 
@@ -28,6 +28,8 @@ export interface RunOptions {
 
 /** Agents in one process of the generator. */
 const AGENTS_EACH = 2_500;
+/** All at the same time would wait for each other, time out and try again: see docs/scale.md. */
+const CONNECTING_AT_ONCE = 500;
 const LISTS_MS = 10_000;
 const TYPING_MS = 2_000;
 const TERMINAL_MS = 5_000;
@@ -45,8 +47,17 @@ const HEALTH_MS = 600_000;
 const WARNINGS = 10;
 const LOGS_MS = 60_000;
 
+interface Started {
+  site: Site;
+  sampler: Sampler;
+  /** What to stop, in the order in which it started. */
+  stops: (() => unknown)[];
+}
+
 interface Load {
   crowd: Crowd;
+  /** What the server used while the agents connected. */
+  connecting: WindowUse;
   people: People;
   probes: People;
   daemons: Daemons | undefined;
@@ -106,19 +117,23 @@ async function waitFor(what: string, ms: number, holds: () => Promise<boolean>):
 }
 
 /** Starts everything that plays people, agents and daemons. Stops what has started if a later part fails. */
-async function startLoad(counts: Counts, site: Site, stops: (() => unknown)[], options: RunOptions): Promise<Load> {
+async function startLoad(counts: Counts, { site, sampler, stops }: Started, options: RunOptions): Promise<Load> {
   const { url } = site.server;
   options.say(`${counts.agents} agents connect …`);
+  const processes = Math.max(1, Math.ceil(counts.agents / AGENTS_EACH));
+  sampler.begin();
   const crowd = await startCrowd(
     {
       url,
       tokens: site.machines.map(({ token }) => token),
       metadataMs: counts.metadataSeconds * 1_000,
+      atOnce: Math.ceil(CONNECTING_AT_ONCE / processes),
       ...(counts.live ? { logsMs: LOGS_MS, healthMs: HEALTH_MS } : {}),
     },
-    Math.max(1, Math.ceil(counts.agents / AGENTS_EACH)),
+    processes,
   );
   stops.push(() => crowd.stop());
+  const connecting = sampler.end();
   const machines = await startMachines(site);
   if (machines) stops.push(() => machines.child.disconnect());
   options.signal.throwIfAborted();
@@ -143,7 +158,7 @@ async function startLoad(counts: Counts, site: Site, stops: (() => unknown)[], o
         })
       : undefined;
   if (daemons) stops.push(() => daemons.stop());
-  return { crowd, people, probes, daemons };
+  return { crowd, connecting, people, probes, daemons };
 }
 
 /** Everything that happens while `run` runs. */
@@ -240,59 +255,62 @@ async function shown({ sql, realMachines }: Site, metadataSeconds: number) {
   return row!;
 }
 
-async function measure(tier: string, { counts, reach }: Tier, site: Site, load: Load, options: RunOptions) {
+async function measure(
+  tier: string,
+  { counts, reach }: Tier,
+  { site, sampler }: Started,
+  load: Load,
+  options: RunOptions,
+): Promise<RunResult> {
   const { signal, say } = options;
-  const sampler = new Sampler(site.server.child.pid!);
   const errors = new Errors();
   const rest = (ms: number) => sleep(ms, undefined, { signal });
-  try {
-    await rest(SETTLE_MS);
-    // with builds, half of the time is quiet
-    const quietMs = options.minutes * 60_000 * (counts.builds > 0 ? 0.5 : 1);
-    say(`quiet part: ${(quietMs / 1_000).toFixed(0)} s …`);
-    const quiet = await windowOf(load, sampler, errors, () => rest(quietMs));
-    const { connected, fresh } = await shown(site, counts.metadataSeconds);
-    let builds: RunResult['builds'];
-    if (counts.builds > 0) {
-      say(`${counts.builds} builds on ${counts.daemons} daemons …`);
-      let done: BuildsResult | undefined;
-      const aborted = once(signal, 'abort').then(() => signal.throwIfAborted());
-      const all = await windowOf(load, sampler, errors, () =>
-        Promise.race([
-          aborted,
-          runBuilds(counts, site, load.daemons!, errors).then((result) => {
-            done = result;
-          }),
-        ]),
-      );
-      builds = { ...all, ...done! };
-    }
-    // values are written a while after their report: a new deployment has none for the first interval
-    const wantedFresh =
-      quietMs + SETTLE_MS > (counts.metadataSeconds + WRITTEN_SECONDS) * 1_000 ? counts.agents * KEYS : 0;
-    const warnings = warningsOf(site);
-    if (warnings !== '') say(`the server warns:\n${warnings}`);
-    const { lost } = load.crowd;
-    errors.reasons.push(...lost.slice(0, 3));
-    const judged = { errors: errors.count, reasons: errors.reasons, quiet, counts, ...(builds ? { builds } : {}) };
-    const busiest = builds ?? quiet;
-    return {
-      tier,
-      at: new Date().toISOString(),
-      machine: machineText(),
-      executable: !options.sources,
-      connecting: {
-        ...latencyOf(load.crowd.connecting),
-        seconds: load.crowd.ms / 1_000,
-        retries: load.crowd.retries,
-      },
-      ...judged,
-      checks: judge({ ...judged, lost: lost.length, connected, fresh, wantedFresh }, reach),
-      saturated: saturatedPart({ ...busiest, processors: availableParallelism() }),
-    } satisfies RunResult;
-  } finally {
-    sampler.stop();
+  await rest(SETTLE_MS);
+  // with builds, half of the time is quiet
+  const quietMs = options.minutes * 60_000 * (counts.builds > 0 ? 0.5 : 1);
+  say(`quiet part: ${(quietMs / 1_000).toFixed(0)} s …`);
+  const quiet = await windowOf(load, sampler, errors, () => rest(quietMs));
+  const { connected, fresh } = await shown(site, counts.metadataSeconds);
+  let builds: RunResult['builds'];
+  if (counts.builds > 0) {
+    say(`${counts.builds} builds on ${counts.daemons} daemons …`);
+    let done: BuildsResult | undefined;
+    const aborted = once(signal, 'abort').then(() => signal.throwIfAborted());
+    const all = await windowOf(load, sampler, errors, () =>
+      Promise.race([
+        aborted,
+        runBuilds(counts, site, load.daemons!, errors).then((result) => {
+          done = result;
+        }),
+      ]),
+    );
+    builds = { ...all, ...done! };
   }
+  // values are written a while after their report: a new deployment has none for the first interval
+  const wantedFresh =
+    quietMs + SETTLE_MS > (counts.metadataSeconds + WRITTEN_SECONDS) * 1_000 ? counts.agents * KEYS : 0;
+  const warnings = warningsOf(site);
+  if (warnings !== '') say(`the server warns:\n${warnings}`);
+  const { lost } = load.crowd;
+  errors.reasons.push(...lost.slice(0, 3));
+  const judged = { errors: errors.count, reasons: errors.reasons, quiet, counts, ...(builds ? { builds } : {}) };
+  const busiest = builds ?? quiet;
+  return {
+    tier,
+    at: new Date().toISOString(),
+    machine: machineText(),
+    executable: !options.sources,
+    connecting: {
+      ...latencyOf(load.crowd.connecting),
+      seconds: load.crowd.ms / 1_000,
+      retries: load.crowd.retries,
+      serverMsEach: (load.connecting.groups.server.cores * load.connecting.seconds * 1_000) / counts.agents,
+      postgresMsEach: (load.connecting.groups.postgres.cores * load.connecting.seconds * 1_000) / counts.agents,
+    },
+    ...judged,
+    checks: judge({ ...judged, lost: lost.length, connected, fresh, wantedFresh }, reach),
+    saturated: saturatedPart({ ...busiest, processors: availableParallelism() }),
+  } satisfies RunResult;
 }
 
 /** The last warnings and errors of the server's log. */
@@ -309,14 +327,17 @@ export async function runTier(name: string, tier: Tier, options: RunOptions): Pr
   options.say('the server starts …');
   const site = await startSite(tier.counts, options);
   const stops: (() => unknown)[] = [];
+  const sampler = new Sampler(site.server.child.pid!);
   try {
-    const load = await startLoad(tier.counts, site, stops, options);
-    return await measure(name, tier, site, load, options);
+    const started = { site, sampler, stops };
+    const load = await startLoad(tier.counts, started, options);
+    return await measure(name, tier, started, load, options);
   } catch (err) {
     options.say(warningsOf(site));
     throw err;
   } finally {
-    // people leave first: what ends after them is no error of theirs
+    sampler.stop();
+    // people leave first, so that the end of the others is not an error of theirs
     for (const stop of stops.toReversed()) await stop();
     await site.stop();
   }

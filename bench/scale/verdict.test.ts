@@ -67,11 +67,12 @@ test('compares the API while builds run with the quiet part of the run', () => {
 });
 
 test('names the part that has nothing left, the generator first', () => {
-  const idle = { mainThread: 0.2, busiestGenerator: 0.2, machine: 0.8, processors: 2 };
+  const idle = { mainThread: 0.2, busiestGenerator: 0.2, machine: 0.8, others: 0.1, processors: 2 };
   assert.equal(saturatedPart(idle), '');
   assert.match(saturatedPart({ ...idle, mainThread: 0.9 }), /main thread/);
   assert.match(saturatedPart({ ...idle, mainThread: 0.9, busiestGenerator: 0.9 }), /generator/);
-  assert.match(saturatedPart({ ...idle, machine: 1.8 }), /machine/);
+  assert.match(saturatedPart({ ...idle, machine: 1.8 }), /of the machine/);
+  assert.match(saturatedPart({ ...idle, machine: 1.8, others: 1.2 }), /by other work/);
 });
 
 test('a row carries the verdict of its check', () => {

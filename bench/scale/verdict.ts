@@ -14,16 +14,19 @@ export interface Check {
 const FULL = 0.85;
 
 /** What of a window is needed to find the part that has nothing left. */
-export type Load = Pick<WindowResult, 'mainThread' | 'busiestGenerator' | 'machine'> & { processors: number };
+export type Load = Pick<WindowResult, 'mainThread' | 'busiestGenerator' | 'machine' | 'others'> & {
+  processors: number;
+};
 
 /**
  * The part that has nothing left. A busy generator is named first, because its figures then say little about the server.
  * Without a full part: an empty text.
  */
-export function saturatedPart({ mainThread, busiestGenerator, machine, processors }: Load): string {
+export function saturatedPart({ mainThread, busiestGenerator, machine, others, processors }: Load): string {
   if (busiestGenerator >= FULL) return 'a process of the generator';
   if (mainThread >= FULL) return "the server's main thread";
-  if (machine >= FULL * processors) return "the machine's processors";
+  if (machine >= FULL * processors)
+    return others > machine / 2 ? 'the processors, by other work' : 'the processors of the machine';
   return '';
 }
 

@@ -84,7 +84,7 @@ test('shows a new name of the template', async () => {
   await failTaken(server, await takeJob(server), 'not wanted');
 });
 
-test('reads a workspace now and then, for what changes without an event', async () => {
+test('reads a workspace now and then, because some values change without an event', async () => {
   const { services } = server;
   const { id, leave } = await createWatched('aging');
   leave();
