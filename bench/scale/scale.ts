@@ -1,7 +1,7 @@
 // `npm run bench scale`: runs tiers, prints their verdicts, and adds them to a results file.
 import { join } from 'node:path';
 import type { Row } from '../measure.ts';
-import { parseOptions, USAGE } from './options.ts';
+import { parseOptions, type ScaleOptions, USAGE } from './options.ts';
 import { report } from './report.ts';
 import { type RunResult, writeResult } from './results.ts';
 import { runTier } from './tier.ts';
@@ -10,12 +10,15 @@ import { rowsOf } from './verdict.ts';
 /** The runs of docs/scale.md. */
 const RESULTS = join(import.meta.dirname, 'results.json');
 
+/** The exit status of a run that a signal has ended, as in a shell. */
+const CANCELED = 130;
+
 export async function benchScale(args: readonly string[]): Promise<Row[]> {
   if (args.includes('--help')) {
     console.log(USAGE);
     return [];
   }
-  const options = parseOptions(args);
+  const options = optionsOf(args);
   if (options.report) {
     report(options.results ?? RESULTS);
     return [];
@@ -24,7 +27,7 @@ export async function benchScale(args: readonly string[]): Promise<Row[]> {
   const cancel = (signal: NodeJS.Signals) => {
     // a second signal ends the process, as without this handler
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.off(name, cancel);
-    canceled.abort(new Error(`canceled by ${signal}`));
+    canceled.abort(new Error(`Canceled by ${signal}. Everything that the run had started is stopped.`));
   };
   process.on('SIGINT', cancel);
   process.on('SIGTERM', cancel);
@@ -38,11 +41,25 @@ export async function benchScale(args: readonly string[]): Promise<Row[]> {
       if (options.results) writeResult(options.results, run);
       rows.push(...rowsOf(name, run.checks));
     }
+  } catch (err) {
+    if (!canceled.signal.aborted) throw err;
+    console.error((canceled.signal.reason as Error).message);
+    process.exit(CANCELED);
   } finally {
     process.off('SIGINT', cancel);
     process.off('SIGTERM', cancel);
   }
   return rows;
+}
+
+/** Ends the process if the options are wrong. */
+function optionsOf(args: readonly string[]): ScaleOptions {
+  try {
+    return parseOptions(args);
+  } catch (err) {
+    console.error(`${(err as Error).message}\n\n${USAGE}`);
+    process.exit(1);
+  }
 }
 
 /** The figures of a run that have no reach. */
