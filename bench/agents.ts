@@ -1,16 +1,14 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { join } from 'node:path';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
 import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { firstUser, makeTemplate, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
-import type { CrowdOrder, CrowdReport } from './agents-crowd.ts';
 import { countStatements, type StatementCounter } from './count-statements.ts';
 import { percentile, pssMegabytes, type Row } from './measure.ts';
+import { type Crowd, startCrowd } from './scale/crowd.ts';
+import { insertWorkspaces, KEYS } from './scale/population.ts';
 
 export const AGENTS = 2_000;
-/** Three values every ten seconds, as upstream's templates commonly request. */
+/** Upstream's agents report their values every ten seconds. */
 const METADATA_MS = 10_000;
-const KEYS = 3;
 const WINDOW_MS = 60_000;
 const PSS_EVERY_MS = 1_000;
 const SAMPLES = 600;
@@ -33,76 +31,17 @@ async function startPlace(): Promise<Place> {
   const sql = connect(database.url, { max: 1 });
   await firstUser(server);
   const template = await makeTemplate(server, 'crowd', { 'main.tf': 'resource "terraform_data" "x" {}' });
-  const tokens = await insertWorkspaces(sql, template);
+  const machines = await insertWorkspaces(sql, template, { count: AGENTS });
   return {
     server,
     sql,
     counter,
-    tokens,
+    tokens: machines.map(({ token }) => token),
     async stop() {
       await sql.end();
       await server.stop();
       counter.close();
       await database.drop();
-    },
-  };
-}
-
-/** Started workspaces with an agent each, as builds leave them. */
-export async function insertWorkspaces(sql: Sql, template: string): Promise<string[]> {
-  await sql`CREATE TEMPORARY TABLE crowd AS SELECT n, gen_random_uuid() AS workspace, gen_random_uuid() AS job,
-    gen_random_uuid() AS resource, gen_random_uuid() AS agent, gen_random_uuid() AS token FROM generate_series(1, ${AGENTS}) n`;
-  await sql`INSERT INTO workspaces (id, owner_id, organization_id, template_id, name)
-    SELECT c.workspace, t.created_by, t.organization_id, t.id, 'w-' || c.n FROM crowd c, templates t WHERE t.id = ${template}`;
-  await sql`INSERT INTO provisioner_jobs (id, organization_id, initiator_id, type, file_id, input, started_at, completed_at)
-    SELECT c.job, j.organization_id, j.initiator_id, 'workspace_build', j.file_id, '{}', now(), now()
-    FROM crowd c, (SELECT * FROM provisioner_jobs LIMIT 1) j`;
-  await sql`INSERT INTO workspace_builds (workspace_id, template_version_id, build_number, transition, initiator_id, job_id)
-    SELECT c.workspace, t.active_version_id, 1, 'start', t.created_by, c.job FROM crowd c, templates t WHERE t.id = ${template}`;
-  await sql`INSERT INTO workspace_resources (id, job_id, transition, type, name)
-    SELECT resource, job, 'start', 'vm', 'machine' FROM crowd`;
-  await sql`INSERT INTO workspace_agents (id, resource_id, name, auth_token, architecture, operating_system)
-    SELECT agent, resource, 'main', token, 'amd64', 'linux' FROM crowd`;
-  await sql`INSERT INTO workspace_agent_metadata (workspace_agent_id, key, script, interval_seconds)
-    SELECT agent, 'key-' || k, 'true', 10 FROM crowd, generate_series(1, ${KEYS}) k`;
-  await sql`INSERT INTO workspace_apps (id, agent_id, slug, url, healthcheck_url, healthcheck_interval, health)
-    SELECT gen_random_uuid(), agent, 'app', 'http://localhost', 'http://localhost', 10, 'initializing' FROM crowd`;
-  return (await sql<{ token: string }[]>`SELECT token FROM crowd`).map(({ token }) => token);
-}
-
-interface Crowd {
-  ms: number;
-  retries: number;
-  /** How often an agent has connected again. */
-  again(): number;
-  /** Connections that ended, with the reason. */
-  lost: string[];
-  stop(): Promise<void>;
-}
-
-export async function startCrowd(order: CrowdOrder): Promise<Crowd> {
-  const child: ChildProcess = fork(join(import.meta.dirname, 'agents-crowd.ts'));
-  const lost: string[] = [];
-  let again = 0;
-  const ready = Promise.withResolvers<{ ms: number; retries: number }>();
-  child.on('message', (message: CrowdReport) => {
-    if (message.kind === 'ready') ready.resolve(message);
-    else if (message.kind === 'again') again += 1;
-    else if (message.kind === 'broken') ready.reject(new Error(message.reason));
-    else lost.push(message.reason);
-  });
-  child.once('exit', (code) => ready.reject(new Error(`the crowd's process ended with ${code}`)));
-  child.send(order);
-  const { ms, retries } = await ready.promise;
-  return {
-    ms,
-    retries,
-    again: () => again,
-    lost,
-    async stop() {
-      const gone = new Promise((resolve) => child.once('exit', resolve));
-      child.disconnect();
-      await gone;
     },
   };
 }

@@ -1,12 +1,10 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { Agent, request } from 'node:http';
-import { join } from 'node:path';
 import { writeTar } from '@ropewalk/server/app/evaluate/archive';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
 import { freshDatabase } from '@ropewalk/testkit/postgres';
 import { firstUser, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
-import type { DaemonsOrder, DaemonsReport, Done } from './dispatch-daemons.ts';
 import { median, pssMegabytes, type Row } from './measure.ts';
+import { startDaemons } from './scale/daemons.ts';
 
 const PSK = 'bench pre-shared key';
 /** (a) and (c): rounds at both servers, and jobs in each round. */
@@ -58,50 +56,6 @@ async function startPlace(): Promise<Place> {
   };
 }
 
-interface Daemons {
-  /** Resolves when this many jobs have been completed since the last call. */
-  ended(count: number): Promise<Done[]>;
-  stop(): void;
-}
-
-async function startDaemons(server: ServerProcess, daemons: DaemonsOrder['daemons']): Promise<Daemons> {
-  const child: ChildProcess = fork(join(import.meta.dirname, 'dispatch-daemons.ts'));
-  const jobs: Done[] = [];
-  let wanted = 0;
-  let settle = Promise.withResolvers<void>();
-  const fail = (reason: string) => settle.reject(new Error(reason));
-  const stop = () => {
-    child.removeAllListeners('exit');
-    if (child.connected) child.disconnect();
-  };
-  child.once('exit', (code) => fail(`the daemons' process ended with ${code}`));
-  child.on('message', (message: DaemonsReport) => {
-    if (message.kind === 'broken') fail(message.reason);
-    else if (message.kind === 'ready') settle.resolve();
-    else if (jobs.push(...message.jobs) >= wanted) settle.resolve();
-  });
-  const order: DaemonsOrder = { url: server.url, psk: PSK, daemons };
-  child.send(order);
-  try {
-    await settle.promise;
-  } catch (err) {
-    stop();
-    throw err;
-  }
-  return {
-    async ended(count) {
-      wanted = count;
-      if (jobs.length < wanted) {
-        settle = Promise.withResolvers();
-        await settle.promise;
-      }
-      wanted = Number.POSITIVE_INFINITY;
-      return jobs.splice(0, count);
-    },
-    stop,
-  };
-}
-
 type Post = (tags: Record<string, string>) => Promise<void>;
 
 /** Posts versions of one template, with one uploaded archive. */
@@ -140,7 +94,7 @@ async function poster(server: ServerProcess, sql: Sql): Promise<Post> {
 /** One idle daemon: its job, the wait from the insert of each to its receipt, in ms. */
 async function startMeasured(place: Place) {
   const tags = { set: 'measured' };
-  const daemons = await startDaemons(place.server, [{ name: 'one', tags }]);
+  const daemons = await startDaemons({ url: place.server.url, psk: PSK, daemons: [{ name: 'one', tags }] });
   const received = new Map<string, number>();
   return {
     async once(): Promise<void> {
@@ -239,10 +193,11 @@ async function measureMany({ server, sql, post }: Place): Promise<Row[]> {
     peak = Math.max(peak, pssMegabytes(server.child.pid!));
   }, PSS_EVERY_MS);
   const set = (n: number) => ({ set: `s${n % TAG_SETS}` });
-  const daemons = await startDaemons(
-    server,
-    Array.from({ length: DAEMONS }, (_, n) => ({ name: `d${n}`, tags: set(n) })),
-  );
+  const daemons = await startDaemons({
+    url: server.url,
+    psk: PSK,
+    daemons: Array.from({ length: DAEMONS }, (_, n) => ({ name: `d${n}`, tags: set(n) })),
+  });
   try {
     const [before] = await sql<
       { n: number }[]

@@ -11,10 +11,12 @@ import {
   type ServerProcess,
   startCoderServer,
 } from '../e2e/harness.ts';
-import { AGENTS, insertWorkspaces, startCrowd } from './agents.ts';
+import { AGENTS } from './agents.ts';
 import { median, paired, percentile, processesBelow, type Row } from './measure.ts';
 import { readyWorkspace } from './ready-workspace.ts';
 import { load } from './requests.ts';
+import { startCrowd } from './scale/crowd.ts';
+import { insertWorkspaces } from './scale/population.ts';
 import { fetchBytes, roundTrip, startPart } from './traffic.ts';
 import { forward } from './tunnels.ts';
 
@@ -174,7 +176,8 @@ async function benchTakeover(): Promise<Row> {
   try {
     await firstUser(survivor);
     const template = await makeTemplate(survivor, 'crowd', { 'main.tf': 'resource "terraform_data" "x" {}' });
-    const tokens = await insertWorkspaces(sql, template);
+    const machines = await insertWorkspaces(sql, template, { count: AGENTS });
+    const tokens = machines.map(({ token }) => token);
     balancer.use(victim);
     const crowd = await startCrowd({ url: balancer.url, tokens, metadataMs: 10_000, again: true });
     const killed = performance.now();

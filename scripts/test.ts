@@ -23,7 +23,7 @@ const ALONE = ['e2e/pods-update.test.ts', 'e2e/server-moves.test.ts'];
 /** The comment of a file that measures its process, or that no other file may come before in it. */
 const OWN_PROCESS = /^\/\/ own process: \S/m;
 const BUILD_MS = 600_000;
-const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']);
+const beside = globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts', 'bench/**/*.test.ts']);
 const system = globSync('e2e/**/*.test.ts').filter((file) => !MAIN_PATH.includes(file));
 
 const isSystem = process.argv[2] === '--system';

@@ -1,7 +1,9 @@
-// Scripted daemons, many in one separate process. They use upstream's protocol and complete each job immediately.
+// Scripted daemons, many in one separate process. They use upstream's protocol. They complete an import immediately, and
+// a build after a while, with a recorded state.
 
 import { createDrpcClient } from '@ropewalk/wire/drpc';
-import { ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
+import { WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
+import { type AcquiredJob, ProvisionerDaemon } from '@ropewalk/wire/proto/provisionerd';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { YamuxSession } from '@ropewalk/wire/yamux';
 
@@ -10,6 +12,8 @@ export interface DaemonsOrder {
   psk: string;
   /** Tags of one daemon each. */
   daemons: { name: string; tags: Record<string, string> }[];
+  /** How long a build takes, in ms. Default: builds end immediately. */
+  buildMs?: number;
 }
 
 /** A job that a daemon received, with the machine's clock at its receipt and after the reply to its completion, in ms. */
@@ -22,6 +26,11 @@ export interface Done {
 export type DaemonsReport = { kind: 'ready' } | { kind: 'done'; jobs: Done[] } | { kind: 'broken'; reason: string };
 
 const CONNECTING_AT_ONCE = 32;
+/** A build reports its progress this often, as upstream's daemons do. */
+const PROGRESS_MS = 5_000;
+const LINES = 3;
+/** About as large as the state of a virtual machine with a disk and a network. */
+const STATE_BYTES = 8_192;
 
 /** Milliseconds since 1970 with a fraction, by the clock that PostgreSQL reads too. */
 export function clockMs(): number {
@@ -43,16 +52,66 @@ async function connect({ url, psk }: DaemonsOrder, name: string, tags: Record<st
 type Daemon = Awaited<ReturnType<typeof connect>>;
 
 /** Takes a job, completes it, and takes the next, forever. */
-async function work(daemon: Daemon): Promise<never> {
+async function work(daemon: Daemon, buildMs: number): Promise<never> {
   for (;;) {
     const call = daemon.acquireJobWithCancel();
     const job = await call.receive();
     const receivedMs = clockMs();
     call.cancel();
     if (!job?.jobId) throw new Error('the server ended the wait for a job');
-    await daemon.completeJob({ jobId: job.jobId, type: { case: 'templateImport', value: {} } });
-    report({ jobId: job.jobId, receivedMs, endedMs: clockMs() });
+    const { jobId, type } = job;
+    if (type.case === 'workspaceBuild') await build(daemon, jobId, type.value, buildMs);
+    else await daemon.completeJob({ jobId, type: { case: 'templateImport', value: {} } });
+    report({ jobId, receivedMs, endedMs: clockMs() });
   }
+}
+
+type BuildOrder = Extract<AcquiredJob['type'], { case: 'workspaceBuild' }>['value'];
+
+/** Plays Terraform: reports the lines of a log while the build lasts, and its resources at the end. */
+async function build(daemon: Daemon, jobId: string, { metadata }: BuildOrder, buildMs: number): Promise<void> {
+  const until = performance.now() + buildMs;
+  for (;;) {
+    const createdAt = BigInt(Date.now());
+    const logs = Array.from({ length: LINES }, (_, i) => ({
+      source: 1,
+      level: 3,
+      createdAt,
+      stage: 'Starting workspace',
+      output: `terraform_data.machine: still creating, line ${i}`,
+    }));
+    await daemon.updateJob({ jobId, logs });
+    const left = until - performance.now();
+    if (left <= 0) break;
+    await new Promise((done) => setTimeout(done, Math.min(left, PROGRESS_MS)));
+  }
+  const quota = await daemon.commitQuota({ jobId, dailyCost: 1 });
+  if (!quota.ok) throw new Error('the quota rejects a build');
+  const starts = metadata?.workspaceTransition === WorkspaceTransition.START;
+  const agent = {
+    id: crypto.randomUUID(),
+    name: 'main',
+    operatingSystem: 'linux',
+    architecture: 'amd64',
+    auth: { case: 'token' as const, value: crypto.randomUUID() },
+  };
+  await daemon.completeJob({
+    jobId,
+    type: {
+      case: 'workspaceBuild',
+      value: {
+        state: recordedState(),
+        resources: [{ name: 'machine', type: 'vm', agents: starts ? [agent] : [] }],
+      },
+    },
+  });
+}
+
+/** What Terraform would leave: its form matters to nobody but Terraform. */
+function recordedState(): Uint8Array {
+  const resources = [{ mode: 'managed', type: 'vm', name: 'machine', instances: [{ attributes: {} }] }];
+  const state = { version: 4, terraform_version: '1.11.4', serial: 1, lineage: crypto.randomUUID(), resources };
+  return Buffer.from(JSON.stringify({ ...state, note: 'x'.repeat(STATE_BYTES) }));
 }
 
 let batch: Done[] = [];
@@ -83,7 +142,7 @@ if (process.argv[1] === import.meta.filename && process.send) {
         Array.from({ length: CONNECTING_AT_ONCE }, async () => {
           for (let next = left.pop(); next; next = left.pop()) {
             const daemon = await connect(order, next.name, next.tags);
-            work(daemon).catch((err) => broken(String(err)));
+            work(daemon, order.buildMs ?? 0).catch((err) => broken(String(err)));
           }
         }),
       );

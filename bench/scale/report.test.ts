@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fillIn } from './report.ts';
+
+const page = 'before\n<!-- runs -->\nold\n<!-- end of runs -->\nafter\n';
+
+test('replaces a table and keeps the rest of the page', () => {
+  const filled = fillIn(page, 'runs', '| new $& |');
+  assert.equal(filled, 'before\n<!-- runs -->\n| new $& |\n<!-- end of runs -->\nafter\n');
+  assert.equal(fillIn(filled, 'runs', 'old'), page);
+});
+
+test('an empty place can be filled', () => {
+  const empty = '<!-- runs -->\n<!-- end of runs -->\n';
+  assert.equal(fillIn(empty, 'runs', 'x'), '<!-- runs -->\nx\n<!-- end of runs -->\n');
+});
+
+test('rejects a page without the place', () => {
+  assert.throws(() => fillIn(page, 'builds', ''), /no place for "builds"/);
+});

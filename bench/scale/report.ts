@@ -1,0 +1,333 @@
+// Makes the tables of docs/scale.md and its pictures from the results file.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Chart, drawChart } from './curves.ts';
+import { fitLine, growthOfCost, type Line, type Point } from './fit.ts';
+import { type Latency, type RunResult, readResults, type WindowResult } from './results.ts';
+
+const docs = join(dirname(dirname(import.meta.dirname)), 'docs');
+
+const fixed = (value: number | null, digits = 0) =>
+  value === null || Number.isNaN(value)
+    ? '–'
+    : value.toLocaleString('en-US', { maximumFractionDigits: digits, minimumFractionDigits: digits });
+const percent = (cores: number) => `${fixed(cores * 100, 1)} %`;
+const both = ({ p50, p99 }: Latency) => `${fixed(p50, 1)}; ${fixed(p99, 1)} ms`;
+
+function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+const verdictOf = ({ checks, saturated }: RunResult): string => {
+  const missed = checks
+    .filter(({ met }) => !met)
+    .map(({ what, value, reach }) => `**${what}: ${value}, not ${reach}**`);
+  return [missed.length === 0 ? 'good' : missed.join(', '), ...(saturated ? [`full: ${saturated}`] : [])].join('; ');
+};
+
+function runsTable(runs: readonly RunResult[]): string {
+  const head = [
+    'run',
+    'all agents connected; processor of the server and PostgreSQL for each',
+    'server',
+    'PostgreSQL',
+    'API, p50; p99',
+    'read; written per second',
+    'generator',
+    'other work; load',
+    'verdict',
+  ];
+  return markdown(
+    head,
+    runs.map((run) => {
+      const { tier, connecting, quiet } = run;
+      const { server, postgres, generator } = quiet.groups;
+      const perSecond = (megabytes: number) => fixed((megabytes / quiet.seconds) * 1_000);
+      return [
+        `${tier}, ${fixed(quiet.seconds)} s`,
+        `${fixed(connecting.seconds, 1)} s; ${fixed(connecting.serverMsEach, 1)}, ${fixed(connecting.postgresMsEach, 1)} ms`,
+        `${percent(server.cores)}, ${fixed(server.peakMegabytes)} MB`,
+        `${percent(postgres.cores)}, ${fixed(postgres.peakMegabytes)} MB`,
+        both(quiet.api),
+        `${perSecond(quiet.readMegabytes)}; ${perSecond(quiet.writtenMegabytes)} kB`,
+        `${percent(generator.cores)}, busiest ${percent(quiet.busiestGenerator)}`,
+        `${percent(quiet.others)}; ${fixed(quiet.load, 1)}`,
+        verdictOf(run),
+      ];
+    }),
+  );
+}
+
+/** The processor time that one build costs in a group, in ms: above what the quiet part of the run used. */
+function perBuild({ quiet, builds }: RunResult, group: 'server' | 'postgres'): number {
+  return ((builds!.groups[group].cores - quiet.groups[group].cores) * builds!.seconds * 1_000) / builds!.count;
+}
+
+function buildsTable(runs: readonly RunResult[]): string {
+  const head = [
+    'run',
+    'daemons',
+    'builds per minute',
+    'of the possible',
+    'wait, p50; p99',
+    'server',
+    'PostgreSQL',
+    'ms per build: server; PostgreSQL',
+    'API, p99: before; meanwhile',
+    'with Terraform',
+  ];
+  return markdown(
+    head,
+    runs
+      .filter(({ builds }) => builds)
+      .map((run) => {
+        const builds = run.builds!;
+        return [
+          run.tier,
+          `${run.counts.daemons} × ${run.counts.buildSeconds} s`,
+          fixed(builds.perMinute, 1),
+          percent(builds.ideal),
+          `${fixed(builds.waitP50Ms / 1_000, 1)}; ${fixed(builds.waitP99Ms / 1_000, 1)} s`,
+          `${percent(builds.groups.server.cores)}, ${fixed(builds.groups.server.peakMegabytes)} MB`,
+          `${percent(builds.groups.postgres.cores)}, ${fixed(builds.groups.postgres.peakMegabytes)} MB`,
+          `${fixed(perBuild(run, 'server'))}; ${fixed(perBuild(run, 'postgres'))}`,
+          `${fixed(run.quiet.api.p99, 1)}; ${fixed(builds.api.p99, 1)} ms (${fixed(builds.api.p99 / run.quiet.api.p99, 2)}×)`,
+          `${builds.realSucceeded}`,
+        ];
+      }),
+  );
+}
+
+const PEOPLE: readonly (readonly [name: string, heading: string])[] = [
+  ['api', 'lists'],
+  ['dashboard', 'dashboards'],
+  ['form', 'forms'],
+  ['terminal', 'terminals'],
+  ['ssh', 'commands over SSH'],
+  ['forward', 'forwarded ports'],
+  ['sign-in', 'sign-ins'],
+  ['connect', 'connections'],
+];
+
+function peopleTable(runs: readonly RunResult[]): string {
+  const parts = runs
+    .filter(({ tier }) => tier.startsWith('people-'))
+    .flatMap((run) =>
+      ([['before', run.quiet] as const, ['while builds run', run.builds] as const] as const).flatMap(
+        ([part, window]) => (window ? [{ run, part, window: window as WindowResult }] : []),
+      ),
+    );
+  return markdown(
+    ['run', ...PEOPLE.map(([, heading]) => heading)],
+    parts.map(({ run, part, window }) => [
+      `${run.tier}, ${part}`,
+      ...PEOPLE.map(([name]) => {
+        const latency = window.people[name];
+        return latency ? `${fixed(latency.p50, 1)}; ${fixed(latency.p99, 1)}` : '–';
+      }),
+    ]),
+  );
+}
+
+const points = (
+  runs: readonly RunResult[],
+  prefix: string,
+  x: (run: RunResult) => number,
+  y: (run: RunResult) => number,
+): Point[] =>
+  runs.filter(({ tier }) => new RegExp(`^${prefix}-\\d+$`).test(tier)).map((run) => ({ x: x(run), y: y(run) }));
+
+/** The curves that the sizing formula is fitted to. */
+interface Curve {
+  chart: string;
+  cost: string;
+  unit: string;
+  digits: number;
+  points: Point[];
+  line: Line | undefined;
+}
+
+function curvesOf(runs: readonly RunResult[]): Curve[] {
+  const agents = (run: RunResult) => run.counts.agents;
+  const watchers = (run: RunResult) => run.counts.watchers;
+  const builds = (run: RunResult) => run.counts.builds;
+  const of = (cost: string, unit: string, digits: number, chart: string, found: Point[]): Curve => ({
+    chart,
+    cost,
+    unit,
+    digits,
+    points: found,
+    line: found.length > 1 ? fitLine(found) : undefined,
+  });
+  const seconds = (group: 'server' | 'postgres') => (run: RunResult) =>
+    (perBuild(run, group) * run.counts.builds) / 1_000;
+  return [
+    of(
+      'memory of the server, idle agents',
+      'kB',
+      1,
+      'agents',
+      points(runs, 'agents', agents, (run) => run.quiet.groups.server.peakMegabytes * 1_000),
+    ),
+    of(
+      'processor of the server, idle agents',
+      'µs per second',
+      1,
+      'agents',
+      points(runs, 'agents', agents, (run) => run.quiet.groups.server.cores * 1e6),
+    ),
+    of(
+      'processor of PostgreSQL, idle agents',
+      'µs per second',
+      1,
+      'agents',
+      points(runs, 'agents', agents, (run) => run.quiet.groups.postgres.cores * 1e6),
+    ),
+    of(
+      'memory of the server, watched workspaces',
+      'kB',
+      1,
+      'watchers',
+      points(runs, 'watchers', watchers, (run) => run.quiet.groups.server.peakMegabytes * 1_000),
+    ),
+    of(
+      'processor of the server, watched workspaces',
+      'µs per second',
+      1,
+      'watchers',
+      points(runs, 'watchers', watchers, (run) => run.quiet.groups.server.cores * 1e6),
+    ),
+    of(
+      'processor of the server, builds',
+      'ms',
+      1,
+      'builds',
+      points(runs, 'builds', builds, (run) => seconds('server')(run) * 1_000),
+    ),
+    of(
+      'processor of PostgreSQL, builds',
+      'ms',
+      1,
+      'builds',
+      points(runs, 'builds', builds, (run) => seconds('postgres')(run) * 1_000),
+    ),
+  ];
+}
+
+function costsTable(curves: readonly Curve[]): string {
+  return markdown(
+    ['cost', 'without any', 'each', 'largest error of a run', 'slope at the largest sizes compared with the smallest'],
+    curves
+      .filter(({ line }) => line)
+      .map(({ cost, unit, digits, line, points: found }) => {
+        const growth = growthOfCost(found);
+        return [
+          cost,
+          `${fixed(line!.base, digits)} ${unit}`,
+          `${fixed(line!.each, digits)} ${unit}`,
+          percent(line!.error),
+          growth === undefined ? '–' : `${fixed(growth, 2)}×`,
+        ];
+      }),
+  );
+}
+
+/** Deployments that this machine cannot hold, from the lines through what it measured. */
+function paperTable(curves: readonly Curve[]): string {
+  const line = (cost: string) => curves.find((curve) => curve.cost === cost)?.line;
+  const memory = line('memory of the server, idle agents');
+  const processor = line('processor of the server, idle agents');
+  const database = line('processor of PostgreSQL, idle agents');
+  if (!memory || !processor || !database) return 'Not measured yet.';
+  const at = (found: Line, count: number) => found.base + found.each * count;
+  return markdown(
+    ['idle agents', 'server: memory', 'server: processor', 'PostgreSQL: processor'],
+    [10_000, 30_000, 100_000].map((count) => [
+      fixed(count),
+      `${fixed(at(memory, count) / 1e6, 1)} GB`,
+      `${fixed(at(processor, count) / 1e6, 2)} cores`,
+      `${fixed(at(database, count) / 1e6, 2)} cores`,
+    ]),
+  );
+}
+
+function chartsOf(runs: readonly RunResult[]): Record<string, Chart> {
+  const series = (
+    prefix: string,
+    x: (run: RunResult) => number,
+    y: (run: RunResult, group: 'server' | 'postgres') => number,
+  ) =>
+    (['server', 'postgres'] as const).map((group) => ({
+      name: group === 'server' ? 'server' : 'PostgreSQL',
+      points: points(runs, prefix, x, (run) => Math.max(0, y(run, group))),
+    }));
+  const agents = (run: RunResult) => run.counts.agents;
+  return {
+    'agents-processor': {
+      title: 'Processor of idle agents',
+      x: 'connected agents',
+      y: '% of a core',
+      series: series('agents', agents, (run, group) => run.quiet.groups[group].cores * 100),
+    },
+    'agents-memory': {
+      title: 'Memory of idle agents',
+      x: 'connected agents',
+      y: 'MB (PSS)',
+      series: series('agents', agents, (run, group) => run.quiet.groups[group].peakMegabytes),
+    },
+    watchers: {
+      title: 'Memory of people who watch a workspace, with 1,000 agents',
+      x: 'open streams',
+      y: 'MB (PSS)',
+      series: series(
+        'watchers',
+        (run) => run.counts.watchers,
+        (run, group) => run.quiet.groups[group].peakMegabytes,
+      ),
+    },
+    builds: {
+      title: 'Processor time of simulated builds',
+      x: 'builds at the same time',
+      y: 'seconds',
+      series: series(
+        'builds',
+        (run) => run.counts.builds,
+        (run, group) => (perBuild(run, group) * run.counts.builds) / 1_000,
+      ),
+    },
+  };
+}
+
+/** Replaces the text between the comments `<!-- name -->` and `<!-- end of name -->`. */
+export function fillIn(page: string, name: string, text: string): string {
+  const [from, to] = [`<!-- ${name} -->\n`, `<!-- end of ${name} -->`];
+  const [begin, end] = [page.indexOf(from), page.indexOf(to)];
+  if (begin < 0 || end < begin) throw new Error(`The page has no place for ${JSON.stringify(name)}.`);
+  return `${page.slice(0, begin + from.length)}${text}\n${page.slice(end)}`;
+}
+
+export function report(file: string): void {
+  const runs = readResults(file);
+  if (runs.length === 0) throw new Error(`${file} has no runs.`);
+  const path = join(docs, 'scale.md');
+  const curves = curvesOf(runs);
+  const days = [...new Set(runs.map(({ at }) => at.slice(0, 10)))].sort().join(', ');
+  const from = `Measured ${days} on ${runs[0]!.machine}${runs.some(({ executable }) => !executable) ? ', from the sources' : ''}.`;
+  const texts: Record<string, string> = {
+    machine: from,
+    runs: runsTable(runs),
+    builds: buildsTable(runs),
+    people: peopleTable(runs),
+    costs: costsTable(curves),
+    paper: paperTable(curves),
+  };
+  let page = readFileSync(path, 'utf8');
+  for (const [name, text] of Object.entries(texts)) page = fillIn(page, name, text);
+  writeFileSync(path, page);
+  for (const [name, chart] of Object.entries(chartsOf(runs))) {
+    if (chart.series.some(({ points: found }) => found.length === 0)) continue;
+    for (const theme of ['light', 'dark'] as const)
+      writeFileSync(join(docs, 'images', `scale-${name}-${theme}.svg`), drawChart(chart, theme));
+  }
+  console.error(`${path} and its pictures show ${runs.length} runs.`);
+}
