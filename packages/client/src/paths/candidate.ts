@@ -6,7 +6,7 @@ const PROBE_TIMEOUT_MS = 1_500;
 const MAX_SAMPLES = 5;
 const MIN_SAMPLES = 3;
 /** A path without an answer for this long is dead, in ms. */
-const DEAD_MS = 2_500;
+export const DEAD_MS = 2_500;
 /** After a session had to leave the path, sessions avoid it for this long, in ms, and twice as long each time. */
 const FIRST_REST_MS = 20_000;
 const MAX_REST_MS = 5 * 60_000;

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { ResumableSession } from '@ropewalk/wire/resume/client';
-import type { Candidate } from './candidate.ts';
+import { type Candidate, DEAD_MS } from './candidate.ts';
 
 /**
  * A session that carries more bytes than this per second needs a path for bulk, and for this long after that, in ms. The
@@ -38,6 +38,11 @@ export class Placed {
   /** Whether nothing is left to carry. */
   get isOver(): boolean {
     return this.session.stream.destroyed || this.session.stream.complete;
+  }
+
+  /** Whether nothing has arrived for as long as makes a path dead. */
+  get isSilent(): boolean {
+    return performance.now() - this.session.stream.heardAt > DEAD_MS;
   }
 
   /** As in Tunnel. */

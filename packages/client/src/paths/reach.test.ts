@@ -9,12 +9,12 @@ import { AgentPaths } from './reach.ts';
 
 const HOLDER = { user: 'ada', key: 'a key' };
 
-/** A connection whose bytes take half of `ms` in each direction. */
-function slowPair(ms: number): [Duplex, Duplex] {
+/** A connection whose bytes take half of `ms` in each direction. Those that `isOpen` stops are lost. */
+function slowPair(ms: number, isOpen = () => true): [Duplex, Duplex] {
   const [near, inner] = duplexPair();
   const [outer, far] = duplexPair();
   const carry = (from: Duplex, to: Duplex) => {
-    from.on('data', (part) => void setTimeout(() => !to.destroyed && to.write(part), ms / 2));
+    from.on('data', (part) => void setTimeout(() => isOpen() && !to.destroyed && to.write(part), ms / 2));
     from.on('close', () => to.destroy());
     from.on('error', () => {});
   };
@@ -42,7 +42,10 @@ async function setUp(t: TestContext, serverMs: number) {
     session.stream.destroy();
     agent.close();
   });
-  const source = (name: string, state: { ms: number | undefined; carriesBulk?: boolean }): PathSource => ({
+  const source = (
+    name: string,
+    state: { ms: number | undefined; carriesBulk?: boolean; onlyPingsFail?: boolean },
+  ): PathSource => ({
     firstRetryMs: 60_000,
     join: async () => {
       const open = new Set<Duplex>();
@@ -51,7 +54,7 @@ async function setUp(t: TestContext, serverMs: number) {
         measured: state.ms === undefined ? [] : [state.ms, state.ms, state.ms],
         probe: async () => state.ms,
         connect: async () => {
-          const [near, far] = slowPair(state.ms ?? 0);
+          const [near, far] = slowPair(state.ms ?? 0, () => state.ms !== undefined || state.onlyPingsFail === true);
           open.add(near);
           void agent.attach(far, HOLDER);
           return near;
@@ -97,6 +100,20 @@ test('a session takes the fastest path, and another one when that is silent', { 
   await eventually(() => moves.join() === 'proxy eu,direct,,proxy eu,', 'it is at the server', 15_000);
   clearInterval(timer);
   await eventually(() => back === sent, 'every byte came back once');
+});
+
+test('a session stays on a path whose bytes arrive, although pings do not', { timeout: 30_000 }, async (t) => {
+  const { session, paths, moves, source } = await setUp(t, 100);
+  const proxy = { ms: 10 as number | undefined, onlyPingsFail: true };
+  session.stream.resume();
+  const timer = setInterval(() => session.stream.write('x'), 100);
+  t.after(() => clearInterval(timer));
+  paths.offer('proxy', () => source('proxy eu', proxy));
+  await eventually(() => moves.join() === 'proxy eu', 'it is at the proxy');
+  proxy.ms = undefined;
+  // longer than a path without pings lives
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  assert.deepEqual(moves, ['proxy eu']);
 });
 
 test('a path that is hardly better is not worth a move', { timeout: 30_000 }, async (t) => {

@@ -110,8 +110,10 @@ export class AgentPaths {
     if (placed.isMoving) return;
     const { on, isBulk, serverMs } = placed;
     if (on) {
-      if (on.ms === undefined || on.path?.end) return this.#toServer(placed, true);
-      if (on.ms >= serverMs || (isBulk && !on.path?.carriesBulk)) return this.#toServer(placed, false);
+      if (on.path?.end || (on.ms === undefined && placed.isSilent)) return this.#toServer(placed, true);
+      // pings are late on a busy machine, and bytes arrive
+      if (on.ms === undefined) return;
+      if (isBulk ? !on.path?.carriesBulk : on.ms >= serverMs) return this.#toServer(placed, false);
     }
     const current = placed.ms;
     if (!Number.isFinite(current)) return;

@@ -187,6 +187,21 @@ test('the server signs permits only for people who may use tunnels to the agent'
   assert.equal(await refused({ proxyId: silent.body.proxy.id }), 409, 'it has no address');
 });
 
+test('the server signs none for older agents, and none if people connect through the browser only', async (t) => {
+  const old = await startTestWorkspace(server, 'old', { withoutTunnels: true });
+  t.after(() => old.stop());
+  assert.equal(await ask({ of: old }).then(() => assert.fail('it was permitted'), statusOf), 501);
+  const browser = await startTestServer({ env: { CODER_BROWSER_ONLY: 'true' } });
+  t.after(() => browser.stop());
+  const there = await startTestWorkspace(browser, 'there');
+  t.after(() => there.stop());
+  const query = new URLSearchParams({ proxy: crypto.randomUUID(), path: crypto.randomUUID() });
+  const asked = dialWebSocket(`${browser.url}/api/v2/workspaceagents/${there.agentId}/proxy-path?${query}`, {
+    headers: { 'Coder-Session-Token': browser.adminToken },
+  });
+  assert.equal(await asked.then(() => assert.fail('it was permitted'), statusOf), 403);
+});
+
 test('a proxy serves only permits for itself, and never a session token, a grant or a ticket', async (t) => {
   const { news } = await startPath(t);
   const far = await newProxy('far');
