@@ -312,7 +312,11 @@ export function report(file: string): void {
   const path = join(docs, 'scale.md');
   const curves = curvesOf(runs);
   const days = [...new Set(runs.map(({ at }) => at.slice(0, 10)))].sort().join(', ');
-  const from = `Measured ${days} on ${runs[0]!.machine}${runs.some(({ executable }) => !executable) ? ', from the sources' : ''}.`;
+  const requests = [...new Set(runs.map(({ ownerRequests }) => ownerRequests))].join(' or ');
+  const from = [
+    `Measured ${days} on ${runs[0]!.machine}${runs.some(({ executable }) => !executable) ? ', from the sources' : ''}.`,
+    `In every run an owner sends ${requests} requests a second, mostly lists, whose times are those of the API. Their cost is in all figures.`,
+  ].join('\n');
   const texts: Record<string, string> = {
     machine: from,
     runs: runsTable(runs),

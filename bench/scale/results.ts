@@ -38,6 +38,8 @@ export interface RunResult {
   machine: string;
   /** Whether the server ran from the built executable, as people run it. */
   executable: boolean;
+  /** Of the owner in a second, whose times are those of the API. They are part of all figures. */
+  ownerRequests: number;
   counts: Counts;
   /** With the processor time that one connection cost. */
   connecting: Latency & { seconds: number; retries: number; serverMsEach: number; postgresMsEach: number };

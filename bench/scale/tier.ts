@@ -35,8 +35,7 @@ const TYPING_MS = 2_000;
 const TERMINAL_MS = 5_000;
 const COMMAND_MS = 30_000;
 /** The owner's requests, whose times are those of the API. */
-const PROBE_MS = 100;
-const PROBES = 2;
+const PROBE_MS = 200;
 /** Of a window, before it counts. */
 const SETTLE_MS = 10_000;
 /** The server writes agents' values to the database at most this late, in seconds. */
@@ -142,11 +141,7 @@ async function startLoad(counts: Counts, { site, sampler, stops }: Started, opti
   const people = await startPeople(url, activities, activities.length > 1_000 ? 2 : 1);
   stops.push(() => people.stop());
   const owner = { kind: 'lists' as const, token: site.server.token, everyMs: PROBE_MS };
-  const probes = await startPeople(
-    url,
-    Array.from({ length: PROBES }, () => owner),
-    1,
-  );
+  const probes = await startPeople(url, [owner], 1);
   stops.push(() => probes.stop());
   const daemons =
     counts.daemons > 0
@@ -300,6 +295,7 @@ async function measure(
     at: new Date().toISOString(),
     machine: machineText(),
     executable: !options.sources,
+    ownerRequests: 1_000 / PROBE_MS,
     connecting: {
       ...latencyOf(load.crowd.connecting),
       seconds: load.crowd.ms / 1_000,
