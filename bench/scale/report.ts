@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Chart, drawChart } from './curves.ts';
 import { fitLine, growthOfCost, type Line, type Point } from './fit.ts';
+import { TIERS } from './options.ts';
 import { type Latency, type RunResult, readResults, type WindowResult } from './results.ts';
 
 const docs = join(dirname(dirname(import.meta.dirname)), 'docs');
@@ -13,6 +14,8 @@ const fixed = (value: number | null, digits = 0) =>
     : value.toLocaleString('en-US', { maximumFractionDigits: digits, minimumFractionDigits: digits });
 const percent = (cores: number) => `${fixed(cores * 100, 1)} %`;
 const both = ({ p50, p99 }: Latency) => `${fixed(p50, 1)}; ${fixed(p99, 1)} ms`;
+
+const NOT_MEASURED = 'Not measured yet.';
 
 function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
@@ -117,6 +120,7 @@ function peopleTable(runs: readonly RunResult[]): string {
         ([part, window]) => (window ? [{ run, part, window: window as WindowResult }] : []),
       ),
     );
+  if (parts.length === 0) return NOT_MEASURED;
   return markdown(
     ['run', ...PEOPLE.map(([, heading]) => heading)],
     parts.map(({ run, part, window }) => [
@@ -137,11 +141,19 @@ const points = (
 ): Point[] =>
   runs.filter(({ tier }) => new RegExp(`^${prefix}-\\d+$`).test(tier)).map((run) => ({ x: x(run), y: y(run) }));
 
+type Unit = 'kB' | 'µs per second' | 'ms';
+
+/** A value that is too large for the unit of one agent or stream. */
+function inWhole(value: number, unit: Unit): string {
+  if (unit === 'kB') return `${fixed(value / 1_000)} MB`;
+  return unit === 'ms' ? `${fixed(value)} ms` : `${percent(value / 1e6)} of a core`;
+}
+
 /** The curves that the sizing formula is fitted to. */
 interface Curve {
   chart: string;
   cost: string;
-  unit: string;
+  unit: Unit;
   digits: number;
   points: Point[];
   line: Line | undefined;
@@ -151,7 +163,7 @@ function curvesOf(runs: readonly RunResult[]): Curve[] {
   const agents = (run: RunResult) => run.counts.agents;
   const watchers = (run: RunResult) => run.counts.watchers;
   const builds = (run: RunResult) => run.counts.builds;
-  const of = (cost: string, unit: string, digits: number, chart: string, found: Point[]): Curve => ({
+  const of = (cost: string, unit: Unit, digits: number, chart: string, found: Point[]): Curve => ({
     chart,
     cost,
     unit,
@@ -223,7 +235,7 @@ function costsTable(curves: readonly Curve[]): string {
         const growth = growthOfCost(found);
         return [
           cost,
-          `${fixed(line!.base, digits)} ${unit}`,
+          inWhole(line!.base, unit),
           `${fixed(line!.each, digits)} ${unit}`,
           percent(line!.error),
           growth === undefined ? '–' : `${fixed(growth, 2)}×`,
@@ -238,7 +250,7 @@ function paperTable(curves: readonly Curve[]): string {
   const memory = line('memory of the server, idle agents');
   const processor = line('processor of the server, idle agents');
   const database = line('processor of PostgreSQL, idle agents');
-  if (!memory || !processor || !database) return 'Not measured yet.';
+  if (!memory || !processor || !database) return NOT_MEASURED;
   const at = (found: Line, count: number) => found.base + found.each * count;
   return markdown(
     ['idle agents', 'server: memory', 'server: processor', 'PostgreSQL: processor'],
@@ -313,9 +325,11 @@ export function report(file: string): void {
   const curves = curvesOf(runs);
   const days = [...new Set(runs.map(({ at }) => at.slice(0, 10)))].sort().join(', ');
   const requests = [...new Set(runs.map(({ ownerRequests }) => ownerRequests))].join(' or ');
+  const missing = Object.keys(TIERS).filter((name) => !runs.some(({ tier }) => tier === name));
   const from = [
     `Measured ${days} on ${runs[0]!.machine}${runs.some(({ executable }) => !executable) ? ', from the sources' : ''}.`,
     `In every run an owner sends ${requests} requests a second, mostly lists, whose times are those of the API. Their cost is in all figures.`,
+    ...(missing.length > 0 ? [`No results yet: ${missing.join(', ')}.`] : []),
   ].join('\n');
   const texts: Record<string, string> = {
     machine: from,
