@@ -132,6 +132,22 @@ test('names what keeps a process running, and runs the next file in another one'
   assert.deepEqual([strict.passed, strict.failed], [2, 1]);
 });
 
+test('prints the errors of a file that leaves something open', async () => {
+  const leaves = `test('leaves a server', async () => {
+    const { createServer } = await import('node:net');
+    await new Promise((done) => createServer().listen(0, '127.0.0.1', done));
+    Promise.reject(new Error('nobody waits for this'));
+    await new Promise((done) => setTimeout(done, 50));
+  });`;
+  const given = { concurrency: 1, endMs: 1_000, shared: [join(dir, '0.test.mjs')] };
+  const [report, counts] = await runs([leaves], given);
+  // the test, which has taken the error as its own, and the file
+  assert.equal(counts.failed, 2);
+  const [first] = report.split('once more, alone');
+  assert.match(first!, /its process was kept by/);
+  assert.match(first!, /nobody waits for this/);
+});
+
 test('survives a file that ends its process', async () => {
   const files = [0, 1, 2].map((n) => join(dir, `${n}.test.mjs`));
   const fine = `test('fine', () => {});`;

@@ -4,6 +4,7 @@
 import { once } from 'node:events';
 import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
+import { inspect } from 'node:util';
 
 /** What the parent asks for. */
 export interface FileOrder {
@@ -91,8 +92,10 @@ async function runFile({ file, temporary, endMs }: FileOrder): Promise<void> {
     if (skip === undefined) say({ passed: name });
     else say({ skipped: typeof skip === 'string' ? `${name}: ${skip}` : name });
   });
+  const failures: string[] = [];
   stream.on('test:fail', ({ name, details }) => {
     if (details.type !== 'suite') say({ failed: name });
+    failures.push(`${name}: ${inspect(details.error)}\n`);
   });
   stream.on('test:dequeue', ({ name }) => say({ begins: name }));
   stream.on('test:complete', ({ name }) => say({ ends: name }));
@@ -101,6 +104,8 @@ async function runFile({ file, temporary, endMs }: FileOrder): Promise<void> {
   stream.once('end', () => ended.abort());
   await Promise.race([once(ended.signal, 'abort'), kept(stream, endMs, ended.signal)]);
   const keptBy = ended.signal.aborted ? [] : handles();
+  // the reporter has the errors at the end of the file only
+  if (!ended.signal.aborted) for (const failure of failures) say({ report: failure });
   process.channel!.ref();
   // the next file gets the environment and the directory that this one got
   process.chdir(directory);
