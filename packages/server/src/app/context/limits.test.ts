@@ -96,7 +96,8 @@ test('a person has at most a number of workspaces, and creates them at a limited
   );
   await create(token, 'w6');
   await create(token, 'w7');
-  const fast = await create(token, 'w8');
-  assert.equal(fast.status, 429);
+  // where a minute of the server's clock begins meanwhile, the window slides by one request
+  const fast = [await create(token, 'w8'), await create(token, 'w9')].find(({ status }) => status === 429);
+  assert.ok(fast);
   assert.match((fast.body as unknown as Response).message, /^You've been rate limited/);
 });
