@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { AppError, errorText, type Logger } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
 import type { ResumableSessions, SessionHolder } from '@ropewalk/wire/resume/sessions';
-import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
+import { acceptTunnel, type OfferedTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import type { YamuxStream } from '@ropewalk/wire/yamux';
 import type { Activity } from './activity.ts';
 import { connectionOf } from './services/connection.ts';
@@ -42,26 +42,20 @@ export async function serveTunnel(stream: YamuxStream, context: TunnelContext): 
   try {
     const tunnel = await acceptTunnel(stream);
     const { request } = tunnel;
-    let answered = false;
-    const accepted: AcceptedTunnel = {
+    const accepted: OfferedTunnel = {
       request,
       accept: () => {
         const holder = request['resume'] === 'new' ? holderOf(request) : undefined;
-        answered = true;
         const bytes = tunnel.accept();
         const served = holder ? sessions.serve(bytes, holder) : bytes;
         reportEnd(served, request, activity);
         return served;
       },
-      refuse: (text) => {
-        answered = true;
-        tunnel.refuse(text);
-      },
+      refuse: (text) => tunnel.refuse(text),
     };
     try {
       if (request['resume'] === 'attach') {
         const holder = holderOf(request);
-        answered = true;
         await sessions.attach(tunnel.accept(), holder);
         return;
       }
@@ -76,7 +70,7 @@ export async function serveTunnel(stream: YamuxStream, context: TunnelContext): 
       }
       await service(accepted);
     } catch (err) {
-      if (answered) throw err;
+      if (tunnel.answered) throw err;
       accepted.refuse(errorText(err));
     }
   } catch (err) {

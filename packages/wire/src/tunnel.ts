@@ -27,12 +27,18 @@ export interface TunnelOptions {
   signal?: AbortSignal;
 }
 
-export interface AcceptedTunnel {
+/** What a service gets of a stream that the peer opened. */
+export interface OfferedTunnel {
   request: TunnelRequest;
   /** Accepts the request. The stream then contains the service's bytes. */
   accept(): Duplex;
   /** Rejects the request with a text for a person, and ends the stream. */
   refuse(text: string): void;
+}
+
+export interface AcceptedTunnel extends OfferedTunnel {
+  /** Whether it is accepted or refused. */
+  readonly answered: boolean;
 }
 
 const VERSION = 1;
@@ -152,7 +158,9 @@ export async function acceptTunnel(stream: Duplex, options: TunnelOptions = {}):
   } catch {
     request = undefined;
   }
+  let answered = false;
   const refuse = (text: string) => {
+    answered = true;
     let body = Buffer.from(text).subarray(0, MAX_REFUSAL);
     // The cut may have split a character.
     body = Buffer.from(body.toString('utf8').replace(/\uFFFD$/, ''));
@@ -165,7 +173,11 @@ export async function acceptTunnel(stream: Duplex, options: TunnelOptions = {}):
   }
   return {
     request: request as TunnelRequest,
+    get answered() {
+      return answered;
+    },
     accept: () => {
+      answered = true;
       stream.write(Buffer.from([0]));
       return stream;
     },

@@ -7,7 +7,7 @@ import { publicKeyOf, verifiedClaims } from '@ropewalk/kit/signed-token';
 import { linkSession } from '@ropewalk/wire/link-session';
 import { type PermitClaims, PROXY_AGENT_PATH, type ProxyAgentRequest, TICKET_HEADER } from '@ropewalk/wire/proxy-link';
 import type { ResumableSessions } from '@ropewalk/wire/resume/sessions';
-import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
+import { acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import { dialWebSocket } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { Service, Services } from '../services/service.ts';
@@ -137,18 +137,6 @@ export class ProxyConnections {
     stream.on('error', () => {});
     try {
       const tunnel = await acceptTunnel(stream);
-      let answered = false;
-      const accepted = (request: TunnelRequest): AcceptedTunnel => ({
-        request,
-        accept: () => {
-          answered = true;
-          return tunnel.accept();
-        },
-        refuse: (text) => {
-          answered = true;
-          tunnel.refuse(text);
-        },
-      });
       try {
         const permit = this.#permitted(connected, tunnel.request);
         if (tunnel.request.service === 'renewed') {
@@ -157,9 +145,13 @@ export class ProxyConnections {
           return;
         }
         this.#count(connected, stream, permit);
-        await this.#service(permit.request.service)!(accepted(permit.request));
+        await this.#service(permit.request.service)!({
+          request: permit.request,
+          accept: () => tunnel.accept(),
+          refuse: (text) => tunnel.refuse(text),
+        });
       } catch (err) {
-        if (answered) throw err;
+        if (tunnel.answered) throw err;
         tunnel.refuse(errorText(err));
       }
     } catch (err) {

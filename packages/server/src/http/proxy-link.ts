@@ -99,7 +99,9 @@ export class ProxyLinks {
       await this.#answer(link, tunnel, gone.signal);
     } catch (err) {
       if (!isAppError(err)) this.#services.log.warn('a stream of a workspace proxy failed', { err: errorText(err) });
-      if (tunnel) tunnel.refuse(errorToText(err, UNEXPECTED));
+      // in an accepted stream, the bytes of a refusal would be the service's
+      if (tunnel?.answered) stream.destroy();
+      else tunnel?.refuse(errorToText(err, UNEXPECTED));
     } finally {
       stream.off('close', onGone);
     }
