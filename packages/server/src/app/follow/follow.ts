@@ -7,7 +7,7 @@ import { type Permission, whileAllowed } from '../context/allowed.ts';
 import type { Ctx } from '../context/context.ts';
 import { createWakeUp } from './wake-up.ts';
 
-/** The longest wait between two looks: a lost notification delays messages by no more than this. */
+/** The longest wait between two looks, unless the source names another: a lost notification delays messages by no more than this. */
 const LOOK_AGAIN_MS = 1_000;
 
 export interface Source<Message = string> {
@@ -15,6 +15,8 @@ export interface Source<Message = string> {
   permission: Permission;
   /** Calls `wake` whenever there may be news. Returns how to unsubscribe. */
   subscribe(wake: () => void): () => void;
+  /** The longest wait between two looks without news, in ms. Default: 1,000. For sources whose looks are expensive. */
+  lookAgainMs?: number;
   /** Reads what is new. `more` asks for another call immediately, `end` ends the stream after these messages. */
   next(): Promise<News<Message>>;
 }
@@ -71,7 +73,7 @@ export async function follow<Message>(ctx: Ctx, source: Source<Message>, sink: S
         if (ready) await ready;
       }
       if (end) finish('complete');
-      else if (!more) await wait(LOOK_AGAIN_MS);
+      else if (!more) await wait(source.lookAgainMs ?? LOOK_AGAIN_MS);
     }
   } catch (err) {
     ctx.log.warn('a stream failed', { err: errorText(err) });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Workspace } from '@ropewalk/contract';
 import {
   createTestTemplate,
@@ -10,6 +11,7 @@ import {
   takeJob,
 } from '@ropewalk/testkit';
 import { systemContext } from '../context/context.ts';
+import { follow, type Sink, type Source } from '../follow/follow.ts';
 import { workspaceSource } from './watch.ts';
 
 let server: TestServer;
@@ -20,44 +22,50 @@ before(async () => {
 });
 after(() => server.stop());
 
-async function createWatched(name: string) {
+/** A stream looks once a second, unless its source is expensive. */
+const LONGER_MS = 1_500;
+
+/** Creates a workspace and follows it. */
+async function createWatched(name: string, changes: Partial<Source> = {}) {
   const { status, body } = await server.api<Workspace>('POST', '/users/me/workspaces', {
     body: { name, template_id: templateId },
   });
   assert.equal(status, 201, JSON.stringify(body));
-  const source = workspaceSource(systemContext(server.services, 'test'), body.id);
-  let woken = 0;
-  const leave = source.subscribe(() => {
-    woken += 1;
-  });
-  const look = async (): Promise<Workspace | undefined> => {
-    const { messages } = await source.next();
-    return messages[0] === undefined ? undefined : (JSON.parse(messages[0]) as Workspace);
+  const ctx = systemContext(server.services, 'test');
+  const gone = new AbortController();
+  const seen: Workspace[] = [];
+  const sink: Sink = {
+    send(message) {
+      seen.push(JSON.parse(message) as Workspace);
+      return undefined;
+    },
+    gone: gone.signal,
+    end: (outcome) => assert.fail(`the stream ended: ${outcome}`),
   };
-  /** Waits for an event, and reads what it announced. */
-  const change = async (what: string, good: (workspace: Workspace) => boolean) =>
-    eventually(what, async () => {
-      if (woken === 0) return false;
-      woken = 0;
-      const seen = await look();
-      return seen !== undefined && good(seen);
-    });
-  assert.equal((await look())?.name, name);
-  woken = 0;
-  return { id: body.id, look, change, leave, woken: () => woken };
+  const following = follow(ctx, { ...workspaceSource(ctx, body.id), ...changes }, sink);
+  const change = (what: string, good: (workspace: Workspace) => boolean) =>
+    eventually(what, async () => seen.some(good));
+  await change('the workspace is read', (workspace) => workspace.name === name);
+  const leave = async () => {
+    gone.abort();
+    await following;
+  };
+  return { id: body.id, seen, change, leave };
 }
 
 test('reads a workspace only after an event about it', async () => {
   const { services } = server;
-  const { id, look, change, leave, woken } = await createWatched('quiet');
+  const { id, seen, change, leave } = await createWatched('quiet');
   await services.sql`UPDATE workspaces SET name = 'renamed' WHERE id = ${id}`;
-  // as a stream looks once a second
-  assert.equal(await look(), undefined);
   services.events.publishSoon('workspace_changed', { workspace_id: crypto.randomUUID() });
+  await delay(LONGER_MS);
+  assert.ok(
+    seen.every(({ name }) => name === 'quiet'),
+    'nothing is read without an event about it',
+  );
   services.events.publishSoon('workspace_changed', { workspace_id: id });
   await change('the change is read', ({ name }) => name === 'renamed');
-  assert.equal(woken(), 0);
-  leave();
+  await leave();
   await failTaken(server, await takeJob(server), 'not wanted');
 });
 
@@ -72,7 +80,7 @@ test('shows that a daemon takes the job of the build, that it is canceled, and t
   await change('the build is being canceled', ({ latest_build: build }) => build.status === 'canceling');
   await failTaken(server, daemon, 'canceled');
   await change('the build has ended', ({ latest_build: build }) => build.status === 'canceled');
-  leave();
+  await leave();
 });
 
 test('shows a new name of the template', async () => {
@@ -80,17 +88,13 @@ test('shows a new name of the template', async () => {
   const { status } = await server.api('PATCH', `/templates/${templateId}`, { body: { display_name: 'Other name' } });
   assert.equal(status, 200);
   await change('the name is read', ({ template_display_name: name }) => name === 'Other name');
-  leave();
+  await leave();
   await failTaken(server, await takeJob(server), 'not wanted');
 });
 
 test('reads a workspace now and then, because some values change without an event', async () => {
-  const { services } = server;
-  const { id, leave } = await createWatched('aging');
-  leave();
-  const source = workspaceSource(systemContext(services, 'test'), id, { lookAnywayMs: 0 });
-  await source.next();
-  await services.sql`UPDATE workspaces SET name = 'aged' WHERE id = ${id}`;
-  const { messages } = await source.next();
-  assert.equal((JSON.parse(messages[0]!) as Workspace).name, 'aged');
+  const { id, change, leave } = await createWatched('aging', { lookAgainMs: 20 });
+  await server.services.sql`UPDATE workspaces SET name = 'aged' WHERE id = ${id}`;
+  await change('the change is read', ({ name }) => name === 'aged');
+  await leave();
 });
