@@ -4,8 +4,8 @@ import type { KubeClient } from './kube/client.ts';
 import type { Lookup } from './kube/lookup.ts';
 import type { Changes } from './machinery/changes.ts';
 import type { Report } from './machinery/events.ts';
+import type { Proofs } from './machinery/proofs.ts';
 import type { MovedKeys } from './provisioner/delete-key.ts';
-import type { Proofs } from './provisioner/proofs.ts';
 import type { Servers } from './provisioner/server.ts';
 import type { UncollectedKeys } from './provisioner/uncollected.ts';
 

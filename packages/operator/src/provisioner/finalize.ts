@@ -7,7 +7,7 @@ import type { World } from '../world.ts';
 import { deleteKey, deleteKeyOf, OTHER_SERVER, otherServer } from './delete-key.ts';
 import { knownKeys, type RetiredKey, sameKey } from './keys.ts';
 import { FINALIZER, owned } from './names.ts';
-import { existsOn, pendingKey } from './pending.ts';
+import { existsOn, pendingKeys } from './pending.ts';
 import { clientFor, problemOf, type Target } from './server.ts';
 import { resolveServer } from './target.ts';
 import { GIVE_UP_DAYS } from './uncollected.ts';
@@ -37,7 +37,7 @@ async function targetFor(world: World, provisioner: Provisioner): Promise<Target
 
 /** A key that was created just before the operator ended. It has no daemons, so it may stay if the server is away. */
 async function removeUnstored(world: World, provisioner: Provisioner): Promise<void> {
-  const pending = pendingKey(world, provisioner);
+  const pending = pendingKeys.read(world.proofs, provisioner);
   if (!pending || knownKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
   try {
     const target = await targetFor(world, provisioner);

@@ -10,8 +10,8 @@ import type { Caches } from '../caches.ts';
 import type { Provisioner, ProvisionerStatus } from '../crd/provisioner.ts';
 import type { Secret } from '../kube/objects.ts';
 import { sha256 } from '../machinery/apply.ts';
+import type { Proofs } from '../machinery/proofs.ts';
 import { keySecretOf } from './names.ts';
-import type { Proofs } from './proofs.ts';
 import type { Server, Target } from './server.ts';
 
 /** What a key was created for. It is recorded in annotations of the Secret, next to the key's text. */

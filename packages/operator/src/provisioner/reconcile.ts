@@ -27,7 +27,7 @@ import {
 } from './keys.ts';
 import { accountName, deploymentName, FINALIZER, keySecretOf, organizationOf, owned } from './names.ts';
 import { checksumOf, disruptionBudget, keySecret, podChecksum, workspaceNamespaces } from './objects.ts';
-import { existsOn, notePendingKey, pendingKey } from './pending.ts';
+import { existsOn, pendingKeys } from './pending.ts';
 import { podsOf, type Surplus, scale } from './scale.ts';
 import { problemOf, type Server, ServerProblem, type Target } from './server.ts';
 import { daemonsInStatus, type PodProblem, problemConditions, readyCondition, withProblem } from './status.ts';
@@ -208,7 +208,7 @@ async function createNotedKey(world: World, given: Provisioner, target: Target, 
   let provisioner = given;
   for (;;) {
     const name = await freeName(provisioner, target, server);
-    provisioner = await notePendingKey(world, provisioner, {
+    provisioner = await pendingKeys.write(world, world.caches.provisioners, provisioner, {
       name,
       organizationName: target.organization,
       url: target.url,
@@ -220,7 +220,7 @@ async function createNotedKey(world: World, given: Provisioner, target: Target, 
 
 /** Deletes a key that was created just before the operator ended, so that its text is lost. */
 async function deleteUnstored(world: World, provisioner: Provisioner, target: Target, server: Server): Promise<void> {
-  const pending = pendingKey(world, provisioner);
+  const pending = pendingKeys.read(world.proofs, provisioner);
   if (!pending) return;
   if (knownKeys(world, provisioner).some((key) => sameKey(key, pending))) return;
   if (pending.url !== target.url || pending.organizationName !== target.organization) {

@@ -9,8 +9,8 @@ import { type ObjectMeta, SECRETS, type SecretKeySelector } from '../kube/types.
 import { organizationOf } from './names.ts';
 import { ServerProblem, type Target } from './server.ts';
 
-/** The key of a Secret with an API token, unless the reference names another one. */
-const TOKEN_KEY = 'token';
+/** The key of a Secret with a token, unless the reference names another one. */
+export const TOKEN_KEY = 'token';
 
 /** A Secret with an API token. */
 export interface Credentials extends Required<SecretKeySelector> {

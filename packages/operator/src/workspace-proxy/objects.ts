@@ -6,9 +6,6 @@ import { ownership } from '../machinery/owned.ts';
 /** The labels of a workspace proxy's objects. */
 export const owned = ownership<WorkspaceProxy>(WORKSPACE_PROXIES, 'workspace-proxy');
 
-/** The key of a Secret with a token, unless the reference names another one. */
-export const TOKEN_KEY = 'token';
-
 const PROGRAM = '/opt/coder';
 const PORT = 3001;
 

@@ -7,10 +7,10 @@ import { applyChanges, sha256 } from '../machinery/apply.ts';
 import { type NewCondition, rejectionOf } from '../machinery/conditions.ts';
 import { condition, writeStatus } from '../machinery/status.ts';
 import { ServerProblem } from '../provisioner/server.ts';
-import { tokenOf } from '../provisioner/target.ts';
+import { TOKEN_KEY, tokenOf } from '../provisioner/target.ts';
 import type { World } from '../world.ts';
 import type { ServerProxy } from './facts.ts';
-import { deployment, nameOf, service, TOKEN_KEY } from './objects.ts';
+import { deployment, nameOf, service } from './objects.ts';
 import { finalize, register } from './registration.ts';
 
 /** When to look again at what the operator does not watch, such as a missing Secret. */

@@ -9,8 +9,8 @@ import { WORKSPACE_PROXIES, type WorkspaceProxy } from '../crd/workspace-proxy.t
 import { isNotFound } from '../kube/client.ts';
 import type { Deployment, Secret } from '../kube/objects.ts';
 import { DEPLOYMENTS, EVENTS, type KubeObject, SECRETS } from '../kube/types.ts';
+import { createProofs } from '../machinery/proofs.ts';
 import { type Operator, startOperator } from '../operator.ts';
-import { createProofs } from '../provisioner/proofs.ts';
 import {
   type Cluster,
   installOperator,
@@ -19,8 +19,7 @@ import {
   startCluster,
   storeSecret,
 } from '../testing/cluster.ts';
-import type { World } from '../world.ts';
-import { FINALIZER, notePendingProxy } from './facts.ts';
+import { FINALIZER, pendingProxies } from './facts.ts';
 
 let cluster: Cluster;
 let server: TestServer;
@@ -229,9 +228,8 @@ test('finds the proxy that an operator created before it ended', needsKubernetes
     const { signal } = new AbortController();
     const proofs = createProofs(client, { namespace: connection.namespace, log: silentLogger, signal });
     await proofs.ready;
-    const caches = { proxies: { store() {} } } as unknown as World['caches'];
-    const world = { client, caches, clock: systemClock, proofs } as World;
-    await notePendingProxy(world, made, { name: 'lima', url: server.url });
+    const parts = { client, clock: systemClock, proofs };
+    await pendingProxies.write(parts, { store() {} }, made, { name: 'lima', url: server.url });
     await create(namespace, 'lima-forged');
     const forged = JSON.stringify({ name: 'lima-forged', url: server.url, at: new Date().toISOString(), proof: 'x' });
     await client.merge(

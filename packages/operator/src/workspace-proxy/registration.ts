@@ -8,22 +8,14 @@ import { ignoreNotFound } from '../kube/client.ts';
 import type { Secret } from '../kube/objects.ts';
 import { SECRETS } from '../kube/types.ts';
 import { requireOwn } from '../machinery/apply.ts';
+import { isOfThatTime } from '../machinery/creation-notes.ts';
 import { hasFinalizer, setFinalizer } from '../machinery/finalizers.ts';
 import { keyOf } from '../machinery/informer.ts';
 import { clientFor, problemOf, ServerProblem } from '../provisioner/server.ts';
-import { tokenOf } from '../provisioner/target.ts';
+import { TOKEN_KEY, tokenOf } from '../provisioner/target.ts';
 import type { World } from '../world.ts';
-import {
-  annotationsOf,
-  FINALIZER,
-  isPending,
-  notePendingProxy,
-  pendingProxy,
-  proxyInSecret,
-  proxyInStatus,
-  type ServerProxy,
-} from './facts.ts';
-import { owned, TOKEN_KEY } from './objects.ts';
+import { annotationsOf, FINALIZER, pendingProxies, proxyInSecret, proxyInStatus, type ServerProxy } from './facts.ts';
+import { owned } from './objects.ts';
 
 /** How long a deletion waits for a server that does not answer, in ms. */
 const GIVE_UP_MS = 120_000;
@@ -42,7 +34,7 @@ function wantedFields({ metadata }: WorkspaceProxy, { proxyName, displayName, ic
 const urlOf = ({ coderURL }: Bootstrap): string => coderURL.replace(/\/+$/, '');
 
 /** Where the token of the proxy is stored. */
-export const tokenSecretOf = ({ metadata }: WorkspaceProxy, { generatedTokenSecretName }: Bootstrap): string =>
+const tokenSecretOf = ({ metadata }: WorkspaceProxy, { generatedTokenSecretName }: Bootstrap): string =>
   generatedTokenSecretName || `${metadata.name}-proxy-token`;
 
 /** The problem behind an error of a call about proxies. */
@@ -114,19 +106,20 @@ export async function register(
   const stored = world.caches.secrets.get(namespace, secretName);
   const inSecret = stored?.data?.[TOKEN_KEY] ? proxyInSecret(world.proofs, proxy, stored) : undefined;
   const url = urlOf(bootstrap);
+  const wanted = wantedFields(proxy, bootstrap);
   try {
     return await atServer(world, proxy, bootstrap, async (client) => {
       const known = [inSecret, proxyInStatus(proxy)].find((each) => each?.url === url);
       const found = known && (await find(client, known.id));
-      if (stored && inSecret?.url === url && found?.id === inSecret.id && (await isAccepted(url, stored))) {
-        await update(client, found, wantedFields(proxy, bootstrap));
-        return { secret: stored, at: inSecret };
+      if (found && stored && known === inSecret && (await isAccepted(url, stored))) {
+        await update(client, found, wanted);
+        return { secret: stored, at: known };
       }
       // before a proxy or a token exists that cannot be stored
       await requireOwn(world.client, SECRETS, owned.metaOf(proxy, secretName), stored);
       const { id, token } = found
-        ? await renew(client, found, wantedFields(proxy, bootstrap))
-        : await create(world, proxy, bootstrap, client);
+        ? await renew(client, found, wanted)
+        : await create(world, proxy, { url, wanted, client });
       const at = { id, url };
       const secret = await world.client.apply<Secret>(SECRETS, {
         metadata: { ...owned.metaOf(proxy, secretName), annotations: annotationsOf(world.proofs, proxy, at) },
@@ -138,7 +131,7 @@ export async function register(
     });
   } catch (err) {
     if (err instanceof ApiError && err.status === 409 && err.validations.some(({ field }) => field === 'name'))
-      throw nameTaken(url, wantedFields(proxy, bootstrap).name);
+      throw nameTaken(url, wanted.name);
     throw err instanceof ApiError || err instanceof UnreachableError ? proxyProblem(err, url) : err;
   }
 }
@@ -177,20 +170,17 @@ async function renew(client: Client, { id }: ProxyAtServer, wanted: Wanted): Pro
 async function create(
   world: World,
   proxy: WorkspaceProxy,
-  bootstrap: Bootstrap,
-  client: Client,
+  { url, wanted, client }: { url: string; wanted: Wanted; client: Client },
 ): Promise<{ id: string; token: string }> {
-  const wanted = wantedFields(proxy, bootstrap);
-  const url = urlOf(bootstrap);
   const existing = await find(client, wanted.name);
   if (existing) {
-    const pending = pendingProxy(world.proofs, proxy);
-    if (pending?.url === url && pending.name === existing.name && isPending(pending, existing))
+    const pending = pendingProxies.read(world.proofs, proxy);
+    if (pending?.url === url && pending.name === existing.name && isOfThatTime(pending, existing))
       return renew(client, existing, wanted);
     throw nameTaken(url, wanted.name);
   }
   await reportElsewhere(world, proxy, url);
-  await notePendingProxy(world, proxy, { name: wanted.name, url });
+  await pendingProxies.write(world, world.caches.proxies, proxy, { name: wanted.name, url });
   const { proxy: created, proxy_token } = await client.call('POST /workspaceproxies', { body: wanted });
   return { id: created.id, token: proxy_token };
 }
@@ -236,11 +226,11 @@ async function deleteProxies(world: World, proxy: WorkspaceProxy, bootstrap: Boo
   const secret = world.caches.secrets.get(namespace, tokenSecretOf(proxy, bootstrap));
   const known = [proxyInSecret(world.proofs, proxy, secret), proxyInStatus(proxy)];
   const ids = new Set(known.flatMap((each) => (each?.url === url ? [each.id] : [])));
-  const pending = pendingProxy(world.proofs, proxy);
+  const pending = pendingProxies.read(world.proofs, proxy);
   await atServer(world, proxy, bootstrap, async (client) => {
     if (pending?.url === url) {
       const found = await find(client, pending.name);
-      if (found && isPending(pending, found)) ids.add(found.id);
+      if (found && isOfThatTime(pending, found)) ids.add(found.id);
     }
     for (const workspaceproxy of ids) {
       if (await find(client, workspaceproxy))

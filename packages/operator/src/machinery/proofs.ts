@@ -6,7 +6,7 @@ import { errorText, type Logger } from '@ropewalk/kit';
 import { isConflict, isNotFound, type KubeClient } from '../kube/client.ts';
 import type { Secret } from '../kube/objects.ts';
 import { SECRETS } from '../kube/types.ts';
-import { pause } from '../machinery/informer.ts';
+import { pause } from './informer.ts';
 
 const NAME = 'coder-operator-proofs';
 const BYTES = 32;
