@@ -62,7 +62,7 @@ function runsTable(runs: readonly RunResult[]): string {
 }
 
 /** The processor time that one build costs in a group, in ms: above what the quiet part of the run used. */
-function perBuild({ quiet, builds }: RunResult, group: 'server' | 'postgres'): number {
+function perBuild({ quiet, builds }: RunResult, group: Group): number {
   return ((builds!.groups[group].cores - quiet.groups[group].cores) * builds!.seconds * 1_000) / builds!.count;
 }
 
@@ -133,13 +133,20 @@ function peopleTable(runs: readonly RunResult[]): string {
   );
 }
 
-const points = (
-  runs: readonly RunResult[],
-  prefix: string,
-  x: (run: RunResult) => number,
-  y: (run: RunResult) => number,
-): Point[] =>
-  runs.filter(({ tier }) => new RegExp(`^${prefix}-\\d+$`).test(tier)).map((run) => ({ x: x(run), y: y(run) }));
+type Group = 'server' | 'postgres';
+
+/** What grows from tier to tier: `agents-1000`. */
+type Growing = 'agents' | 'watchers' | 'builds';
+
+const points = (runs: readonly RunResult[], growing: Growing, y: (run: RunResult) => number): Point[] =>
+  runs
+    .filter(({ tier }) => new RegExp(`^${growing}-\\d+$`).test(tier))
+    .map((run) => ({ x: run.counts[growing], y: y(run) }));
+
+const megabytes = (run: RunResult, group: Group) => run.quiet.groups[group].peakMegabytes;
+const cores = (run: RunResult, group: Group) => run.quiet.groups[group].cores;
+/** The processor time of all builds together, in ms. */
+const ofAllBuilds = (run: RunResult, group: Group) => perBuild(run, group) * run.counts.builds;
 
 type Unit = 'kB' | 'µs per second' | 'ms';
 
@@ -149,98 +156,44 @@ function inWhole(value: number, unit: Unit): string {
   return unit === 'ms' ? `${fixed(value)} ms` : `${percent(value / 1e6)} of a core`;
 }
 
-/** The curves that the sizing formula is fitted to. */
+/** What the sizing formula is fitted to: its name, the unit, what grows, and the value of a run in that unit. */
+const COSTS: readonly (readonly [cost: string, Unit, Growing, (run: RunResult) => number])[] = [
+  ['memory of the server, idle agents', 'kB', 'agents', (run) => megabytes(run, 'server') * 1_000],
+  ['processor of the server, idle agents', 'µs per second', 'agents', (run) => cores(run, 'server') * 1e6],
+  ['processor of PostgreSQL, idle agents', 'µs per second', 'agents', (run) => cores(run, 'postgres') * 1e6],
+  ['memory of the server, watched workspaces', 'kB', 'watchers', (run) => megabytes(run, 'server') * 1_000],
+  ['processor of the server, watched workspaces', 'µs per second', 'watchers', (run) => cores(run, 'server') * 1e6],
+  ['processor of the server, builds', 'ms', 'builds', (run) => ofAllBuilds(run, 'server')],
+  ['processor of PostgreSQL, builds', 'ms', 'builds', (run) => ofAllBuilds(run, 'postgres')],
+];
+
 interface Curve {
-  chart: string;
   cost: string;
   unit: Unit;
-  digits: number;
   points: Point[];
-  line: Line | undefined;
+  line: Line;
 }
 
-function curvesOf(runs: readonly RunResult[]): Curve[] {
-  const agents = (run: RunResult) => run.counts.agents;
-  const watchers = (run: RunResult) => run.counts.watchers;
-  const builds = (run: RunResult) => run.counts.builds;
-  const of = (cost: string, unit: Unit, digits: number, chart: string, found: Point[]): Curve => ({
-    chart,
-    cost,
-    unit,
-    digits,
-    points: found,
-    line: found.length > 1 ? fitLine(found) : undefined,
+/** The costs with enough runs for a line. */
+const curvesOf = (runs: readonly RunResult[]): Curve[] =>
+  COSTS.flatMap(([cost, unit, growing, value]) => {
+    const found = points(runs, growing, value);
+    return found.length > 1 ? [{ cost, unit, points: found, line: fitLine(found) }] : [];
   });
-  const seconds = (group: 'server' | 'postgres') => (run: RunResult) =>
-    (perBuild(run, group) * run.counts.builds) / 1_000;
-  return [
-    of(
-      'memory of the server, idle agents',
-      'kB',
-      1,
-      'agents',
-      points(runs, 'agents', agents, (run) => run.quiet.groups.server.peakMegabytes * 1_000),
-    ),
-    of(
-      'processor of the server, idle agents',
-      'µs per second',
-      1,
-      'agents',
-      points(runs, 'agents', agents, (run) => run.quiet.groups.server.cores * 1e6),
-    ),
-    of(
-      'processor of PostgreSQL, idle agents',
-      'µs per second',
-      1,
-      'agents',
-      points(runs, 'agents', agents, (run) => run.quiet.groups.postgres.cores * 1e6),
-    ),
-    of(
-      'memory of the server, watched workspaces',
-      'kB',
-      1,
-      'watchers',
-      points(runs, 'watchers', watchers, (run) => run.quiet.groups.server.peakMegabytes * 1_000),
-    ),
-    of(
-      'processor of the server, watched workspaces',
-      'µs per second',
-      1,
-      'watchers',
-      points(runs, 'watchers', watchers, (run) => run.quiet.groups.server.cores * 1e6),
-    ),
-    of(
-      'processor of the server, builds',
-      'ms',
-      1,
-      'builds',
-      points(runs, 'builds', builds, (run) => seconds('server')(run) * 1_000),
-    ),
-    of(
-      'processor of PostgreSQL, builds',
-      'ms',
-      1,
-      'builds',
-      points(runs, 'builds', builds, (run) => seconds('postgres')(run) * 1_000),
-    ),
-  ];
-}
 
 function costsTable(curves: readonly Curve[]): string {
   return markdown(
     ['cost', 'without any', 'each', 'largest error of a run', 'slope at the largest sizes compared with the smallest'],
-    curves
-      .filter(({ line }) => line)
-      .map(({ cost, unit, digits, line, points: found }) => {
-        const growth = growthOfCost(found);
-        return [
-          cost,
-          inWhole(line!.base, unit),
-          `${fixed(line!.each, digits)} ${unit}`,
-          percent(line!.error),
-          growth === undefined ? '–' : `${fixed(growth, 2)}×`,
-        ];
-      }),
+    curves.map(({ cost, unit, line, points: found }) => {
+      const growth = growthOfCost(found);
+      return [
+        cost,
+        inWhole(line.base, unit),
+        `${fixed(line.each, 1)} ${unit}`,
+        percent(line.error),
+        growth === undefined ? '–' : `${fixed(growth, 2)}×`,
+      ];
+    }),
   );
 }
 
@@ -264,48 +217,35 @@ function paperTable(curves: readonly Curve[]): string {
 }
 
 function chartsOf(runs: readonly RunResult[]): Record<string, Chart> {
-  const series = (
-    prefix: string,
-    x: (run: RunResult) => number,
-    y: (run: RunResult, group: 'server' | 'postgres') => number,
-  ) =>
+  const series = (growing: Growing, value: (run: RunResult, group: Group) => number) =>
     (['server', 'postgres'] as const).map((group) => ({
       name: group === 'server' ? 'server' : 'PostgreSQL',
-      points: points(runs, prefix, x, (run) => Math.max(0, y(run, group))),
+      points: points(runs, growing, (run) => Math.max(0, value(run, group))),
     }));
-  const agents = (run: RunResult) => run.counts.agents;
   return {
     'agents-processor': {
       title: 'Processor of idle agents',
       x: 'connected agents',
       y: '% of a core',
-      series: series('agents', agents, (run, group) => run.quiet.groups[group].cores * 100),
+      series: series('agents', (run, group) => cores(run, group) * 100),
     },
     'agents-memory': {
       title: 'Memory of idle agents',
       x: 'connected agents',
       y: 'MB (PSS)',
-      series: series('agents', agents, (run, group) => run.quiet.groups[group].peakMegabytes),
+      series: series('agents', megabytes),
     },
     watchers: {
       title: 'Memory of people who watch a workspace, with 1,000 agents',
       x: 'open streams',
       y: 'MB (PSS)',
-      series: series(
-        'watchers',
-        (run) => run.counts.watchers,
-        (run, group) => run.quiet.groups[group].peakMegabytes,
-      ),
+      series: series('watchers', megabytes),
     },
     builds: {
       title: 'Processor time of simulated builds',
       x: 'builds at the same time',
       y: 'seconds',
-      series: series(
-        'builds',
-        (run) => run.counts.builds,
-        (run, group) => (perBuild(run, group) * run.counts.builds) / 1_000,
-      ),
+      series: series('builds', (run, group) => ofAllBuilds(run, group) / 1_000),
     },
   };
 }
