@@ -481,6 +481,20 @@ export async function tokenOf(
   return login.body.session_token;
 }
 
+/** Creates another owner, whose roles can change. */
+export async function addOwner(server: Connection, username: string) {
+  const { body } = await server.api<{ organization_ids: string[] }>('GET', '/users/me');
+  const account = { username, email: `${username}@example.com`, password: PERSON.password };
+  const { organization_ids } = body;
+  const made = await server.api('POST', '/users', { ...account, organization_ids, login_type: 'password' });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const setRoles = async (roles: string[]) => {
+    assert.equal((await server.api('PUT', `/users/${username}/roles`, { roles })).status, 200);
+  };
+  await setRoles(['owner']);
+  return { token: await tokenOf(server, account), setRoles };
+}
+
 export interface Job {
   id: string;
   status: string;
