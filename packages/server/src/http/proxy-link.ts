@@ -3,7 +3,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { AppError, errorText, isAppError } from '@ropewalk/kit';
 import { errorToText } from '@ropewalk/kit/error-text';
 import { linkSession } from '@ropewalk/wire/link-session';
-import { PROXY_TOKEN_HEADER, type ProxyAgentRequest, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
+import { PROXY_TOKEN_HEADER, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
 import { splice } from '@ropewalk/wire/splice';
 import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
@@ -19,6 +19,7 @@ import { agentById } from '../db/queries/agents.ts';
 import type { WorkspaceProxyRow } from '../db/rows.ts';
 import type { Exchange } from './exchange.ts';
 import { Permits, permitLine } from './permits.ts';
+import { askAgent, askAgentSoon } from './proxy-agents.ts';
 import { openForActor } from './relay.ts';
 import type { StreamLimits } from './stream-limits.ts';
 
@@ -65,7 +66,8 @@ export class ProxyLinks {
       proxyOfToken(this.#services, token).catch((err) => {
         if (!isAppError(err, 'unauthenticated')) return log.debug('could not check a proxy', { err: errorText(err) });
         log.info('a workspace proxy lost its token', { proxy: proxy.name });
-        for (const agent of link.invited) this.#ask(agent, { service: 'proxy', does: 'leave', proxy: proxy.id });
+        for (const agent of link.invited)
+          askAgentSoon({ agents: this.#agents, log }, agent, { service: 'proxy', does: 'leave', proxy: proxy.id });
         void session.close();
       });
     const off = [events.on('workspace_proxies_changed', () => void check()), events.onResync(() => void check())];
@@ -236,18 +238,16 @@ export class ProxyLinks {
     return new Permits({
       id: this.#rights.permitId(proxy, tunnel.request['grant']),
       sign: (permit) => this.#rights.signPermit(proxy, grant, permit),
-      end: (id) => this.#ask(grant.agent, { service: 'proxy', does: 'end', proxy: proxy.id, permit: id }),
+      end: (id) =>
+        askAgentSoon({ agents: this.#agents, log: this.#services.log }, grant.agent, {
+          service: 'proxy',
+          does: 'end',
+          proxy: proxy.id,
+          permit: id,
+        }),
       agent: grant.agent,
       request,
     });
-  }
-
-  /** Asks an agent that may be gone. Never rejects. */
-  #ask(agentId: string, request: ProxyAgentRequest): void {
-    this.#agents.open(agentId, { ...request }).then(
-      (stream) => stream.on('error', () => {}).destroy(),
-      (err) => this.#services.log.debug('could not ask an agent', { agent_id: agentId, err: errorText(err) }),
-    );
   }
 
   /** The agent of a grant connects to the proxy. */
@@ -258,8 +258,7 @@ export class ProxyLinks {
     const row = await agentById(this.#services.sql, agent);
     if (!row || !this.#agents.offers(row, 'proxy/1'))
       throw new AppError('unsupported', 'The agent does not connect to workspace proxies.');
-    const stream = await this.#agents.open(agent, { ...(await this.#rights.invitation(proxy, agent)) }, gone);
-    stream.on('error', () => {}).destroy();
+    await askAgent(this.#agents, agent, await this.#rights.invitation(proxy, agent), gone);
     link.invited.add(agent);
     tunnel.accept().end();
   }

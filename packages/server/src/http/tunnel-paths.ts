@@ -1,5 +1,5 @@
 import { AppError, errorText } from '@ropewalk/kit';
-import type { PathNews, ProxyAgentRequest } from '@ropewalk/wire/proxy-link';
+import type { PathNews } from '@ropewalk/wire/proxy-link';
 import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import { whileAllowed } from '../app/context/allowed.ts';
 import type { Ctx, Services } from '../app/context/context.ts';
@@ -17,6 +17,7 @@ import type { AgentIdentity } from '../db/rows.ts';
 import { type Exchange, requireUpgrade } from './exchange.ts';
 import { watchSilence } from './heartbeat.ts';
 import { Permits } from './permits.ts';
+import { askAgent, askAgentSoon } from './proxy-agents.ts';
 
 /** Paths of one person whose client is gone, and whose permits are still valid. The oldest ends first. */
 const MAX_LEFT = 50;
@@ -55,8 +56,7 @@ export class TunnelPaths {
     try {
       const until = AbortSignal.any([ctx.signal, gone.signal]);
       const invitation = await this.#rights.invitation(allowed.proxy, agent.id);
-      const stream = await this.#agents.open(agent.id, { ...invitation }, until);
-      stream.on('error', () => {}).destroy();
+      await askAgent(this.#agents, agent.id, invitation, until);
       gone.signal.throwIfAborted();
       this.#serve(http.upgrade(), { path, allowed, agent, url: invitation.url, gone: gone.signal });
     } catch (err) {
@@ -79,7 +79,12 @@ export class TunnelPaths {
       user,
       end: () => {
         path.forget();
-        this.#ask(agent.id, { service: 'proxy', does: 'end', proxy: proxy.id, permit: id });
+        askAgentSoon({ agents: this.#agents, log }, agent.id, {
+          service: 'proxy',
+          does: 'end',
+          proxy: proxy.id,
+          permit: id,
+        });
       },
       forget: () => {
         for (const stop of off) stop();
@@ -91,7 +96,7 @@ export class TunnelPaths {
         (isSame) => {
           if (isSame) return;
           path.end();
-          this.#ask(agent.id, { service: 'proxy', does: 'leave', proxy: proxy.id });
+          askAgentSoon({ agents: this.#agents, log }, agent.id, { service: 'proxy', does: 'leave', proxy: proxy.id });
           gone.abort(new AppError('unavailable', 'The workspace proxy was deleted, or its token was replaced.'));
         },
         (err) => log.debug('could not check a proxy', { err: errorText(err) }),
@@ -163,13 +168,5 @@ export class TunnelPaths {
     clearTimeout(left?.timer);
     this.#left.delete(id);
     return left?.path;
-  }
-
-  /** Asks an agent that may be gone. Never rejects. */
-  #ask(agentId: string, request: ProxyAgentRequest): void {
-    this.#agents.open(agentId, { ...request }).then(
-      (stream) => stream.on('error', () => {}).destroy(),
-      (err) => this.#services.log.debug('could not ask an agent', { agent_id: agentId, err: errorText(err) }),
-    );
   }
 }
