@@ -6,6 +6,8 @@ export interface Path {
   readonly name: string;
   /** Whether it carries as many bytes in a second as the server does. */
   readonly carriesBulk: boolean;
+  /** Whether arriving bytes of a session prove that it works. Those of the direct path may have come over a relay. */
+  readonly isProvenByBytes: boolean;
   /** Round trips that were measured before, in ms. */
   readonly measured: readonly number[];
   /** Why it has ended for good. `replaced`: another one of the same source is better. */

@@ -45,6 +45,7 @@ async function openThrough(
 class ProxyPath implements Path {
   readonly name: string;
   readonly carriesBulk = true;
+  readonly isProvenByBytes = true;
   readonly measured: number[] = [];
   readonly #client: Client;
   readonly #region: Region;

@@ -44,13 +44,14 @@ async function setUp(t: TestContext, serverMs: number) {
   });
   const source = (
     name: string,
-    state: { ms: number | undefined; carriesBulk?: boolean; onlyPingsFail?: boolean },
+    state: { ms: number | undefined; carriesBulk?: boolean; isProvenByBytes?: boolean; onlyPingsFail?: boolean },
   ): PathSource => ({
     firstRetryMs: 60_000,
     join: async () => {
       const open = new Set<Duplex>();
       const path: Path = {
         ...{ name, carriesBulk: state.carriesBulk ?? true, end: undefined },
+        isProvenByBytes: state.isProvenByBytes ?? true,
         measured: state.ms === undefined ? [] : [state.ms, state.ms, state.ms],
         probe: async () => state.ms,
         connect: async () => {
@@ -114,6 +115,20 @@ test('a session stays on a path whose bytes arrive, although pings do not', { ti
   // longer than a path without pings lives
   await new Promise((resolve) => setTimeout(resolve, 5_000));
   assert.deepEqual(moves, ['proxy eu']);
+});
+
+test('a session leaves the direct path without pings, also if a relay carries its bytes', {
+  timeout: 30_000,
+}, async (t) => {
+  const { session, paths, moves, source } = await setUp(t, 100);
+  const direct = { ms: 10 as number | undefined, isProvenByBytes: false, onlyPingsFail: true };
+  session.stream.resume();
+  const timer = setInterval(() => session.stream.write('x'), 100);
+  t.after(() => clearInterval(timer));
+  paths.offer('direct', () => source('direct', direct));
+  await eventually(() => moves.join() === 'direct', 'it is direct');
+  direct.ms = undefined;
+  await eventually(() => moves.join() === 'direct,', 'it is at the server', 15_000);
 });
 
 test('a path that is hardly better is not worth a move', { timeout: 30_000 }, async (t) => {

@@ -110,7 +110,8 @@ export class AgentPaths {
     if (placed.isMoving) return;
     const { on, isBulk, serverMs } = placed;
     if (on) {
-      if (on.path?.end || (on.ms === undefined && placed.isSilent)) return this.#toServer(placed, true);
+      const isAlive = on.ms !== undefined || (on.path?.isProvenByBytes && !placed.isSilent);
+      if (on.path?.end || !isAlive) return this.#toServer(placed, true);
       // pings are late on a busy machine, and bytes arrive
       if (on.ms === undefined) return;
       if (isBulk ? !on.path?.carriesBulk : on.ms >= serverMs) return this.#toServer(placed, false);

@@ -1,4 +1,5 @@
-// The direct path to an agent over the tailnet. A relay is never used: the server does the same with less work.
+// The direct path to an agent over the tailnet. A session leaves it if packets go over a relay: the server does
+// the same with less work.
 import type { Duplex } from 'node:stream';
 import { DIRECT_PORT } from '@ropewalk/wire/direct-port';
 import type { Client } from '../client.ts';
@@ -9,6 +10,7 @@ const FIRST_RETRY_MS = 5 * 60_000;
 
 class DirectPath implements Path {
   readonly carriesBulk = false;
+  readonly isProvenByBytes = false;
   readonly measured: readonly number[] = [];
   readonly end = undefined;
   readonly #member: TailnetMember;
