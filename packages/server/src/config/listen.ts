@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { AppError } from '@ropewalk/kit';
 
 export interface Address {
@@ -17,6 +18,15 @@ export function parseAddress(text: string): Address {
 /** A host as it is written in a URL. */
 export function hostText(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
+}
+
+/** The address of this machine that other machines most likely reach. */
+export function ownAddress(protocol: 'http' | 'https', { host, port }: Address): string {
+  if (host !== '0.0.0.0' && host !== '::') return `${protocol}://${hostText(host)}:${port}`;
+  const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const outside = addresses.filter(({ internal, scopeid }) => !internal && !scopeid);
+  const best = outside.find(({ family }) => family === 'IPv4') ?? outside[0];
+  return `${protocol}://${best ? hostText(best.address) : '127.0.0.1'}:${port}`;
 }
 
 /**

@@ -1,12 +1,11 @@
 import type { Server } from 'node:http';
-import { networkInterfaces } from 'node:os';
 import type { Services } from '../app/context/context.ts';
 import { ClusterAgents } from '../cluster/agents.ts';
 import { ReplicaKey } from '../cluster/handshake.ts';
 import { Membership } from '../cluster/membership.ts';
 import { Peers } from '../cluster/peers.ts';
 import { ClusterTailnet } from '../cluster/tailnet/cluster-tailnet.ts';
-import { type Address, hostText, listen, parseAddress } from '../config/listen.ts';
+import { type Address, listen, ownAddress, parseAddress } from '../config/listen.ts';
 import type { Config } from '../config/options.ts';
 import { liveReplicas } from '../db/queries/replicas.ts';
 import type { AgentConnections } from '../rpc/agent/connections.ts';
@@ -94,13 +93,4 @@ function clusterAddressOf(
 ): string {
   if (derpServerRelayUrl !== '') return `https://${new URL(derpServerRelayUrl).hostname}:${port}`;
   return ownAddress('https', { host: parseAddress(clusterAddress).host, port });
-}
-
-/** The address of this machine that other machines most likely reach. */
-function ownAddress(protocol: 'http' | 'https', { host, port }: Address): string {
-  if (host !== '0.0.0.0' && host !== '::') return `${protocol}://${hostText(host)}:${port}`;
-  const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-  const outside = addresses.filter(({ internal, scopeid }) => !internal && !scopeid);
-  const best = outside.find(({ family }) => family === 'IPv4') ?? outside[0];
-  return `${protocol}://${best ? hostText(best.address) : '127.0.0.1'}:${port}`;
 }

@@ -1,29 +1,43 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AppError, type Clock, errorText, type Logger } from '@ropewalk/kit';
+import { abortable } from '@ropewalk/kit/abortable';
 import { linkSession } from '@ropewalk/wire/link-session';
 import { type PermittedRequest, TICKET_HEADER } from '@ropewalk/wire/proxy-link';
 import { requestTunnel } from '@ropewalk/wire/tunnel';
 import { acceptWebSocket } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
 import type { ServerLink } from './link.ts';
+import type { Siblings } from './siblings.ts';
 import type { VerificationKeys } from './verification-keys.ts';
 
 const REQUEST_MS = 10_000;
 /** So long after a failure an agent is not invited again: it does not reach this proxy, or is an older one. */
 const AGAIN_MS = 60_000;
 
+interface Parts {
+  keys: VerificationKeys;
+  link: ServerLink;
+  siblings: Siblings;
+  clock: Clock;
+  log: Logger;
+}
+
 /** The agents' own connections to this proxy, over which bytes don't cross the server. */
 export class AgentPaths {
-  readonly #parts: { keys: VerificationKeys; link: ServerLink; clock: Clock; log: Logger };
+  readonly #parts: Parts;
   readonly #sessions = new Map<string, YamuxSession>();
+  /** Through another process of this proxy. */
+  readonly #elsewhere = new Map<string, YamuxSession>();
+  /** The agents that are looked for now. */
+  readonly #sought = new Map<string, Promise<void>>();
   /** The agents that are invited now. */
   readonly #invited = new Map<string, Promise<void>>();
   /** When an invitation failed, by the monotonic clock. */
   readonly #failed = new Map<string, number>();
   readonly #closed = new AbortController();
 
-  constructor(parts: { keys: VerificationKeys; link: ServerLink; clock: Clock; log: Logger }) {
+  constructor(parts: Parts) {
     this.#parts = parts;
   }
 
@@ -42,6 +56,11 @@ export class AgentPaths {
     });
   }
 
+  /** Serves another process of this proxy. @throws AppError as Siblings.accept does */
+  acceptSibling(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    this.#parts.siblings.accept(request, socket, head, (agent) => this.#sessions.get(agent));
+  }
+
   /**
    * Opens what a permit names. Undefined if the agent has no connection here, or rejects the permit: the link of the server
    * then carries the bytes, or has the reason.
@@ -56,8 +75,8 @@ export class AgentPaths {
   }
 
   async #ask(agent: string, request: PermittedRequest, signal?: AbortSignal): Promise<Duplex | undefined> {
-    const session = this.#sessions.get(agent);
-    if (!session || session.isClosed) return undefined;
+    const session = this.#session(agent);
+    if (!session) return undefined;
     try {
       return await requestTunnel(session, { ...request }, { timeoutMs: REQUEST_MS, ...(signal ? { signal } : {}) });
     } catch (err) {
@@ -68,12 +87,39 @@ export class AgentPaths {
   }
 
   has(agent: string): boolean {
-    return this.#sessions.has(agent);
+    return this.#session(agent) !== undefined;
+  }
+
+  #session(agent: string): YamuxSession | undefined {
+    return [this.#sessions, this.#elsewhere]
+      .map((all) => all.get(agent))
+      .find((session) => session && !session.isClosed);
+  }
+
+  /** Looks for an agent that is connected to another process of this proxy. Rejects only with the reason of the signal. */
+  async find(agent: string, signal?: AbortSignal): Promise<void> {
+    if (this.has(agent)) return;
+    let sought = this.#sought.get(agent);
+    if (!sought) {
+      sought = this.#find(agent).finally(() => this.#sought.delete(agent));
+      this.#sought.set(agent, sought);
+    }
+    await (signal ? abortable(sought, signal) : sought);
+  }
+
+  async #find(agent: string): Promise<void> {
+    const session = await this.#parts.siblings.find(agent);
+    if (!session) return;
+    this.#elsewhere.set(agent, session);
+    this.#parts.log.info('another process reaches an agent', { agent_id: agent });
+    void session.closed.then(() => {
+      if (this.#elsewhere.get(agent) === session) this.#elsewhere.delete(agent);
+    });
   }
 
   /** Makes the agent connect, unless it is connected or failed to do so lately. Resolves then, too. Never rejects. */
   async invite(agent: string, grant: string): Promise<void> {
-    if (this.#sessions.has(agent)) return;
+    if (this.has(agent)) return;
     const failed = this.#failed.get(agent);
     if (failed !== undefined && this.#parts.clock.monotonic() - failed < AGAIN_MS) return;
     let invited = this.#invited.get(agent);
@@ -89,7 +135,9 @@ export class AgentPaths {
     try {
       const stream = await link.open({ service: 'invite', grant }, this.#closed.signal);
       stream.on('error', () => {}).destroy();
-      if (!this.#sessions.has(agent)) throw new Error('it reached another process of this proxy');
+      await this.find(agent);
+      if (!this.has(agent))
+        throw new Error('it is connected to another process of this proxy, which cannot be reached');
       this.#failed.delete(agent);
     } catch (err) {
       if (this.#failed.size > 10_000) this.#failed.clear();
@@ -100,6 +148,6 @@ export class AgentPaths {
 
   close(): void {
     this.#closed.abort(new AppError('canceled', 'The workspace proxy is shutting down.'));
-    for (const session of this.#sessions.values()) void session.close();
+    for (const session of [...this.#sessions.values(), ...this.#elsewhere.values()]) void session.close();
   }
 }

@@ -8,9 +8,9 @@ import type { AgentPaths } from './agent-paths.ts';
 import type { VerificationKeys } from './verification-keys.ts';
 
 /**
- * Carries the bytes of a client's tunnel to an agent that is connected to this process. The client brings the permit of a
+ * Carries the bytes of a client's tunnel to an agent that is connected to this proxy. The client brings the permit of a
  * server, which the agent verifies, too. Nothing crosses the server.
- * @throws AppError `unauthenticated` without a permit for this proxy, `unavailable` if the agent is not connected here
+ * @throws AppError `unauthenticated` without a permit for this proxy, `unavailable` if the agent is not connected
  */
 export async function serveClientTunnel(
   { keys, paths, streams, log }: { keys: VerificationKeys; paths: AgentPaths; streams: StreamLimits; log: Logger },
@@ -22,6 +22,7 @@ export async function serveClientTunnel(
     throw new AppError('unauthenticated', 'The permit is not valid here, or it has expired.');
   const release = streams.hold('tunnel', { kind: 'person', id: grant.user });
   try {
+    await paths.find(grant.agent, signal);
     const inside = await paths.open(grant.agent, permit as string, signal);
     if (!inside)
       throw new AppError('unavailable', 'The agent of the workspace is not connected here, or it rejects the permit.');

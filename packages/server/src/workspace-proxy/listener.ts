@@ -15,6 +15,7 @@ import type { AppProxy } from '../http/apps/proxy.ts';
 import { LATENCY_HEADERS } from '../http/latency-check.ts';
 import { LISTENER } from '../http/listener.ts';
 import { statusOf } from '../http/status.ts';
+import { SIBLING_PATH } from './siblings.ts';
 
 /** The route of an agent's terminal, as the server has it. */
 const TERMINAL = /^\/api\/v2\/workspaceagents\/([0-9a-f-]{36})\/pty$/i;
@@ -47,6 +48,8 @@ export interface ListenerParts {
   ): Promise<void>;
   /** Accepts the connection of an agent. @throws AppError */
   agent(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Accepts the connection of another process of this proxy. @throws AppError */
+  sibling(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Opens the tunnel of a client that has a permit, and serves its connection. @throws AppError */
   client(request: IncomingMessage, signal: AbortSignal, accept: () => WebSocketConnection): Promise<void>;
   toError(thrown: unknown, context: Record<string, unknown>): AppError;
@@ -119,6 +122,10 @@ async function upgrade(parts: ListenerParts, request: IncomingMessage, socket: D
   try {
     if (pathOf(request) === PROXY_AGENT_PATH) {
       parts.agent(request, socket, head);
+      return;
+    }
+    if (pathOf(request) === SIBLING_PATH) {
+      parts.sibling(request, socket, head);
       return;
     }
     if (pathOf(request) === CLIENT_PATH) {

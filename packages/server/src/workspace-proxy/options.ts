@@ -8,6 +8,7 @@ export const SHARED_OPTIONS = [
   'accessUrl',
   'wildcardAccessUrl',
   'httpAddress',
+  'derpServerRelayUrl',
   'tlsEnable',
   'tlsAddress',
   'tlsCertFile',

@@ -3,22 +3,34 @@ import type { RegisterWorkspaceProxyRequest, RegisterWorkspaceProxyResponse } fr
 import { type Clock, errorText, isAppError, type Logger } from '@ropewalk/kit';
 import type { ProxyAddresses } from './options.ts';
 import type { Primary } from './primary.ts';
+import type { Siblings } from './siblings.ts';
 
 /** Upstream's interval. */
 const EVERY_MS = 30_000;
 const AGAIN_MS = 3_000;
 
+interface Parts {
+  primary: Primary;
+  addresses: ProxyAddresses;
+  siblings: Siblings;
+  version: string;
+  clock: Clock;
+  log: Logger;
+}
+
 /** Registers this process at the server, every 30 s until `close`. */
 export class Registration {
-  readonly #parts: { primary: Primary; addresses: ProxyAddresses; version: string; clock: Clock; log: Logger };
+  readonly #parts: Parts;
   /** A random id of this process. */
   readonly #replicaId = crypto.randomUUID();
   readonly #closed = new AbortController();
   #problem: string | undefined = 'This process has not registered yet.';
   #isRegistered = false;
+  /** The last registered problem with other processes. */
+  #reported = '';
   #running: Promise<void> | undefined;
 
-  constructor(parts: { primary: Primary; addresses: ProxyAddresses; version: string; clock: Clock; log: Logger }) {
+  constructor(parts: Parts) {
     this.#parts = parts;
   }
 
@@ -32,21 +44,23 @@ export class Registration {
     return this.#isRegistered;
   }
 
-  start(): void {
-    this.#running = this.#repeat();
+  /** `relayAddress`: where the other processes of this proxy reach this one. */
+  start(relayAddress: string): void {
+    this.#running = this.#repeat(relayAddress);
   }
 
-  async #repeat(): Promise<void> {
-    const { clock } = this.#parts;
+  async #repeat(relayAddress: string): Promise<void> {
+    const { clock, siblings } = this.#parts;
     while (!this.#closed.signal.aborted) {
-      await this.#register();
-      const wait = this.#problem === undefined ? EVERY_MS : AGAIN_MS;
+      await this.#register(relayAddress);
+      const isDone = this.#problem === undefined && siblings.problem === this.#reported;
+      const wait = isDone ? EVERY_MS : AGAIN_MS;
       await clock.sleep(wait, this.#closed.signal).catch(() => {});
     }
   }
 
-  async #register(): Promise<void> {
-    const { primary, addresses, version, log } = this.#parts;
+  async #register(relayAddress: string): Promise<void> {
+    const { primary, addresses, siblings, version, log } = this.#parts;
     const body: RegisterWorkspaceProxyRequest = {
       access_url: addresses.accessUrl,
       wildcard_hostname: addresses.wildcardHostname,
@@ -54,14 +68,21 @@ export class Registration {
       derp_enabled: false,
       derp_only: false,
       replica_id: this.#replicaId,
+      replica_relay_address: relayAddress,
+      replica_error: siblings.problem,
       hostname: hostname(),
       version,
     };
     try {
-      await primary.call<RegisterWorkspaceProxyResponse>('POST', '/register', { body, signal: this.#closed.signal });
+      const { sibling_replicas: others } = await primary.call<RegisterWorkspaceProxyResponse>('POST', '/register', {
+        body,
+        signal: this.#closed.signal,
+      });
       if (this.#problem !== undefined) log.info('registered at the server', { url: primary.url });
       this.#problem = undefined;
       this.#isRegistered = true;
+      this.#reported = body.replica_error ?? '';
+      await siblings.set(others);
     } catch (err) {
       if (this.#closed.signal.aborted) return;
       const why = isAppError(err) && err.detail !== undefined ? `${err.message} ${err.detail}` : errorText(err);

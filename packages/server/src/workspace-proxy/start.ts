@@ -5,7 +5,7 @@ import { VERSION } from '@ropewalk/kit/version';
 import { VISITOR_HEADER } from '@ropewalk/wire/proxy-link';
 import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { AppGrant } from '../app/context/sealed-tokens.ts';
-import { type Address, listen, parseAddress } from '../config/listen.ts';
+import { type Address, listen, ownAddress, parseAddress } from '../config/listen.ts';
 import { createAppPlace } from '../http/apps/place.ts';
 import { type AppProxy, createAppProxy } from '../http/apps/proxy.ts';
 import { type ClientAddress, createClientAddress } from '../http/client-address.ts';
@@ -19,6 +19,7 @@ import { createProxyListener } from './listener.ts';
 import { checkAddresses, type ProxyAddresses, type WorkspaceProxyOptions } from './options.ts';
 import { Primary } from './primary.ts';
 import { Registration } from './registration.ts';
+import { Siblings } from './siblings.ts';
 import { ProxiedTerminal } from './terminal.ts';
 import { VerificationKeys } from './verification-keys.ts';
 
@@ -35,6 +36,7 @@ interface ProxyParts {
   primary: Primary;
   keys: VerificationKeys;
   link: ServerLink;
+  siblings: Siblings;
   paths: AgentPaths;
   registration: Registration;
   clientAddress: ClientAddress;
@@ -60,19 +62,33 @@ export async function startWorkspaceProxy({
   const primary = new Primary(addresses.primaryUrl, options.sessionToken);
   const keys = new VerificationKeys({ primary, proxyId: addresses.proxyId, clock, log });
   const link = new ServerLink({ primary, clock, log });
-  const paths = new AgentPaths({ keys, link, clock, log });
-  const registration = new Registration({ primary, addresses, version: VERSION, clock, log });
+  const siblings = new Siblings({ token: options.sessionToken, clock, log });
+  const paths = new AgentPaths({ keys, link, siblings, clock, log });
+  const registration = new Registration({ primary, addresses, siblings, version: VERSION, clock, log });
   const clientAddress = createClientAddress(options);
   const streams = createStreamLimits({ ...options, maxFormsPerUser: 0, maxStreamsPerUser: 0 });
-  const parts = { options, addresses, primary, keys, link, paths, registration, clientAddress, streams, clock, log };
+  const parts = {
+    options,
+    addresses,
+    primary,
+    keys,
+    link,
+    siblings,
+    paths,
+    registration,
+    clientAddress,
+    streams,
+    clock,
+    log,
+  };
   const apps = createApps(parts);
   const server = createListener(parts, apps);
-  const { url, secure } = await listenAll(server, options, log);
+  const { url, port, secure } = await listenAll(server, options, log);
   link.onUp(() => {
     keys.refresh().catch((err) => log.debug('could not read the keys of the server', { err: errorText(err) }));
   });
   link.start();
-  registration.start();
+  registration.start(options.derpServerRelayUrl || ownAddress('http', { ...parseAddress(options.httpAddress), port }));
   return {
     url,
     close: async () => {
@@ -80,6 +96,7 @@ export async function startWorkspaceProxy({
       const closed = [server, secure].map((one) => one && new Promise<void>((done) => one.close(() => done())));
       apps.close();
       paths.close();
+      siblings.close();
       await link.close();
       keys.close();
       for (const one of [server, secure]) one?.closeAllConnections();
@@ -148,6 +165,7 @@ function createListener(parts: ProxyParts, apps: AppProxy): Server {
     terminal: (agentId, request, signal, accept) => serveTerminal(parts, { agentId, request, signal, accept }),
     client: (request, signal, accept) => serveClientTunnel(parts, { request, signal, accept }),
     agent: (request, socket, head) => parts.paths.accept(request, socket, head),
+    sibling: (request, socket, head) => parts.paths.acceptSibling(request, socket, head),
     toError: toErrorOf(log),
   });
 }
@@ -214,15 +232,15 @@ async function terminalGrant(
 }
 
 async function listenAll(server: Server, options: WorkspaceProxyOptions, log: Logger) {
-  const { url } = await listen(server, parseAddress(options.httpAddress), '--http-address (CODER_HTTP_ADDRESS)');
-  if (!options.tlsEnable) return { url, secure: undefined };
+  const { url, port } = await listen(server, parseAddress(options.httpAddress), '--http-address (CODER_HTTP_ADDRESS)');
+  if (!options.tlsEnable) return { url, port, secure: undefined };
   // loaded for those who configured it
   const { createTlsServer } = await import('../http/tls.ts');
   try {
     const { server: secure } = createTlsServer(server, options, log.child({ part: 'tls' }));
     const address: Address = parseAddress(options.tlsAddress);
     const listening = await listen(secure, address, '--tls-address (CODER_TLS_ADDRESS)');
-    return { url: listening.url, secure };
+    return { url: listening.url, port, secure };
   } catch (err) {
     server.close();
     throw err;

@@ -196,8 +196,8 @@ export const networkingOptions = {
     yaml: 'networking.derp.relayURL',
     json: 'derp.server.relay_url',
     description:
-      'The URL where the other servers of this deployment reach this one, such as `http://10.0.0.5:3000`. Default: an address of ' +
-      'this machine, with the port of --http-address.',
+      'The URL where the other servers of this deployment, or the other processes of this workspace proxy, reach this one, such as ' +
+      '`http://10.0.0.5:3000`. Default: an address of this machine, with the port of --http-address.',
     group: 'Networking / DERP',
   },
   clusterAddress: {
