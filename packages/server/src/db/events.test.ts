@@ -10,25 +10,24 @@ test('sends events that are published together in one or two statements, each on
   const database = await freshDatabase();
   const here = connect(database.url, { max: 2 });
   const there = connect(database.url, { max: 2 });
-  let statements = 0;
-  const counted = new Proxy(here, {
-    apply(target, self, args: Parameters<typeof here>) {
-      statements++;
-      return Reflect.apply(target, self, args);
-    },
-  });
-  const publisher = await createEvents(counted, silentLogger, { beatMs: 60_000 });
+  const publisher = await createEvents(here, silentLogger, { beatMs: 60_000 });
   const other = await createEvents(there, silentLogger);
   const seen: string[] = [];
   const forgotten: string[] = [];
   other.on('agent_logs', ({ agent_id: id }) => seen.push(id));
   publisher.onPublish('agent_logs', ({ agent_id: id }) => forgotten.push(id));
+  let statements = 0;
+  const stop = watchQueries(here, (statement) => {
+    if (statement === 'select unnest') statements++;
+    return undefined;
+  });
   const ids = Array.from({ length: 500 }, (_, n) => `agent-${n}`);
   for (const id of ids) publisher.publishSoon('agent_logs', { agent_id: id });
   publisher.publishSoon('agent_logs', { agent_id: ids[0]! });
   assert.equal(forgotten.length, 501, 'caches of this server drop entries immediately');
   await eventually('all have arrived', async () => seen.length >= ids.length);
   assert.deepEqual(seen, ids);
+  stop();
   assert.equal(statements, 1);
   publisher.publishSoon('agent_logs', { agent_id: 'last' });
   // events published before the close are still sent
@@ -36,6 +35,31 @@ test('sends events that are published together in one or two statements, each on
   await eventually('the last one has arrived', async () => seen.includes('last'));
   await other.close();
   await Promise.all([here.end(), there.end()]);
+  await database.drop();
+});
+
+test('waits for the disk with the events of a transaction, and not with others', async () => {
+  const database = await freshDatabase();
+  const admin = connect(database.url, { max: 1 });
+  // stands before PostgreSQL's own function, and stores how the statement commits
+  await admin`CREATE SCHEMA spy`;
+  await admin`CREATE TABLE spy.commits (waits text)`;
+  await admin.unsafe(`CREATE FUNCTION spy.pg_notify(text, text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO spy.commits VALUES (current_setting('synchronous_commit'));
+    SELECT pg_catalog.pg_notify($1, $2) $$`);
+  await admin.unsafe(
+    `ALTER DATABASE ${new URL(database.url).pathname.slice(1)} SET search_path = spy, pg_catalog, public`,
+  );
+  const sql = connect(database.url, { max: 2 });
+  const events = await createEvents(sql, silentLogger, { beatMs: 60_000 });
+  const commits = async () =>
+    (await admin<{ waits: string }[]>`SELECT waits FROM spy.commits`).map(({ waits }) => waits);
+  events.publishSoon('agent_logs', { agent_id: 'soon' });
+  await eventually('it is sent', async () => (await commits()).length === 1);
+  await sql.begin((tx) => events.publish(tx, 'agent_logs', { agent_id: 'with a transaction' }));
+  assert.deepEqual(await commits(), ['off', 'on']);
+  await events.close();
+  await Promise.all([sql.end(), admin.end()]);
   await database.drop();
 });
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { errorText, type Logger } from '@ropewalk/kit';
 import { collect, type Db, type Sql } from './connect.ts';
 import { BEAT, Heartbeat } from './heartbeat.ts';
+import { unflushed } from './unflushed.ts';
 
 const CHANNEL = 'platform_events';
 
@@ -105,6 +106,10 @@ function notifications<K extends EventName>(name: K, payload: EventMap[K]): stri
 
 const notify = (db: Db, texts: string[]) =>
   (db as Sql)`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text`;
+
+/** Without waiting for the disk: a crash of the database loses the notifications that it has stored, too. */
+const notifyUnflushed = (sql: Sql, texts: string[]) =>
+  sql`SELECT pg_notify(${CHANNEL}, text) FROM unnest(${texts}::text[]) AS text WHERE ${unflushed(sql)}`;
 
 /** `id` names the notification. All servers receive the same notifications in the same order. Empty for `onPublish`. */
 type Listener<K extends EventName> = (payload: EventMap[K], id: string) => void;
@@ -272,25 +277,27 @@ class DatabaseEvents implements Events {
   }
 
   /** Sends and counts notifications. One function for all calls, because `collect` groups by it. */
-  readonly #send = async (db: Db, unnumbered: string[]): Promise<void> => {
+  readonly #send = (db: Db, unnumbered: string[]): Promise<void> =>
     // the same event twice in a transaction is one
-    const texts = [...new Set(unnumbered)].map(withId);
+    this.#count([...new Set(unnumbered)].map(withId), (texts) => notify(db, texts));
+
+  async #count(texts: string[], send: (texts: string[]) => Promise<unknown>): Promise<void> {
     try {
-      await notify(db, texts);
+      await send(texts);
     } catch (err) {
       this.#counts.unpublished += texts.length;
       throw err;
     }
     this.#counts.published += texts.length;
     this.#counts.publishedBytes += bytesOf(texts);
-  };
+  }
 
   async #sendSoon(): Promise<void> {
     while (this.#soon.size > 0) {
       const texts = [...this.#soon];
       this.#soon = new Set();
       try {
-        await this.#send(this.#sql, texts);
+        await this.#count(texts.map(withId), (numbered) => notifyUnflushed(this.#sql, numbered));
       } catch (err) {
         this.#log.warn('could not publish events', { err: errorText(err), count: texts.length });
       }

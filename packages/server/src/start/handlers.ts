@@ -116,7 +116,10 @@ export async function createHandlers(services: Services, parts: HandlerParts): P
     }),
     ...buildHandlers,
     ...applicationHandlers({ sessions, tokens, proxyKeys: parts.proxyKeys }),
-    ...agentHandlers(cluster.agents, agents, departure, { paths: parts.tunnelPaths, health: proxyHealth }),
+    ...agentHandlers(cluster.agents, agents, agents.writes, departure, {
+      paths: parts.tunnelPaths,
+      health: proxyHealth,
+    }),
     ...instanceIdentityHandlers(createIdentityTrust(services)),
     ...terminalHandlers(cluster.agents),
     ...tailnetHandlers(connections.tailnet),

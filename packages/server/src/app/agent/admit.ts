@@ -1,11 +1,11 @@
 import { AppError } from '@ropewalk/kit';
 import type { Capability } from '@ropewalk/wire/capabilities';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
-import { countConnection, setHostKey } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import { type Services, systemContext } from '../context/context.ts';
 import { checkAgentApiVersion } from '../values/api-version.ts';
+import type { AgentWrites } from './writes.ts';
 
 export interface Admission {
   /** The version of the agent API that the agent uses. */
@@ -33,36 +33,36 @@ export type Admitted =
  */
 export async function admitAgent(
   services: Services,
+  writes: AgentWrites,
   agent: ConnectedAgent<AgentIdentity>,
   admission: Admission,
 ): Promise<Admitted> {
-  const { version, role, hostKey, capabilities } = admission;
+  const { version, role, hostKey } = admission;
   checkAgentApiVersion(version);
   if (role !== '' && role !== 'agent') return { is: 'log writer' };
-  const admit = async () => {
-    await acceptHostKey(services, agent, hostKey);
-    return countConnection(services.sql, agent, {
-      version,
-      capabilities,
-      reachable: capabilities.includes('tunnel/1'),
-      replicaId: services.replicaId,
-    });
-  };
+  const admit = () => countOrReject(services, writes, agent, admission);
   // The log streamer sends this version and no role to servers below version 2.31. So did upstream's agents of 2024.
   if (version === '2.0' && role === '' && hostKey === '') return { is: 'unknown', admit };
   return { is: 'agent', number: await admit() };
 }
 
 /**
- * Stores the first host key that an agent sends. Sessions are pinned to that key. A different key later means that
- * somebody else has the agent's token, so the server rejects the connection and writes an audit entry.
+ * Counts the connection, and stores the first host key that an agent sends. Sessions are pinned to that key. A different key
+ * later, or none, means that somebody else has the agent's token, so the server rejects the connection and writes an audit
+ * entry.
  */
-async function acceptHostKey(services: Services, agent: ConnectedAgent<AgentIdentity>, hostKey: string): Promise<void> {
-  // an agent that sends no key although one is stored is somebody else, too
-  if (hostKey === agent.ssh_host_key) return;
+async function countOrReject(
+  services: Services,
+  writes: AgentWrites,
+  agent: ConnectedAgent<AgentIdentity>,
+  { version, hostKey, capabilities }: Admission,
+): Promise<number> {
   if (hostKey.length > 2_048 || !/^[A-Za-z0-9+/=]*$/.test(hostKey))
     throw new AppError('invalid', 'The SSH host key is not base64.');
-  if (await setHostKey(services.sql, agent, hostKey)) return;
+  const reachable = capabilities.includes('tunnel/1');
+  const traits = { version, capabilities, reachable, replicaId: services.replicaId };
+  const number = await writes.connection({ agent, traits, hostKey });
+  if (number !== undefined) return number;
   await audit(systemContext(services, 'agents'), services.sql, {
     resourceType: 'workspace_agent',
     resourceId: agent.id,

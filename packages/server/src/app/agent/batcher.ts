@@ -1,5 +1,5 @@
 import { errorText, type Logger } from '@ropewalk/kit';
-import { isRejectedData } from '../../db/connect.ts';
+import { writeInHalves } from '../../db/halves.ts';
 
 export interface BatchOptions<T> {
   /** The name of the items in log lines. */
@@ -40,26 +40,22 @@ export function createBatcher<T>({ what, everyMs, most, merge, write, log }: Bat
     else dropped++;
   };
   /** Removes the items from `items` that need no further attempt. */
-  const writeTaken = async (items: Map<string, T>, part: [string, T][]): Promise<void> => {
-    try {
-      await write(new Map(part));
-    } catch (err) {
-      if (!isRejectedData(err)) throw err;
-      if (part.length > 1) {
-        const half = Math.ceil(part.length / 2);
-        await writeTaken(items, part.slice(0, half));
-        await writeTaken(items, part.slice(half));
-        return;
-      }
-      log.warn(`dropped ${what} that the database rejects`, { of: part[0]![0], err: errorText(err) });
-    }
-    for (const [key] of part) items.delete(key);
-  };
+  const writeTaken = (items: Map<string, T>): Promise<void> =>
+    writeInHalves([...items], {
+      write: (part) => write(new Map(part)),
+      written(part) {
+        for (const [key] of part) items.delete(key);
+      },
+      rejected([key], err) {
+        log.warn(`dropped ${what} that the database rejects`, { of: key, err: errorText(err) });
+        items.delete(key);
+      },
+    });
   const run = async () => {
     const items = waiting;
     waiting = new Map();
     try {
-      await writeTaken(items, [...items]);
+      await writeTaken(items);
       if (dropped > 0) log.warn(`dropped ${what} while the database was unavailable`, { count: dropped });
       dropped = 0;
     } catch (err) {

@@ -107,16 +107,21 @@ export async function setMonitorAlert(
   return row?.notify ?? false;
 }
 
-/** Stores the health of apps that belong to the agent. Returns whether one changed. */
-export async function setAppHealths(
-  db: Db,
-  agent: ConnectedAgent<AgentIdentity>,
-  healths: readonly { id: string; health: AppRow['health'] }[],
-): Promise<boolean> {
-  const rows = await db`UPDATE workspace_apps a SET health = u.health
-    FROM unnest(${healths.map(({ id }) => id)}::uuid[], ${healths.map(({ health }) => health)}::text[]) AS u (id, health)
-    WHERE a.id = u.id AND a.agent_id = ${agent.id} AND a.health <> u.health RETURNING a.id`;
-  return rows.length > 0;
+/** The health of apps that an agent reports. */
+export interface AppHealths {
+  agent: ConnectedAgent<Pick<AgentIdentity, 'id'>>;
+  healths: readonly { id: string; health: AppRow['health'] }[];
+}
+
+/** Stores the health of apps that belong to the agents. Returns for each report whether one changed. */
+export async function setAppHealths(db: Db, reports: readonly AppHealths[]): Promise<boolean[]> {
+  const all = reports.flatMap(({ agent, healths }) => healths.map((app) => ({ ...app, agentId: agent.id })));
+  const rows = await db<Pick<AppRow, 'agent_id'>[]>`UPDATE workspace_apps a SET health = u.health
+    FROM unnest(${all.map(({ id }) => id)}::uuid[], ${all.map(({ agentId }) => agentId)}::uuid[],
+      ${all.map(({ health }) => health)}::text[]) AS u (id, agent_id, health)
+    WHERE a.id = u.id AND a.agent_id = u.agent_id AND a.health <> u.health RETURNING a.agent_id`;
+  const changed = new Set(rows.map(({ agent_id: id }) => id));
+  return reports.map(({ agent }) => changed.has(agent.id));
 }
 
 /** The maximum number of statuses kept for each app. */

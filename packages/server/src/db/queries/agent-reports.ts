@@ -108,7 +108,9 @@ export async function writeUsage(db: Db, items: readonly Reported<ReadonlyMap<st
  */
 const MAX_TIMINGS = 200;
 
+/** A run of a script that an agent reports. */
 export interface ScriptTiming {
+  agent: ConnectedAgent<Pick<AgentIdentity, 'id'>>;
   scriptId: string;
   start: Date;
   end: Date;
@@ -117,21 +119,21 @@ export interface ScriptTiming {
   status: string;
 }
 
-/** Adds a run of a script of this agent, and deletes the oldest runs. */
-export async function insertScriptTiming(
-  db: Db,
-  agent: ConnectedAgent<AgentIdentity>,
-  timing: ScriptTiming,
-): Promise<void> {
-  const { scriptId, start, end, exitCode, stage, status } = timing;
-  const { count } = await db`INSERT INTO workspace_agent_script_timings
-      (script_id, started_at, ended_at, exit_code, stage, status)
-    SELECT id, ${start}, ${end}, ${exitCode}, ${stage}, ${status}
-    FROM workspace_agent_scripts WHERE id = ${scriptId} AND workspace_agent_id = ${agent.id}`;
-  if (count === 0) return;
-  await db`DELETE FROM workspace_agent_script_timings WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM workspace_agent_script_timings WHERE script_id = ${scriptId} AND stage = ${stage}
-    ORDER BY started_at DESC, ctid DESC OFFSET ${MAX_TIMINGS}))`;
+/** Adds runs of scripts of these agents, and deletes the oldest runs. Each agent may occur once. */
+export async function insertScriptTimings(db: Db, timings: readonly ScriptTiming[]): Promise<void> {
+  const rows = timings.map(({ agent, ...timing }) => ({ agentId: agent.id, ...timing }));
+  // the deletion does not see the new run, which counts as one
+  await db`WITH reported AS (
+      SELECT s.id, c.start, c."end", c."exitCode", c.stage, c.status
+      FROM jsonb_to_recordset(${db.json(rows as never)}) AS c ("agentId" uuid, "scriptId" uuid, start timestamptz,
+        "end" timestamptz, "exitCode" integer, stage text, status text)
+      JOIN workspace_agent_scripts s ON s.id = c."scriptId" AND s.workspace_agent_id = c."agentId"),
+    trimmed AS (
+      DELETE FROM workspace_agent_script_timings WHERE ctid = ANY(ARRAY(SELECT old.ctid FROM reported c CROSS JOIN LATERAL (
+        SELECT ctid FROM workspace_agent_script_timings WHERE script_id = c.id AND stage = c.stage
+        ORDER BY started_at DESC, ctid DESC OFFSET ${MAX_TIMINGS - 1}) old)))
+    INSERT INTO workspace_agent_script_timings (script_id, started_at, ended_at, exit_code, stage, status)
+    SELECT id, start, "end", "exitCode", stage, status FROM reported`;
 }
 
 export interface ReportedConnection {

@@ -1,8 +1,10 @@
+import type postgres from 'postgres';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
 import type { Owned } from '../owned.ts';
 import type { AgentIdentity, AgentNetwork, AgentRow, JobRow, WorkspaceRow } from '../rows.ts';
+import { unflushed } from '../unflushed.ts';
 import { EXTERNAL_AGENT } from './resources.ts';
 
 /** The status of an agent `a`, as app/agent/status.ts decides it. */
@@ -206,22 +208,45 @@ export interface ConnectionTraits {
   replicaId: string;
 }
 
-/**
- * Numbers a connection of this agent, and stores its traits. Later connections have higher numbers.
- */
-export async function countConnection(
-  db: Db,
-  agent: ConnectedAgent,
-  { reachable, version, capabilities, replicaId }: ConnectionTraits,
-): Promise<number> {
-  const [row] = await db<{ connection_number: number }[]>`UPDATE workspace_agents
-    SET connection_number = connection_number + 1, reachable = ${reachable}, api_version = ${version},
-      capabilities = ${[...capabilities]}, replica_id = ${replicaId}
-    WHERE id = ${agent.id} RETURNING connection_number`;
-  return row!.connection_number;
+/** A connection that an agent begins. */
+export interface NewConnection {
+  agent: ConnectedAgent<Pick<AgentIdentity, 'id'>>;
+  traits: ConnectionTraits;
+  /** The SSH host key that it reports. Empty: none. */
+  hostKey: string;
 }
 
-/** A connection of an agent, numbered by countConnection. */
+/**
+ * The rows `c` of existing agents, which it locks in the order of their ids: two statements with many agents never
+ * deadlock. It finds each agent by its id, so that the join with the agents to update is the only other one.
+ */
+const lockedAgents = (db: Db, rows: postgres.PendingQuery<postgres.Row[]>) =>
+  db`(SELECT c.* FROM ${rows} JOIN workspace_agents l ON l.id = c.id ORDER BY l.id FOR NO KEY UPDATE OF l) AS c`;
+
+/** The items as rows: `jsonb_to_recordset` takes columns that are lists. */
+const asRows = (db: Db, rows: readonly object[]) => db`jsonb_to_recordset(${db.json(rows as never)})`;
+
+/**
+ * Numbers a connection of each agent, and stores its traits and the agent's first SSH host key. Later connections have
+ * higher numbers. Returns the numbers in the order of the connections. Undefined: the agent has another host key, or no
+ * longer exists. Each agent may occur once.
+ */
+export async function countConnections(db: Db, connections: readonly NewConnection[]): Promise<(number | undefined)[]> {
+  const rows = connections.map(({ agent, traits, hostKey }) => ({ id: agent.id, ...traits, hostKey }));
+  const counted = await db<{ id: string; connection_number: number }[]>`UPDATE workspace_agents a
+    SET connection_number = a.connection_number + 1, reachable = c.reachable, api_version = c.version,
+      capabilities = c.capabilities, replica_id = c."replicaId", ssh_host_key = c."hostKey"
+    FROM ${lockedAgents(
+      db,
+      db`${asRows(db, rows)}
+        AS c (id uuid, reachable boolean, version text, capabilities text[], "replicaId" uuid, "hostKey" text)`,
+    )}
+    WHERE a.id = c.id AND a.ssh_host_key IN ('', c."hostKey") RETURNING a.id, a.connection_number`;
+  const numbers = new Map(counted.map(({ id, connection_number: number }) => [id, number]));
+  return rows.map(({ id }) => numbers.get(id));
+}
+
+/** A connection of an agent, numbered by countConnections. */
 export interface Connected {
   agent: ConnectedAgent;
   number: number;
@@ -239,18 +264,21 @@ const connections = (
   ${connected.map(({ number }) => String(number))}::text[]::bigint[]) AS c (id, number)`;
 
 /**
- * Stores that connections are alive. Returns the ids of agents whose connection must end because the agent's build is
- * outdated or the agent has a newer connection.
+ * Stores that connections are alive, without waiting for the disk: the next beat stores it again. Returns the ids of
+ * agents whose connection must end because the agent's build is outdated or the agent has a newer connection.
  */
 export async function markAgentsAlive(db: Db, connected: readonly AliveConnection[]): Promise<Set<string>> {
   const networks = connected.map(({ network }) => (network ? JSON.stringify(network) : null));
   const rows = await db<Pick<AgentRow, 'id'>[]>`WITH alive AS (
       UPDATE workspace_agents a SET last_connected_at = now(), disconnected_at = NULL, connect_deadline = NULL,
         first_connected_at = coalesce(a.first_connected_at, now()), network = c.network
-      FROM unnest(${connected.map(({ agent }) => agent.id)}::uuid[],
-        ${connected.map(({ number }) => String(number))}::text[]::bigint[], ${networks}::text[]::jsonb[])
-        AS c (id, number, network), workspace_resources r, workspace_builds b, workspaces w
-      WHERE a.id = c.id AND a.connection_number = c.number AND r.id = a.resource_id AND b.job_id = r.job_id
+      FROM ${lockedAgents(
+        db,
+        db`unnest(${connected.map(({ agent }) => agent.id)}::uuid[],
+          ${connected.map(({ number }) => String(number))}::text[]::bigint[], ${networks}::text[]::jsonb[])
+          AS c (id, number, network)`,
+      )}, workspace_resources r, workspace_builds b, workspaces w
+      WHERE (SELECT ${unflushed(db)}) AND a.id = c.id AND a.connection_number = c.number AND r.id = a.resource_id AND b.job_id = r.job_id
         AND w.id = b.workspace_id AND ${MAY_REPORT(db)} RETURNING a.id)
     SELECT c.id FROM ${connections(db, connected)} WHERE NOT EXISTS (SELECT 1 FROM alive WHERE alive.id = c.id)`;
   return new Set(rows.map(({ id }) => id));
@@ -259,39 +287,68 @@ export async function markAgentsAlive(db: Db, connected: readonly AliveConnectio
 /** Stores the end of connections. Returns the ids of agents without a newer one. */
 export async function markAgentsGone(db: Db, connected: readonly Connected[]): Promise<Set<string>> {
   const rows = await db<Pick<AgentRow, 'id'>[]>`UPDATE workspace_agents a SET disconnected_at = now()
-    FROM ${connections(db, connected)} WHERE a.id = c.id AND a.connection_number = c.number RETURNING a.id`;
+    FROM ${lockedAgents(db, connections(db, connected))} WHERE a.id = c.id AND a.connection_number = c.number RETURNING a.id`;
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Stores the first SSH host key that an agent reports. False: it already has one. */
-export async function setHostKey(db: Db, agent: ConnectedAgent<AgentIdentity>, hostKey: string): Promise<boolean> {
-  const rows = await db`UPDATE workspace_agents SET ssh_host_key = ${hostKey}
-    WHERE id = ${agent.id} AND ssh_host_key = '' RETURNING id`;
-  return rows.length > 0;
+/** What an agent reports of its program when it has started. */
+export interface AgentStartup {
+  agent: ConnectedAgent<Pick<AgentIdentity, 'id'>>;
+  version: string;
+  expandedDirectory: string;
+  subsystems: readonly string[];
 }
 
-export async function setAgentStartup(
-  db: Db,
-  agent: ConnectedAgent<AgentIdentity>,
-  { version, expandedDirectory, subsystems }: { version: string; expandedDirectory: string; subsystems: string[] },
-): Promise<void> {
-  await db`UPDATE workspace_agents SET version = ${version},
-    expanded_directory = ${expandedDirectory}, subsystems = ${subsystems}, updated_at = now() WHERE id = ${agent.id}`;
+/** Stores the programs of agents. Each agent may occur once. */
+export async function setAgentStartups(db: Db, startups: readonly AgentStartup[]): Promise<void> {
+  const rows = startups.map(({ agent, ...startup }) => ({ id: agent.id, ...startup }));
+  await db`UPDATE workspace_agents a SET version = c.version, expanded_directory = c."expandedDirectory",
+      subsystems = c.subsystems, updated_at = now()
+    FROM ${lockedAgents(
+      db,
+      db`${asRows(db, rows)} AS c (id uuid, version text, "expandedDirectory" text, subsystems text[])`,
+    )}
+    WHERE a.id = c.id`;
 }
 
 /** States in which the start scripts have ended. */
 const STARTED: readonly AgentRow['lifecycle_state'][] = ['ready', 'start_timeout', 'start_error'];
 
-export async function setAgentLifecycle(
-  db: Db,
-  agent: ConnectedAgent<AgentIdentity>,
-  { state, at }: { state: AgentRow['lifecycle_state']; at: Date },
-): Promise<void> {
-  const done = STARTED.includes(state);
-  await db`UPDATE workspace_agents SET lifecycle_state = ${state}, updated_at = now(),
-    started_at = CASE WHEN ${state === 'starting'} THEN ${at} WHEN ${done} THEN coalesce(started_at, ${at}) ELSE started_at END,
-    ready_at = CASE WHEN ${state === 'starting'} THEN NULL WHEN ${done} THEN ${at} ELSE ready_at END
-    WHERE id = ${agent.id}`;
+/** A state that an agent enters. */
+export interface AgentLifecycle {
+  agent: ConnectedAgent<Pick<AgentIdentity, 'id' | 'workspace_id' | 'name'>>;
+  state: AgentRow['lifecycle_state'];
+  at: Date;
+  /** Ends the sessions that were opened before, because they ended with the agent's earlier process. */
+  endSessionsBefore?: Date | undefined;
+}
+
+/** Stores the states of agents. Each agent may occur once. */
+export async function setAgentLifecycles(db: Db, lifecycles: readonly AgentLifecycle[]): Promise<void> {
+  const rows = lifecycles.map(({ agent, state, at, endSessionsBefore }) => ({
+    id: agent.id,
+    state,
+    done: STARTED.includes(state),
+    at,
+    workspaceId: agent.workspace_id,
+    name: agent.name,
+    before: endSessionsBefore,
+  }));
+  // the sessions of each agent are found by an index, whatever the plan of the rest is
+  await db`WITH reported AS (
+      SELECT * FROM ${asRows(db, rows)} AS c (id uuid, state text, done boolean, at timestamptz, "workspaceId" uuid,
+        name text, before timestamptz)),
+    ended AS (
+      UPDATE connection_logs SET disconnect_time = now(), disconnect_reason = 'The agent was restarted.'
+      WHERE id = ANY(ARRAY(SELECT open.id FROM reported c CROSS JOIN LATERAL (
+        SELECT o.id FROM connection_logs o WHERE o.workspace_id = c."workspaceId" AND o.agent_name = c.name
+          AND o.connection_id IS NOT NULL AND o.disconnect_time IS NULL AND o.connect_time < c.before OFFSET 0) open))
+        AND disconnect_time IS NULL)
+    UPDATE workspace_agents a SET lifecycle_state = c.state, updated_at = now(),
+      started_at = CASE WHEN c.state = 'starting' THEN c.at WHEN c.done THEN coalesce(a.started_at, c.at)
+        ELSE a.started_at END,
+      ready_at = CASE WHEN c.state = 'starting' THEN NULL WHEN c.done THEN c.at ELSE a.ready_at END
+    FROM ${lockedAgents(db, db`reported c`)} WHERE a.id = c.id`;
 }
 
 /** Clears the deadlines of agents that did not connect in time. Returns the workspaces of these agents. */

@@ -1,6 +1,6 @@
 // The log of connections to workspaces.
 
-import type { ConnectedAgent, SystemTask } from '../../authz/proofs.ts';
+import type { SystemTask } from '../../authz/proofs.ts';
 import type { Db } from '../connect.ts';
 import { oneOf } from '../one-of.ts';
 import type { AgentIdentity } from '../rows.ts';
@@ -133,17 +133,6 @@ export async function insertTunnel(db: Db, _by: SystemTask, agent: AgentIdentity
 export async function endConnection(db: Db, _by: SystemTask, connectionId: string, at: Date): Promise<void> {
   await db`UPDATE connection_logs SET disconnect_time = ${at}
     WHERE connection_id = ${connectionId} AND disconnect_time IS NULL`;
-}
-
-/** Ends what was opened before the agent's process started: these sessions ended with the process before. */
-export async function endConnectionsOfAgent(
-  db: Db,
-  agent: ConnectedAgent<AgentIdentity>,
-  startedAt: Date,
-): Promise<void> {
-  await db`UPDATE connection_logs SET disconnect_time = now(), disconnect_reason = 'The agent was restarted.'
-    WHERE workspace_id = ${agent.workspace_id} AND agent_name = ${agent.name}
-      AND connection_id IS NOT NULL AND disconnect_time IS NULL AND connect_time < ${startedAt}`;
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Tx } from '../connect.ts';
 import type { Owned } from '../owned.ts';
 import type { AgentIdentity, JobRow, WorkspaceRow } from '../rows.ts';
 import { insertAgentLogs } from './agent-logs.ts';
-import { setHostKey } from './agents.ts';
+import { setAgentStartups } from './agents.ts';
 import { buildOfJob, setBuildWarning } from './build-states.ts';
 import { type BuildOrder, completeBuild } from './builds.ts';
 import { insertJobLogs } from './job-logs.ts';
@@ -78,9 +78,10 @@ function ofWorkspaces(tx: Tx, workspace: WorkspaceRow, job: Omit<JobRow, 'job_id
 }
 
 function ofAgents(tx: Tx, agent: AgentIdentity, connected: ConnectedAgent<AgentIdentity>): void {
-  void setHostKey(tx, connected, '');
+  const startup = { version: '', expandedDirectory: '', subsystems: [] };
+  void setAgentStartups(tx, [{ ...startup, agent: connected }]);
   // @ts-expect-error an agent without a verified token
-  void setHostKey(tx, agent, '');
+  void setAgentStartups(tx, [{ ...startup, agent }]);
   const readable: Allowed<'read', AgentIdentity> = allow(system, 'read', agent, object);
   // @ts-expect-error the permission to read does not allow a write
   void insertAgentLogs(tx, readable, '', []);

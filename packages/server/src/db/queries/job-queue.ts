@@ -7,6 +7,7 @@ import type { Db } from '../connect.ts';
 import type { Owned } from '../owned.ts';
 import type { JobRow, Tags } from '../rows.ts';
 import { together } from '../together.ts';
+import { unflushed } from '../unflushed.ts';
 import type { BuildOrder } from './builds.ts';
 import { requirement } from './files.ts';
 import type { VersionPlace } from './template-versions.ts';
@@ -126,16 +127,13 @@ export interface AcquireBy {
 const HEAD = 16;
 
 /**
- * True, for a statement that commits without waiting for the disk. A daemon that confirms a job starts nothing before its
- * first report is on the disk, and PostgreSQL writes in order, so the assignment is there, too. If the database crashes
+ * Takes the first matching job, if any, without waiting for the disk. A daemon that confirms a job starts nothing before
+ * its first report is on the disk, and PostgreSQL writes in order, so the assignment is there, too. If the database crashes
  * in between, the job is pending again, and the report is rejected.
- */
-const unflushed = (db: Db) => db`set_config('synchronous_commit', 'off', true) = 'off'`;
-
-/**
- * Takes the first matching job, if any. It is one statement, so two daemons never get the same job. It tries the heads
- * of the tag sets one after the other, each by its id. PostgreSQL cannot turn that into a join. With a join, a plan
- * made while few jobs were pending reads all of thousands later.
+ *
+ * It is one statement, so two daemons never get the same job. It tries the heads of the tag sets one after the other,
+ * each by its id. PostgreSQL cannot turn that into a join. With a join, a plan made while few jobs were pending reads all
+ * of thousands later.
  */
 export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<Owned<JobRow> | undefined> {
   const pending = db.unsafe(PENDING);

@@ -12,6 +12,7 @@ import { metadataSource } from '../../app/agent/metadata.ts';
 import { getAgent } from '../../app/agent/read.ts';
 import { reinitSource } from '../../app/agent/reinit.ts';
 import { tunnelRequest } from '../../app/agent/tunnel.ts';
+import type { AgentWrites } from '../../app/agent/writes.ts';
 import type { Ctx } from '../../app/context/context.ts';
 import { findAgentForToken, findReadableAgent, findReadyAgent } from '../../app/find/agent.ts';
 import { connectionInfo } from '../../app/tailnet/derp-map.ts';
@@ -35,6 +36,7 @@ const AGENT_HEADER = 'platform-agent-id';
 export function agentHandlers(
   agents: AgentReach,
   connections: Pick<AgentConnections, 'serve'>,
+  writes: AgentWrites,
   departure: Pick<Departure, 'check'>,
   proxies: { paths: Pick<TunnelPaths, 'accept'>; health: Pick<ProxyHealth, 'served'> },
 ) {
@@ -117,7 +119,7 @@ export function agentHandlers(
       const offered = headers['platform-capabilities'];
       const answer = agentUpgradeHeaders(offered);
       const query = http.request.query as Record<string, unknown>;
-      const admitted = await admitAgent(ctx, agent, {
+      const admitted = await admitAgent(ctx, writes, agent, {
         version: String(query['version'] ?? '2.0'),
         role: String(query['role'] ?? ''),
         hostKey: String(headers[HOST_KEY_HEADER] ?? ''),

@@ -8,14 +8,11 @@ import type { ConnectionReports } from '../../app/agent/connections.ts';
 import { writeAgentLogs } from '../../app/agent/logs.ts';
 import { agentMonitors } from '../../app/agent/monitoring.ts';
 import type { AgentReports } from '../../app/agent/reports.ts';
+import type { AgentWrites } from '../../app/agent/writes.ts';
 import type { Services } from '../../app/context/context.ts';
 import { NIL_UUID } from '../../app/values/ids.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { LAST_TIME } from '../../db/connect.ts';
-import { setAppHealths } from '../../db/queries/agent-parts.ts';
-import { insertScriptTiming } from '../../db/queries/agent-reports.ts';
-import { setAgentLifecycle, setAgentStartup } from '../../db/queries/agents.ts';
-import { endConnectionsOfAgent } from '../../db/queries/connections.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
 import { uuidText } from './ids.ts';
@@ -62,6 +59,7 @@ function reportedTime(timestamp: Timestamp | undefined): Date {
 /** What this server does with the reports of its agents. */
 export interface AgentSinks {
   reports: AgentReports;
+  writes: AgentWrites;
   reportConnection: ConnectionReports;
   metrics: Metrics;
 }
@@ -75,9 +73,9 @@ export function agentApi(services: Services, sinks: AgentSinks, agent: Connected
     getManifest: () => manifest(services, agent),
     getServiceBanner: () => ({ enabled: false }),
     getAnnouncementBanners: () => ({ announcementBanners: [] }),
-    ...lifecycleCalls(services, agent),
+    ...lifecycleCalls(services, sinks, agent),
     ...logCalls(services, agent),
-    ...appCalls(services, agent),
+    ...appCalls(services, sinks, agent),
     ...statisticsCalls(sinks, agent),
     ...monitoringCalls(services, sinks, agent),
     ...connectionCalls(sinks, agent),
@@ -89,15 +87,14 @@ function publishChange({ events }: Services, { workspace_id, owner_id }: Connect
   events.publishSoon('workspace_changed', { workspace_id, owner_id });
 }
 
-function lifecycleCalls(services: Services, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
-  const { sql, clock } = services;
-  const connectedAt = clock.now();
+function lifecycleCalls(services: Services, { writes }: AgentSinks, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+  const connectedAt = services.clock.now();
   return {
     async updateStartup({ startup }) {
       if (!startup) throw new AppError('invalid', 'The start-up report is empty.');
       const subsystems = startup.subsystems.flatMap((subsystem) => SUBSYSTEMS[subsystem] ?? []);
       const { version, expandedDirectory } = startup;
-      await setAgentStartup(sql, agent, { version, expandedDirectory, subsystems });
+      await writes.startup({ agent, version, expandedDirectory, subsystems });
       return startup;
     },
 
@@ -105,9 +102,9 @@ function lifecycleCalls(services: Services, agent: ConnectedAgent<AgentIdentity>
       const state = lifecycle && LIFECYCLES[lifecycle.state];
       if (!lifecycle || !state) throw new AppError('invalid', 'Unknown lifecycle state.');
       const at = reportedTime(lifecycle.changedAt);
-      await setAgentLifecycle(sql, agent, { state, at });
       // The agent repeats the report if an answer was lost, and its clock may be ahead. Sessions can begin before it.
-      if (state === 'starting') await endConnectionsOfAgent(sql, agent, at < connectedAt ? at : connectedAt);
+      const startedAt = at < connectedAt ? at : connectedAt;
+      await writes.lifecycle({ agent, state, at, endSessionsBefore: state === 'starting' ? startedAt : undefined });
       publishChange(services, agent);
       return lifecycle;
     },
@@ -116,7 +113,8 @@ function lifecycleCalls(services: Services, agent: ConnectedAgent<AgentIdentity>
       if (!timing?.start || !timing.end) throw new AppError('invalid', 'A script timing needs its start and end.');
       const [start, end] = [reportedTime(timing.start), reportedTime(timing.end)];
       if (start > end) throw new AppError('invalid', 'A script cannot end before it starts.');
-      await insertScriptTiming(sql, agent, {
+      await writes.scriptTiming({
+        agent,
         scriptId: uuidText(timing.scriptId),
         start,
         end,
@@ -144,14 +142,14 @@ function logCalls(services: Services, agent: ConnectedAgent<AgentIdentity>): Age
   };
 }
 
-function appCalls(services: Services, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+function appCalls(services: Services, { writes }: AgentSinks, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
   return {
     async batchUpdateAppHealths({ updates }) {
       const known = updates.flatMap(({ id, health }) => {
         const name = HEALTH_NAMES[health];
         return name ? [{ id: uuidText(id), health: name }] : [];
       });
-      if (known.length > 0 && (await setAppHealths(services.sql, agent, known))) publishChange(services, agent);
+      if (known.length > 0 && (await writes.appHealths({ agent, healths: known }))) publishChange(services, agent);
       return {};
     },
 

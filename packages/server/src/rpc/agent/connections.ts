@@ -14,6 +14,7 @@ import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { Admitted } from '../../app/agent/admit.ts';
 import { type ConnectionReports, createConnectionReports } from '../../app/agent/connections.ts';
 import { type AgentReports, createAgentReports } from '../../app/agent/reports.ts';
+import { type AgentWrites, createAgentWrites } from '../../app/agent/writes.ts';
 import type { Services } from '../../app/context/context.ts';
 import { type RevokedHolders, revokedHolders } from '../../app/context/revoked.ts';
 import { createResumeTokens } from '../../app/tailnet/resume-tokens.ts';
@@ -43,6 +44,8 @@ const TUNNEL_TIMEOUT_MS = 10_000;
 export const HOST_KEY_HEADER = 'platform-ssh-host-key';
 
 export interface AgentConnections {
+  /** Writes of the reports of agents' starts. */
+  readonly writes: AgentWrites;
   /** Serves one agent's connection until it ends. */
   serve(
     connection: WebSocketConnection,
@@ -86,6 +89,7 @@ export function createAgentConnections(services: Services, options: AgentConnect
 }
 
 class ConnectedAgents implements AgentConnections {
+  readonly writes: AgentWrites;
   readonly #services: Services;
   readonly #metrics: Metrics;
   readonly #departure: Departure;
@@ -131,6 +135,7 @@ class ConnectedAgents implements AgentConnections {
       networkOf: (agentId, roundTripMs) => this.#tailnet.networkOf(agentId, roundTripMs),
     });
     this.#reports = createAgentReports(services);
+    this.writes = createAgentWrites(services.sql);
     this.#reportConnection = createConnectionReports(services);
     this.#off = [
       events.on('agent_connected', (event) => this.#supersedeOlder(event)),
@@ -190,7 +195,12 @@ class ConnectedAgents implements AgentConnections {
   }
 
   #agentCalls(agent: ConnectedAgent<AgentIdentity>): AgentCalls {
-    const sinks = { reports: this.#reports, reportConnection: this.#reportConnection, metrics: this.#metrics };
+    const sinks = {
+      reports: this.#reports,
+      writes: this.writes,
+      reportConnection: this.#reportConnection,
+      metrics: this.#metrics,
+    };
     return agentApi(this.#services, sinks, agent);
   }
 
@@ -303,7 +313,7 @@ class ConnectedAgents implements AgentConnections {
     this.#logWriters.close();
     for (const { session } of this.#all) session.close();
     await Promise.all([...this.#all].map(({ session }) => session.closed));
-    await Promise.all([this.#liveness.close(), this.#reports.close()]);
+    await Promise.all([this.writes.close(), this.#liveness.close(), this.#reports.close()]);
   }
 
   /** The newest connection wins, on whichever server it is. */

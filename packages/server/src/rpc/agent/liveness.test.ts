@@ -7,10 +7,17 @@ import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { completeJob } from '../../app/job/complete.ts';
 import { connectedAgent } from '../../authz/proofs.ts';
 import type { Sql } from '../../db/connect.ts';
-import { countConnection } from '../../db/queries/agents.ts';
+import { countConnections, markAgentsAlive } from '../../db/queries/agents.ts';
 import { type LiveAgent, startAgentLiveness } from './liveness.ts';
 
 const TRAITS = { reachable: true, version: '2.6', capabilities: [], replicaId: crypto.randomUUID() };
+
+async function count(id: string): Promise<number> {
+  const [number] = await countConnections(server.services.sql, [
+    { agent: connectedAgent({ id }), traits: TRAITS, hostKey: '' },
+  ]);
+  return number!;
+}
 
 const EVERY_MS = 300;
 const AGENTS = 40;
@@ -71,7 +78,7 @@ test('uses one statement for all agents, ends a silent connection, and survives 
     ids.map(
       async (id): Promise<LiveAgent> => ({
         agent: connectedAgent({ id }),
-        number: await countConnection(server.services.sql, connectedAgent({ id }), TRAITS),
+        number: await count(id),
         workspaceId: workspace.id,
         ownerId: workspace.owner_id,
         ping: () => (id === silent ? new Promise(() => {}) : Promise.resolve(1)),
@@ -108,8 +115,26 @@ test('uses one statement for all agents, ends a silent connection, and survives 
   assert.equal(closed.size, 1, 'an outage ends no connection');
 
   // a newer connection, on whichever server, ends the one here
-  await countConnection(server.services.sql, connectedAgent({ id: ids[2]! }), TRAITS);
+  await count(ids[2]!);
   await eventually('the older one is ended', async () => closed.has(ids[2]!));
   assert.equal(closed.size, 2);
   await liveness.close();
+});
+
+test('stores a beat without waiting for the disk, and the number of a connection with the wait', async () => {
+  const { sql } = server.services;
+  await sql`CREATE TABLE commits (waits text)`;
+  await sql.unsafe(`CREATE FUNCTION store_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO commits VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`);
+  await sql`CREATE CONSTRAINT TRIGGER store_commit AFTER UPDATE ON workspace_agents DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION store_commit()`;
+  const agent = connectedAgent({ id: ids[5]! });
+  const number = await count(agent.id);
+  assert.deepEqual([...(await markAgentsAlive(sql, [{ agent, number, network: undefined }]))], []);
+  const rows = await sql<{ waits: string }[]>`SELECT waits FROM commits`;
+  assert.deepEqual(
+    rows.map(({ waits }) => waits),
+    ['on', 'off'],
+  );
+  await sql`DROP TRIGGER store_commit ON workspace_agents`;
 });

@@ -10,7 +10,7 @@ import { acceptWebSocket, byteStream, dialWebSocket } from '@ropewalk/wire/webso
 import { YamuxSession } from '@ropewalk/wire/yamux';
 import { encodeHeader, FLAG, TYPE } from '@ropewalk/wire/yamux/frames';
 import { findAgentForToken } from '../../app/find/agent.ts';
-import { countConnection } from '../../db/queries/agents.ts';
+import { countConnections } from '../../db/queries/agents.ts';
 import { dialAgent, makeAgents, refusal } from '../testing/agents.ts';
 import { Peer } from '../testing/peer.ts';
 import { createAgentConnections } from './connections.ts';
@@ -80,13 +80,11 @@ test('ends the connection of an agent after two unanswered pings, and keeps one 
   http.on('upgrade', (request, socket, head) => {
     void (async () => {
       const agent = await findAgentForToken(server.services, String(request.headers['x-token']));
-      const number = await countConnection(server.services.sql, agent, {
-        reachable: true,
-        version: '2.6',
-        capabilities: [],
-        replicaId: server.services.replicaId,
-      });
-      await connections.serve(acceptWebSocket(request, socket, head), agent, { is: 'agent', number }, 'tunnel/1');
+      const { replicaId } = server.services;
+      const traits = { reachable: true, version: '2.6', capabilities: [], replicaId };
+      const [number] = await countConnections(server.services.sql, [{ agent, traits, hostKey: '' }]);
+      const admitted = { is: 'agent' as const, number: number! };
+      await connections.serve(acceptWebSocket(request, socket, head), agent, admitted, 'tunnel/1');
     })();
   });
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
