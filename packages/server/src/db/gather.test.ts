@@ -3,6 +3,8 @@ import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gather } from './gather.ts';
 
+const TIMEOUT = { timeout: 20_000 };
+
 const rejected = (text: string) => Object.assign(new Error(text), { code: '22021' });
 
 /** Runs double their numbers. They can be held, and the database can be away or reject numbers. */
@@ -23,7 +25,7 @@ function makeDoubles({ everyMs = 0, maxItems = 100 } = {}) {
   return { doubles, runs, state };
 }
 
-test('shares one run among the calls of a turn, and the next among those that come meanwhile', async () => {
+test('shares one run among the calls of a turn, and the next among those that come meanwhile', TIMEOUT, async () => {
   const { doubles, runs, state } = makeDoubles();
   const held = Promise.withResolvers<void>();
   state.hold = held.promise;
@@ -44,7 +46,7 @@ test('shares one run among the calls of a turn, and the next among those that co
   assert.equal(await doubles.add('a', 6), 12);
 });
 
-test('keeps the order of one key, each item in a separate run', async () => {
+test('keeps the order of one key, each item in a separate run', TIMEOUT, async () => {
   const { doubles, runs } = makeDoubles();
   const ended: number[] = [];
   await Promise.all(
@@ -59,7 +61,7 @@ test('keeps the order of one key, each item in a separate run', async () => {
   assert.deepEqual(ended, [2, 6, 4, 8]);
 });
 
-test('rejects only the caller whose data the database rejects', async () => {
+test('rejects only the caller whose data the database rejects', TIMEOUT, async () => {
   const { doubles, state } = makeDoubles();
   state.bad.add(3);
   const results = await Promise.allSettled([1, 2, 3, 4, 5].map((n) => doubles.add(`k${n}`, n)));
@@ -69,7 +71,7 @@ test('rejects only the caller whose data the database rejects', async () => {
   );
 });
 
-test('rejects the callers that wait while the database is away, except those of a part that was written', async () => {
+test('rejects callers while the database is away, but not those of a part that was written', TIMEOUT, async () => {
   const { doubles, state } = makeDoubles();
   state.away = true;
   const away = await Promise.allSettled([doubles.add('a', 1), doubles.add('b', 2)]);
@@ -89,7 +91,7 @@ test('rejects the callers that wait while the database is away, except those of 
   );
 });
 
-test('runs at most so often, immediately after a pause, and with at most so many items', async () => {
+test('runs at most so often, immediately after a pause, and with at most so many items', TIMEOUT, async () => {
   const { doubles, runs } = makeDoubles({ everyMs: 150, maxItems: 2 });
   const started = performance.now();
   assert.equal(await doubles.add('a', 1), 2);
@@ -99,7 +101,7 @@ test('runs at most so often, immediately after a pause, and with at most so many
   assert.ok(performance.now() - started >= 290, `${performance.now() - started} ms`);
 });
 
-test('runs what waits when it closes, and does not wait for a database that hangs', async () => {
+test('runs what waits when it closes, and does not wait for a database that hangs', TIMEOUT, async () => {
   const { doubles } = makeDoubles({ everyMs: 60_000 });
   await doubles.add('a', 1);
   const waits = doubles.add('a', 2);
