@@ -114,7 +114,7 @@ async function pageChanges(browser: Browser, server: { url: string; token: strin
 
 export async function benchDashboard(): Promise<Row[]> {
   const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
-  const browser = await startBrowser();
+  const browser = await startBrowser({ isComplete: true });
   try {
     await firstUser(server);
     const template = await makeTemplate(server, 'bench', commandTemplate('true'));

@@ -57,7 +57,7 @@ before(async () => {
   const url = `http://localhost:${(app.address() as AddressInfo).port}`;
   const apps = ['web', 'evil'].map((slug) => ({ slug, url, subdomain: true }));
   dev = await startTestWorkspace(server, 'dev', { agent: { apps } });
-  browser = await startBrowser(['--host-resolver-rules=MAP *.test 127.0.0.1']);
+  browser = await startBrowser({ args: ['--host-resolver-rules=MAP *.test 127.0.0.1'] });
 });
 after(async () => {
   await browser.close();

@@ -97,7 +97,7 @@ async function ready(server: ServerProcess, id: string): Promise<void> {
 const command = install(process.argv[2] ?? join(tmpdir(), 'platform-code-server'));
 await ensureExecutable();
 const server = await startCoderServer({ env: { CODER_WILDCARD_ACCESS_URL: '*.apps.localhost' } });
-const browser = await startBrowser();
+const browser = await startBrowser({ isComplete: true });
 try {
   await firstUser(server);
   const made = await createWorkspace(

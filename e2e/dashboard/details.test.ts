@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { buildEnds, commandTemplate, createWorkspace, eventually, makeTemplate, PERSON } from '../harness.ts';
-import { assertAccessible, follow, keepScreenshots, needsBrowser, openAs } from './browser.ts';
+import { assertAccessible, browserFor, follow, keepScreenshots, needsBrowser, openAs } from './browser.ts';
 import { useSite } from './site.ts';
 
 const PHONE = { viewport: { width: 390, height: 844 } };
@@ -282,7 +282,9 @@ test('a stop can be undone for five seconds, and is not lost with its window', n
   await buildEnds(site.server, made.latest_build.id);
   const builds = async () =>
     (await site.server.api<{ transition: string }[]>('GET', `/workspaces/${made.id}/builds`)).body;
-  const { page, context } = await site.open(t, '/@admin/stopped');
+  const browser = await browserFor(t, { isComplete: true });
+  const { page, context } = await openAs(browser, site.server, site.server.token);
+  await page.goto('/@admin/stopped');
   await page.clock.install();
   const stop = page.getByRole('button', { name: 'Stop', exact: true });
   const message = page.getByRole('status').filter({ hasText: 'Stopping admin/stopped' });

@@ -10,7 +10,7 @@ let server: TestServer;
 let browser: Browser;
 before(async () => {
   if (needsBrowser.skip) return;
-  [browser, mail] = await Promise.all([startBrowser(), startMailServer()]);
+  [browser, mail] = await Promise.all([startBrowser({ isComplete: true }), startMailServer()]);
   server = await startTestServer({
     env: { CODER_EMAIL_SMARTHOST: `127.0.0.1:${mail.port}`, CODER_EMAIL_FROM: 'coder@example.com' },
   });

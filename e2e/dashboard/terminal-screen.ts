@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { startBrowser } from './browser.ts';
 
 /** Starts Chromium without WebGL, so that terminals draw with elements, which tests can read. */
-export const startTextBrowser = (): Promise<Browser> => startBrowser(['--disable-3d-apis']);
+export const startTextBrowser = (): Promise<Browser> => startBrowser({ args: ['--disable-3d-apis'] });
 
 const SCREEN = `[...document.querySelectorAll('[role=tabpanel]:not([hidden]) .xterm-rows')].map((rows) => rows.innerText.replaceAll('\\u00a0', ' ')).join('')`;
 
