@@ -1,9 +1,10 @@
-import { fork } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { Agent, get } from 'node:http';
+import { Agent, createServer, get } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { fastify } from 'fastify';
-import { createWorkspace, firstUser, makeTemplate, startCoderServer } from '../e2e/harness.ts';
-import { paired, type Row } from './measure.ts';
+import { createWorkspace, firstUser, makeTemplate, type ServerProcess, startCoderServer } from '../e2e/harness.ts';
+import { paired, processesBelow, type Row } from './measure.ts';
 
 const CONNECTIONS = 16;
 const SECONDS = 2;
@@ -42,16 +43,70 @@ async function statics(answer: string): Promise<{ url: string; close(): Promise<
   return { url: `${url}/static`, close: () => app.close() };
 }
 
-// this file is also the load generator and the static server, each in a separate process
+/** The least that an answer costs in Node.js: no framework, no routes, no sign-in. */
+async function bare(answer: string): Promise<{ url: string }> {
+  const head = { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(answer) };
+  const server = createServer({ noDelay: true }, (_request, response) => response.writeHead(200, head).end(answer));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
+}
+
+// this file is also the load generator and the servers of the floors, each in a separate process
 const role = process.argv[2];
 if (role === 'load') {
   process.on('message', async ({ url, token }: { url: string; token: string }) => {
     process.send!(await load(url, token));
   });
-} else if (role === 'static') {
+} else if (role === 'static' || role === 'bare') {
   process.on('message', async (answer: string) => {
-    process.send!((await statics(answer)).url);
+    process.send!((await (role === 'static' ? statics : bare)(answer)).url);
   });
+}
+
+/** Starts a process that answers every request with this text. */
+async function startFloor(kind: 'static' | 'bare', answer: string): Promise<{ url: string; child: ChildProcess }> {
+  const child = fork(import.meta.filename, [kind]);
+  child.send(answer);
+  const [url] = (await once(child, 'message')) as [string];
+  return { url, child };
+}
+
+const processorMs = (child: ChildProcess) => processesBelow(child.pid!).find(({ pid }) => pid === child.pid)!.own;
+
+/**
+ * The processor time of a request, compared with a bare server of `node:http`. It does not depend on the speed of the
+ * generator, which is the limit of the requests per second.
+ */
+async function benchProcessor(
+  server: ServerProcess,
+  path: string,
+  atMost: number,
+  perSecond: (url: string) => Promise<number>,
+): Promise<Row> {
+  const floor = await startFloor('bare', JSON.stringify((await server.api('GET', path)).body));
+  const spent = async (child: ChildProcess, url: string) => {
+    const before = processorMs(child);
+    const count = (await perSecond(url)) * SECONDS;
+    return ((processorMs(child) - before) * 1_000) / count;
+  };
+  try {
+    const pair = await paired(
+      5,
+      () => spent(server.child, `${server.url}/api/v2${path}`),
+      () => spent(floor.child, floor.url),
+    );
+    return {
+      what: `GET ${path}, processor time, compared with node:http alone`,
+      ours: `${pair.ours.toFixed(0)} µs`,
+      floor: `${pair.floor.toFixed(0)} µs`,
+      figure: `${pair.ratio.toFixed(2)}×`,
+      reach: `≤ ${atMost}×`,
+      met: pair.ratio <= atMost,
+    };
+  } finally {
+    floor.child.kill();
+  }
 }
 
 /** The hottest reads, compared with the same bytes as a static route of the same framework. */
@@ -79,16 +134,13 @@ export async function benchRequests(): Promise<Row[]> {
       ['/templates', 0.3],
       ['/organizations', 0.3],
     ] as const) {
-      const answer = JSON.stringify((await server.api('GET', path)).body);
-      const floor = fork(import.meta.filename, ['static']);
-      floor.send(answer);
-      const [url] = (await once(floor, 'message')) as [string];
+      const { url, child } = await startFloor('static', JSON.stringify((await server.api('GET', path)).body));
       const pair = await paired(
         5,
         () => perSecond(`${server.url}/api/v2${path}`),
         () => perSecond(url),
       );
-      floor.kill();
+      child.kill();
       rows.push({
         what: `GET ${path}, ${CONNECTIONS} connections`,
         ours: `${pair.ours.toFixed(0)}/s`,
@@ -98,6 +150,11 @@ export async function benchRequests(): Promise<Row[]> {
         met: pair.ratio >= reach,
       });
     }
+    for (const [path, atMost] of [
+      ['/users/me', 2.5],
+      ['/organizations', 3],
+    ] as const)
+      rows.push(await benchProcessor(server, path, atMost, perSecond));
     return rows;
   } finally {
     generator.kill();

@@ -27,7 +27,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 const { startProvider } = await import(${JSON.stringify(SERVER)});
 const dir = mkdtempSync(join(tmpdir(), 'thing-'));
-const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
+const log = { debug() {}, info() {}, warn() {}, error() {}, keeps: () => false, child: () => log };
 await startProvider({ socketPath: join(dir, 'provider'), env: process.env, log });
 const server = createServer((client) => {
   const provider = connect(join(dir, 'provider'));

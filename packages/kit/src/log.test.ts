@@ -206,3 +206,19 @@ test('shows control characters instead of sending them to a terminal', () => {
     assert.match(lines[0]!, /\\u001b/);
   }
 });
+
+test('says which levels it keeps', () => {
+  const kept: string[] = [];
+  const sinks = [{ format: 'human' as const, write: (line: string) => void kept.push(line) }];
+  for (const [level, count] of [
+    ['debug', 4],
+    ['info', 3],
+    ['error', 1],
+  ] as const) {
+    const log = createLogger({ level, sinks }).child({ part: 'x' });
+    const levels = (['debug', 'info', 'warn', 'error'] as const).filter((one) => log.keeps(one));
+    for (const one of ['debug', 'info', 'warn', 'error'] as const) log[one]('a line');
+    assert.deepEqual([levels.length, kept.splice(0).length], [count, count]);
+  }
+  assert.equal(createLogger({ level: 'debug', sinks: [] }).keeps('error'), false);
+});

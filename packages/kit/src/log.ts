@@ -11,6 +11,8 @@ export interface Logger {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
+  /** Whether lines of this level are kept. Frequent work asks before it prepares a line. */
+  keeps(level: LogLevel): boolean;
   /** Returns a logger that adds these fields to every line. */
   child(fields: LogFields): Logger;
 }
@@ -76,6 +78,7 @@ export function createLogger(options: LoggerOptions = {}, fields: LogFields = {}
     info: (m, f) => emit('info', m, f),
     warn: (m, f) => emit('warn', m, f),
     error: (m, f) => emit('error', m, f),
+    keeps: (level) => RANK[level] >= least && sinks.length > 0,
     child: (more) => createLogger({ ...options, sinks }, { ...fields, ...more }),
   };
 }

@@ -10,25 +10,29 @@ const CSRF_COOKIE = 'csrf_token';
 export function requestToken(
   request: Pick<FastifyRequest, 'headers' | 'query'>,
 ): { token: string; fromCookie: boolean } | undefined {
+  const { headers } = request;
   const query = request.query as Record<string, unknown> | undefined;
-  const bearer = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1];
-  const places: [unknown, boolean][] = [
-    [cookieValue(request.headers.cookie, SESSION_COOKIE), true],
-    [query?.[SESSION_COOKIE], false],
-    [request.headers[SESSION_HEADER], false],
-    [bearer, false],
-    [query?.['access_token'], false],
-  ];
-  const found = places.find(([value]) => typeof value === 'string' && value !== '');
-  return found ? { token: found[0] as string, fromCookie: found[1] } : undefined;
+  const fromCookie = cookieValue(headers.cookie, SESSION_COOKIE);
+  if (fromCookie) return { token: fromCookie, fromCookie: true };
+  const token =
+    given(query?.[SESSION_COOKIE]) ??
+    given(headers[SESSION_HEADER]) ??
+    bearerOf(headers.authorization) ??
+    given(query?.['access_token']);
+  return token ? { token, fromCookie: false } : undefined;
 }
 
+const bearerOf = (header: string | undefined): string | undefined =>
+  header === undefined ? undefined : /^Bearer (.+)$/i.exec(header)?.[1];
+
+const given = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);
+
 /** Rejects requests that another site in the browser sends. */
-export function checkOrigin({ headers }: FastifyRequest, allowedHosts: readonly string[]): void {
+export function checkOrigin({ headers }: FastifyRequest, accessUrl: string): void {
   const { origin } = headers;
   if (origin === undefined) return;
   const host = URL.canParse(origin) ? new URL(origin).host : '';
-  if (host === headers.host || allowedHosts.includes(host)) return;
+  if (host === headers.host || host === new URL(accessUrl).host) return;
   throw new AppError('forbidden', 'Requests from another site are not allowed.', { detail: `Origin: ${origin}` });
 }
 
@@ -36,10 +40,10 @@ export function checkOrigin({ headers }: FastifyRequest, allowedHosts: readonly 
  * Prevents another site in the browser from acting with this site's cookie. Writes need the CSRF token of the cookie's
  * own page. Upgrades need an Origin of this server. Programs send no Origin.
  */
-export function checkForgery(request: FastifyRequest, fromCookie: boolean, allowedHosts: readonly string[]): void {
+export function checkForgery(request: FastifyRequest, fromCookie: boolean, accessUrl: string): void {
   const { origin } = request.headers;
   const upgrade = request.headers.upgrade !== undefined;
-  if (upgrade || fromCookie) checkOrigin(request, allowedHosts);
+  if (upgrade || fromCookie) checkOrigin(request, accessUrl);
   if (fromCookie && !upgrade && !/^(GET|HEAD|OPTIONS)$/.test(request.method)) {
     if (origin !== undefined) return; // checked above: it is this server's
     const sent = request.headers['x-csrf-token'];

@@ -16,49 +16,54 @@ export interface AuthenticateParts {
   pass?: ((route: RouteKey, request: FastifyRequest) => Promise<Actor | undefined>) | undefined;
 }
 
-/** Finds the actor of a request. Throws `unauthenticated` if the route needs one and there is none. */
-export type Authenticate = (key: RouteKey, def: RouteDef, request: FastifyRequest) => Promise<Actor>;
+/**
+ * Finds the actor of a request. Throws or rejects with `unauthenticated` if the route needs one and there is none. A session that
+ * was verified a moment ago needs no promise, which nearly every request would otherwise wait for.
+ */
+export type Authenticate = (key: RouteKey, def: RouteDef, request: FastifyRequest) => Actor | Promise<Actor>;
 
 export function createAuthenticate({ services, sessions, pass }: AuthenticateParts): Authenticate {
   const operatorFor = operatorAccess(services);
-  return async (key, def, request) => {
-    const ownHosts = [new URL(services.accessUrl).host];
-    if (request.headers.upgrade !== undefined) checkForgery(request, false, ownHosts);
-    if (def.auth === 'optional') {
-      const found = requestToken(request);
-      // an expired session is as good as none
-      const known = found && (await sessions.verify(found.token, pathOf(request)).catch(noneIfSignedOut));
-      return known?.actor ?? { kind: 'none' };
-    }
+
+  const visitor = async (request: FastifyRequest): Promise<Actor> => {
+    const found = requestToken(request);
+    // an expired session is as good as none
+    const known = found && (await sessions.verify(found.token, request.url).catch(noneIfSignedOut));
+    return known?.actor ?? { kind: 'none' };
+  };
+
+  const withoutToken = async (key: RouteKey, request: FastifyRequest): Promise<Actor> => {
+    const passed = await pass?.(key, request);
+    if (passed) return passed;
+    throw new AppError(
+      'unauthenticated',
+      'You are signed out or your session has expired. Please sign in again to continue.',
+      { detail: 'No session token was sent: use the Coder-Session-Token header or the session cookie.' },
+    );
+  };
+
+  const verified = async (token: string, path: string): Promise<Actor> => (await sessions.verify(token, path)).actor;
+
+  return (key, def, request) => {
+    if (request.headers.upgrade !== undefined) checkForgery(request, false, services.accessUrl);
+    if (def.auth === 'optional') return visitor(request);
     if (def.auth === 'proxy') {
       const token = request.headers[PROXY_TOKEN_HEADER];
       return proxyOfToken(services, typeof token === 'string' ? token : undefined);
     }
     if (def.auth !== 'session') {
       // another site could sign the browser in as a person of its choice
-      if (request.method !== 'GET' && request.method !== 'HEAD') checkOrigin(request, ownHosts);
+      if (request.method !== 'GET' && request.method !== 'HEAD') checkOrigin(request, services.accessUrl);
       return { kind: 'none' };
     }
     const found = requestToken(request);
-    if (!found) {
-      const passed = await pass?.(key, request);
-      if (passed) return passed;
-      throw new AppError(
-        'unauthenticated',
-        'You are signed out or your session has expired. Please sign in again to continue.',
-        {
-          detail: 'No session token was sent: use the Coder-Session-Token header or the session cookie.',
-        },
-      );
-    }
-    checkForgery(request, found.fromCookie, ownHosts);
-    const operator = found.fromCookie ? undefined : await operatorFor(key, found.token);
+    if (!found) return withoutToken(key, request);
+    checkForgery(request, found.fromCookie, services.accessUrl);
+    const operator = found.fromCookie ? undefined : operatorFor(key, found.token);
     if (operator) return operator;
-    return (await sessions.verify(found.token, pathOf(request))).actor;
+    return sessions.remembered(found.token, request.url)?.actor ?? verified(found.token, request.url);
   };
 }
-
-const pathOf = ({ url }: FastifyRequest): string => url.replace(/[?#].*$/s, '');
 
 /** Nobody, for a session that does not exist or has ended. */
 export function noneIfSignedOut(err: unknown): undefined {

@@ -7,15 +7,16 @@ import { apiPath, Nothing, type RouteDef, type RouteKey, routes } from '@ropewal
 import { errorText, isAppError } from '@ropewalk/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { auditRefusedWrite } from '../app/audit/refused.ts';
-import type { Services } from '../app/context/context.ts';
+import type { Ctx, Services } from '../app/context/context.ts';
 import { findAgentForToken } from '../app/find/agent.ts';
-import { sharedBytes } from '../app/lists/shared-answer.ts';
+import { sharedBody } from '../app/lists/shared-answer.ts';
 import { networkOf } from '../app/values/network.ts';
 import type { Actor } from '../authz/actor.ts';
 import { requestToken } from './auth.ts';
 import type { Authenticate } from './authenticate.ts';
 import { BODY_LIMIT, type Holder, limitUpload, UPLOAD_MS } from './body.ts';
 import type { ClientAddress } from './client-address.ts';
+import { compress, encodedHeaders, encodingFor, isCompressible, MAX_PLAIN } from './compression.ts';
 import type { DatabaseStall } from './database-stall.ts';
 import { exchange, type Handler, type Handlers, isUpgrade } from './exchange.ts';
 import { checkUrl, parseLoosely, tidyBody } from './input.ts';
@@ -81,7 +82,8 @@ function bodyLimitOf({ auth, bodyTypes }: RouteDef): number {
 /** Whether the input is a client's or a proxy's. That of agents and daemons has its own checks. */
 const isChecked = ({ auth }: RouteDef) => auth !== 'agent' && auth !== 'daemon';
 
-type Hook = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+/** Calls `next`, or returns a promise instead. Most requests need none: a promise for each hook costs more than the hooks. */
+type Hook = (request: FastifyRequest, reply: FastifyReply, next: () => void) => Promise<void> | undefined;
 
 function admitting(key: RouteKey, def: RouteDef, parts: RouteParts): Hook {
   const { services, clientAddress, authenticate, rateLimit, stall } = parts;
@@ -89,25 +91,45 @@ function admitting(key: RouteKey, def: RouteDef, parts: RouteParts): Hook {
   const counted = isChecked(def) && def.auth !== 'proxy';
   const callerOf = ({ actor, raw }: FastifyRequest) =>
     actor?.kind === 'user' ? actor : { network: networkOf(clientAddress(raw)) };
-  return async (request, reply) => {
-    const limited = counted ? () => rateLimit.count(key, callerOf(request), request, reply) : () => {};
-    request.actor = await stall.guard(authenticate(key, def, request)).catch((err) => {
-      limited();
-      throw err;
-    });
-    limited();
-    if (request.actor.kind === 'user') {
-      request.holder = { kind: 'person', id: request.actor.id };
-      limitUpload(request.raw, def.bodyTypes ? UPLOAD_MS.bytes : UPLOAD_MS.json);
-    } else if (request.actor.kind === 'proxy') {
-      request.holder = { kind: 'agent', id: request.actor.proxy.id };
-      limitUpload(request.raw, UPLOAD_MS.json);
-    } else if (def.auth === 'agent' && def.body) {
-      const agent = await stall.guard(findAgentForToken(services, requestToken(request)?.token));
-      request.holder = { kind: 'agent', id: agent.id };
-      limitUpload(request.raw, UPLOAD_MS.json);
+  const count = (request: FastifyRequest, reply: FastifyReply) => {
+    if (counted) rateLimit.count(key, callerOf(request), request, reply);
+  };
+  const hold = (request: FastifyRequest, holder: Holder, ms: number) => {
+    request.holder = holder;
+    limitUpload(request.raw, ms);
+  };
+  const admit = (actor: Actor, request: FastifyRequest, reply: FastifyReply): Promise<void> | undefined => {
+    request.actor = actor;
+    count(request, reply);
+    const enter = () => countStream(key, def, parts, request, reply);
+    if (actor.kind === 'user') {
+      hold(request, { kind: 'person', id: actor.id }, def.bodyTypes ? UPLOAD_MS.bytes : UPLOAD_MS.json);
+    } else if (actor.kind === 'proxy') hold(request, { kind: 'agent', id: actor.proxy.id }, UPLOAD_MS.json);
+    else if (def.auth === 'agent' && def.body) {
+      return stall.guard(findAgentForToken(services, requestToken(request)?.token)).then(({ id }) => {
+        hold(request, { kind: 'agent', id }, UPLOAD_MS.json);
+        enter();
+      });
     }
-    countStream(key, def, parts, request, reply);
+    enter();
+    return undefined;
+  };
+  return (request, reply, next) => {
+    const rejected = (err: unknown): never => {
+      count(request, reply);
+      throw err;
+    };
+    let found: Actor | Promise<Actor>;
+    try {
+      found = authenticate(key, def, request);
+    } catch (err) {
+      return rejected(err);
+    }
+    if (found instanceof Promise) return stall.guard(found).then((actor) => admit(actor, request, reply), rejected);
+    const admitted = admit(found, request, reply);
+    if (admitted) return admitted;
+    next();
+    return undefined;
   };
 }
 
@@ -141,7 +163,7 @@ function tidying(method: RouteMethod, def: RouteDef): Hook {
   const readBody = def.body && zeroReader(def.body);
   const readQuery = def.query && zeroReader(def.query);
   const checkKeys = unknownKeyCheck(method, def);
-  return async (request) => {
+  return (request, _reply, next) => {
     // upstream's clients send null for an absent field, and a flag as its name alone
     if (def.body || checkKeys) {
       if (request.body === undefined || Buffer.isBuffer(request.body)) request.body = parseLoosely(request.body);
@@ -153,6 +175,8 @@ function tidying(method: RouteMethod, def: RouteDef): Hook {
     const query = request.query as Record<string, unknown>;
     for (const name of booleans) if (query[name] === '') query[name] = true;
     readQuery?.(query);
+    next();
+    return undefined;
   };
 }
 
@@ -161,31 +185,59 @@ function answering<K extends RouteKey>(key: K, def: RouteDef, method: RouteMetho
   const { log } = services;
   const handler = parts.handlers[key] as unknown as Handler<K>;
   const success = Number(Object.keys(def.responses).find((code) => code.startsWith('2')) ?? 200);
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+  const sockets = { headers, maxMessageBytes: MAX_MESSAGE_BYTES[kindOfStream(key)] };
+  const failed = async (err: unknown, ctx: Ctx, request: FastifyRequest): Promise<never> => {
+    if (method !== 'GET' && ctx.actor.kind === 'user' && isAppError(err, 'forbidden')) {
+      await auditRefusedWrite(ctx, key, (request.params ?? {}) as Record<string, string>).catch((problem) =>
+        log.warn('could not record a rejected request', { route: key, err: errorText(problem) }),
+      );
+    }
+    throw err;
+  };
+  const compressible = isCompressible(key, def);
+  /** Returns the reply while it is not complete, for Fastify to wait. */
+  const send = (answer: unknown, request: FastifyRequest, reply: FastifyReply): Unfinished => {
+    if (isAnswered(reply)) return reply;
+    if (success !== 200 && reply.statusCode === 200) reply.code(success);
+    if (typeof answer !== 'object' || answer === null || Buffer.isBuffer(answer)) return sent(reply.send(answer));
+    const write = (value: object) => reply.serialize(value) as string;
+    const body = sharedBody(answer, write) ?? (compressible ? write(answer) : undefined);
+    if (body === undefined) return sent(reply.send(answer));
+    reply.type(JSON_TYPE);
+    if (!compressible || body.length <= MAX_PLAIN) return sent(reply.send(body));
+    reply.header('vary', 'Accept-Encoding');
+    const encoding = encodingFor(request, clientAddress);
+    if (!encoding) return sent(reply.send(body));
+    return compress(body, encoding).then((bytes) => sent(reply.headers(encodedHeaders(encoding)).send(bytes)));
+  };
+  return (request: FastifyRequest, reply: FastifyReply): unknown => {
     const ctx = new RequestContext(services, { actor: request.actor!, ip: clientAddress(request.raw) }, request, reply);
-    const answered = () => reply.sent || reply.raw.headersSent;
-    let answer: unknown;
+    let work: unknown;
     try {
-      const work = handler(ctx, {
+      work = handler(ctx, {
         params: request.params as never,
         query: request.query as never,
         body: request.body as never,
-        http: exchange(request, reply, { headers, maxMessageBytes: MAX_MESSAGE_BYTES[kindOfStream(key)] }),
+        http: exchange(request, reply, sockets),
       });
-      answer = await (work instanceof Promise ? stall.guard(work, answered) : work);
     } catch (err) {
-      if (method !== 'GET' && ctx.actor.kind === 'user' && isAppError(err, 'forbidden')) {
-        await auditRefusedWrite(ctx, key, (request.params ?? {}) as Record<string, string>).catch((problem) =>
-          log.warn('could not record a rejected request', { route: key, err: errorText(problem) }),
-        );
-      }
-      throw err;
+      work = Promise.reject(err);
     }
-    if (answered()) return reply;
-    if (reply.statusCode === 200) reply.code(success);
-    if (answer === undefined) return reply.send();
-    const bytes = sharedBytes(answer, (value) => reply.serialize(value) as string);
-    if (bytes) return reply.type('application/json; charset=utf-8').send(bytes);
-    return answer;
+    if (!(work instanceof Promise)) return send(work, request, reply);
+    return stall
+      .guard(work, () => isAnswered(reply))
+      .then(
+        (answer) => send(answer, request, reply),
+        (err) => failed(err, ctx, request),
+      );
   };
 }
+
+/** What Fastify waits for: a reply that is not complete. */
+type Unfinished = FastifyReply | Promise<FastifyReply | undefined> | undefined;
+
+const sent = (reply: FastifyReply): Unfinished => (reply.sent ? undefined : reply);
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+const isAnswered = (reply: FastifyReply): boolean => reply.sent || reply.raw.headersSent;

@@ -47,8 +47,9 @@ export async function createHttp(parts: HttpServerParts): Promise<FastifyInstanc
   const app = createApp(parts, headers);
   const rateLimit = createRateLimit(services.config, services.clock);
   readBodies(app, clientAddress);
-  app.addHook('onRequest', async (_request, reply) => {
+  app.addHook('onRequest', (_request, reply, next) => {
     reply.headers(headers);
+    next();
   });
   logAnswers(app, parts);
   app.decorateRequest('actor', null);
@@ -139,6 +140,7 @@ function readBodies(app: FastifyInstance, clientAddress: ClientAddress): void {
 }
 
 function logAnswers(app: FastifyInstance, { services: { log }, clientAddress }: HttpServerParts): void {
+  if (!log.keeps('debug')) return;
   app.addHook('onResponse', async (request, reply) => {
     log.debug('answered a request', {
       request_id: request.id,

@@ -3,6 +3,8 @@ import { Agent, createServer, get, type IncomingMessage, type ServerResponse } f
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { systemClock } from '@ropewalk/kit';
+import { eventually } from '@ropewalk/testkit';
+import { collectGarbage } from '@ropewalk/testkit/garbage';
 import { Unanswered } from './unanswered.ts';
 
 const waiting: ServerResponse[] = [];
@@ -42,6 +44,21 @@ test('waits until each request has its answer or its stream, and not for ever', 
   await unanswered.none(systemClock, 50);
   third.response.end();
   (await third.answer).resume();
+});
+
+test('forgets each answer when it has ended', async () => {
+  const ended: WeakRef<ServerResponse>[] = [];
+  for (let i = 0; i < 5; i++) {
+    const { answer, response } = await ask();
+    response.end();
+    (await answer).resume();
+    ended.push(new WeakRef(response));
+  }
+  await eventually('the answers are garbage', async () => {
+    collectGarbage();
+    // the connection may keep the last one
+    return ended.filter((one) => one.deref()).length <= 1;
+  });
 });
 
 test('its last answers close their connections', async () => {

@@ -125,6 +125,8 @@ function withEvents(log: Logger, span: () => Span | undefined, fields: LogFields
     info: both('info'),
     warn: both('warn'),
     error: both('error'),
+    // spans get the lines of all levels
+    keeps: () => true,
     child: (more) => withEvents(log.child(more), span, { ...fields, ...more }),
   };
 }

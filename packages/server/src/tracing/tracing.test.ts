@@ -59,6 +59,7 @@ test('exports each request with its log lines, in the trace of its client', asyn
   assert.equal(mine.attributes['enduser.id'], id);
   assert.equal(mine.resource['service.name'], 'coderd');
   assert.equal(mine.resource['deployment.environment.name'], 'test');
+  assert.ok(mine.events.some(({ name }) => name === 'answered a request'));
   assert.ok(receiver.headers.every((sent) => sent['x-tenant'] === 'platform'));
 
   const failed = spans.find((span) => span.name === 'GET /api/v2/groups')!;

@@ -96,6 +96,7 @@ function filtered(log: Logger, filters: readonly RegExp[]): Logger {
     info: log.info,
     warn: log.warn,
     error: log.error,
+    keeps: log.keeps,
     child: (fields) => filtered(log.child(fields), filters),
   };
 }

@@ -46,9 +46,12 @@ interface Session {
 export interface Sessions {
   /**
    * The user of a token. Throws `unauthenticated` with the reason in `detail`.
-   * @param path of the request. Without it, tokens that apps got for a part of this server are rejected.
+   * @param path of the request, with or without its query. Without it, tokens that apps got for a part of this server are
+   *   rejected.
    */
   verify(token: string, path?: string): Promise<{ actor: UserActor; user: UserWithAccess }>;
+  /** Like `verify`, for a token that was verified in the last few seconds. Undefined for any other token. */
+  remembered(token: string, path?: string): { actor: UserActor; user: UserWithAccess } | undefined;
   /**
    * Forgets the remembered tokens of users, here and (by event) on every server. Call it after any change of a user.
    */
@@ -164,23 +167,39 @@ export function createSessions(services: Services): Sessions {
     };
   }
 
+  const partsOf = (token: string) => {
+    const parts = splitToken(token);
+    if (!parts) throw signedOut('The token is malformed.');
+    return parts;
+  };
+
+  /** The session, unless it has expired or may not be used at this path. */
+  function usable(session: Session, path: string | undefined): Session {
+    if (session.expiresAt <= clock.now().getTime()) throw signedOut('Token has expired.');
+    if (session.audience !== null && !audienceIncludes(session.audience, services.accessUrl, path))
+      throw signedOut('The audience of the token is another resource.');
+    return session;
+  }
+
+  function remembered(token: string, path?: string): Session | undefined {
+    const { id, secret } = partsOf(token);
+    const session = known.get(id);
+    if (!session || session.believedUntil < clock.monotonic()) return undefined;
+    if (!sameBytes(session.secretHash, hashOfSecret(secret, session.mark))) throw signedOut('Token not found.');
+    return usable(session, path);
+  }
+
   return {
+    remembered,
     async verify(token, path) {
-      const parts = splitToken(token);
-      if (!parts) throw signedOut('The token is malformed.');
-      let session = known.get(parts.id);
-      if (!session || session.believedUntil < clock.monotonic()) {
-        const before = changes;
-        session = await load(parts.id, parts.secret);
-        if (known.size >= MAX_REMEMBERED) known.clear();
-        if (changes === before) known.set(parts.id, session);
-      } else if (!sameBytes(session.secretHash, hashOfSecret(parts.secret, session.mark))) {
-        throw signedOut('Token not found.');
-      }
-      if (session.expiresAt <= clock.now().getTime()) throw signedOut('Token has expired.');
-      if (session.audience !== null && !audienceIncludes(session.audience, services.accessUrl, path))
-        throw signedOut('The audience of the token is another resource.');
-      return session;
+      const believed = remembered(token, path);
+      if (believed) return believed;
+      const { id, secret } = partsOf(token);
+      const before = changes;
+      const session = await load(id, secret);
+      if (known.size >= MAX_REMEMBERED) known.clear();
+      if (changes === before) known.set(id, session);
+      return usable(session, path);
     },
     changed: (userIds) => forget((session) => userIds.includes(session.user.id)),
     close: () => {

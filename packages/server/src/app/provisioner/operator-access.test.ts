@@ -91,7 +91,7 @@ test('rejects a short token at the start, and an organization that does not exis
   const withConfig = (config: object) => ({ ...services, config: { ...services.config, ...config } });
   assert.throws(() => operatorAccess(withConfig({ operatorToken: 'short' })), /at least 32 characters/);
   const access = operatorAccess(withConfig({ operatorOrganization: 'nowhere' }));
-  await assert.rejects(access('GET /events', TOKEN), (err: Error & { detail?: string }) =>
+  await assert.rejects(access('GET /events', TOKEN)!, (err: Error & { detail?: string }) =>
     /There is no organization "nowhere"/.test(err.detail ?? ''),
   );
 });

@@ -18,18 +18,17 @@ const ROUTES: ReadonlySet<RouteKey> = new Set([
   'DELETE /organizations/{organization}/provisionerkeys/{provisionerkey}',
 ]);
 
-/** Verifies the token of the Kubernetes operator. Returns undefined for any other token. */
-export type OperatorAccess = (route: RouteKey, token: string) => Promise<OperatorActor | undefined>;
+/** Verifies the token of the Kubernetes operator. Returns undefined for any other token, without a promise. */
+export type OperatorAccess = (route: RouteKey, token: string) => Promise<OperatorActor> | undefined;
 
 /** @throws AppError `invalid` if the configured token is too short to be a secret */
 export function operatorAccess(services: Services): OperatorAccess {
   const { operatorToken, operatorOrganization } = services.config;
-  if (operatorToken === '') return async () => undefined;
+  if (operatorToken === '') return () => undefined;
   if (operatorToken.length < LEAST_LENGTH)
     throw new AppError('invalid', `--operator-token must have at least ${LEAST_LENGTH} characters.`);
   const expected = sha256(operatorToken);
-  return async (route, token) => {
-    if (!sameBytes(sha256(token), expected)) return undefined;
+  const enter = async (route: RouteKey): Promise<OperatorActor> => {
     if (!ROUTES.has(route)) {
       throw new AppError('forbidden', 'Forbidden.', {
         detail: "The operator's token can only manage provisioner keys and read daemons and jobs.",
@@ -46,4 +45,5 @@ export function operatorAccess(services: Services): OperatorAccess {
     });
     return { kind: 'operator', organizationId };
   };
+  return (route, token) => (sameBytes(sha256(token), expected) ? enter(route) : undefined);
 }

@@ -88,12 +88,16 @@ test('identifies executables by their content, and compresses each once for clie
     assert.deepEqual([signature.statusCode, signature.body], [200, `signature of ${sum}\n`], String(attempt));
     assert.equal(signature.headers['content-type'], 'application/pgp-signature');
   }
+  const signature = await get({}, '10.1.2.3', '/bin/coder-linux-amd64.asc');
+  const known = { 'if-none-match': signature.headers['etag'] as string };
+  assert.equal((await get(known, '10.1.2.3', '/bin/coder-linux-amd64.asc')).statusCode, 304);
   assert.notEqual((await get({}, '10.1.2.3', '/bin/coder-linux-mips.asc')).statusCode, 200);
 
   writeFileSync(file, `${content}!`);
   const next = await get({ 'if-none-match': etag });
   assert.equal(next.statusCode, 200, 'a new one is another');
   assert.notEqual(next.headers['etag'], etag);
+  assert.equal((await get(known, '10.1.2.3', '/bin/coder-linux-amd64.asc')).statusCode, 200);
 
   assert.equal((await get({}, '10.1.2.3', '/bin/coder_linux_amd64')).statusCode, 200, 'underscores are hyphens');
   for (const name of ['coder-linux-mips', 'passwd', '..%2fcoder', 'coder-linux-amd64%00']) {

@@ -69,7 +69,7 @@ export function consentRoutes(app: FastifyInstance, parts: ConsentParts): void {
       throw new AppError('unauthenticated', 'You are signed out or your session has expired. Sign in, then try again.');
     }
     const { actor } = session;
-    checkForgery(request, found.fromCookie, [new URL(services.accessUrl).host]);
+    checkForgery(request, found.fromCookie, services.accessUrl);
     rateLimit.count(`${request.method} ${request.routeOptions.url}`, actor, request, reply);
     const ctx = new RequestContext(services, { actor, ip: clientAddress(request.raw) }, request, reply);
     return { ctx, actor, fromCookie: found.fromCookie, query: new URLSearchParams(queryOf(request)) };
