@@ -17,7 +17,7 @@ import { type SlowLink, startSlowLink } from './slow-link.ts';
 const SECONDS = Number(process.env['KILL_TEST_SECONDS'] ?? 50);
 const FAULT_EVERY_MS = 10_000;
 /** Between people and the servers, in each direction. Sessions move to the region because it is clearly nearer. */
-const DELAY_MS = 60;
+const DELAY_MS = 100;
 /** Longer than a session waits for an answer through a proxy. */
 const STOPPED_MS = 6_000;
 
@@ -121,7 +121,7 @@ const FAULTS: readonly (readonly [string, () => Promise<void>])[] = [
 
 test('nothing is lost, doubled or ended while servers and proxies of a region fail', async (t) => {
   const { violations, changes, summary } = await work(people, SECONDS, async (report) => {
-    await eventually('the session is in the region', () => moves() > 0, 30_000);
+    await eventually('the session is in the region', () => moves() > 0, 60_000);
     const until = performance.now() + SECONDS * 1_000;
     for (let n = 0; performance.now() < until; n += 1) {
       const [text, fault] = FAULTS[n % FAULTS.length]!;

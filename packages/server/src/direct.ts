@@ -1,6 +1,7 @@
 import { type Logger, systemClock } from '@ropewalk/kit';
 import { VERSION } from '@ropewalk/kit/version';
 import { type Ctx, type Services, systemContext } from './app/context/context.ts';
+import { ProxyRelays } from './app/context/proxy-relays.ts';
 import { createVault } from './app/context/vault.ts';
 import { createTemplateCatalog } from './app/template-catalog/catalog.ts';
 import { createWork } from './app/threads/start.ts';
@@ -53,6 +54,7 @@ export async function onDatabase<T>(options: DirectOptions, run: (ctx: Ctx) => P
       accessUrl: '',
       optionSources: {},
       relayRegions: [],
+      proxyRelays: new ProxyRelays(),
       warnings: [],
       builtinDaemonsProblem: () => undefined,
       backgroundTasks: () => [],

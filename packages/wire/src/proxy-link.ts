@@ -6,6 +6,8 @@ import type { Duplex } from 'node:stream';
 
 /** Upstream's name of the header with the token of a proxy, in lower case. */
 export const PROXY_TOKEN_HEADER = 'coder-external-proxy-token';
+/** The header in which a process of a proxy sends the id with which it registers, in lower case. */
+export const PROXY_PROCESS_HEADER = 'coder-proxy-process';
 /** Upstream's name of the header in which a proxy sends the address of a visitor, in lower case. */
 export const VISITOR_HEADER = 'coder-workspace-proxy-real-ip';
 /** The route of a server where workspace proxies connect. */
@@ -23,7 +25,30 @@ export type ProxyLinkRequest =
   /** The agent of the grant connects to the proxy (see below). The stream ends when it has, or is rejected. */
   | { service: 'invite'; grant: string }
   /** The same as `watch` for a terminal whose bytes the agent's own connection carries. The first line is a permit. */
-  | { service: 'permit'; grant: string; query: Record<string, string>; ip: string; userAgent: string };
+  | { service: 'permit'; grant: string; query: Record<string, string>; ip: string; userAgent: string }
+  /** Which nodes may exchange packets over the relay of the proxy: RelayReport and RelayNews as framed JSON, until one side ends. */
+  | { service: 'relay' };
+
+// Keys of nodes are 64 hexadecimal digits. The proxy reports each key that signs in to its relay. Only about these keys does the
+// server send something: first the pairs of the key with others that the proxy has reported, then what it knows of the key. Both
+// come again when they change.
+
+/** A client with this key has signed in to the relay of the proxy, or its last connection has ended. */
+export interface RelayReport {
+  key: string;
+  isPresent: boolean;
+}
+
+export type RelayNews =
+  /** `isIntroduced`: a node with this key is connected, or was recently. `isOwned`: also one that has lost its rights. */
+  | { key: string; isIntroduced: boolean; isOwned: boolean }
+  /** Whether the nodes with these keys may exchange packets. False at first. */
+  | { pair: [key: string, other: string]; isPermitted: boolean }
+  /** Every second. */
+  | { isAlive: true };
+
+/** The longest RelayReport or RelayNews, in bytes. */
+export const MAX_RELAY_MESSAGE = 1_024;
 
 /**
  * What a server sends about a grant, each as a line of text. `changed`: rights behind it have changed, and the proxy asks again

@@ -3,20 +3,25 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { AppError, errorText, isAppError } from '@ropewalk/kit';
 import { errorToText } from '@ropewalk/kit/error-text';
 import { linkSession } from '@ropewalk/wire/link-session';
-import { PROXY_TOKEN_HEADER, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
+import { PROXY_PROCESS_HEADER, PROXY_TOKEN_HEADER, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
 import { splice } from '@ropewalk/wire/splice';
 import { type AcceptedTunnel, acceptTunnel, type TunnelRequest } from '@ropewalk/wire/tunnel';
-import type { YamuxSession } from '@ropewalk/wire/yamux';
+import { type YamuxClose, YamuxError, type YamuxSession } from '@ropewalk/wire/yamux';
 import { type TerminalQuery, terminalRequest } from '../app/agent/terminal.ts';
 import type { Ctx, Services } from '../app/context/context.ts';
 import { findReadableAgent } from '../app/find/agent.ts';
+import { isUuid } from '../app/values/ids.ts';
 import { explainAgent } from '../app/workspace-app/explain.ts';
 import { proxyOf, proxyOfToken } from '../app/workspace-proxy/credential.ts';
 import type { ProxyGrant } from '../app/workspace-proxy/grant-token.ts';
+import { missProcess } from '../app/workspace-proxy/register.ts';
 import type { ProxyRights } from '../app/workspace-proxy/rights.ts';
+import type { VerifiedProxy } from '../authz/proofs.ts';
 import type { AgentReach } from '../cluster/agents.ts';
 import { agentById } from '../db/queries/agents.ts';
 import type { WorkspaceProxyRow } from '../db/rows.ts';
+import type { TailnetHub } from '../rpc/tailnet/hub.ts';
+import { ProxyPairs } from '../rpc/tailnet/proxy-pairs.ts';
 import type { Exchange } from './exchange.ts';
 import { Permits, permitLine } from './permits.ts';
 import { askAgent, askAgentSoon } from './proxy-agents.ts';
@@ -25,10 +30,12 @@ import type { StreamLimits } from './stream-limits.ts';
 
 interface Link {
   ctx: Ctx;
-  proxy: WorkspaceProxyRow;
+  proxy: VerifiedProxy<WorkspaceProxyRow>;
   session: YamuxSession;
   /** The agents that were invited. */
   invited: Set<string>;
+  /** The stream of the proxy's relay. */
+  relay?: Duplex;
 }
 
 const UNEXPECTED = 'The server could not answer. Its log has the reason.';
@@ -39,16 +46,19 @@ export class ProxyLinks {
   readonly #rights: ProxyRights;
   readonly #agents: AgentReach;
   readonly #streams: StreamLimits;
+  readonly #hub: TailnetHub;
   readonly #sessions = new Set<YamuxSession>();
+  readonly #closed = new AbortController();
 
   constructor(
     services: Services,
-    { rights, agents, streams }: { rights: ProxyRights; agents: AgentReach; streams: StreamLimits },
+    parts: { rights: ProxyRights; agents: AgentReach; streams: StreamLimits; hub: TailnetHub },
   ) {
     this.#services = services;
-    this.#rights = rights;
-    this.#agents = agents;
-    this.#streams = streams;
+    this.#rights = parts.rights;
+    this.#agents = parts.agents;
+    this.#streams = parts.streams;
+    this.#hub = parts.hub;
   }
 
   /** Serves the streams of a proxy's process until its connection ends or its token is not valid any more. */
@@ -74,14 +84,27 @@ export class ProxyLinks {
     // the token may have been replaced between its check and this listener
     void check();
     log.info('a workspace proxy connected', { proxy: proxy.name });
-    void session.closed.then(() => {
+    const id = http.request.headers[PROXY_PROCESS_HEADER];
+    void session.closed.then((close) => {
       this.#sessions.delete(session);
       for (const stop of off) stop();
       log.info('a workspace proxy disconnected', { proxy: proxy.name });
+      if (typeof id === 'string' && isUuid(id)) void this.#miss(link, id, close);
+    });
+  }
+
+  /** Never rejects. */
+  async #miss({ proxy, session }: Link, id: string, { error }: YamuxClose): Promise<void> {
+    const { signal } = this.#closed;
+    const isSilent = error instanceof YamuxError && error.code === 'timeout';
+    const silentMs = isSilent && session.lastPong !== undefined ? performance.now() - session.lastPong : 0;
+    await missProcess(this.#services, proxy, { id, silentMs }, signal).catch((err) => {
+      if (!signal.aborted) this.#services.log.debug('could not record the end of a process', { err: errorText(err) });
     });
   }
 
   async close(): Promise<void> {
+    this.#closed.abort();
     const sessions = [...this.#sessions];
     for (const session of sessions) session.close();
     await Promise.all(sessions.map(({ closed }) => closed));
@@ -118,6 +141,7 @@ export class ProxyLinks {
     if (service === 'permit') return this.#permit(link, tunnel, gone);
     if (service === 'invite') return this.#invite(link, tunnel, gone);
     if (service === 'renew') return this.#renew(link, tunnel);
+    if (service === 'relay') return this.#relay(link, tunnel);
     throw new AppError('unsupported', `This server has no service ${JSON.stringify(service)} for proxies.`, {
       detail: 'The proxy may be newer than the server. Update the server.',
     });
@@ -266,6 +290,15 @@ export class ProxyLinks {
   async #renew({ ctx, proxy }: Link, tunnel: AcceptedTunnel): Promise<void> {
     const token = await this.#rights.renew(ctx, proxy, tunnel.request['grant']);
     tunnel.accept().end(token);
+  }
+
+  /** A process has one relay: a second stream ends the first. */
+  async #relay(link: Link, tunnel: AcceptedTunnel): Promise<void> {
+    link.relay?.destroy();
+    link.relay = tunnel.accept();
+    await new ProxyPairs(this.#hub, link.relay)
+      .serve()
+      .catch((err) => this.#services.log.debug('the relay of a workspace proxy ended', { err: errorText(err) }));
   }
 
   /** Calls `ended` when both have closed. */

@@ -1,6 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { Services } from '../app/context/context.ts';
-import { derpMap } from '../app/tailnet/derp-map.ts';
+import { derpMap, type MapServices } from '../app/tailnet/derp-map.ts';
 import { relayLatencies } from '../app/tailnet/relay-latencies.ts';
 import { readWorkspaceFigures } from '../db/queries/workspace-figures.ts';
 import type { DatabaseGauges } from './gauges.ts';
@@ -10,10 +9,7 @@ const MAX_SERIES = 10_000;
 const BOUNDED = `At most ${MAX_SERIES} of them. For the whole deployment: each server reports the same value.`;
 
 /** Gauges of workspaces and of the agents of running ones. */
-export function createWorkspaceGauges(
-  services: Pick<Services, 'config' | 'accessUrl' | 'relayRegions'>,
-  registry: Registry,
-): DatabaseGauges {
+export function createWorkspaceGauges(services: MapServices, registry: Registry): DatabaseGauges {
   const gauge = <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
     new Gauge({ name, help: `${help} ${BOUNDED}`, labelNames, registers: [registry] });
   const up = gauge('coderd_agents_up', 'The number of connected agents of each started workspace.', [

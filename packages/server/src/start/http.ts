@@ -173,11 +173,11 @@ function startApps(
 
 function startProxyLinks(
   { closer }: Starting,
-  { services, installation: { proxyKeys }, connections: { cluster } }: HttpParts,
+  { services, installation: { proxyKeys }, connections: { cluster, tailnet } }: HttpParts,
   streams: StreamLimits,
 ): { proxyLinks: ProxyLinks; tunnelPaths: TunnelPaths } {
   const rights = new ProxyRights(services, proxyKeys);
-  const proxyLinks = new ProxyLinks(services, { rights, agents: cluster.agents, streams });
+  const proxyLinks = new ProxyLinks(services, { rights, agents: cluster.agents, streams, hub: tailnet });
   const tunnelPaths = new TunnelPaths(services, { rights, agents: cluster.agents });
   closer.add('links of workspace proxies', async () => {
     tunnelPaths.close();

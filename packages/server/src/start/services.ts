@@ -1,5 +1,6 @@
 import { VERSION } from '@ropewalk/kit/version';
 import type { Services } from '../app/context/context.ts';
+import { ProxyRelays } from '../app/context/proxy-relays.ts';
 import { checkVault } from '../app/context/sealed-secrets.ts';
 import { type AppTokens, createAppTokens } from '../app/context/sealed-tokens.ts';
 import { createVault, type Vault } from '../app/context/vault.ts';
@@ -82,6 +83,7 @@ export async function startServices(
     version: VERSION,
     accessUrl: '',
     relayRegions,
+    proxyRelays: new ProxyRelays(),
     warnings: [],
     agentsWait: start.buildsBinaries ?? (() => false),
     optionSources: start.sources ?? {},

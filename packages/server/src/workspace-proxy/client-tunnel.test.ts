@@ -32,7 +32,12 @@ async function startProxy(token: string): Promise<RunningWorkspaceProxy> {
   const { config } = loadConfig({
     env: { CODER_HTTP_ADDRESS: `127.0.0.1:${at}`, CODER_ACCESS_URL: `http://127.0.0.1:${at}` },
   });
-  const options = { ...config, sessionToken: token, primaryAccessUrl: `http://127.0.0.1:${pipe.port}` };
+  const options = {
+    ...config,
+    sessionToken: token,
+    primaryAccessUrl: `http://127.0.0.1:${pipe.port}`,
+    derpOnly: false,
+  };
   return startWorkspaceProxy({ options, log: silentLogger });
 }
 

@@ -3,7 +3,7 @@ import { AppError, type Clock, errorText, type Logger } from '@ropewalk/kit';
 import { errorFromText } from '@ropewalk/kit/error-text';
 import { backoff, RECONNECT } from '@ropewalk/kit/retry';
 import { linkSession } from '@ropewalk/wire/link-session';
-import { PROXY_LINK_PATH, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
+import { PROXY_LINK_PATH, PROXY_PROCESS_HEADER, type ProxyLinkRequest } from '@ropewalk/wire/proxy-link';
 import { requestTunnel, TunnelError } from '@ropewalk/wire/tunnel';
 import { dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
@@ -17,6 +17,7 @@ const ANSWERS = ['forbidden', 'not_found', 'gone', 'invalid', 'unavailable', 'un
 /** The connection to a server, over which bytes of visitors reach agents. It is opened again until `close`. */
 export class ServerLink {
   readonly #primary: Primary;
+  readonly #processId: string;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #closed = new AbortController();
@@ -27,8 +28,11 @@ export class ServerLink {
   #hasBeenUp = false;
   #running: Promise<void> | undefined;
 
-  constructor({ primary, clock, log }: { primary: Primary; clock: Clock; log: Logger }) {
+  /** @param processId the id with which this process registers */
+  constructor(parts: { primary: Primary; processId: string; clock: Clock; log: Logger }) {
+    const { primary, processId, clock, log } = parts;
     this.#primary = primary;
+    this.#processId = processId;
     this.#clock = clock;
     this.#log = log;
   }
@@ -114,7 +118,7 @@ export class ServerLink {
   /** Connects, and resolves when the connection has ended. */
   async #connection(): Promise<void> {
     const { connection } = await dialWebSocket(`${this.#primary.url}${PROXY_LINK_PATH}`, {
-      headers: this.#primary.credential,
+      headers: { ...this.#primary.credential, [PROXY_PROCESS_HEADER]: this.#processId },
       timeoutMs: DIAL_MS,
       signal: this.#closed.signal,
     });

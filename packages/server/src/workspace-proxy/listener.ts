@@ -14,6 +14,7 @@ import { refuse } from '../http/apps/pages.ts';
 import type { AppProxy } from '../http/apps/proxy.ts';
 import { LATENCY_HEADERS } from '../http/latency-check.ts';
 import { LISTENER } from '../http/listener.ts';
+import { UPGRADE_REQUIRED } from '../http/relay-upgrade.ts';
 import { statusOf } from '../http/status.ts';
 import { SIBLING_PATH } from './siblings.ts';
 
@@ -22,8 +23,15 @@ const TERMINAL = /^\/api\/v2\/workspaceagents\/([0-9a-f-]{36})\/pty$/i;
 /** As for the server's own terminals, in bytes. */
 const MAX_MESSAGE_BYTES = 64 * 1024;
 
+/** The routes that the relays of servers have, too. */
+const RELAY_PATH = '/derp';
+const RELAY_LATENCY_PATH = '/derp/latency-check';
+
 export interface ListenerParts {
-  apps: AppProxy;
+  /** Undefined for a proxy that is only a relay. */
+  apps: AppProxy | undefined;
+  /** Serves the connection of a node to the relay. Undefined for a proxy without one. @throws AppError */
+  relay: ((request: IncomingMessage, socket: Duplex, head: Buffer) => void) | undefined;
   /** Of the server, where people find the dashboard. */
   primaryUrl: string;
   buildInfo: BuildInfoResponse;
@@ -55,12 +63,12 @@ export interface ListenerParts {
   toError(thrown: unknown, context: Record<string, unknown>): AppError;
 }
 
-/** The HTTP server of a workspace proxy: apps, terminals and tunnels, and little else. */
+/** The HTTP server of a workspace proxy: apps, terminals, tunnels and a relay, and little else. */
 export function createProxyListener(parts: ListenerParts): Server {
   const onlyHttps = strictTransportSecurity(parts.strictTransportSecurity, parts.strictTransportSecurityOptions);
   const take = (request: IncomingMessage, response: ServerResponse) => {
     if (onlyHttps !== undefined) response.setHeader('Strict-Transport-Security', onlyHttps);
-    if (parts.apps.request(request, response)) return;
+    if (parts.apps?.request(request, response)) return;
     if (request.headers.expect !== undefined) response.writeContinue();
     request.resume();
     answer(parts, request, response);
@@ -68,12 +76,18 @@ export function createProxyListener(parts: ListenerParts): Server {
   const server = createServer(LISTENER, take);
   server.on('checkContinue', take);
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (parts.apps.upgrade(request, socket, head)) return;
+    if (parts.apps?.upgrade(request, socket, head)) return;
     socket.on('error', () => socket.destroy());
     void upgrade(parts, request, socket, head);
   });
   return server;
 }
+
+const NO_RELAY = 'This workspace proxy runs no relay.\n';
+const ONLY_RELAY = {
+  title: 'This workspace proxy is only a relay.',
+  detail: 'It serves no apps and terminals (--derp-only). Open them at the server, or choose another region there.',
+};
 
 const pathOf = (request: IncomingMessage) => request.url!.split('?', 1)[0]!;
 
@@ -101,10 +115,24 @@ function answer(parts: ListenerParts, request: IncomingMessage, response: Server
       return void send(200, 'application/json', JSON.stringify(parts.buildInfo), version);
     case '/latency-check':
       return void send(200, 'text/plain', 'OK', LATENCY_HEADERS);
+    case RELAY_LATENCY_PATH:
+      if (!parts.relay) return void send(404, 'text/plain', NO_RELAY);
+      return void send(200, 'text/plain', '');
+    case RELAY_PATH:
+      if (!parts.relay) return void send(404, 'text/plain', NO_RELAY);
+      return void send(426, 'text/plain', UPGRADE_REQUIRED, { Upgrade: 'DERP' });
     case '/':
       response.writeHead(307, { Location: `${parts.primaryUrl}/`, 'Cache-Control': 'no-store' }).end();
       return;
     default:
+      if (!parts.apps) {
+        refuse(request, response, {
+          status: 400,
+          ...ONLY_RELAY,
+          link: { url: `${parts.primaryUrl}/`, text: 'Go to the dashboard' },
+        });
+        return;
+      }
       refuse(request, response, {
         status: 404,
         title: 'This is a workspace proxy.',
@@ -120,6 +148,12 @@ async function upgrade(parts: ListenerParts, request: IncomingMessage, socket: D
   const onGone = () => gone.abort(new AppError('canceled', 'The client has closed the connection.'));
   socket.once('close', onGone);
   try {
+    if (pathOf(request).replace(/(.)\/$/, '$1') === RELAY_PATH) {
+      if (!parts.relay) throw new AppError('not_found', 'This workspace proxy runs no relay.');
+      parts.relay(request, socket, head);
+      return;
+    }
+    if (!parts.apps) throw new AppError('invalid', ONLY_RELAY.title, { detail: ONLY_RELAY.detail });
     if (pathOf(request) === PROXY_AGENT_PATH) {
       parts.agent(request, socket, head);
       return;

@@ -25,6 +25,7 @@ export const SHARED_OPTIONS = [
   'strictTransportSecurityOptions',
   'disablePathApps',
   'maxTunnelsPerUser',
+  'derpServerEnable',
   'logHuman',
   'logJson',
   'logStackdriver',
@@ -37,6 +38,8 @@ export interface WorkspaceProxyOptions extends Pick<Config, (typeof SHARED_OPTIO
   primaryAccessUrl: string;
   /** `<id>:<secret>` */
   sessionToken: string;
+  /** Whether the proxy is only a relay, and serves no apps and terminals. */
+  derpOnly: boolean;
 }
 
 /** Where the proxy and its server are, checked. */
@@ -54,7 +57,7 @@ const wrong = (text: string) => new AppError('invalid', text);
 
 /** @throws AppError `invalid` that names the option */
 export function checkAddresses(options: WorkspaceProxyOptions): ProxyAddresses {
-  const { sessionToken, accessUrl, primaryAccessUrl, wildcardAccessUrl } = options;
+  const { sessionToken, accessUrl, primaryAccessUrl, wildcardAccessUrl, derpOnly, derpServerEnable } = options;
   const [proxyId = '', secret = ''] = sessionToken.split(':');
   if (sessionToken === '')
     throw wrong('Set --proxy-session-token, to what this command printed at the server: coder wsproxy create');
@@ -62,6 +65,8 @@ export function checkAddresses(options: WorkspaceProxyOptions): ProxyAddresses {
     throw wrong('--proxy-session-token must be the id of the proxy and its secret: <id>:<secret>.');
   if (primaryAccessUrl === '') throw wrong('Set --primary-access-url, to the URL of the server.');
   if (accessUrl === '') throw wrong('Set --access-url, to the URL where people reach this proxy.');
+  if (derpOnly && !derpServerEnable)
+    throw wrong('--derp-only needs the relay: remove --derp-server-enable=false (CODER_DERP_SERVER_ENABLE).');
   const own = originOf('--access-url', accessUrl);
   const primaryUrl = originOf('--primary-access-url', primaryAccessUrl);
   if (own === primaryUrl) throw wrong('--access-url must be the URL of this proxy, not that of the server.');

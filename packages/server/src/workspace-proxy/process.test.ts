@@ -51,7 +51,10 @@ async function start(
       CODER_WILDCARD_ACCESS_URL: '*.eu.test',
     },
   });
-  return startWorkspaceProxy({ options: { ...config, sessionToken: token, primaryAccessUrl }, log: silentLogger });
+  return startWorkspaceProxy({
+    options: { ...config, sessionToken: token, primaryAccessUrl, derpOnly: false },
+    log: silentLogger,
+  });
 }
 
 const report = async (url = proxy.url) =>

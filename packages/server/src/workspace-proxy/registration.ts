@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { RegisterWorkspaceProxyRequest, RegisterWorkspaceProxyResponse } from '@ropewalk/contract';
 import { type Clock, errorText, isAppError, type Logger } from '@ropewalk/kit';
-import type { ProxyAddresses } from './options.ts';
+import type { ProxyAddresses, WorkspaceProxyOptions } from './options.ts';
 import type { Primary } from './primary.ts';
 import type { Siblings } from './siblings.ts';
 
@@ -11,7 +11,10 @@ const AGAIN_MS = 3_000;
 
 interface Parts {
   primary: Primary;
+  /** A random id of this process. */
+  processId: string;
   addresses: ProxyAddresses;
+  options: Pick<WorkspaceProxyOptions, 'derpServerEnable' | 'derpOnly'>;
   siblings: Siblings;
   version: string;
   clock: Clock;
@@ -21,14 +24,14 @@ interface Parts {
 /** Registers this process at the server, every 30 s until `close`. */
 export class Registration {
   readonly #parts: Parts;
-  /** A random id of this process. */
-  readonly #replicaId = crypto.randomUUID();
   readonly #closed = new AbortController();
   #problem: string | undefined = 'This process has not registered yet.';
   #isRegistered = false;
   /** The last registered problem with other processes. */
   #reported = '';
   #running: Promise<void> | undefined;
+  /** Ends the wait for the next registration. */
+  #soon = new AbortController();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -52,22 +55,27 @@ export class Registration {
   async #repeat(relayAddress: string): Promise<void> {
     const { clock, siblings } = this.#parts;
     while (!this.#closed.signal.aborted) {
+      this.#soon = new AbortController();
+      const ended = AbortSignal.any([this.#closed.signal, this.#soon.signal]);
       await this.#register(relayAddress);
       const isDone = this.#problem === undefined && siblings.problem === this.#reported;
-      const wait = isDone ? EVERY_MS : AGAIN_MS;
-      await clock.sleep(wait, this.#closed.signal).catch(() => {});
+      await clock.sleep(isDone ? EVERY_MS : AGAIN_MS, ended).catch(() => {});
     }
   }
 
+  /** Registers now: the server forgets a process whose connection has ended, unless it registers again. */
+  again(): void {
+    this.#soon.abort();
+  }
+
   async #register(relayAddress: string): Promise<void> {
-    const { primary, addresses, siblings, version, log } = this.#parts;
+    const { primary, processId, addresses, options, siblings, version, log } = this.#parts;
     const body: RegisterWorkspaceProxyRequest = {
       access_url: addresses.accessUrl,
       wildcard_hostname: addresses.wildcardHostname,
-      // relays of proxies are not part of this version
-      derp_enabled: false,
-      derp_only: false,
-      replica_id: this.#replicaId,
+      derp_enabled: options.derpServerEnable,
+      derp_only: options.derpOnly,
+      replica_id: processId,
       replica_relay_address: relayAddress,
       replica_error: siblings.problem,
       hostname: hostname(),
@@ -95,9 +103,9 @@ export class Registration {
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#running;
-    const { primary, log } = this.#parts;
+    const { primary, processId, log } = this.#parts;
     await primary
-      .call('POST', '/deregister', { body: { replica_id: this.#replicaId } })
+      .call('POST', '/deregister', { body: { replica_id: processId } })
       .catch((err) => log.debug('could not deregister', { err: errorText(err) }));
   }
 }

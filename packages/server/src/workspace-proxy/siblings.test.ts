@@ -35,7 +35,7 @@ async function start(port: number, primaryAccessUrl: string, more: Record<string
   const { config } = loadConfig({
     env: { CODER_HTTP_ADDRESS: `127.0.0.1:${port}`, CODER_ACCESS_URL: `http://127.0.0.1:${balancer.port}`, ...more },
   });
-  const options = { ...config, sessionToken: made.proxy_token, primaryAccessUrl };
+  const options = { ...config, sessionToken: made.proxy_token, primaryAccessUrl, derpOnly: false };
   const running = await startWorkspaceProxy({ options, log: silentLogger });
   await isReady(running);
   return running;

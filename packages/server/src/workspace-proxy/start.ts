@@ -19,6 +19,7 @@ import { createProxyListener } from './listener.ts';
 import { checkAddresses, type ProxyAddresses, type WorkspaceProxyOptions } from './options.ts';
 import { Primary } from './primary.ts';
 import { Registration } from './registration.ts';
+import type { ProxyRelay, ProxyRelayParts } from './relay.ts';
 import { Siblings } from './siblings.ts';
 import { ProxiedTerminal } from './terminal.ts';
 import { VerificationKeys } from './verification-keys.ts';
@@ -61,12 +62,23 @@ export async function startWorkspaceProxy({
   const addresses = checkAddresses(options);
   const primary = new Primary(addresses.primaryUrl, options.sessionToken);
   const keys = new VerificationKeys({ primary, proxyId: addresses.proxyId, clock, log });
-  const link = new ServerLink({ primary, clock, log });
+  const processId = crypto.randomUUID();
+  const link = new ServerLink({ primary, processId, clock, log });
   const siblings = new Siblings({ token: options.sessionToken, clock, log });
   const paths = new AgentPaths({ keys, link, siblings, clock, log });
-  const registration = new Registration({ primary, addresses, siblings, version: VERSION, clock, log });
+  const registration = new Registration({
+    primary,
+    processId,
+    addresses,
+    options,
+    siblings,
+    version: VERSION,
+    clock,
+    log,
+  });
   const clientAddress = createClientAddress(options);
   const streams = createStreamLimits({ ...options, maxFormsPerUser: 0, maxStreamsPerUser: 0 });
+  const relay = options.derpServerEnable ? await startRelay({ link, clientAddress, clock, log }) : undefined;
   const parts = {
     options,
     addresses,
@@ -82,9 +94,13 @@ export async function startWorkspaceProxy({
     log,
   };
   const apps = createApps(parts);
-  const server = createListener(parts, apps);
-  const { url, port, secure } = await listenAll(server, options, log);
+  const server = createListener(parts, { apps, relay });
+  const { url, port, secure } = await listenAll(server, options, log).catch(async (err) => {
+    await relay?.close();
+    throw err;
+  });
   link.onUp(() => {
+    if (registration.isRegistered) registration.again();
     keys.refresh().catch((err) => log.debug('could not read the keys of the server', { err: errorText(err) }));
   });
   link.start();
@@ -97,12 +113,19 @@ export async function startWorkspaceProxy({
       apps.close();
       paths.close();
       siblings.close();
+      await relay?.close();
       await link.close();
       keys.close();
       for (const one of [server, secure]) one?.closeAllConnections();
       await Promise.all(closed);
     },
   };
+}
+
+/** Loaded for those who did not turn it off. */
+async function startRelay(parts: ProxyRelayParts): Promise<ProxyRelay> {
+  const { ProxyRelay } = await import('./relay.ts');
+  return new ProxyRelay(parts);
 }
 
 function createApps({
@@ -149,10 +172,11 @@ function createApps({
   });
 }
 
-function createListener(parts: ProxyParts, apps: AppProxy): Server {
+function createListener(parts: ProxyParts, { apps, relay }: { apps: AppProxy; relay: ProxyRelay | undefined }): Server {
   const { options, addresses, link, registration, log } = parts;
   return createProxyListener({
-    apps,
+    apps: options.derpOnly ? undefined : apps,
+    relay: relay && ((request, socket, head) => relay.accept(request, socket, head)),
     primaryUrl: addresses.primaryUrl,
     buildInfo: buildInfo(addresses),
     strictTransportSecurity: options.strictTransportSecurity,

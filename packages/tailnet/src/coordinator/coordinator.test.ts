@@ -24,6 +24,16 @@ import {
 } from './coordinator.ts';
 import { agentRule, type CoordinateRule, clientRule, MAX_NODE_BYTES } from './rules.ts';
 
+/** Every question whether a pair is permitted asks for the partners of both keys, too. */
+class CheckedCoordinator extends Coordinator {
+  override permits(source: string, destination: string): boolean {
+    const isPermitted = super.permits(source, destination);
+    assert.equal(this.partnersOf(source).includes(destination), isPermitted);
+    assert.equal(this.partnersOf(destination).includes(source), isPermitted);
+    return isPermitted;
+  }
+}
+
 const ALLOW: CoordinateRule = () => undefined;
 const AGENT = Buffer.alloc(16, 0xaa);
 const CLIENT = Buffer.alloc(16, 0xcc);
@@ -75,7 +85,7 @@ class Connected {
 }
 
 /** An agent and a client with a tunnel to it, which know each other. */
-async function introduced(coordinator = new Coordinator()) {
+async function introduced(coordinator = new CheckedCoordinator()) {
   const agent = new Connected(coordinator, AGENT);
   await agent.ask({ updateSelf: { node: node(AGENT, 1) } });
   const client = new Connected(coordinator, CLIENT);
@@ -90,7 +100,7 @@ test('answers the recorded agent and clients as recorded', async () => {
     vectors<
       { request: string; events: { t: number; dir: 'client' | 'server'; kind: 'message' | 'close'; hex: string }[] }[]
     >('coordinate');
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   const agentId = fromHex('7ba0d12a084343109c26c08f0e5436fa');
   const clientIds = recorded[0]!.events
     .filter(({ dir, hex: bytes }) => dir === 'server' && bytes.length > 400)
@@ -130,7 +140,7 @@ test('nodes pass in both directions of a tunnel, and again only when they change
 });
 
 test('a tunnel may be opened before its destination connects', async () => {
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   const client = new Connected(coordinator, CLIENT);
   await client.ask({ addTunnel: { id: AGENT } });
   await client.ask({ updateSelf: { node: node(CLIENT, 2) } });
@@ -141,7 +151,7 @@ test('a tunnel may be opened before its destination connects', async () => {
 });
 
 test('many nodes come in batches when a peer connects', async () => {
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   for (let i = 0; i < 1_100; i++) {
     const id = Buffer.alloc(16);
     id.writeUInt32BE(i, 12);
@@ -204,7 +214,7 @@ test('a lost client ends its tunnels, and tunnels to a lost agent stay', async (
 });
 
 test('ends are announced only to peers that have the node', async () => {
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   const [agent, client] = [new Connected(coordinator, AGENT), new Connected(coordinator, CLIENT)];
   await client.ask({ addTunnel: { id: AGENT } });
   await client.ask({ removeTunnel: { id: AGENT } });
@@ -306,7 +316,7 @@ async function unread(coordinator: Coordinator, id: Uint8Array, key: number) {
 }
 
 test('a peer that does not read the ends of its peers is lost', async () => {
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   const agent = await unread(coordinator, AGENT, 1);
   const other = new Connected(coordinator, Buffer.alloc(16, 0xdd));
   await other.ask({ addTunnel: { id: AGENT } });
@@ -327,7 +337,7 @@ test('a peer that does not read the ends of its peers is lost', async () => {
 
 test('any number of node updates of one client leaves one update waiting, the newest', async () => {
   const clock = { now: 0 };
-  const coordinator = new Coordinator({ clock: { monotonic: () => clock.now } });
+  const coordinator = new CheckedCoordinator({ clock: { monotonic: () => clock.now } });
   const agent = await unread(coordinator, AGENT, 1);
   const client = new Connected(coordinator, CLIENT);
   await client.ask({ addTunnel: { id: AGENT } });
@@ -350,7 +360,7 @@ test('any number of node updates of one client leaves one update waiting, the ne
 
 test('updates beyond the budget wait, and only the newest is published', async () => {
   const clock = { now: 0 };
-  const coordinator = new Coordinator({ clock: { monotonic: () => clock.now } });
+  const coordinator = new CheckedCoordinator({ clock: { monotonic: () => clock.now } });
   const { agent, client } = await introduced(coordinator);
   const update = (i: number) => client.ask({ updateSelf: { node: node(CLIENT, 2, `192.0.2.1:${100 + i}`) } });
   const published = async () => {
@@ -392,7 +402,7 @@ test('updates beyond the budget wait, and only the newest is published', async (
 });
 
 test('the timer publishes an update that waited', async () => {
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   const { client } = await introduced(coordinator);
   for (let i = 0; i < MAX_NODE_UPDATE_BURST + 10; i++)
     await client.ask({ updateSelf: { node: node(CLIENT, 2, `192.0.2.1:${100 + i}`) } });
@@ -403,7 +413,7 @@ test('the timer publishes an update that waited', async () => {
 
 test('a key of a connected or recently lost node is rejected from any other owner', async () => {
   const clock = { now: 0 };
-  const coordinator = new Coordinator({ clock: { monotonic: () => clock.now } });
+  const coordinator = new CheckedCoordinator({ clock: { monotonic: () => clock.now } });
   const { agent, client } = await introduced(coordinator);
   const mallory = Buffer.alloc(16, 0xee);
   const publish = async (change: Partial<Node>, owner = 'mallory') => {
@@ -439,7 +449,7 @@ test('a key of a connected or recently lost node is rejected from any other owne
 
 test('a key that a node had before, or that its budget delays, belongs to its owner too', async () => {
   const clock = { now: 0 };
-  const coordinator = new Coordinator({ clock: { monotonic: () => clock.now } });
+  const coordinator = new CheckedCoordinator({ clock: { monotonic: () => clock.now } });
   const client = new Connected(coordinator, CLIENT);
   for (let i = 1; i <= MAX_NODE_UPDATE_BURST + 1; i++) await client.ask({ updateSelf: { node: node(CLIENT, i) } });
   assert.equal(coordinator.introduced(keyOf(MAX_NODE_UPDATE_BURST + 1)), false);
@@ -473,7 +483,7 @@ test('an id of a connected or lost peer is rejected from any other owner', async
 
 test('a lost peer keeps its place until it comes back, for 15 minutes, or until its permission ends', async () => {
   const clock = { now: 0 };
-  const coordinator = new Coordinator({ clock: { monotonic: () => clock.now } });
+  const coordinator = new CheckedCoordinator({ clock: { monotonic: () => clock.now } });
   const { agent, client } = await introduced(coordinator);
   const forgotten: string[] = [];
   const watch = (name: string, { peer }: Connected) => void peer.forgotten.then(() => forgotten.push(name));
@@ -560,7 +570,7 @@ test('a coordinator that closes ends all responses without updates', async () =>
 });
 
 test('the number of tunnels of one peer is limited, and its ids have 16 bytes', async () => {
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   const client = new Connected(coordinator, CLIENT);
   for (let i = 0; i <= MAX_TUNNELS; i++) {
     const id = Buffer.alloc(16);
@@ -580,7 +590,7 @@ test('the number of tunnels of one peer is limited, and its ids have 16 bytes', 
 
 test('the relay permits peers that share a tunnel, and lost ones for 15 minutes', async () => {
   const clock = { now: 0 };
-  const coordinator = new Coordinator({ clock: { monotonic: () => clock.now } });
+  const coordinator = new CheckedCoordinator({ clock: { monotonic: () => clock.now } });
   const { client } = await introduced(coordinator);
   const [agentKey, clientKey, other] = [keyOf(1), keyOf(2), keyOf(3)];
   const permitted = () => [coordinator.permits(agentKey, clientKey), coordinator.permits(clientKey, agentKey)];
@@ -681,7 +691,7 @@ test('a node with another key is permitted with that key only', async () => {
 test('arbitrary requests of many peers leave nothing behind', async () => {
   for (let seed = 1; seed <= 40; seed++) {
     const random = seededRandom(seed);
-    const coordinator = new Coordinator();
+    const coordinator = new CheckedCoordinator();
     const ids = Array.from({ length: 8 }, (_, i) => Buffer.alloc(i === 7 ? 5 : 16, i));
     const open = new Map<number, Connected>();
     for (let i = 0; i < 300; i++) {
@@ -705,7 +715,7 @@ test('arbitrary requests of many peers leave nothing behind', async () => {
 });
 
 test('the server of the source decides about a tunnel: that of a mirror introduces nodes, but permits no packets', async () => {
-  const here = new Coordinator();
+  const here = new CheckedCoordinator();
   const agent = new Connected(here, AGENT);
   await agent.ask({ updateSelf: { node: node(AGENT, 1) } });
   const mirror = here.connect({ id: CLIENT, owner: 'person', rule: ALLOW, isMirror: true });
@@ -721,7 +731,7 @@ test('the server of the source decides about a tunnel: that of a mirror introduc
   mirror.close();
   assert.equal(here.permits(keyOf(2), keyOf(1)), false);
 
-  const there = new Coordinator();
+  const there = new CheckedCoordinator();
   const client = new Connected(there, CLIENT, ALLOW, 'person');
   const agentMirror = there.connect({ id: AGENT, owner: hex(AGENT)!, rule: ALLOW, isMirror: true });
   await agentMirror.request(create(CoordinateRequestSchema, { updateSelf: { node: node(AGENT, 1) } }));
@@ -739,7 +749,7 @@ test('the server of the source decides about a tunnel: that of a mirror introduc
 });
 
 test('a mirror never replaces a connection to this server, which replaces a mirror', async () => {
-  const coordinator = new Coordinator();
+  const coordinator = new CheckedCoordinator();
   const mirror = coordinator.connect({ id: CLIENT, owner: 'person', rule: ALLOW, isMirror: true });
   const own = new Connected(coordinator, CLIENT, ALLOW, 'person');
   await mirror.forgotten;
@@ -749,7 +759,7 @@ test('a mirror never replaces a connection to this server, which replaces a mirr
 });
 
 test('does not accept a key that another server knows as that of another owner', async () => {
-  const coordinator = new Coordinator({ mayPublish: (key) => key !== keyOf(2) });
+  const coordinator = new CheckedCoordinator({ mayPublish: (key) => key !== keyOf(2) });
   const client = new Connected(coordinator, CLIENT);
   await client.ask({ updateSelf: { node: node(CLIENT, 2) } });
   await eventually(() => client.ended, 'the end');

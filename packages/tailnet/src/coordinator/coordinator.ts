@@ -318,6 +318,15 @@ export class Coordinator implements RelayPolicy {
     return this.#lingering.hasPair(source, destination);
   }
 
+  /** The keys for which `permits` is true with this key. */
+  partnersOf(key: string): string[] {
+    const partners = new Set(this.#lingering.partnersOf(key));
+    for (const peer of this.#byKey.get(key) ?? [])
+      for (const other of this.#others(peer))
+        if (other.key !== undefined && this.#allows(peer.name, other.name)) partners.add(other.key);
+    return [...partners];
+  }
+
   async #request(peer: Peer, request: CoordinateRequest): Promise<void> {
     if (!peer.isOpen) return;
     let violation = await peer.rule(request);

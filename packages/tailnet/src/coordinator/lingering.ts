@@ -27,6 +27,7 @@ export class LingeringPairs {
   /** Oldest first. */
   readonly #pairs = new Map<string, Pair>();
   readonly #byKeys = new Map<string, Set<Pair>>();
+  readonly #byKey = new Map<string, Set<Pair>>();
   readonly #byName = new Map<string, Set<Pair>>();
 
   constructor(now: () => number) {
@@ -48,6 +49,8 @@ export class LingeringPairs {
     const pair: Pair = { ...{ id, keys, a, b }, end: this.#now() + LINGER_MS };
     this.#pairs.set(id, pair);
     addTo(this.#byKeys, keys, pair);
+    addTo(this.#byKey, a.key, pair);
+    addTo(this.#byKey, b.key, pair);
     addTo(this.#byName, a.name, pair);
     addTo(this.#byName, b.name, pair);
   }
@@ -84,6 +87,12 @@ export class LingeringPairs {
     return false;
   }
 
+  /** The other keys of the pairs of this key that have not ended. */
+  partnersOf(key: string): string[] {
+    const pairs = [...(this.#byKey.get(key) ?? [])].filter(({ a, b, end }) => a.name !== b.name && end > this.#now());
+    return pairs.map(({ a, b }) => (a.key === key ? b : a).key);
+  }
+
   /** Whether a node with this key was lost recently. */
   hasKey(key: string): boolean {
     return this.hasPair(key, key);
@@ -99,6 +108,8 @@ export class LingeringPairs {
   #delete(pair: Pair): void {
     this.#pairs.delete(pair.id);
     deleteFrom(this.#byKeys, pair.keys, pair);
+    deleteFrom(this.#byKey, pair.a.key, pair);
+    deleteFrom(this.#byKey, pair.b.key, pair);
     deleteFrom(this.#byName, pair.a.name, pair);
     deleteFrom(this.#byName, pair.b.name, pair);
   }

@@ -299,7 +299,7 @@ async function stuck(relay: DerpRelay, keys: KeyPair): Promise<RawClient & { clo
   return client;
 }
 
-test('for a slow client the newest packets wait, disco packets overtake data, and of answers the latest waits', async (t) => {
+test('a slow client receives the newest packets, disco packets before data, and only the latest answer', async (t) => {
   const { client, relay } = setup(t);
   const keys = KeyPair.generate();
   const [a, slow] = [await client(), await stuck(relay, keys)];
@@ -676,4 +676,83 @@ test('forwards permitted packets of introduced nodes to the other relay, and a b
   assert.equal(one.relay.stats().packetsToRelays, 2_000);
   from.stream.destroy();
   await eventually(() => announced.length === 2, 'the relay has done it');
+});
+
+test('what a client sends waits until the policy has judged its key, and arrives in order', async (t) => {
+  const judgments = new Map<string, PromiseWithResolvers<void>>();
+  const judged = new Set<string>();
+  const departed: string[] = [];
+  const policy: RelayPolicy = {
+    introduced: (key) => judged.has(key),
+    owned: () => true,
+    permits: (source, destination) => judged.has(source) && judged.has(destination),
+    arrived: (key) => {
+      const judgment = Promise.withResolvers<void>();
+      judgments.set(key, judgment);
+      return judgment.promise;
+    },
+    departed: (key) => departed.push(key),
+  };
+  const { relay, client, connect } = setup(t, { policy });
+  const judge = (keys: KeyPair, isNode = true) => {
+    if (isNode) judged.add(hex(keys.publicKey)!);
+    judgments.get(hex(keys.publicKey)!)!.resolve();
+  };
+  const [a, b] = [await client(), await client()];
+  judge(b.keys);
+  const again = await client(a.keys);
+  for (let i = 0; i < 3; i++) a.stream.write(encodeSend(b.keys.publicKey, Buffer.from([i])));
+  again.stream.write(encodeSend(b.keys.publicKey, Buffer.from([9])));
+  // the stream is not read meanwhile: other clients are served
+  b.stream.write(encodeFrame(FRAME.ping, Buffer.alloc(8)));
+  await b.frame(FRAME.pong);
+  assert.deepEqual([b.of(FRAME.receive), relay.stats().packetsReceived], [[], 0]);
+  judge(a.keys);
+  await b.frame(FRAME.receive, 3);
+  const packets = b.of(FRAME.receive).map((frame) => decodePacket(frame).packet[0]);
+  assert.deepEqual(
+    packets.filter((packet) => packet !== 9),
+    [0, 1, 2],
+  );
+  a.stream.write(encodeSend(b.keys.publicKey, Buffer.from([3])));
+  await b.frame(FRAME.receive, 4);
+
+  // packets that come together with the sign-in are held, and the next ones follow them
+  const fresh = Object.assign(connect(), { keys: KeyPair.generate() });
+  const numbered = (i: number) => encodeSend(b.keys.publicKey, Buffer.from([i]));
+  await fresh.signIn(fresh.keys, numbered(20), numbered(21), encodeFrame(FRAME.ping, Buffer.alloc(8)));
+  fresh.stream.write(numbered(22));
+  await turn();
+  assert.deepEqual([b.of(FRAME.receive).length, fresh.of(FRAME.pong).length], [5, 0]);
+  judge(fresh.keys);
+  await b.frame(FRAME.receive, 7);
+  assert.deepEqual(
+    b
+      .of(FRAME.receive)
+      .map((frame) => decodePacket(frame).packet[0]!)
+      .filter((packet) => packet >= 20),
+    [20, 21, 22],
+  );
+  await fresh.frame(FRAME.pong);
+
+  // one that breaks the protocol meanwhile, and one that goes
+  const bad = await client();
+  bad.stream.write(encodeFrame(FRAME.watch));
+  await turn();
+  judge(bad.keys, false);
+  assert.equal((await bad.closed).end, 'protocol');
+  const gone = Object.assign(connect(), { keys: KeyPair.generate() });
+  await gone.signIn(gone.keys, numbered(4));
+  gone.stream.destroy();
+  await gone.closed;
+  judge(gone.keys);
+  await turn();
+  assert.equal(b.of(FRAME.receive).length, 8, 'nothing of a client that is gone');
+  assert.deepEqual(departed, [hex(bad.keys.publicKey), hex(gone.keys.publicKey)]);
+  a.stream.destroy();
+  await a.closed;
+  assert.equal(departed.length, 2, 'another connection has its key');
+  again.stream.destroy();
+  await again.closed;
+  assert.equal(departed[2], hex(a.keys.publicKey));
 });

@@ -53,6 +53,13 @@ export interface RelayPolicy {
   owned?(key: string): boolean;
   /** Whether the source may send packets to the destination. Without it, the destination seems to be absent. */
   permits(source: string, destination: string): boolean;
+  /**
+   * A client with this key has signed in. What it sends waits until the result resolves, which it must do soon. For policies
+   * that must ask somebody else.
+   */
+  arrived?(key: string): Promise<void> | undefined;
+  /** The last connection of the client with this key has ended. */
+  departed?(key: string): void;
 }
 
 /** The way to another relay. */
@@ -198,6 +205,8 @@ class Client {
   /** Whether it has connected to another relay since it sent something here. */
   hasMoved = false;
   isStranger = true;
+  /** Until then, what it sends waits. */
+  judged: Promise<void> | undefined;
   /** Bytes of packets since it connected. */
   bytesReceived = 0;
   bytesSent = 0;
@@ -218,6 +227,8 @@ interface Paced {
   readonly rate: RateBudget;
   /** Frames since the last piece of received bytes. */
   frames: number;
+  /** Frames that wait for the policy's judgment of its key. Until then it is not read. */
+  held?: { type: number; frame: Buffer }[] | undefined;
 }
 
 class Connection implements Paced {
@@ -231,6 +242,7 @@ class Connection implements Paced {
   /** The budget of its key, once it signed in. */
   rate: RateBudget;
   frames = 0;
+  held: Paced['held'];
   isHome = false;
   /** It was the active connection of its client before. */
   hasSent = false;
@@ -479,14 +491,19 @@ export class DerpRelay {
 
   #read(connection: Connection, chunk: Buffer): void {
     if (!this.#connections.has(connection)) return;
+    this.#within(connection, () => connection.reader.push(chunk));
+    this.#pace(connection, chunk.length);
+    if (!this.#connections.has(connection)) this.#paused.delete(connection);
+  }
+
+  /** Ends a connection that breaks the protocol. */
+  #within(connection: Connection, receive: () => void): void {
     try {
-      connection.reader.push(chunk);
+      receive();
     } catch (err) {
       if (!(err instanceof DerpError)) throw err;
       this.#end(connection, err.code === 'unauthenticated' ? 'unauthenticated' : 'protocol', err);
     }
-    this.#pace(connection, chunk.length);
-    if (!this.#connections.has(connection)) this.#paused.delete(connection);
   }
 
   /** Stops to read for a while if that exceeds a budget. */
@@ -516,7 +533,7 @@ export class DerpRelay {
     let left = this.#rate.left(now);
     for (const source of [...this.#paused]) {
       if (left <= 0) return;
-      if (source.rate.left(now) <= 0) continue;
+      if (source.held || source.rate.left(now) <= 0) continue;
       left -= READ_BYTES;
       this.#paused.delete(source);
       source.stream.resume();
@@ -525,6 +542,10 @@ export class DerpRelay {
 
   #receive(connection: Connection, type: number, frame: Buffer): void {
     const { client, outbox } = connection;
+    if (connection.held) {
+      connection.held.push({ type, frame });
+      return;
+    }
     connection.frames++;
     if (!client) {
       if (type !== FRAME.clientInfo) throw new DerpError('protocol', `Frame ${type} came before the sign-in`);
@@ -560,6 +581,7 @@ export class DerpRelay {
     if (!client) {
       client = new Client(key, connection);
       this.#clients.set(name, client);
+      this.#ask(client);
     }
     connection.client = client;
     connection.rate = client.rate;
@@ -575,7 +597,33 @@ export class DerpRelay {
       if (!client.isStranger) this.#mesh?.present(client.hexKey, true);
       this.#reportStranger(connection, client);
     }
-    if (this.#connections.has(connection)) this.#noteStranger(connection, client);
+    if (!this.#connections.has(connection)) return;
+    this.#noteStranger(connection, client);
+    if (client.judged) this.#hold(connection, client.judged);
+  }
+
+  #ask(client: Client): void {
+    const judged = this.#policy.arrived?.(client.hexKey);
+    client.judged = judged?.then(() => {
+      client.judged = undefined;
+      this.#classify(client);
+    });
+  }
+
+  /** Reads no further from a connection until the policy has judged its key. */
+  #hold(connection: Connection, judged: Promise<void>): void {
+    connection.held = [];
+    connection.stream.pause();
+    void judged.then(() => {
+      const frames = connection.held ?? [];
+      connection.held = undefined;
+      if (!this.#connections.has(connection)) return;
+      this.#within(connection, () => {
+        for (const { type, frame } of frames)
+          if (this.#connections.has(connection)) this.#receive(connection, type, frame);
+      });
+      if (this.#connections.has(connection) && !this.#paused.has(connection)) connection.stream.resume();
+    });
   }
 
   /** Notes whether a client is a stranger. Returns whether that has changed. */
@@ -736,6 +784,7 @@ export class DerpRelay {
       return;
     }
     this.#clients.delete(nameOf(client.key));
+    this.#policy.departed?.(client.hexKey);
     if (this.#stopped) return;
     if (!client.isStranger) this.#mesh?.present(client.hexKey, false);
     for (const name of client.sentTo) this.#clients.get(name)?.active.outbox.gone(client.key, GONE.disconnected);

@@ -125,7 +125,9 @@ export class Network {
     const homes = [...map.values()].filter(isHomeRegion);
     // a single region needs no measurement
     if (homes.length <= 1) this.#options.relays.setHome(homes[0]?.id);
-    this.#startCheck();
+    // a check that is running does not measure new regions
+    this.#isOutdated = true;
+    void this.#startCheck();
   }
 
   /** Sends a datagram. Returns false if there is no socket of the family. */

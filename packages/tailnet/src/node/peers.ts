@@ -73,6 +73,8 @@ export class KnownPeer {
   box: Box | null | undefined;
   /** The region over which its last packet came. */
   sourceRegion: number | undefined;
+  /** The region whose relay last reported its absence, unless it was seen there or published another home since. */
+  absentRegion: number | undefined;
   /** Since when all its ids are lost, and when its last handshake was: monotonic ms. */
   lostAt: number | undefined;
   handshakeAt: number | undefined;

@@ -101,6 +101,65 @@ test('reaches a peer whose home is another region, which answers over the region
   assert.equal(a.node.node!.derpLatency['1-v4'], 1);
 });
 
+test('packets move to the new home of both nodes while they flow', async (t) => {
+  const [old, other] = [await RelayServer.start(t, relayOf(t)), await RelayServer.start(t, relayOf(t))];
+  const map = mapOf({ 2: old.url });
+  const [a, b] = [testNode(t, map, { blockDirect: true }), testNode(t, map, { blockDirect: true })];
+  introduce(a, b);
+  await reaches(a, b, 'hello');
+  // the earlier home is only avoided, so that packets keep the connections to it open
+  const avoided = [...map.values()].map((region) => [region.id, { ...region, isAvoided: true }] as const);
+  for (const { node } of [a, b]) node.setRelayMap(new Map([...mapOf({ 1: other.url }), ...avoided]));
+  await eventually(async () => {
+    send(a, b, 'a');
+    send(b, a, 'b');
+    const pings = await Promise.all([a.node.ping(b.id), b.node.ping(a.id)]);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return pings.every(({ path }) => path.kind === 'relay' && path.region === 1);
+  }, 'packets go over the home of both');
+  const connected = ({ node }: typeof a) => node.status().relays.filter(({ isConnected }) => isConnected).length;
+  assert.deepEqual([connected(a), connected(b)], [2, 2]);
+});
+
+test('measures a region that comes to the map during a check', async (t) => {
+  const [near, far] = [await RelayServer.start(t, relayOf(t)), await RelayServer.start(t, relayOf(t))];
+  const checked = Promise.withResolvers<void>();
+  let measured = 0;
+  const measure = async ({ id }: { id: number }) => {
+    measured++;
+    if (id === 2) await checked.promise;
+    return 1_000 * id;
+  };
+  const { node } = testNode(t, mapOf({ 2: far.url, 3: far.url }), { blockDirect: true, measure });
+  await eventually(() => measured === 2, 'the check');
+  node.setRelayMap(mapOf({ 1: near.url, 2: far.url, 3: far.url }));
+  checked.resolve();
+  await eventually(() => node.node?.preferredDerp === 1, 'the new region is its home');
+});
+
+test('leaves the home of a peer that is not there', async (t) => {
+  const [here, there] = [await RelayServer.start(t, relayOf(t)), await RelayServer.start(t, relayOf(t))];
+  const measure = async ({ id }: { id: number }) => 1_000 * id;
+  const a = testNode(t, mapOf({ 1: here.url, 2: there.url }), { blockDirect: true, measure });
+  const b = testNode(t, mapOf({ 2: there.url }), { blockDirect: true });
+  introduce(a, b);
+  await reaches(a, b, 'hello');
+  await reaches(b, a, 'and back');
+  const move = (preferredDerp: number) => a.node.setPeer(b.id, { ...b.node.node!, preferredDerp });
+  const region = async () => {
+    const ping = await a.node.ping(b.id, { signal: AbortSignal.timeout(500) }).catch(() => undefined);
+    return ping?.path.kind === 'relay' ? ping.path.region : undefined;
+  };
+  move(1);
+  assert.equal(await region(), undefined, 'the published home counts');
+  assert.equal(await region(), 2);
+  move(2);
+  assert.equal(await region(), 2);
+  move(1);
+  assert.equal(await region(), undefined, 'the peer may have come');
+  assert.equal(await region(), 2);
+});
+
 test('drops packets of strangers, and packets whose source is not the peer', async (t) => {
   const server = await RelayServer.start(t, relayOf(t));
   const map = mapOf({ 1: server.url });

@@ -230,6 +230,7 @@ export class TailnetNode {
     if (set.gone) this.#forget(set.gone);
     const { peer } = set;
     if (before && !sameKey(before.discoKey, read.discoKey)) this.#resetPaths(peer);
+    if (before?.home !== read.home) peer.absentRegion = undefined;
     peer.wireGuard?.setPersistentKeepalive(keepAlive ? KEEPALIVE_MS : 0);
     peer.paths?.setPublished(read.endpoints);
     this.#due(peer);
@@ -489,10 +490,13 @@ export class TailnetNode {
     return peer.paths;
   }
 
-  /** The region over which the peer is reached. */
-  #regionOf(peer: KnownPeer): number {
-    const { sourceRegion, node } = peer;
-    return sourceRegion !== undefined && this.#relays.isConnected(sourceRegion) ? sourceRegion : node.home;
+  /**
+   * The region over which the peer is reached: its home, if this node is connected there. Otherwise that of its last packet.
+   * Its home comes first, because packets keep the connection to an earlier home open.
+   */
+  #regionOf({ sourceRegion, absentRegion, node: { home } }: KnownPeer): number {
+    if (home !== absentRegion && this.#relays.isConnected(home)) return home;
+    return sourceRegion !== undefined && this.#relays.isConnected(sourceRegion) ? sourceRegion : home;
   }
 
   #pathOf(peer: KnownPeer): PeerPath | undefined {
@@ -583,7 +587,9 @@ export class TailnetNode {
 
   #peerGone(region: number, key: Buffer): void {
     const peer = this.#peers.byKey(key);
-    if (peer?.sourceRegion === region) peer.sourceRegion = undefined;
+    if (!peer) return;
+    peer.absentRegion = region;
+    if (peer.sourceRegion === region) peer.sourceRegion = undefined;
   }
 
   #receiveRelayed(region: number, source: Buffer, packet: Buffer): void {
@@ -593,6 +599,7 @@ export class TailnetNode {
       return;
     }
     peer.sourceRegion = region;
+    if (peer.absentRegion === region) peer.absentRegion = undefined;
     if (!isDisco(packet)) this.#wireGuard(peer)?.receive(packet);
     else if (this.#isOf(peer, packet)) this.#receiveDisco(peer, packet, region);
     else this.#dropped.disco++;

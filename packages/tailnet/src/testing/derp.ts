@@ -59,9 +59,11 @@ export class RawClient {
     return this.of(type)[skip]!;
   }
 
-  async signIn(keys: KeyPair): Promise<void> {
+  /** Signs in, and sends `more` frames in the same piece. */
+  async signIn(keys: KeyPair, ...more: Buffer[]): Promise<void> {
     const box = Box.between(keys, decodeServerKey(await this.frame(FRAME.serverKey)))!;
-    this.stream.write(encodeClientInfo(keys.publicKey, box, { canAckPings: true, isProber: false }));
+    const info = encodeClientInfo(keys.publicKey, box, { canAckPings: true, isProber: false });
+    this.stream.write(Buffer.concat([info, ...more]));
     await this.frame(FRAME.serverInfo);
   }
 }

@@ -9,8 +9,8 @@ const TIMEOUT_MS = 10_000;
 
 /**
  * Reports as JSON whether HTTP and WebSocket connections to the server work. `derp` and `interfaces` have the form of
- * upstream's report, which editors read. There are no relays and no direct connections, so that `derp` has no region. `regions`
- * are the servers and the workspace proxies, as this machine reaches them. A proxy that does not answer is a warning: the
+ * upstream's report, which editors read. The tunnels of commands need no relays and no direct connections, so `derp` has no region.
+ * `relays` are those of the tailnet, for upstream's clients and agents. `regions` are the servers and the workspace proxies, as this machine reaches them. A proxy that does not answer is a warning: the
  * server carries the bytes then.
  */
 export default command({}, async (ctx) => {
@@ -36,9 +36,12 @@ export default command({}, async (ctx) => {
     ...(websocket.error ? [`WebSocket connections fail: ${websocket.error}. Check whether a proxy blocks them.`] : []),
   ];
   const failed = warnings.length > 0;
-  const regions = await regionReports(client, ctx.signal);
+  const { measureRelays } = await import('@ropewalk/client/paths/relays');
+  const [regions, relays] = [await regionReports(client, ctx.signal), await measureRelays(client, ctx.signal)];
   for (const { name, error } of regions)
     if (error !== null) warnings.push(`The workspace proxy "${name}" cannot be used: ${error}`);
+  for (const { name, error } of Object.values(relays))
+    if (error !== null) warnings.push(`The relay "${name}" does not answer: ${error}`);
   const report = {
     severity: failed ? 'error' : warnings.length > 0 ? 'warning' : 'ok',
     healthy: !failed,
@@ -54,7 +57,7 @@ export default command({}, async (ctx) => {
     websocket,
     regions,
     direct_connections: false,
-    relays: {},
+    relays,
     derp: {
       severity: 'ok',
       warnings: [],

@@ -13,7 +13,7 @@ import { asksForToken } from './external-apps.ts';
 import { evidenceFor } from './health.ts';
 
 /** What the agents of a job depend on, apart from their rows: who sees them, where and when. */
-type Viewing = Pick<Ctx, 'actor' | 'accessUrl' | 'clock' | 'config' | 'relayRegions'>;
+type Viewing = Pick<Ctx, 'actor' | 'accessUrl' | 'clock' | 'config' | 'relayRegions' | 'proxyRelays'>;
 
 function byKey<T, K extends keyof T>(rows: readonly T[], key: K): Map<T[K], T[]> {
   return Map.groupBy(rows, (row) => row[key]);

@@ -8,6 +8,7 @@ import type { Events } from '../../db/events.ts';
 import type { TemplateCatalog } from '../template-catalog/catalog.ts';
 import type { Work } from '../threads/start.ts';
 import type { TaskStatus } from './background-task.ts';
+import type { ProxyRelays } from './proxy-relays.ts';
 import type { Vault } from './vault.ts';
 
 /** The dependencies of all rules, created once at start. */
@@ -39,6 +40,8 @@ export interface Services {
   optionSources: Partial<LoadedConfig['sources']>;
   /** The relays of --derp-config-url or --derp-config-path. */
   relayRegions: readonly TailnetDERPRegion[];
+  /** The relays of workspace proxies. */
+  proxyRelays: ProxyRelays;
   /** Problems of this server that its operator should know. The health page shows them. */
   warnings: string[];
   /** Why this server's built-in daemons do not run, or keep ending. Undefined while they run well or are turned off. */

@@ -10,13 +10,14 @@ import type { AgentConnectionInfo, TailnetDERPMap } from '@ropewalk/contract';
 import { startTestServer } from '@ropewalk/testkit';
 import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { loadConfig } from '../../config/load.ts';
-import { derpMap, hasRelay, readRelayRegions } from './derp-map.ts';
+import { ProxyRelays } from '../context/proxy-relays.ts';
+import { derpMap, hasRelay, proxyRegionId, readRelayRegions } from './derp-map.ts';
 
 const configOf = (env: Record<string, string>) => loadConfig({ env }).config;
 
 async function mapOf(env: Record<string, string>, accessUrl = 'https://dev.example.com'): Promise<TailnetDERPMap> {
   const config = configOf(env);
-  return derpMap({ config, accessUrl, relayRegions: await readRelayRegions(config) });
+  return derpMap({ config, accessUrl, relayRegions: await readRelayRegions(config), proxyRelays: new ProxyRelays() });
 }
 
 const OTHER = {
@@ -140,4 +141,41 @@ test('serves the map of --derp-config-url with its own relay', async (t) => {
   t.after(() => connection.destroy());
   const [message] = (await once(connection, 'binary')) as [Buffer];
   assert.deepEqual(JSON.parse(message.toString()), body.derp_map);
+});
+
+test('lists the relays of healthy proxies above all other regions', async () => {
+  const config = configOf({ CODER_DERP_SERVER_STUN_ADDRESSES: 'disable' });
+  const proxyRelays = new ProxyRelays();
+  const parts = { config, accessUrl: 'https://dev.example.com', relayRegions: [], proxyRelays };
+  const ids = () => Object.keys(derpMap(parts).Regions);
+  proxyRelays.set([
+    { name: 'EU', display_name: '', region_id: 3, url: 'https://eu.example.com' },
+    { name: 'lab', display_name: 'Laboratory', region_id: 7, url: 'http://[2001:db8::1]:8080' },
+  ]);
+  assert.deepEqual(ids(), ['999', '10003', '10007']);
+  const { Nodes, ...region } = derpMap(parts).Regions['10007']!;
+  assert.deepEqual(region, {
+    ...{ Avoid: false, EmbeddedRelay: false },
+    ...{ RegionID: 10_007, RegionCode: 'coder_lab', RegionName: 'Laboratory' },
+  });
+  const { Name, HostName, DERPPort, STUNPort, ForceHTTP } = Nodes[0]!;
+  assert.deepEqual(
+    { Name, HostName, DERPPort, STUNPort, ForceHTTP },
+    { Name: '10007a', HostName: '2001:db8::1', DERPPort: 8080, STUNPort: -1, ForceHTTP: true },
+  );
+  const [eu] = derpMap(parts).Regions['10003']!.Nodes;
+  assert.deepEqual([eu!.HostName, eu!.DERPPort, eu!.ForceHTTP], ['eu.example.com', 443, false]);
+  assert.deepEqual([derpMap(parts).Regions['10003']!.RegionName, eu!.RegionID], ['EU', 10_003]);
+  // without a relay of the server, proxies are the only ones
+  const only = { ...parts, config: configOf({ CODER_DERP_SERVER_ENABLE: 'false' }) };
+  assert.deepEqual([Object.keys(derpMap(only).Regions), hasRelay(derpMap(only))], [['10003', '10007'], true]);
+  // the numbers depend on the other regions, and not on each other
+  const far = { ...OTHER.Regions[7], RegionID: 8_001, EmbeddedRelay: false, Avoid: false, Nodes: Nodes };
+  assert.equal(proxyRegionId({ ...parts, relayRegions: [far] }, { region_id: 3 }), 20_003);
+  // a code of the operator's map wins
+  const taken = { ...far, RegionID: 5, RegionCode: 'coder_eu' };
+  assert.deepEqual(Object.keys(derpMap({ ...parts, relayRegions: [taken] }).Regions), ['5', '999', '10007']);
+  // clients could not use the number
+  proxyRelays.set([{ name: 'many', display_name: '', region_id: 55_536, url: 'https://eu.example.com' }]);
+  assert.deepEqual(ids(), ['999']);
 });

@@ -1,5 +1,5 @@
-// The DERP map lists the relays and STUN servers that upstream's clients and agents may use: this server's own relay, and
-// those of --derp-config-url or --derp-config-path. A relay forwards packets between nodes that have no direct path. A
+// The DERP map lists the relays and STUN servers that upstream's clients and agents may use: this server's own relay, those
+// of healthy workspace proxies, and those of --derp-config-url or --derp-config-path. A relay forwards packets between nodes that have no direct path. A
 // STUN server shows a node its public address. Source of names and shapes: upstream's answers, recorded by the team.
 import { readFile } from 'node:fs/promises';
 import type { TailnetDERPMap, TailnetDERPNode, TailnetDERPRegion } from '@ropewalk/contract';
@@ -7,6 +7,7 @@ import { AppError, errorText } from '@ropewalk/kit';
 import { type Address, parseAddress } from '../../config/listen.ts';
 import type { Config } from '../../config/options.ts';
 import type { Services } from '../context/context.ts';
+import type { ProxyRelay, ProxyRelays } from '../context/proxy-relays.ts';
 import { boundedFetch } from '../outbound/fetch.ts';
 
 /** Turns the STUN servers off, as the value of --derp-server-stun-addresses. */
@@ -17,6 +18,11 @@ const NO_PORT = -1;
 const MAX_REGIONS = 1_000;
 const MAX_NODES = 100;
 const MAX_REGION_ID = 2 ** 31 - 1;
+/** Numbers up to this are for regions that operators add to the map. Proxies have higher ones. Upstream's numbers. */
+const REGION_STEP = 10_000;
+const REGION_ROOM = 2_000;
+/** Clients use the number of a region as the port of an address. */
+const MAX_USABLE_REGION_ID = 65_535;
 
 type MapConfig = Pick<
   Config,
@@ -28,16 +34,34 @@ type MapConfig = Pick<
   | 'blockDirectConnections'
 >;
 
-/** The map for clients and agents of this server. */
-export function derpMap({
-  config,
-  accessUrl,
-  relayRegions,
-}: {
+/** What the map depends on. */
+export type MapServices = Pick<Services, 'config' | 'accessUrl' | 'relayRegions' | 'proxyRelays'>;
+
+interface BaseParts {
   config: MapConfig;
   accessUrl: string;
   relayRegions: readonly TailnetDERPRegion[];
-}): TailnetDERPMap {
+}
+
+interface MapParts extends BaseParts {
+  proxyRelays: Pick<ProxyRelays, 'current'>;
+}
+
+/** The map for clients and agents of this server. A proxy whose number or code another region has is left out. */
+export function derpMap(parts: MapParts): TailnetDERPMap {
+  const base = baseMap(parts);
+  const codes = new Set(Object.values(base.Regions).map(({ RegionCode }) => RegionCode));
+  const proxies = parts.proxyRelays.current
+    .map((proxy) => proxyRegion(proxy, proxyRegionId(parts, proxy)))
+    .filter(({ RegionID, RegionCode }) => RegionID <= MAX_USABLE_REGION_ID && !codes.has(RegionCode));
+  return {
+    ...base,
+    Regions: { ...base.Regions, ...Object.fromEntries(proxies.map((region) => [String(region.RegionID), region])) },
+  };
+}
+
+/** The map without proxies. */
+function baseMap({ config, accessUrl, relayRegions }: BaseParts): TailnetDERPMap {
   const own = config.derpServerEnable ? [ownRegion(config, accessUrl), ...stunRegions(config)] : [];
   const regions = [...relayRegions, ...own].map((region) =>
     config.blockDirectConnections ? withoutStun(region) : region,
@@ -51,6 +75,24 @@ export function derpMap({
   };
 }
 
+/** The number of a proxy's region: above those of the servers and of the operator. It depends on no other proxy. */
+export function proxyRegionId(parts: BaseParts, { region_id: id }: Pick<ProxyRelay, 'region_id'>): number {
+  const highest = Math.max(0, ...Object.keys(baseMap(parts).Regions).map(Number));
+  return Math.ceil((highest + REGION_ROOM) / REGION_STEP) * REGION_STEP + id;
+}
+
+/** The relay of a proxy. Clients dial its access URL. */
+function proxyRegion({ name, display_name: displayName, url }: ProxyRelay, id: number): TailnetDERPRegion {
+  return {
+    Avoid: false,
+    EmbeddedRelay: false,
+    RegionID: id,
+    RegionCode: `coder_${name.toLowerCase()}`,
+    RegionName: displayName || name,
+    Nodes: [relayNode(id, `${id}a`, url)],
+  };
+}
+
 /** Whether a map has a relay. Without one, upstream's clients and agents cannot reach each other. */
 export function hasRelay({ Regions }: TailnetDERPMap): boolean {
   return Object.values(Regions).some(({ Nodes }) => Nodes.some(({ STUNOnly }) => !STUNOnly));
@@ -58,23 +100,27 @@ export function hasRelay({ Regions }: TailnetDERPMap): boolean {
 
 /** The relay of this server. Clients dial the access URL. */
 function ownRegion(config: MapConfig, accessUrl: string): TailnetDERPRegion {
-  const { protocol, hostname, port } = new URL(accessUrl);
-  const isPlain = protocol === 'http:';
-  const node = nodeOf(config.derpServerRegionId, {
-    Name: `${config.derpServerRegionId}b`,
-    HostName: hostname.replace(/^\[|\]$/g, ''),
-    DERPPort: port === '' ? (isPlain ? 80 : 443) : Number(port),
-    STUNPort: NO_PORT,
-    ForceHTTP: isPlain,
-  });
   return {
     Avoid: false,
     EmbeddedRelay: true,
     RegionID: config.derpServerRegionId,
     RegionCode: config.derpServerRegionCode,
     RegionName: config.derpServerRegionName,
-    Nodes: [node],
+    Nodes: [relayNode(config.derpServerRegionId, `${config.derpServerRegionId}b`, accessUrl)],
   };
+}
+
+/** A relay at a URL, without STUN. */
+function relayNode(region: number, name: string, url: string): TailnetDERPNode {
+  const { protocol, hostname, port } = new URL(url);
+  const isPlain = protocol === 'http:';
+  return nodeOf(region, {
+    Name: name,
+    HostName: hostname.replace(/^\[|\]$/g, ''),
+    DERPPort: port === '' ? (isPlain ? 80 : 443) : Number(port),
+    STUNPort: NO_PORT,
+    ForceHTTP: isPlain,
+  });
 }
 
 /** One region for each STUN server, because a node tries only one of each region. */
@@ -143,7 +189,7 @@ export async function readRelayRegions(
     throw new AppError('invalid', 'Set --derp-config-url or --derp-config-path, but not both.');
   if (!isRegionId(id))
     throw new AppError('invalid', `Invalid value for --derp-server-region-id: ${id} is not in 1 to ${MAX_REGION_ID}.`);
-  const own = derpMap({ config, accessUrl: 'http://localhost', relayRegions: [] }).Regions;
+  const own = baseMap({ config, accessUrl: 'http://localhost', relayRegions: [] }).Regions;
   if (url === '' && path === '') return [];
   const from = url === '' ? `--derp-config-path ${path}` : `--derp-config-url ${url}`;
   const text = url === '' ? await readText(path, from) : await download(url, from, signal);
@@ -236,8 +282,17 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const isRegionId = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_REGION_ID;
 
+/** The map, and again whenever it changes, until the signal aborts. */
+export async function* derpMaps(services: MapServices, signal: AbortSignal): AsyncGenerator<TailnetDERPMap> {
+  while (!signal.aborted) {
+    const seen = services.proxyRelays.current;
+    yield derpMap(services);
+    await services.proxyRelays.changedFrom(seen, signal);
+  }
+}
+
 /** What clients need to reach agents, as upstream's answer. */
-export function connectionInfo(services: Pick<Services, 'config' | 'accessUrl' | 'relayRegions'>) {
+export function connectionInfo(services: MapServices) {
   const { config } = services;
   return {
     derp_map: derpMap(services),

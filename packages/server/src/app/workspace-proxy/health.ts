@@ -89,15 +89,16 @@ export class ProxyHealth {
     const waiting = proxies.values();
     const work = async () => {
       for (const proxy of waiting) {
-        const own = replicas.filter(({ proxy_id: id }) => id === proxy.id);
-        const seen = await this.#check(proxy, proxies, own, signal);
+        const seen = await this.#check(proxy, proxies, processesOf(replicas, proxy), signal);
         found.set(proxy.id, { ...seen, checked_at: time(clock.now()) });
       }
     };
     await Promise.all(Array.from({ length: LANES }, work));
     signal.throwIfAborted();
     this.#known = found;
-    this.#served = proxies.filter(({ id, derp_only: isRelayOnly }) => !isRelayOnly && found.get(id)?.status === 'ok');
+    const healthy = proxies.filter(({ id }) => found.get(id)?.status === 'ok');
+    this.#served = healthy.filter(({ derp_only: isRelayOnly }) => !isRelayOnly);
+    this.#services.proxyRelays.set(healthy.filter((proxy) => isRelay(proxy, processesOf(replicas, proxy))));
     const shown = proxies.map(({ id, url, wildcard_hostname: host }) => [id, url, host, found.get(id)?.status]).join();
     if (shown !== this.#shown) this.#services.events.publishSoon('object_changed', PROXIES_CHANGE);
     this.#shown = shown;
@@ -142,6 +143,16 @@ export class ProxyHealth {
     );
   }
 }
+
+const processesOf = (replicas: readonly ProxyReplicaRow[], { id }: WorkspaceProxyRow): ProxyReplicaRow[] =>
+  replicas.filter(({ proxy_id: of }) => of === id);
+
+/**
+ * Whether clients and agents may use the relay of a healthy proxy. The relays of its processes do not forward packets to each
+ * other, and a load balancer would put two nodes at different ones.
+ */
+const isRelay = ({ derp_enabled: isEnabled }: WorkspaceProxyRow, processes: readonly ProxyReplicaRow[]): boolean =>
+  isEnabled && processes.length <= 1;
 
 /** What a proxy answered, or why that is not the answer of a healthy proxy. */
 async function readReport(answer: Response, url: string): Promise<ProxyHealthReport> {
@@ -192,7 +203,14 @@ function replicaWarnings(
 ): string[] {
   const found: string[] = [];
   if (replicas.length === 0)
-    found.push('No process of the proxy has registered in the last 75 seconds. Check that it reaches the server.');
+    found.push(
+      'No process of the proxy has registered in the last 75 seconds and is connected. Check that it runs and reaches the server.',
+    );
+  if (proxy.derp_enabled && !isRelay(proxy, replicas))
+    found.push(
+      `It has ${replicas.length} processes, whose relays do not forward packets to each other, so it is not in the DERP map. ` +
+        'Run one process, or set CODER_DERP_SERVER_ENABLE=false for all of them.',
+    );
   const versions = replicas.length > 0 ? replicas.map(({ version }) => version) : [proxy.version];
   for (const version of new Set(versions)) {
     if (version === ours || version === '') continue;

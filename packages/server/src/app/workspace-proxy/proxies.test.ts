@@ -12,7 +12,9 @@ import type {
 import { routes } from '@ropewalk/contract';
 import { createLogger } from '@ropewalk/kit';
 import { insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { verifiedProxy } from '../../authz/proofs.ts';
 import { sampleRequest } from '../../http/testing/route-sample.ts';
+import { missProcess } from './register.ts';
 
 /** Proxies as people manage them, and the routes that proxies themselves call. */
 let server: TestServer;
@@ -237,6 +239,54 @@ test('registers the processes of a proxy, and names each the others', async () =
   // and another proxy cannot touch it
   const other = await create('us');
   assert.equal((await asProxy(other.proxy_token, 'POST', '/deregister', { replica_id: one })).status, 404);
+  for (const name of ['eu', 'us']) await call('DELETE', `/${name}`);
+});
+
+/** Resolves when all events that were published before have arrived. */
+async function eventsArrive(): Promise<void> {
+  const { events } = server.services;
+  const last = crypto.randomUUID();
+  const arrived = Promise.withResolvers<void>();
+  const off = events.on('agent_logs', ({ agent_id: id }) => id === last && arrived.resolve());
+  events.publishSoon('agent_logs', { agent_id: last });
+  await arrived.promise;
+  off();
+}
+
+test('a process whose connection ended is gone, unless it registers again', async () => {
+  const { proxy, proxy_token: token } = await create('eu');
+  const other = await create('us');
+  const [one, two] = [crypto.randomUUID(), crypto.randomUUID()];
+  const { sql, events } = server.services;
+  await eventsArrive();
+  let changes = 0;
+  const off = events.on('workspace_proxies_changed', () => void changes++);
+  const clock = { ...server.services.clock, monotonic: () => 0, sleep: async () => {} };
+  const miss = async (by: { id: string }, { id = one, silentMs = 0, clock: at = clock } = {}) =>
+    missProcess({ sql, events, clock: at }, verifiedProxy(by), { id, silentMs }, AbortSignal.timeout(10_000));
+  const alive = async () => (await register(token, { replica_id: two })).body.sibling_replicas.map(({ id }) => id);
+  await register(token, { replica_id: one });
+  assert.deepEqual(await alive(), [one]);
+  await miss(other.proxy);
+  await miss(proxy, { id: crypto.randomUUID() });
+  // it has registered since its connection was in use
+  await miss(proxy, { silentMs: 60_000 });
+  // it registers in time
+  const sleep = async () => void (await register(token, { replica_id: one }));
+  const late = { ...clock, sleep, monotonic: () => performance.now() };
+  await miss(proxy, { clock: late });
+  assert.deepEqual(await alive(), [one]);
+  await eventsArrive();
+  assert.equal(changes, 2, 'both are new');
+  await miss(proxy);
+  assert.deepEqual(await alive(), []);
+  await eventsArrive();
+  assert.equal(changes, 3, 'servers learn that it is gone');
+  await register(token, { replica_id: one });
+  assert.deepEqual(await alive(), [one]);
+  await eventsArrive();
+  assert.equal(changes, 4, 'servers learn that it is back');
+  off();
   for (const name of ['eu', 'us']) await call('DELETE', `/${name}`);
 });
 

@@ -2,17 +2,18 @@ import type {
   DeregisterWorkspaceProxyRequest,
   RegisterWorkspaceProxyRequest,
   RegisterWorkspaceProxyResponse,
-  TailnetDERPMap,
 } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
+import type { VerifiedProxy } from '../../authz/proofs.ts';
 import {
   keepProxyReplica,
   liveProxyReplicas,
+  loseProxyReplica,
   registerWorkspaceProxy,
   stopProxyReplica,
 } from '../../db/queries/workspace-proxies.ts';
-import type { Ctx } from '../context/context.ts';
-import { derpMap } from '../tailnet/derp-map.ts';
+import type { Ctx, Services } from '../context/context.ts';
+import { derpMap, proxyRegionId } from '../tailnet/derp-map.ts';
 import { parseWildcard } from '../values/app-address.ts';
 import { NIL_UUID } from '../values/ids.ts';
 import { time } from '../values/time.ts';
@@ -44,16 +45,6 @@ function checkedWildcard(text: string): string {
   if (!wildcard || wildcard.scheme !== undefined)
     throw invalid('Wildcard URL is invalid.', 'wildcard_hostname', 'must be a pattern like *.eu.example.com');
   return `${wildcard.before}*${wildcard.after}${wildcard.port}`;
-}
-
-/** Numbers up to this are for regions that operators add to the DERP map. Upstream's numbers. */
-const REGION_STEP = 10_000;
-const REGION_ROOM = 2_000;
-
-/** The number of a proxy's region in the DERP map: above those of the servers and of the operator. */
-function proxyRegionId({ Regions }: Pick<TailnetDERPMap, 'Regions'>, { region_id: id }: { region_id: number }): number {
-  const highest = Math.max(0, ...Object.keys(Regions).map(Number));
-  return Math.ceil((highest + REGION_ROOM) / REGION_STEP) * REGION_STEP + id;
 }
 
 /**
@@ -91,14 +82,13 @@ export async function registerProxy(
       });
     if (isChanged || kept === 'added') await ctx.events.publish(tx, 'workspace_proxies_changed', {});
   });
-  const map = derpMap(ctx);
-  const region = proxyRegionId(map, proxy);
+  const region = proxyRegionId(ctx, proxy);
   const all = await liveProxyReplicas(ctx.sql, proxy.id);
   return {
-    // the relays of this server know each other by their keys (decision 0068). There is no secret that all of them share
+    // relays share no secret: the link of a proxy names the nodes that may exchange packets (decision 0083)
     derp_mesh_key: '',
     derp_region_id: region,
-    derp_map: map,
+    derp_map: derpMap(ctx),
     derp_force_websockets: ctx.config.derpForceWebsockets,
     sibling_replicas: all
       .filter((one) => one.id !== id)
@@ -122,4 +112,24 @@ export async function deregisterProxy(
   if (!(await stopProxyReplica(ctx.sql, proxyOf(ctx), id)))
     throw new AppError('not_found', 'The workspace proxy has no such process.');
   await ctx.events.publish(ctx.sql, 'workspace_proxies_changed', {});
+}
+
+/** How long a process may take to connect and register again before it counts as gone, in ms. */
+const RETURN_MS = 5_000;
+
+/**
+ * Records that a process is gone, if it does not register again soon after its connection to a server ended. Otherwise a
+ * killed process counts for 75 seconds, and its relay stays out of the map for as long after another one replaced it.
+ * @param silentMs for how long the connection was silent before it ended
+ */
+export async function missProcess(
+  { sql, clock, events }: Pick<Services, 'sql' | 'clock' | 'events'>,
+  proxy: VerifiedProxy,
+  { id, silentMs }: { id: string; silentMs: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const ended = clock.monotonic() - silentMs;
+  await clock.sleep(RETURN_MS, signal);
+  if (await loseProxyReplica(sql, proxy, { id, silentMs: clock.monotonic() - ended }))
+    await events.publish(sql, 'workspace_proxies_changed', {});
 }

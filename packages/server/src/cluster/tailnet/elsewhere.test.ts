@@ -25,15 +25,18 @@ test('a pair counts in both directions, until its server was silent for the leas
   assert.equal(elsewhere.permits('k1', 'k2'), false, 'not complete');
   stream.complete();
   assert.ok(elsewhere.permits('k1', 'k2') && elsewhere.permits('k2', 'k1'));
+  assert.deepEqual([elsewhere.partnersOf('k1'), elsewhere.partnersOf('k2')], [['k2'], ['k1']]);
   clock.now += LEASE_MS - 1;
   stream.alive();
   clock.now += LEASE_MS - 1;
   assert.equal(elsewhere.permits('k1', 'k2'), true);
   clock.now += 1;
   assert.equal(elsewhere.permits('k1', 'k2'), false);
+  assert.deepEqual(elsewhere.partnersOf('k2'), []);
   assert.equal(elsewhere.introduced('k1'), true);
   stream.record('p', { ...RECORD, pairs: [] });
   assert.equal(elsewhere.permits('k1', 'k2'), false, 'ended');
+  assert.deepEqual([elsewhere.partnersOf('k1'), elsewhere.partnersOf('k2')], [[], []]);
 });
 
 test('only the owner of a key at another server may publish it', (t) => {

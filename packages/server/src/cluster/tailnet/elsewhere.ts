@@ -10,15 +10,13 @@ const KEPT_MS = 15 * 60_000;
 /** Maximum number of keys and pairs in the records of one server. */
 const MAX_ENTRIES = 500_000;
 
-const pairOf = (a: string, b: string): string => (a < b ? `${a} ${b}` : `${b} ${a}`);
-
 /** What one server announced over one stream. */
 class Announced {
   readonly #records = new Map<string, PeerRecord>();
   /** Owners of keys, with the number of records that have the key. */
   readonly #keys = new Map<string, { owner: string; count: number }>();
-  /** The number of records with each pair. */
-  readonly #pairs = new Map<string, number>();
+  /** For each key, the number of records with each pair of it, by the other key. */
+  readonly #partners = new Map<string, Map<string, number>>();
   /** When each key connected to the server's relay, as a number that grows. */
   readonly present = new Map<string, number>();
   #entries = 0;
@@ -41,8 +39,12 @@ class Announced {
     return this.#keys.get(key)?.owner;
   }
 
-  hasPair(pair: string): boolean {
-    return this.#pairs.has(pair);
+  hasPair(a: string, b: string): boolean {
+    return this.#partners.get(a)?.has(b) === true;
+  }
+
+  partnersOf(key: string): Iterable<string> {
+    return this.#partners.get(key)?.keys() ?? [];
   }
 
   #count({ owner, keys, pairs }: PeerRecord, more: number): void {
@@ -53,11 +55,18 @@ class Announced {
       else this.#keys.delete(key);
     }
     for (const [a, b] of pairs) {
-      const pair = pairOf(a, b);
-      const count = (this.#pairs.get(pair) ?? 0) + more;
-      if (count > 0) this.#pairs.set(pair, count);
-      else this.#pairs.delete(pair);
+      this.#countPartner(a, b, more);
+      this.#countPartner(b, a, more);
     }
+  }
+
+  #countPartner(key: string, other: string, more: number): void {
+    const partners = this.#partners.get(key) ?? new Map<string, number>();
+    const count = (partners.get(other) ?? 0) + more;
+    if (count > 0) partners.set(other, count);
+    else partners.delete(other);
+    if (partners.size > 0) this.#partners.set(key, partners);
+    else this.#partners.delete(key);
   }
 }
 
@@ -115,11 +124,12 @@ export class Elsewhere {
 
   /** Whether another server permits nodes with these keys to exchange packets. */
   permits(source: string, destination: string): boolean {
-    const pair = pairOf(source, destination);
-    const since = this.#options.now() - LEASE_MS;
-    for (const { announced, heardAt } of this.#servers.values())
-      if (heardAt > since && announced.hasPair(pair)) return true;
-    return false;
+    return this.#fresh().some((announced) => announced.hasPair(source, destination));
+  }
+
+  /** The keys for which `permits` is true with this key, some of them several times. */
+  partnersOf(key: string): string[] {
+    return this.#fresh().flatMap((announced) => [...announced.partnersOf(key)]);
   }
 
   /** The server to whose relay a node with this key connected last. */
@@ -184,6 +194,12 @@ export class Elsewhere {
   close(): void {
     for (const { forget } of this.#servers.values()) clearTimeout(forget);
     this.#servers.clear();
+  }
+
+  /** What the servers announced whose pairs count. */
+  #fresh(): Announced[] {
+    const since = this.#options.now() - LEASE_MS;
+    return [...this.#servers.values()].filter(({ heardAt }) => heardAt > since).map(({ announced }) => announced);
   }
 
   #owner(key: string): string | undefined {

@@ -47,13 +47,13 @@ export class ClusterMesh implements TailnetMesh {
   readonly #closed = new AbortController();
   readonly #neighbors = new Map<string, Neighbor>();
   #parts: TailnetParts | undefined;
+  #keysChanged: (keys: readonly string[]) => void = () => {};
   /** The announcements of this server's peers that have a record, framed, by name. */
   readonly #records = new Map<string, Buffer>();
   /** Names of those with pairs. */
   readonly #paired = new Set<string>();
   /** Keys of nodes at this server's relay. */
   readonly #present = new Set<string>();
-  #isFlushing = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor({ clock, log }: { clock: Clock; log: Logger }, peers: Peers) {
@@ -62,9 +62,7 @@ export class ClusterMesh implements TailnetMesh {
     this.#peers = peers;
     this.#elsewhere = new Elsewhere({
       now: () => clock.monotonic(),
-      onKeys: (keys) => {
-        for (const key of keys) this.#parts?.relay.classify(key);
-      },
+      onKeys: (keys) => this.#keysChanged(keys),
       onPresent: (key) => this.#parts?.relay.moved(key),
       onAbsent: (key) => this.#parts?.relay.left(key),
     });
@@ -82,6 +80,10 @@ export class ClusterMesh implements TailnetMesh {
     return this.#elsewhere.permits(source, destination);
   }
 
+  partnersOf(key: string): Iterable<string> {
+    return this.#elsewhere.partnersOf(key);
+  }
+
   mayPublish(key: string, owner: string): boolean {
     return this.#elsewhere.mayPublish(key, owner);
   }
@@ -97,22 +99,32 @@ export class ClusterMesh implements TailnetMesh {
     this.#announce(encode({ key, isPresent }));
   }
 
-  loaded(parts: TailnetParts): void {
+  loaded(parts: TailnetParts, keysChanged: (keys: readonly string[]) => void): void {
     this.#parts = parts;
+    this.#keysChanged = keysChanged;
     this.#peers.watch(() => this.#greet());
     this.#timer = setInterval(() => {
       if (this.#paired.size > 0) this.#announce(encode({ isAlive: true }));
     }, ALIVE_MS).unref();
   }
 
-  /** Announces all changes of one turn of the event loop together: one request changes a peer several times. */
-  changed(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
-    queueMicrotask(() => {
-      this.#isFlushing = false;
-      this.#flush();
-    });
+  changed(names: readonly string[]): void {
+    const { coordinator } = this.#parts!;
+    for (const peer of names) {
+      const record = coordinator.recordOf(peer);
+      const before = this.#records.get(peer);
+      if (record) {
+        const announced = encode({ peer, record });
+        if (before?.equals(announced)) continue;
+        this.#records.set(peer, announced);
+        this.#announce(announced);
+      } else if (before) {
+        this.#records.delete(peer);
+        this.#announce(encode({ peer }));
+      }
+      if (record && record.pairs.length > 0) this.#paired.add(peer);
+      else this.#paired.delete(peer);
+    }
   }
 
   close(): void {
@@ -135,26 +147,6 @@ export class ClusterMesh implements TailnetMesh {
       }
     } finally {
       announcement.end();
-    }
-  }
-
-  #flush(): void {
-    const { coordinator, relay } = this.#parts!;
-    for (const peer of coordinator.takeChanged()) {
-      const record = coordinator.recordOf(peer);
-      const before = this.#records.get(peer);
-      if (record) {
-        for (const key of record.keys) relay.classify(key);
-        const announced = encode({ peer, record });
-        if (before?.equals(announced)) continue;
-        this.#records.set(peer, announced);
-        this.#announce(announced);
-      } else if (before) {
-        this.#records.delete(peer);
-        this.#announce(encode({ peer }));
-      }
-      if (record && record.pairs.length > 0) this.#paired.add(peer);
-      else this.#paired.delete(peer);
     }
   }
 

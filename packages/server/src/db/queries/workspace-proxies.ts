@@ -124,10 +124,14 @@ const GONE_SECONDS = 75;
 /** How long the row of a process stays, in hours. Within it, a process that has ended cannot register again. */
 const KEPT_HOURS = 1;
 
-/** The processes of all proxies, or of one, that have registered lately. The one that started first is first. */
+/**
+ * The processes of all proxies, or of one, that have registered lately, and whose connection to a server has not ended since.
+ * The one that started first is first.
+ */
 export async function liveProxyReplicas(db: Db, proxyId?: string): Promise<ProxyReplicaRow[]> {
   return db<ProxyReplicaRow[]>`SELECT proxy_id, id, hostname, relay_address, version, problem, started_at, seen_at
     FROM workspace_proxy_replicas WHERE stopped_at IS NULL AND seen_at > now() - ${GONE_SECONDS} * interval '1 second'
+      AND lost_at IS NULL
       AND (${proxyId ?? null}::uuid IS NULL OR proxy_id = ${proxyId ?? null})
     ORDER BY started_at, id`;
 }
@@ -141,7 +145,7 @@ export async function proxiesSeenAt(db: Db): Promise<ReadonlyMap<string, Date>> 
 
 /**
  * Adds a process, or repeats its sign of life. The caller holds the proxy's row, so that `most` is exact.
- * @returns `added` for a new process, `full` if the proxy has `most` others, `stopped` if the process has ended
+ * @returns `added` for a new process or one that counted as gone, `full` if the proxy has `most` others, `stopped` if the process has ended
  */
 export async function keepProxyReplica(
   tx: Tx,
@@ -151,8 +155,8 @@ export async function keepProxyReplica(
 ): Promise<'added' | 'kept' | 'full' | 'stopped'> {
   await tx`DELETE FROM workspace_proxy_replicas
     WHERE proxy_id = ${proxyId} AND seen_at < now() - ${KEPT_HOURS} * interval '1 hour'`;
-  const rows = await tx<{ id: string; stopped: boolean }[]>`SELECT id, stopped_at IS NOT NULL AS stopped
-    FROM workspace_proxy_replicas WHERE proxy_id = ${proxyId}`;
+  const rows = await tx<{ id: string; stopped: boolean; lost: boolean }[]>`SELECT id, stopped_at IS NOT NULL AS stopped,
+      lost_at IS NOT NULL AS lost FROM workspace_proxy_replicas WHERE proxy_id = ${proxyId}`;
   const own = rows.find(({ id }) => id === replica.id);
   if (own?.stopped) return 'stopped';
   if (!own && rows.length >= most) return 'full';
@@ -160,8 +164,24 @@ export async function keepProxyReplica(
   await tx`INSERT INTO workspace_proxy_replicas (proxy_id, id, hostname, relay_address, version, problem)
     VALUES (${proxyId}, ${id}, ${hostname}, ${relay_address}, ${version}, ${problem})
     ON CONFLICT (proxy_id, id) DO UPDATE SET hostname = excluded.hostname, relay_address = excluded.relay_address,
-      version = excluded.version, problem = excluded.problem, seen_at = now()`;
-  return own ? 'kept' : 'added';
+      version = excluded.version, problem = excluded.problem, seen_at = now(), lost_at = NULL`;
+  return own && !own.lost ? 'kept' : 'added';
+}
+
+/**
+ * Records that the connection of a process to a server has ended, which was last in use `silentMs` ago. Until the process
+ * registers again, it counts as gone. False: it has registered since, has ended, or the proxy has no such process.
+ */
+export async function loseProxyReplica(
+  db: Db,
+  { id: proxyId }: VerifiedProxy,
+  { id, silentMs }: { id: string; silentMs: number },
+): Promise<boolean> {
+  const { count } = await db`UPDATE workspace_proxy_replicas
+    SET lost_at = now()
+    WHERE proxy_id = ${proxyId} AND id = ${id} AND stopped_at IS NULL
+      AND seen_at <= now() - ${silentMs / 1_000} * interval '1 second'`;
+  return count > 0;
 }
 
 /** Records the end of a process. False: the proxy has no such process, or it has ended before. */

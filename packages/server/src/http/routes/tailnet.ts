@@ -1,8 +1,9 @@
 import type { RouteQuery } from '@ropewalk/contract';
 import { formatNodeKey } from '@ropewalk/tailnet/keys';
+import type { WebSocketConnection } from '@ropewalk/wire/websocket';
 import { whileAllowed } from '../../app/context/allowed.ts';
 import type { Ctx } from '../../app/context/context.ts';
-import { connectionInfo, derpMap } from '../../app/tailnet/derp-map.ts';
+import { connectionInfo, derpMaps } from '../../app/tailnet/derp-map.ts';
 import { mayJoinTailnet } from '../../app/tailnet/reach.ts';
 import { checkAgentApiVersion } from '../../app/values/api-version.ts';
 import { authorize } from '../../authz/authorize.ts';
@@ -16,6 +17,13 @@ type TailnetQuery = RouteQuery<'GET /tailnet'>;
 /** How often the server pings a control connection, in ms. */
 const PING_MS = 15_000;
 const CLOSE_REVOKED = 1008;
+
+/** Sends the map of relays, and again when it changes, until the connection closes. */
+async function sendMaps(ctx: Ctx, connection: WebSocketConnection): Promise<void> {
+  const closed = new AbortController();
+  connection.once('close', () => closed.abort());
+  for await (const map of derpMaps(ctx, closed.signal)) connection.sendBinary(Buffer.from(JSON.stringify(map)));
+}
 
 /** The control connections of upstream's clients, and what administrators see of the tailnet. */
 export function tailnetHandlers(hub: TailnetHub) {
@@ -51,7 +59,7 @@ export function tailnetHandlers(hub: TailnetHub) {
       connection.once('close', end);
       watchSilence(connection, { busy: () => connection.bufferedBytes > 0, end: (why) => connection.destroy(why) });
       for (const event of ['text', 'binary'] as const) connection.on(event, () => {});
-      connection.sendBinary(Buffer.from(JSON.stringify(derpMap(ctx))));
+      void sendMaps(ctx, connection);
     },
     'GET /debug/coordinator': (ctx, { http }) => {
       authorize(ctx, 'read', { type: 'debug_info' });

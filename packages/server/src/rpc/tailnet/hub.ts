@@ -7,7 +7,7 @@ import type { AcceptOptions, DerpRelay, RelayClosed, RelayMesh, RelayPolicy } fr
 import type { CoordinateRequest, CoordinateResponse } from '@ropewalk/wire/proto/tailnet';
 import { uuidBytes } from '@ropewalk/wire/uuid';
 import type { Services } from '../../app/context/context.ts';
-import { derpMap, derpMapMessage } from '../../app/tailnet/derp-map.ts';
+import { derpMapMessage, derpMaps } from '../../app/tailnet/derp-map.ts';
 import { REFRESH_S, type ResumeTokens } from '../../app/tailnet/resume-tokens.ts';
 import type { AgentNetwork } from '../../db/rows.ts';
 import { agentNetwork } from './agent-network.ts';
@@ -20,8 +20,16 @@ const MAX_LOST_PER_OWNER = 64;
 export interface TailnetParts {
   coordinator: Coordinator;
   relay: DerpRelay;
+  /** What this coordinator and those of other servers know of keys. */
+  knowledge: KeyKnowledge;
   /** The rules of the package, loaded with it. */
   rules: typeof import('@ropewalk/tailnet/coordinator/rules');
+}
+
+/** Whose keys are known, and which may exchange packets. */
+export interface KeyKnowledge extends Required<Pick<RelayPolicy, 'introduced' | 'owned' | 'permits'>> {
+  /** The keys for which `permits` is true with this key, some of them several times. */
+  partnersOf(key: string): Iterable<string>;
 }
 
 /** The tailnet's parts on other servers. Keys are 64 hexadecimal digits. */
@@ -30,14 +38,19 @@ export interface TailnetMesh extends RelayMesh {
   introduced(key: string): boolean;
   /** Whether another server permits nodes with these keys to exchange packets. */
   permits(source: string, destination: string): boolean;
+  /** As in KeyKnowledge. */
+  partnersOf(key: string): Iterable<string>;
   /** Whether no other server knows the key as that of another owner. */
   mayPublish(key: string, owner: string): boolean;
   /** The number of nodes at other relays. */
   readonly remote: number;
-  /** This server has loaded its parts. Called once, before they are used. */
-  loaded(parts: TailnetParts): void;
-  /** Peers of this server's coordinator have changed. */
-  changed(): void;
+  /**
+   * This server has loaded its parts. Called once, before they are used. The mesh calls `keysChanged` when other servers know
+   * something else about keys.
+   */
+  loaded(parts: TailnetParts, keysChanged: (keys: readonly string[]) => void): void;
+  /** The peers of this server's coordinator with these names have changed. */
+  changed(names: readonly string[]): void;
 }
 
 export class TailnetHub {
@@ -49,6 +62,8 @@ export class TailnetHub {
   /** Lost peers by owner, oldest first. */
   readonly #lost = new Map<string, Set<CoordinatedPeer>>();
   readonly #onWanted = new Set<(agentId: string) => void>();
+  readonly #onKeys = new Set<(keys: readonly string[]) => void>();
+  #isAnnouncing = false;
   #mesh: TailnetMesh | undefined;
 
   constructor(services: Services, resumeTokens: ResumeTokens) {
@@ -109,13 +124,38 @@ export class TailnetHub {
     const mesh = this.#mesh;
     const coordinator = new Coordinator({
       clock,
-      ...(mesh && { mayPublish: (key, owner) => mesh.mayPublish(key, owner), onChange: () => mesh.changed() }),
+      ...(mesh && { mayPublish: (key, owner) => mesh.mayPublish(key, owner) }),
+      onChange: () => this.#announceSoon(),
     });
-    const policy = mesh ? withMesh(coordinator, mesh) : coordinator;
-    const relay = new DerpRelay({ policy, clock, ...(mesh && { mesh }) });
-    this.#parts = { coordinator, relay, rules };
-    mesh?.loaded(this.#parts);
+    const knowledge = mesh ? withMesh(coordinator, mesh) : coordinator;
+    const relay = new DerpRelay({ policy: knowledge, clock, ...(mesh && { mesh }) });
+    this.#parts = { coordinator, relay, knowledge, rules };
+    mesh?.loaded(this.#parts, (keys) => this.#keysChanged(keys));
     return this.#parts;
+  }
+
+  /** Announces all changes of one turn of the event loop together: one request changes a peer several times. */
+  #announceSoon(): void {
+    if (this.#isAnnouncing) return;
+    this.#isAnnouncing = true;
+    queueMicrotask(() => {
+      this.#isAnnouncing = false;
+      const { coordinator } = this.#parts!;
+      const names = coordinator.takeChanged();
+      this.#mesh?.changed(names);
+      this.#keysChanged(names.flatMap((name) => coordinator.recordOf(name)?.keys ?? []));
+    });
+  }
+
+  #keysChanged(keys: readonly string[]): void {
+    for (const key of keys) this.#parts!.relay.classify(key);
+    for (const listener of this.#onKeys) listener(keys);
+  }
+
+  /** Calls back when something about keys has changed, or about the pairs of keys with them. Returns a function that ends that. */
+  onKeys(listener: (keys: readonly string[]) => void): () => void {
+    this.#onKeys.add(listener);
+    return () => void this.#onKeys.delete(listener);
   }
 
   /** Calls back when a client may and wants to reach an agent. Returns a function that ends that. */
@@ -134,10 +174,9 @@ export class TailnetHub {
     return (await this.load()).relay.accept(stream, options);
   }
 
-  /** The map, and then the stream stays open: it changes only when the server starts again. */
+  /** The map, and again when it changes. The stream stays open until the signal aborts. */
   async *maps(signal: AbortSignal) {
-    yield derpMapMessage(derpMap(this.services));
-    await aborted(signal);
+    for await (const map of derpMaps(this.services, signal)) yield derpMapMessage(map);
   }
 
   /** The answer to RefreshResumeToken. */
@@ -210,17 +249,11 @@ export class TailnetHub {
 }
 
 /** What this server's coordinator permits, and what others do. */
-function withMesh(coordinator: Coordinator, mesh: TailnetMesh): RelayPolicy {
+function withMesh(coordinator: Coordinator, mesh: TailnetMesh): KeyKnowledge {
   return {
     introduced: (key) => coordinator.introduced(key) || mesh.introduced(key),
     owned: (key) => coordinator.owned(key) || mesh.introduced(key),
     permits: (source, destination) => coordinator.permits(source, destination) || mesh.permits(source, destination),
+    partnersOf: (key) => [...coordinator.partnersOf(key), ...mesh.partnersOf(key)],
   };
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

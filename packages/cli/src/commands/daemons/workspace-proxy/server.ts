@@ -18,10 +18,16 @@ const own = {
     env: 'CODER_PRIMARY_ACCESS_URL',
     description: 'URL of the server.',
   },
+  'derp-only': {
+    type: 'bool',
+    env: 'CODER_PROXY_DERP_ONLY',
+    description: 'Whether this proxy is only a relay between clients and workspaces, without apps and terminals.',
+  },
 } as const satisfies Record<string, FlagDef>;
 
 /** What an option means here, where that is not what it means for a server. */
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  'derp-server-enable': 'Whether this proxy runs a DERP relay between clients and workspaces.',
   'access-url': 'URL where people reach this proxy.',
   'wildcard-access-url': 'Host name pattern of apps at this proxy, such as *.eu.example.com. Default: path apps only.',
 };
@@ -50,7 +56,7 @@ const examples = [
   },
 ];
 
-export default command({ loadFlags: flagsOf, help, examples }, async (ctx, { texts }) => {
+export default command({ loadFlags: flagsOf, help, examples }, async (ctx, { flags, texts }) => {
   const [{ loadConfig }, { options }, { SHARED_OPTIONS }, { startWorkspaceProxy }] = await Promise.all([
     import('@ropewalk/server/config/load'),
     import('@ropewalk/server/config/options'),
@@ -60,12 +66,13 @@ export default command({ loadFlags: flagsOf, help, examples }, async (ctx, { tex
   const env = Object.fromEntries(SHARED_OPTIONS.map((name) => [options[name].env, ctx.env[options[name].env]]));
   const { config } = loadConfig({ flags: optionTexts(options, SHARED_OPTIONS, texts), env });
   const log = configuredLogger(config);
-  const given = (flag: keyof typeof own) => texts[flag] ?? ctx.env[own[flag].env] ?? '';
+  const given = (flag: 'proxy-session-token' | 'primary-access-url') => texts[flag] ?? ctx.env[own[flag].env] ?? '';
   const proxy = await startWorkspaceProxy({
     options: {
       ...config,
       sessionToken: given('proxy-session-token'),
       primaryAccessUrl: given('primary-access-url'),
+      derpOnly: (flags as { 'derp-only'?: boolean })['derp-only'] === true,
     },
     log,
   });
