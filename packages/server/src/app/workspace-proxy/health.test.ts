@@ -10,6 +10,7 @@ import type {
   WorkspaceProxy,
 } from '@ropewalk/contract';
 import { eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { ProxyHealth } from './health.ts';
 
 /** What the server finds at the access URL of a proxy. */
 let server: TestServer;
@@ -31,6 +32,7 @@ before(async () => {
       CODER_PROMETHEUS_ENABLE: 'true',
       CODER_PROMETHEUS_ADDRESS: '127.0.0.1:0',
       CODER_WILDCARD_ACCESS_URL: '*.apps.test',
+      CODER_DERP_SERVER_STUN_ADDRESSES: 'disable',
     },
   });
 });
@@ -43,7 +45,8 @@ after(async () => {
 const report =
   (body: unknown, status = 200, headers: Record<string, string> = {}): RequestListener =>
   ({ url: path }, response) => {
-    assert.equal(path, '/healthz-report');
+    // the server measures the relay, too
+    if (path !== '/healthz-report') return void response.writeHead(404).end();
     response.writeHead(status, { 'content-type': 'application/json', ...headers });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   };
@@ -188,6 +191,27 @@ test('warns of a wildcard host of two proxies, and of one without processes', as
   assert.ok(section.warnings.every(({ code }) => code === 'EWP04'));
   assert.ok(section.warnings.some(({ message }) => /^one: No process of the proxy has registered/.test(message)));
   for (const name of ['one', 'two']) await forget(name);
+});
+
+test('a check that was asked for during another one sees what changed meanwhile', async () => {
+  await proxy('first', report(FINE));
+  const health = new ProxyHealth(server.services);
+  const held = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  listener = (request, response) => {
+    if (request.url === '/healthz-report') asked.resolve();
+    void held.promise.then(() => report(FINE)(request, response));
+  };
+  const check = () => health.checkAll(AbortSignal.timeout(20_000));
+  const early = check();
+  await asked.promise;
+  await forget('first');
+  const late = [check(), check()];
+  held.resolve();
+  await early;
+  assert.equal(health.results().size, 1);
+  await Promise.all(late);
+  assert.equal(health.results().size, 0);
 });
 
 test('the health page says what the server could not find out', async () => {

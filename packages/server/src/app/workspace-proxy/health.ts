@@ -39,7 +39,10 @@ export class ProxyHealth {
   /** What pages show of the last results. Reasons are left out, because they can differ each time. */
   #shown = '';
   #dispatcher: ReturnType<typeof publicDispatcher> | undefined;
+  /** The latest check that has begun. */
   #running: Promise<void> | undefined;
+  /** The one after it, which has not begun. */
+  #next: Promise<void> | undefined;
   #onChecked: (seconds: number) => void = () => {};
 
   constructor(services: Services) {
@@ -73,12 +76,17 @@ export class ProxyHealth {
     this.#onChecked = listener;
   }
 
-  /** Checks all proxies. Concurrent callers share one check. */
-  async checkAll(signal: AbortSignal): Promise<void> {
-    this.#running ??= this.#checkAll(signal).finally(() => {
-      this.#running = undefined;
-    });
-    await this.#running;
+  /** Checks all proxies. Callers that come while a check runs share the next one: the present one may not see their changes. */
+  checkAll(signal: AbortSignal): Promise<void> {
+    this.#next ??= this.#after(this.#running, signal);
+    return this.#next;
+  }
+
+  async #after(earlier: Promise<void> | undefined, signal: AbortSignal): Promise<void> {
+    await earlier?.catch(() => {});
+    this.#running = this.#next;
+    this.#next = undefined;
+    await this.#checkAll(signal);
   }
 
   async #checkAll(signal: AbortSignal): Promise<void> {
