@@ -48,7 +48,7 @@ function setup(t: TestContext, { isRead = true } = {}) {
     }
   };
   if (isRead) void read().catch(() => {});
-  const report = (key: unknown, isPresent = true) =>
+  const report = (key: string, isPresent = true) =>
     near.write(frameMessage(Buffer.from(JSON.stringify({ key, isPresent }))));
   /** What has come since the last call, once there is so much. */
   const next = async (count: number) => {
@@ -113,7 +113,7 @@ test('a proxy has a limited number of keys, and sends only keys', async (t) => {
   report(keyOf(0), false);
   report(keyOf(MAX_KEYS + 1));
   assert.deepEqual([...answers.slice(MAX_KEYS), ...(await next(1))], [stranger(keyOf(MAX_KEYS + 1))]);
-  report({ toString: () => A });
+  report(A.slice(1));
   assert.match(`${await served}`, /64 hexadecimal digits/);
   assert.equal(far.destroyed, true);
 });
