@@ -105,7 +105,7 @@ test('a key that has left and comes again gets its pairs again', async (t) => {
   assert.deepEqual(await next(1), [node(B)]);
 });
 
-test('a proxy has a limited number of keys, and sends only keys', async (t) => {
+test('a proxy has a limited number of keys, and sends only keys', { timeout: 60_000 }, async (t) => {
   const { report, next, served, far } = setup(t);
   for (let i = 0; i <= MAX_KEYS; i++) report(keyOf(i));
   const answers = await next(MAX_KEYS);
