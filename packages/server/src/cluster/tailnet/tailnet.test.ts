@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
+import type { UpdateWorkspaceProxyResponse } from '@ropewalk/contract';
 import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import { DerpClient } from '@ropewalk/tailnet/derp/client';
 import { KeyPair } from '@ropewalk/tailnet/keys';
 import { createTestTemplate, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { framedMessages, frameMessage } from '@ropewalk/wire/framed-messages';
+import { linkSession } from '@ropewalk/wire/link-session';
 import { CoordinateResponse_PeerUpdate_Kind as Kind } from '@ropewalk/wire/proto/tailnet';
+import { MAX_RELAY_MESSAGE, PROXY_LINK_PATH, PROXY_TOKEN_HEADER, type RelayNews } from '@ropewalk/wire/proxy-link';
+import { requestTunnel } from '@ropewalk/wire/tunnel';
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
 import { dialAgent, type MadeAgent, makeAgents } from '../../rpc/testing/agents.ts';
@@ -142,6 +147,43 @@ test('ends the tunnel and the packets of a person whose session is revoked, also
       MAX_MS,
     );
   }
+});
+
+/** What a server says about the only pair of two keys, to a workspace proxy at whose relay both are. */
+async function pairAt(t: TestContext, server: TestServer, proxyToken: string, keys: KeyPair[]) {
+  const { connection } = await dialWebSocket(`${server.url}${PROXY_LINK_PATH}`, {
+    headers: { [PROXY_TOKEN_HEADER]: proxyToken },
+  });
+  const link = linkSession(connection, { role: 'client' });
+  t.after(() => link.close());
+  const stream = await requestTunnel(link, { service: 'relay' });
+  for (const { publicKey } of keys)
+    stream.write(frameMessage(Buffer.from(JSON.stringify({ key: publicKey.toString('hex'), isPresent: true }))));
+  const pair = { isPermitted: false };
+  const read = async () => {
+    for await (const message of framedMessages(stream, MAX_RELAY_MESSAGE)) {
+      const news = JSON.parse(message.toString()) as RelayNews;
+      if ('pair' in news) pair.isPermitted = news.isPermitted;
+    }
+  };
+  void read().catch(() => {});
+  return pair;
+}
+
+test('a workspace proxy at either server learns of the pair of a client and an agent, and of its end', async (t) => {
+  const { proxy_token: token } = (
+    await one.api<UpdateWorkspaceProxyResponse>('POST', '/workspaceproxies', { body: { name: 'eu' } })
+  ).body;
+  const person = await insertPerson(one, 'far');
+  const agent = await makeAgent(person.token);
+  const control = await joinAgent(t, two, agent);
+  const client = await joinClient(t, one, agent, { token: person.token });
+  const keys = [control.keys, client.keys];
+  const pairs = [await pairAt(t, one, token, keys), await pairAt(t, two, token, keys)];
+  await Promise.all([client.has(control), control.has(client)]);
+  await eventually('both permit the pair', () => pairs.every(({ isPermitted }) => isPermitted));
+  assert.equal((await two.api('POST', '/users/logout', { token: person.token })).status, 200);
+  await eventually('both end it', () => pairs.every(({ isPermitted }) => !isPermitted), MAX_MS);
 });
 
 test('a client gets the node of an agent that moves to its server and back, and learns of its loss', async (t) => {
