@@ -45,8 +45,7 @@ after(async () => {
 const report =
   (body: unknown, status = 200, headers: Record<string, string> = {}): RequestListener =>
   ({ url: path }, response) => {
-    // the server measures the relay, too
-    if (path !== '/healthz-report') return void response.writeHead(404).end();
+    assert.equal(path, '/healthz-report');
     response.writeHead(status, { 'content-type': 'application/json', ...headers });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   };
@@ -67,7 +66,8 @@ async function register(more: object = {}): Promise<void> {
     body: {
       access_url: url,
       wildcard_hostname: '*.eu.example.com',
-      derp_enabled: true,
+      // these proxies have no relay, which the health page would check
+      derp_enabled: false,
       derp_only: false,
       replica_id: crypto.randomUUID(),
       hostname: 'eu-1',
@@ -212,6 +212,19 @@ test('a check that was asked for during another one sees what changed meanwhile'
   assert.equal(health.results().size, 1);
   await Promise.all(late);
   assert.equal(health.results().size, 0);
+});
+
+test('the health page names a relay that does not work', async () => {
+  const broken: RequestListener = (request, response) => {
+    if (request.url === '/healthz-report') report(FINE)(request, response);
+    else response.writeHead(404).end();
+  };
+  await proxy('broken', broken, { derp_enabled: true });
+  const { derp } = (await server.api<HealthcheckReport>('GET', '/debug/health?force=true')).body;
+  const found = Object.values(derp.regions).find((one) => one?.region?.RegionCode === 'coder_broken');
+  assert.deepEqual([derp.severity, found?.healthy, found?.severity], ['error', false, 'error']);
+  assert.match(`${found?.error}`, /404/);
+  await forget('broken');
 });
 
 test('the health page says what the server could not find out', async () => {
