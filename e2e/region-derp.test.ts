@@ -62,10 +62,12 @@ before(async () => {
   ).trim();
   startProxy = async (t) => {
     const url = `http://127.0.0.1:${own}`;
+    const isInMap = async () => (await inMap()).includes('coder_far');
+    await eventually('the map has no earlier process', async () => !(await isInMap()), MAX_RETURN_MS);
     const proxy = startProxyProcess({ dir, token, primaryUrl: link.url, url, wildcard: '' });
     t.after(() => proxy.child.kill('SIGKILL'));
     await eventually('the proxy is connected', () => answers(`${url}/readyz`));
-    await eventually('the proxy is in the map', async () => (await inMap()).includes('coder_far'), MAX_RETURN_MS);
+    await eventually('the proxy is in the map', isInMap, MAX_RETURN_MS);
     return proxy;
   };
   const { body } = await server.api<{ latest_build: { resources: { agents?: { id: string }[] }[] } }>(
