@@ -61,6 +61,8 @@ export async function startBalancer(ownPort = 0): Promise<Balancer> {
 
 /** As ordinary balancers are configured: two failed checks take a backend out. */
 const HEALTH = { everyMs: 500, timeoutMs: 1_000, failures: 2 };
+/** So long it takes at most until the balancer does not use a backend that hangs: a failed check is repeated immediately. */
+export const NOTICED_MS = HEALTH.everyMs + HEALTH.failures * HEALTH.timeoutMs;
 
 export interface Backend {
   server: { url: string };
@@ -85,6 +87,7 @@ export async function checkHealth(
       }),
     );
     balancer.use(...backends.filter(({ healthy }) => healthy).map(({ server }) => server));
-    await delay(HEALTH.everyMs);
+    const isSure = [...failed.values()].every((count) => count === 0 || count >= HEALTH.failures);
+    if (isSure) await delay(HEALTH.everyMs);
   }
 }

@@ -1,10 +1,12 @@
 // What people do all the time, so that a test can change the servers meanwhile and see that nothing is lost.
 
 import { createHash, randomBytes } from 'node:crypto';
+import { get } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startEcho } from '@ropewalk/testkit/echo';
 import { dialWebSocket } from '@ropewalk/wire/websocket';
+import { NOTICED_MS } from './balancer.ts';
 import { needsBrowser, openAs, startBrowser } from './dashboard/browser.ts';
 import type { Deployment } from './deployment.ts';
 import {
@@ -104,8 +106,8 @@ async function nextTurn({ site, turn }: People, seconds: number): Promise<Turn> 
 }
 
 /**
- * Lets people work for so many seconds while `during` changes the servers. It reports each change: requests that begin or end within 2 s of it
- * may fail. `log` gets each event when it happens.
+ * Lets people work for so many seconds while `during` changes the servers. It reports each change: requests that begin or end while the
+ * balancer may not know it may fail. `log` gets each event when it happens.
  */
 export async function work(
   people: People,
@@ -138,7 +140,7 @@ export async function work(
   }).finally(() => over.abort());
   const done = await Promise.all(loads);
   await probing;
-  const isNear = (at: number) => changes.some((change) => at > change.at - 2_000 && at < change.at + 2_000);
+  const isNear = (at: number) => changes.some((change) => Math.abs(at - change.at) < NOTICED_MS);
   const quiet = times.filter(({ at, ms }) => !isNear(at) && !isNear(at + ms));
   for (const { at, failed } of quiet) if (failed) violations.push(`${since(at)} request: ${failed}`);
   const p99 = quiet.map(({ ms }) => ms).toSorted((a, b) => a - b)[Math.floor(quiet.length * 0.99)] ?? 0;
@@ -372,22 +374,34 @@ const dashboard: Load = async (people, violation, over) => {
 /** The times of requests, with the moments at which they began. */
 type Times = { at: number; ms: number; failed: string | undefined }[];
 
+/**
+ * Begins a request every 50 ms, each over a new connection: one of a pool could lead to a server that stopped long ago, and the
+ * next would wait for it.
+ */
 async function probe({ site, url }: People, times: Times, over: AbortSignal): Promise<void> {
+  const running = new Set<Promise<void>>();
   while (!over.aborted) {
     const at = performance.now();
-    const failed = await fetch(`${url}/api/v2/workspaces?limit=10`, {
-      headers: { 'Coder-Session-Token': site.token },
-      signal: AbortSignal.timeout(10_000),
-    }).then(
-      async (answer) => {
-        await answer.arrayBuffer();
-        return answer.ok ? undefined : String(answer.status);
-      },
-      (err: Error) => err.message,
-    );
-    times.push({ at, ms: performance.now() - at, failed });
+    const request = list(url, site.token)
+      .then((failed) => void times.push({ at, ms: performance.now() - at, failed }))
+      .finally(() => running.delete(request));
+    running.add(request);
     await delay(50);
   }
+  await Promise.all(running);
+}
+
+/** Reads workspaces. Returns why that failed. */
+function list(url: string, token: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const headers = { 'Coder-Session-Token': token };
+    const options = { agent: false, headers, signal: AbortSignal.timeout(10_000) };
+    get(`${url}/api/v2/workspaces?limit=10`, options, (answer) => {
+      answer.resume();
+      answer.once('error', (err) => resolve(err.message));
+      answer.once('end', () => resolve(answer.statusCode === 200 ? undefined : String(answer.statusCode)));
+    }).once('error', (err) => resolve(err.message));
+  });
 }
 
 const FORM = {
