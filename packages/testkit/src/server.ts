@@ -122,6 +122,8 @@ async function startOne(options: TestServerOptions): Promise<TestServer> {
       // a test or a benchmark may build hundreds of workspaces as one person
       CODER_MAX_WORKSPACES_PER_USER: '0',
       CODER_MAX_PENDING_JOBS_PER_USER: '0',
+      // a test machine may reach no other, and each health check would wait for that
+      CODER_DERP_SERVER_STUN_ADDRESSES: 'disable',
       ...options.env,
     },
   });
