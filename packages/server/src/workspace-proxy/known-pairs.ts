@@ -64,8 +64,12 @@ export class KnownPairs implements Required<RelayPolicy> {
   }
 
   arrived(key: string): Promise<void> | undefined {
-    const known = this.#keys.get(key) ?? {
-      ...{ isHere: true, isAnswered: false, isIntroduced: false, isOwned: false, waiting: undefined },
+    const known: KnownKey = this.#keys.get(key) ?? {
+      isHere: true,
+      isAnswered: false,
+      isIntroduced: false,
+      isOwned: false,
+      waiting: undefined,
     };
     known.isHere = true;
     this.#keys.set(key, known);

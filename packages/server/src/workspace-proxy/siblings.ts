@@ -1,7 +1,7 @@
 // The other processes of this proxy. An agent is connected to one of them, because a load balancer chose it. The others reach the
 // agent through that one: a WebSocket for each agent, on which they open streams as on the agent's own connection. The agent
 // verifies every permit, so a process only has to prove that it has the token of the proxy.
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Replica } from '@ropewalk/contract';
@@ -10,6 +10,7 @@ import { linkSession } from '@ropewalk/wire/link-session';
 import { splice } from '@ropewalk/wire/splice';
 import { acceptWebSocket, dialWebSocket } from '@ropewalk/wire/websocket';
 import type { YamuxSession } from '@ropewalk/wire/yamux';
+import { sameBytes } from '../app/values/token.ts';
 
 /** The route of a process where the others ask for an agent. */
 export const SIBLING_PATH = '/api/v2/workspaceproxies/me/sibling';
@@ -65,15 +66,14 @@ export class Siblings {
   }
 
   /** A session whose streams reach the agent through the process to which it is connected. Undefined if none answers. */
-  async find(agent: string, signal?: AbortSignal): Promise<YamuxSession | undefined> {
+  async find(agent: string): Promise<YamuxSession | undefined> {
     const found = new AbortController();
-    const until = AbortSignal.any([this.#closed.signal, found.signal, ...(signal ? [signal] : [])]);
+    const until = AbortSignal.any([this.#closed.signal, found.signal]);
     const dialed = this.#all.map((sibling) => this.#dial(sibling, agent, until));
     const session = await Promise.any(dialed).catch(() => undefined);
     found.abort();
     // two may have answered, if the agent has just moved
     for (const other of dialed) other.then((one) => one !== session && void one.close()).catch(() => {});
-    signal?.throwIfAborted();
     return session;
   }
 
@@ -142,8 +142,7 @@ export class Siblings {
 
   #isProof(agent: string, time: string, proof: string): boolean {
     const isNow = Math.abs(this.#clock.now().getTime() - Number(time)) <= MAX_CLOCK_DIFFERENCE;
-    const [given, right] = [Buffer.from(proof), Buffer.from(this.#proof(agent, time))];
-    return isNow && given.length === right.length && timingSafeEqual(given, right);
+    return isNow && sameBytes(Buffer.from(proof), Buffer.from(this.#proof(agent, time)));
   }
 
   close(): void {

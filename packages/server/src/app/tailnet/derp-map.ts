@@ -51,8 +51,9 @@ interface MapParts extends BaseParts {
 export function derpMap(parts: MapParts): TailnetDERPMap {
   const base = baseMap(parts);
   const codes = new Set(Object.values(base.Regions).map(({ RegionCode }) => RegionCode));
+  const first = firstProxyRegion(base);
   const proxies = parts.proxyRelays.current
-    .map((proxy) => proxyRegion(proxy, proxyRegionId(parts, proxy)))
+    .map((proxy) => proxyRegion(proxy, first + proxy.region_id))
     .filter(({ RegionID, RegionCode }) => RegionID <= MAX_USABLE_REGION_ID && !codes.has(RegionCode));
   return {
     ...base,
@@ -76,9 +77,12 @@ function baseMap({ config, accessUrl, relayRegions }: BaseParts): TailnetDERPMap
 }
 
 /** The number of a proxy's region: above those of the servers and of the operator. It depends on no other proxy. */
-export function proxyRegionId(parts: BaseParts, { region_id: id }: Pick<ProxyRelay, 'region_id'>): number {
-  const highest = Math.max(0, ...Object.keys(baseMap(parts).Regions).map(Number));
-  return Math.ceil((highest + REGION_ROOM) / REGION_STEP) * REGION_STEP + id;
+export const proxyRegionId = (parts: BaseParts, { region_id: id }: Pick<ProxyRelay, 'region_id'>): number =>
+  firstProxyRegion(baseMap(parts)) + id;
+
+function firstProxyRegion({ Regions }: Pick<TailnetDERPMap, 'Regions'>): number {
+  const highest = Math.max(0, ...Object.keys(Regions).map(Number));
+  return Math.ceil((highest + REGION_ROOM) / REGION_STEP) * REGION_STEP;
 }
 
 /** The relay of a proxy. Clients dial its access URL. */
