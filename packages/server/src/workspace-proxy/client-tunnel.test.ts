@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { after, before, type TestContext, test } from 'node:test';
 import type { UpdateWorkspaceProxyResponse } from '@ropewalk/contract';
@@ -9,11 +8,12 @@ import { freePort } from '@ropewalk/testkit/ports';
 import { type Pipe, startPipe } from '@ropewalk/testkit/tcp-proxy';
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
 import { linkSession } from '@ropewalk/wire/link-session';
-import { CLIENT_PATH, type PathNews, PERMIT_HEADER, PROXY_LINK_PATH } from '@ropewalk/wire/proxy-link';
+import { CLIENT_PATH, PERMIT_HEADER, PROXY_LINK_PATH } from '@ropewalk/wire/proxy-link';
 import { requestTunnel } from '@ropewalk/wire/tunnel';
-import { byteStream, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
+import { dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
 import { loadConfig } from '../config/load.ts';
 import { type RunningWorkspaceProxy, startWorkspaceProxy } from './start.ts';
+import { askPath, echo, startPing, takePath } from './testing/client-path.ts';
 
 // The path of tunnels through a workspace proxy: what its holder can do, what a thief of the proxy's token can do with a
 // permit, and what ends the path.
@@ -97,31 +97,11 @@ function ask({
   path = crypto.randomUUID(),
   of = workspace,
 }: AskOptions) {
-  const query = new URLSearchParams({ proxy: proxyId, path });
-  return dialWebSocket(`${server.url}/api/v2/workspaceagents/${of.agentId}/proxy-path?${query}`, {
-    headers: { 'Coder-Session-Token': token },
-  });
+  return askPath(server, { token, proxyId, agentId: of.agentId, path });
 }
 
 /** The path of a person's tunnels. */
-async function startPath(t: TestContext, options: AskOptions = {}) {
-  const { connection } = await ask(options);
-  t.after(() => connection.destroy());
-  const [text] = await once(connection, 'text');
-  return { connection, news: JSON.parse(text as string) as PathNews };
-}
-
-/** A stream of pings over a path. */
-async function startPing({ url, permit }: PathNews): Promise<Duplex> {
-  const { connection } = await dialWebSocket(`${url}${CLIENT_PATH}`, { headers: { [PERMIT_HEADER]: permit } });
-  const bytes = byteStream(connection);
-  return requestTunnel({ openStream: () => bytes }, { service: 'ping' });
-}
-
-async function echo(stream: Duplex, text: string): Promise<void> {
-  stream.write(text);
-  assert.equal(String((await once(stream, 'data'))[0]), text);
-}
+const startPath = (t: TestContext, options: AskOptions = {}) => takePath(t, ask(options));
 
 /** That `end` ends what is open over a path within seconds, and for good. */
 async function endsWith(t: TestContext, what: string, options: AskOptions, end: () => Promise<unknown>): Promise<void> {

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { once } from 'node:events';
-import type { Duplex } from 'node:stream';
 import { after, before, type TestContext, test } from 'node:test';
 import type { UpdateWorkspaceProxyResponse, WorkspaceProxy } from '@ropewalk/contract';
 import { silentLogger } from '@ropewalk/kit';
@@ -9,14 +7,14 @@ import { ADMIN, eventually, logIn, startTestServer, type TestServer } from '@rop
 import { freePort } from '@ropewalk/testkit/ports';
 import { type Pipe, startPipe } from '@ropewalk/testkit/tcp-proxy';
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
-import { CLIENT_PATH, type PathNews, PERMIT_HEADER } from '@ropewalk/wire/proxy-link';
-import { requestTunnel } from '@ropewalk/wire/tunnel';
-import { byteStream, dialWebSocket, type WebSocketDialError } from '@ropewalk/wire/websocket';
+import type { PathNews } from '@ropewalk/wire/proxy-link';
+import { dialWebSocket, type WebSocketDialError } from '@ropewalk/wire/websocket';
 import { loadConfig } from '../config/load.ts';
 import { startTestApp, type TestApp } from '../http/apps/testing/app.ts';
 import { ask, open } from '../http/apps/testing/ask.ts';
 import { SIBLING_PATH } from './siblings.ts';
 import { type RunningWorkspaceProxy, startWorkspaceProxy } from './start.ts';
+import { askPath, echo, startPing, takePath } from './testing/client-path.ts';
 
 // One proxy with two processes behind a load balancer, which sends the agents to the first one. The visitors of these tests are at
 // the second one, whose way to the server can be cut.
@@ -73,37 +71,24 @@ after(async () => {
 
 /** The permit of a tunnel. The agent is connected to the first process then. */
 async function startPath(t: TestContext, token = server.adminToken): Promise<PathNews> {
-  const query = new URLSearchParams({ proxy: made.proxy.id, path: crypto.randomUUID() });
-  const { connection } = await dialWebSocket(
-    `${server.url}/api/v2/workspaceagents/${workspace.agentId}/proxy-path?${query}`,
-    { headers: { 'Coder-Session-Token': token } },
-  );
-  t.after(() => connection.destroy());
-  const [text] = await once(connection, 'text');
-  return JSON.parse(text as string) as PathNews;
+  const { agentId } = workspace;
+  const asked = askPath(server, { token, proxyId: made.proxy.id, agentId, path: crypto.randomUUID() });
+  return (await takePath(t, asked)).news;
 }
 
-async function startPing({ permit }: PathNews, { url }: { url: string }): Promise<Duplex> {
-  const { connection } = await dialWebSocket(`${url}${CLIENT_PATH}`, { headers: { [PERMIT_HEADER]: permit } });
-  const bytes = byteStream(connection);
-  return requestTunnel({ openStream: () => bytes }, { service: 'ping' });
-}
-
-async function echo(stream: Duplex, text: string): Promise<void> {
-  stream.write(text);
-  assert.equal(String((await once(stream, 'data'))[0]), text);
-}
+/** Pings at a process that the balancer did not choose. */
+const startPingAt = (news: PathNews, { url }: { url: string }) => startPing({ ...news, url });
 
 const closed = (stream: NodeJS.EventEmitter) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
 
 test('a tunnel reaches the agent through the process to which it is connected', { timeout: 60_000 }, async (t) => {
   const token = await logIn(server, ADMIN.email, ADMIN.password);
   const news = await startPath(t, token);
-  const ping = await startPing(news, second);
+  const ping = await startPingAt(news, second);
   await echo(ping, 'one');
   toServer.cut();
   await echo(ping, 'two');
-  const another = await startPing(news, second);
+  const another = await startPingAt(news, second);
   await echo(another, 'three');
   another.destroy();
   toServer.mend();
@@ -139,7 +124,7 @@ test('a visitor notices nothing when that process ends', { timeout: 60_000 }, as
   const third = await start(await freePort(), server.url);
   t.after(() => third.close());
   const news = await startPath(t);
-  const ping = await startPing(news, third);
+  const ping = await startPingAt(news, third);
   await echo(ping, 'one');
   const gone = closed(ping.resume());
   balancer.cut();
@@ -149,7 +134,7 @@ test('a visitor notices nothing when that process ends', { timeout: 60_000 }, as
   assert.equal((await ask(third.url, { path: `${PATH}/echo`, headers })).status, 200);
   balancer.mend();
   // the agent connects again
-  const again = await startPing(await startPath(t), third);
+  const again = await startPingAt(await startPath(t), third);
   await echo(again, 'two');
   again.destroy();
 });
