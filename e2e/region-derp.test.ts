@@ -1,28 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { type Client, createClient } from '@ropewalk/client';
 import { nodeFetch } from '@ropewalk/client/node-fetch';
 import { joinTailnet, type TailnetMember } from '@ropewalk/client/tailnet/member';
 import type { TailnetDERPMap } from '@ropewalk/contract';
-import {
-  answers,
-  coder,
-  coderOutput,
-  ensureExecutable,
-  eventually,
-  freePort,
-  type RunningProgram,
-  type ServerProcess,
-  startCoderServer,
-  startFirstWorkspace,
-} from './harness.ts';
+import { answers, coder, eventually, type RunningProgram, type ServerProcess } from './harness.ts';
 import { startProxyProcess } from './proxy-process.ts';
-import { type SlowLink, startSlowLink } from './slow-link.ts';
+import { agentOfDev, type Region, startRegion } from './region.ts';
+import type { SlowLink } from './slow-link.ts';
 
 // Nodes of the tailnet in a region whose server, and so its relay, is 100 ms away from everything else. Direct paths are off.
 const DELAY_MS = 50;
@@ -31,57 +18,39 @@ const DOWNLOAD = 16 * MIB;
 /** From the health check that misses the proxy to the relay of the server: the choice of a home, and a busy machine. */
 const MAX_RETURN_MS = 60_000;
 
+let region: Region;
 let server: ServerProcess;
 let link: SlowLink;
-/** Starts the proxy, and waits until it is in the map. It is killed after the test. */
-let startProxy: (t: TestContext) => Promise<RunningProgram>;
 let dir: string;
 let client: Client;
 let agent: string;
 
-const inMap = async () => {
+const isInMap = async () => {
   const { body } = await server.api<{ derp_map: TailnetDERPMap }>('GET', '/workspaceagents/connection');
-  return Object.values(body.derp_map.Regions).map(({ RegionCode }) => RegionCode);
+  return Object.values(body.derp_map.Regions).some(({ RegionCode }) => RegionCode === 'coder_far');
 };
 
+/** Starts the proxy, and waits until it is in the map. It is killed after the test. */
+async function startProxy(t: TestContext): Promise<RunningProgram> {
+  await eventually('the map has no earlier process', async () => !(await isInMap()), MAX_RETURN_MS);
+  const proxy = startProxyProcess({ dir, ...region.proxy, primaryUrl: link.url, wildcard: '' });
+  t.after(() => proxy.child.kill('SIGKILL'));
+  await eventually('the proxy is connected', () => answers(`${region.proxy.url}/readyz`));
+  await eventually('the proxy is in the map', isInMap, MAX_RETURN_MS);
+  return proxy;
+}
+
 before(async () => {
-  await ensureExecutable();
-  dir = mkdtempSync(join(tmpdir(), 'platform-region-derp-'));
-  // workspaces run as another user
-  chmodSync(dir, 0o755);
-  const [port, own] = [await freePort(), await freePort()];
-  link = await startSlowLink('127.0.0.1', `http://127.0.0.1:${port}`, DELAY_MS);
-  const env = {
-    ...{ CODER_ACCESS_URL: link.url, CODER_PROXY_HEALTH_INTERVAL: '1s', CODER_BLOCK_DIRECT: 'true' },
+  region = await startRegion(DELAY_MS, {
+    CODER_PROXY_HEALTH_INTERVAL: '1s',
+    CODER_BLOCK_DIRECT: 'true',
     CODER_DERP_SERVER_STUN_ADDRESSES: 'disable',
-  };
-  server = await startCoderServer({ port, env });
-  await startFirstWorkspace(server, dir);
-  const token = (
-    await coderOutput(['wsproxy', 'create', '--name', 'far', '--only-token'], { env: server.env, cwd: dir })
-  ).trim();
-  startProxy = async (t) => {
-    const url = `http://127.0.0.1:${own}`;
-    const isInMap = async () => (await inMap()).includes('coder_far');
-    await eventually('the map has no earlier process', async () => !(await isInMap()), MAX_RETURN_MS);
-    const proxy = startProxyProcess({ dir, token, primaryUrl: link.url, url, wildcard: '' });
-    t.after(() => proxy.child.kill('SIGKILL'));
-    await eventually('the proxy is connected', () => answers(`${url}/readyz`));
-    await eventually('the proxy is in the map', isInMap, MAX_RETURN_MS);
-    return proxy;
-  };
-  const { body } = await server.api<{ latest_build: { resources: { agents?: { id: string }[] }[] } }>(
-    'GET',
-    '/users/me/workspace/dev',
-  );
-  agent = body.latest_build.resources.flatMap(({ agents = [] }) => agents)[0]!.id;
+  });
+  ({ server, link, dir } = region);
+  agent = await agentOfDev(server);
   client = createClient({ url: link.url, token: server.token, fetch: nodeFetch });
 });
-after(async () => {
-  await server?.stop();
-  link?.close();
-  rmSync(dir, { recursive: true, force: true });
-});
+after(() => region?.stop());
 
 /** Waits until packets to the agent take this relay, and returns the shortest of some round trips, in ms. */
 async function over(member: TailnetMember, relay: string, timeoutMs = 30_000): Promise<number> {

@@ -12,6 +12,7 @@ import { type Deployment, startDeployment } from './deployment.ts';
 import { coderOutput, ensureExecutable, eventually, freePort, PROGRAM, type RunningProgram } from './harness.ts';
 import { invitePeople, type People, work } from './people.ts';
 import { startProxyProcess } from './proxy-process.ts';
+import { isHealthyRegion } from './region.ts';
 import { type SlowLink, startSlowLink } from './slow-link.ts';
 
 const SECONDS = Number(process.env['KILL_TEST_SECONDS'] ?? 50);
@@ -53,10 +54,7 @@ before(async () => {
   }
   void checkHealth(region, proxies, ending.signal);
   for (const proxy of proxies) await eventually('the balancer uses the proxy', () => proxy.healthy);
-  await eventually('the region is healthy', async () => {
-    const { body } = await deployment.site.api<{ regions: { name: string; healthy: boolean }[] }>('GET', '/regions');
-    return body.regions.some(({ name, healthy }) => name === 'far' && healthy);
-  });
+  await eventually('the region is healthy', () => isHealthyRegion(deployment.site, 'far'));
   const logs = join(dir, 'ssh');
   mkdirSync(logs);
   const env = () => ({

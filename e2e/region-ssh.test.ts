@@ -1,29 +1,25 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   addOwner,
   coder,
-  coderOutput,
-  ensureExecutable,
   eventually,
   freePort,
   PERSON,
   PROGRAM,
   type RunningProgram,
   type ServerProcess,
-  startCoderServer,
-  startFirstWorkspace,
   startProgram,
 } from './harness.ts';
 import { startProxyProcess } from './proxy-process.ts';
-import { type SlowLink, startSlowLink } from './slow-link.ts';
+import { isHealthyRegion, type Region, startRegion } from './region.ts';
+import type { SlowLink } from './slow-link.ts';
 
 // Sessions of the command in a region whose server is 100 ms away from everything else. Direct paths are off.
 const DELAY_MS = 50;
@@ -39,36 +35,23 @@ const MAX_RETURN_MS = 10_000;
 /** A right that ends is gone within 5 s. The command needs some time to end. */
 const MAX_REVOKED_MS = 6_000;
 
+let region: Region;
 let server: ServerProcess;
 let link: SlowLink;
 let proxy: RunningProgram;
-let startProxy: () => Promise<void>;
 let dir: string;
 let env: NodeJS.ProcessEnv;
 
-const isHealthy = () =>
-  eventually('the proxy is healthy', async () => {
-    const { body } = await server.api<{ regions: { name: string; healthy: boolean }[] }>('GET', '/regions');
-    return body.regions.some(({ name, healthy }) => name === 'far' && healthy);
-  });
+const isHealthy = () => eventually('the proxy is healthy', () => isHealthyRegion(server, 'far'));
+
+async function startProxy(): Promise<void> {
+  proxy = startProxyProcess({ dir, ...region.proxy, primaryUrl: link.url, wildcard: '' });
+  await isHealthy();
+}
 
 before(async () => {
-  await ensureExecutable();
-  dir = mkdtempSync(join(tmpdir(), 'platform-region-ssh-'));
-  // workspaces run as another user
-  chmodSync(dir, 0o755);
-  const [port, own] = [await freePort(), await freePort()];
-  link = await startSlowLink('127.0.0.1', `http://127.0.0.1:${port}`, DELAY_MS);
-  server = await startCoderServer({ port, env: { CODER_ACCESS_URL: link.url, CODER_PROXY_HEALTH_INTERVAL: '1s' } });
-  await startFirstWorkspace(server, dir);
-  const token = (
-    await coderOutput(['wsproxy', 'create', '--name', 'far', '--only-token'], { env: server.env, cwd: dir })
-  ).trim();
-  startProxy = async () => {
-    const url = `http://127.0.0.1:${own}`;
-    proxy = startProxyProcess({ dir, token, primaryUrl: link.url, url, wildcard: '' });
-    await isHealthy();
-  };
+  region = await startRegion(DELAY_MS, { CODER_PROXY_HEALTH_INTERVAL: '1s' });
+  ({ server, link, dir } = region);
   await startProxy();
   env = {
     ...server.env,
@@ -79,9 +62,7 @@ before(async () => {
 });
 after(async () => {
   proxy?.child.kill('SIGKILL');
-  await server?.stop();
-  link?.close();
-  rmSync(dir, { recursive: true, force: true });
+  await region?.stop();
 });
 
 /** A session of `coder ssh`, and the paths in its log. */

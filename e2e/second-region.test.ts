@@ -19,6 +19,7 @@ import {
 import { localExample } from './local.ts';
 import { obstacle, run } from './namespaces.ts';
 import { isReady } from './pool.ts';
+import { isHealthyRegion } from './region.ts';
 import { type SlowLink, startSlowLink } from './slow-link.ts';
 
 // The servers are in the namespace of the test. The region has a namespace for its machines (proxy, daemon, workspaces) and
@@ -124,10 +125,7 @@ test('a second region is opened as the guide says', { skip, timeout: 300_000 }, 
       home,
     );
   const proxy = startProxy('proxy');
-  const isHealthy = async () => {
-    const { body } = await server!.api<{ regions: { name: string; healthy: boolean }[] }>('GET', '/regions');
-    return body.regions.some(({ name, healthy }) => name === 'eu' && healthy);
-  };
+  const isHealthy = () => isHealthyRegion(server!, 'eu');
   await eventually('the proxy is healthy', isHealthy);
   await guide.section('See that it works');
   await guide.section('Measure the gain');

@@ -21,6 +21,7 @@ import {
   startProgram,
 } from './harness.ts';
 import { startProxyProcess } from './proxy-process.ts';
+import { agentOfDev } from './region.ts';
 
 // The whole way of a region: its proxy is created by the command, runs as a process without a database, and serves a port and
 // a terminal of a workspace that Terraform built.
@@ -62,11 +63,7 @@ after(async () => {
 });
 
 async function terminal() {
-  const { body } = await server.api<{ id: string; latest_build: { resources: { agents?: { id: string }[] }[] } }>(
-    'GET',
-    '/users/me/workspace/dev',
-  );
-  const agent = body.latest_build.resources.flatMap(({ agents = [] }) => agents)[0]!.id;
+  const agent = await agentOfDev(server);
   const query = new URLSearchParams({ reconnect: crypto.randomUUID(), width: '80', height: '24', command: 'sh' });
   const { connection } = await dialWebSocket(
     `${url().replace('http', 'ws')}/api/v2/workspaceagents/${agent}/pty?${query}`,
