@@ -83,13 +83,18 @@ function address(names: string[]): string | undefined {
 export interface Traversal {
   expr: Expr;
   address: string;
+  /** The names after the address, `[]` for an index. */
+  rest: string[];
 }
 
 function collect(expr: Expr, bound: ReadonlySet<string>, add: (found: Traversal) => void): void {
   const names = traversal(expr);
   if (names) {
     const found = bound.has(names[0]!) ? undefined : address(names);
-    if (found !== undefined) add({ expr, address: found });
+    if (found !== undefined) {
+      const named = names[0] === 'module' ? names.filter((name) => name !== '[]') : names;
+      add({ expr, address: found, rest: named.slice(found.split('.').length) });
+    }
     // The keys of its indexes are separate expressions.
     for (let at: Expr = expr; at.kind === 'attribute' || at.kind === 'index' || at.kind === 'splat'; at = at.on) {
       if (at.kind === 'index') collect(at.key, bound, add);

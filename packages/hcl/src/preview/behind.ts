@@ -56,7 +56,8 @@ function valueFor({ evaluate }: Written, expr: Expr, address: string): Value | u
   return known(expr) ?? (whole && known(whole));
 }
 
-function behind(module: ModuleInstance, address: string, follow: Follow): Written[] {
+/** The expressions that decide the value of what a module refers to. */
+export function behind(module: ModuleInstance, address: string, follow: Follow): Written[] {
   const [root, name = '', third] = address.split('.');
   const { locals, modules, data, resources } = module.configuration;
   const here = (expr: Expr): Written => inModule(module, expr);

@@ -1,3 +1,4 @@
+import { posix } from 'node:path';
 import type { Body, Diagnostic, Expr, ParsedFile } from '../ast.ts';
 import { newRoom, type Room } from '../expressions.ts';
 import type { Files } from '../functions/types.ts';
@@ -27,11 +28,18 @@ export interface Configuration {
   data: Map<string, ByLabel>;
   resources: Map<string, ByLabel>;
   modules: ByLabel;
+  /** Blocks of other types, such as `provider`. */
+  others: ConfigBlock[];
   diagnostics: Diagnostic[];
 }
 
 /** The blocks inside blocks of JSON files. In JSON, they look like arguments, so a schema has to name them. */
 const INNER_BLOCKS = new Set(['option', 'validation', 'prebuilds', 'expiration_policy', 'scheduling', 'schedule']);
+
+/** The blocks that expressions can refer to by name. */
+const NAMED = new Set(['variable', 'output', 'module', 'data', 'resource']);
+
+export const isJson = (file: string): boolean => file.endsWith('.json');
 
 export const emptyConfiguration = (): Configuration => ({
   variables: new Map(),
@@ -40,6 +48,7 @@ export const emptyConfiguration = (): Configuration => ({
   data: new Map(),
   resources: new Map(),
   modules: new Map(),
+  others: [],
   diagnostics: [],
 });
 
@@ -97,6 +106,7 @@ class Reader {
     const [first, second] = block.labels;
     if (block.type === 'locals')
       for (const { name, value } of block.body.attributes.values()) found.locals.set(name, value);
+    else if (!NAMED.has(block.type)) found.others.push(block);
     else if (first === undefined) return;
     else if (block.type === 'variable') this.#put(found.variables, first, block);
     else if (block.type === 'output') this.#put(found.outputs, first, block);
@@ -111,7 +121,7 @@ class Reader {
 
   #put(into: ByLabel, label: string, block: ConfigBlock): void {
     const base = into.get(label);
-    if (base && !isOverride(block.file)) {
+    if (base && !isOverride(posix.basename(block.file))) {
       const what = [block.type, ...block.labels.map((name) => JSON.stringify(name))].join(' ');
       const message = `${what} is already declared in ${base.file}:${base.line}.`;
       this.found.diagnostics.push({ severity: 'error', file: block.file, line: block.line, message });
@@ -201,7 +211,7 @@ export class Template {
     for (const name of names) {
       const path = `${prefix}${name}`;
       const source = this.text(path)!;
-      if (!name.endsWith('.json')) reader.native(parseHcl(source, path, this.#room));
+      if (!isJson(name)) reader.native(parseHcl(source, path, this.#room));
       else if (source.length <= MAX_SOURCE_BYTES) reader.json(path, source);
     }
     return reader.found;

@@ -13,7 +13,7 @@ import tar from 'tar-stream';
 import { findTerraform } from '../terraform/binary.ts';
 import { inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import type { TerraformBinary } from '../terraform/version.ts';
-import { CODER, type Harness, harness, tarOf } from '../testing/harness.ts';
+import { CODER, type Harness, harness, importJob, tarOf } from '../testing/harness.ts';
 import { createProcessContext } from './daemon.ts';
 import { Engines } from './engines.ts';
 
@@ -97,16 +97,6 @@ const FILES = {
   'README.md': '# Hello',
   'inner/main.tf': 'variable "token" {}\nresource "terraform_data" "in" { count = 0 }\n',
 };
-
-function importJob(archive: Uint8Array, values: { name: string; value: string }[] = []) {
-  return {
-    templateSourceArchive: archive,
-    type: {
-      case: 'templateImport' as const,
-      value: { metadata: { coderUrl: 'http://127.0.0.1:3000' }, userVariableValues: values },
-    },
-  };
-}
 
 test('an import returns parameters, presets, resources of both transitions, modules and the plan', async () => {
   const archive = await tarOf(FILES);

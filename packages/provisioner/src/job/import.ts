@@ -3,36 +3,21 @@ import { join } from 'node:path';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { loadModule } from '@ropewalk/hcl';
 import { AppError } from '@ropewalk/kit';
-import {
-  DataUploadType,
-  LogLevel,
-  MetadataSchema,
-  type VariableValue,
-  WorkspaceTransition,
-} from '@ropewalk/wire/proto/provisioner';
+import { DataUploadType, LogLevel, MetadataSchema, WorkspaceTransition } from '@ropewalk/wire/proto/provisioner';
 import {
   type AcquiredJob_TemplateImport,
   type CompletedJob,
   CompletedJobSchema,
 } from '@ropewalk/wire/proto/provisionerd';
 import type { PlanFile } from '../resources/model.ts';
-import { describePlan } from '../resources/resources.ts';
-import type { Env } from '../terraform/env.ts';
+import { describe, describePlan } from '../resources/resources.ts';
 import { readModules } from '../terraform/modules.ts';
-import type { Prepared } from '../terraform/prepare.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import { retryWithNewer } from './change-engine.ts';
 import type { JobContext } from './context.ts';
 import { freezeVersion } from './freeze.ts';
-import {
-  type Beside,
-  type CommandOptions,
-  type JobTerraform,
-  planFile,
-  type ShownPlan,
-  usesPlugins,
-  variableArgs,
-} from './job-terraform.ts';
+import type { JobTerraform } from './job-terraform.ts';
+import { planTransitions, START, STOP } from './plan-transitions.ts';
 import { presetWarnings } from './preset-warnings.ts';
 
 /** The maximum number of bytes of a message. A larger one closes the stream. */
@@ -40,10 +25,6 @@ const MAX_MESSAGE = 4 << 20;
 
 /** The maximum number of names of left out links in the log. */
 const MAX_NAMED = 20;
-
-/** The names of the steps in errors. */
-const START = 'template import provision for start';
-const STOP = 'template import provision for stop';
 
 /** Reads a template, plans its start and its stop, and returns everything that the server stores about the version. */
 export async function runImport(
@@ -83,14 +64,15 @@ export async function runImport(
       }),
       initScripts: ctx.initScripts,
     });
-  const startEnv = envFor(WorkspaceTransition.START);
-  const stopEnv = envFor(WorkspaceTransition.STOP);
   const accessUrl = request.metadata?.coderUrl ?? '';
   const warn = (text: string) => shipper.say(LogLevel.WARN, text);
 
-  const planned = await planTransitions(ctx, terraform, variables, { start: startEnv, stop: stopEnv }).catch((err) =>
-    retryWithNewer(ctx, err),
-  );
+  const planned = await planTransitions(
+    ctx,
+    terraform,
+    { values: variables, declared: parsed.variables },
+    { start: envFor(WorkspaceTransition.START), stop: envFor(WorkspaceTransition.STOP) },
+  ).catch((err) => retryWithNewer(ctx, err));
   const { entry, graph } = planned.prepared;
   ctx.step = START;
   const modules = await readModules(entry);
@@ -99,7 +81,7 @@ export async function runImport(
   ctx.step = START;
   const start = describePlan(planned.start.plan, graph, warn);
   ctx.step = STOP;
-  const stop = describePlan(planned.stop.plan, graph, () => {});
+  const stop = describe(planned.stop, graph, () => {});
   ctx.step = '';
 
   const archives = [job.templateSourceArchive, files?.archive].filter((archive) => archive !== undefined);
@@ -155,84 +137,6 @@ async function parse({ session, shipper }: JobContext) {
     workspaceTags: module.workspaceTags,
     readme: files['README.md'] ?? new Uint8Array(),
   };
-}
-
-interface Planned {
-  prepared: Prepared;
-  start: ShownPlan;
-  stop: ShownPlan;
-}
-
-/**
- * Prepares the template and plans its start and its stop. If no provider runs as a separate process, the graph and
- * both plans run at the same time. Their log and their errors are those of one after the other.
- */
-async function planTransitions(
-  ctx: JobContext,
-  terraform: JobTerraform,
-  values: VariableValue[],
-  envs: { start: Env; stop: Env },
-): Promise<Planned> {
-  const variables = variableArgs(values);
-  const plan = (
-    name: 'start' | 'stop',
-    { lock = true, ...more }: Pick<CommandOptions, 'logAfter' | 'onEnded'> & { lock?: boolean } = {},
-  ) =>
-    terraform.run(
-      'plan',
-      [
-        ...['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planFile(name)}`],
-        ...(lock ? [] : ['-lock=false']),
-        ...variables.args,
-      ],
-      { stage: 'plan', providerEnv: envs[name], env: variables.env, ...more },
-    );
-  const graphed = Promise.withResolvers<void>();
-  const started = Promise.withResolvers<void>();
-  // without early plans, nobody waits for them
-  for (const { promise } of [graphed, started]) promise.catch(() => {});
-  let early: { start: Promise<void>; stop: Promise<void> } | undefined;
-  const beside = async (): Promise<Beside | undefined> => {
-    // large providers need much memory, and each command starts its own
-    if (early || usesPlugins(ctx.session.templateDir)) return undefined;
-    const ends = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
-    const onEnded = ends.map(({ resolve }) => resolve);
-    early = {
-      start: plan('start', { logAfter: graphed.promise, onEnded: onEnded[0] }),
-      // the other plan holds the lock of the state, which neither changes
-      stop: plan('stop', { logAfter: started.promise, onEnded: onEnded[1], lock: false }),
-    };
-    // one that cannot start ends, too
-    early.start.catch(onEnded[0]);
-    early.stop.catch(onEnded[1]);
-    return { ended: Promise.all(ends.map(({ promise }) => promise)) };
-  };
-  const show = (name: 'start' | 'stop') => terraform.showPlan(planFile(name), envs[name]);
-  try {
-    ctx.step = START;
-    ctx.shipper.stage('Detecting persistent resources');
-    const prepared = await terraform.prepare(envs.start, { beside });
-    await beside();
-    graphed.resolve();
-    await (early?.start ?? plan('start'));
-    ctx.shipper.stage('Detecting ephemeral resources');
-    started.resolve();
-    // `terraform show` of a saved plan needs no lock, so it runs at the same time as the next plan
-    const planAndShowStop = async () => {
-      await (early?.stop ?? plan('stop'));
-      return show('stop');
-    };
-    const [start, stop] = await Promise.allSettled([show('start'), planAndShowStop()]);
-    if (start.status === 'rejected') throw start.reason;
-    ctx.step = STOP;
-    if (stop.status === 'rejected') throw stop.reason;
-    return { prepared, start: start.value, stop: stop.value };
-  } catch (err) {
-    graphed.reject(err);
-    started.reject(err);
-    await Promise.allSettled([early?.start, early?.stop]);
-    throw err;
-  }
 }
 
 /** Uploads the module files before the message, in pieces, if they would make the message too large. */

@@ -1,12 +1,24 @@
 // Reports presets that no build can use when the template is imported. Otherwise people learn it when they choose one, and
 // administrators when a pool of prebuilt workspaces stays empty.
 
-import { type Notice, newWork, PlannedValues, type PreviewedPreset, previewTemplate, Template } from '@ropewalk/hcl';
+import {
+  type Notice,
+  newWork,
+  PlannedValues,
+  type PreviewedPreset,
+  previewTemplate,
+  Template,
+  type Work,
+} from '@ropewalk/hcl';
 import type { Preset, TemplateVariable, VariableValue } from '@ropewalk/wire/proto/provisioner';
 import { archiveFiles } from '../terraform/archive-files.ts';
 
-/** The steps of an evaluation that this leaves out. The rest is a quarter of the limit: other jobs share the thread. */
+/** The steps of an evaluation that a job leaves out. The rest is a quarter of the limit: other jobs share the thread. */
 const SPENT_STEPS = 300_000;
+
+/** The limits of an evaluation by a job. */
+export const newJobWork = (): Work => ({ ...newWork(), steps: SPENT_STEPS });
+
 /** Of presets, and of problems of one preset, in the log. */
 const MAX_REPORTED = 10;
 
@@ -37,7 +49,7 @@ export async function presetWarnings(imported: Imported): Promise<string[]> {
       files.set(path, data);
   const template = new Template({ read: (path) => files.get(path), paths: () => files.keys() });
   const planned = new PlannedValues(plan);
-  const work = { ...newWork(), steps: SPENT_STEPS };
+  const work = newJobWork();
   const types = new Map(imported.declared.map(({ name, type }) => [name, type]));
   const variables = imported.variables.map((one) => ({ ...one, type: types.get(one.name) ?? '' }));
   const preview = (inputs: Readonly<Record<string, string>>) =>

@@ -9,7 +9,8 @@ import tar from 'tar-stream';
 import { listReadable, openReadable } from '../isolation/tree.ts';
 
 const MAX_MODULE_FILES = 20 << 20;
-const MANIFEST = '.terraform/modules/modules.json';
+/** Where init lists the modules that it has fetched. */
+export const MANIFEST = '.terraform/modules/modules.json';
 /** Fixed, so that equal modules give equal archives. */
 const OWNER = 1000;
 

@@ -24,6 +24,17 @@ export async function tarOf(files: Record<string, string | Uint8Array>): Promise
   return Buffer.concat(parts);
 }
 
+/** The type of an import and its archive, as `post` takes them. */
+export function importJob(archive: Uint8Array, values: { name: string; value: string }[] = []) {
+  return {
+    templateSourceArchive: archive,
+    type: {
+      case: 'templateImport' as const,
+      value: { metadata: { coderUrl: 'http://127.0.0.1:3000' }, userVariableValues: values },
+    },
+  };
+}
+
 export interface Harness {
   server: ScriptedServer;
   dir: string;
