@@ -3,6 +3,7 @@ export { rawText } from './ast.ts';
 export { convert } from './constraint.ts';
 export { evaluate, exhausted, newWork, type Scope, type Work } from './evaluate.ts';
 export type { Files } from './functions/types.ts';
+export { dependencyGraph } from './graph/dependency-graph.ts';
 export { type LoadedModule, loadModule, type ModuleVariable } from './module.ts';
 export { parseExpression, parseHcl, parseTemplate } from './parser.ts';
 export { valueProblems } from './preview/parameters.ts';

@@ -181,9 +181,23 @@ export class Template {
     return this.#folders.get(dir);
   }
 
-  /** The folder that Terraform fetched a module into. */
-  fetched(key: string): string | undefined {
-    return this.#manifest.get(key);
+  /**
+   * The module that a call loads. Undefined if its files are not there. `dir` and `calls` are the folder of the caller
+   * and the names of the calls that lead to it.
+   */
+  called(
+    dir: string,
+    calls: readonly string[],
+    { labels, body }: ConfigBlock,
+  ): { configuration: Configuration; dir: string } | undefined {
+    const source = body.attributes.get('source')?.value;
+    const text = source?.kind === 'literal' && typeof source.value === 'string' ? source.value : undefined;
+    const local = text !== undefined && /^\.\.?(\/|$)/.test(text);
+    const folder = local
+      ? posix.join(dir, text).replace(/\/$/, '')
+      : this.#manifest.get([...calls, labels[0]!].join('.'));
+    const configuration = folder === undefined ? undefined : this.folder(folder);
+    return configuration && folder !== undefined ? { configuration, dir: folder } : undefined;
   }
 
   /** A file of native syntax that is not part of a module, such as `terraform.tfvars`. */

@@ -1,4 +1,3 @@
-import { posix } from 'node:path';
 import type { Work } from '../evaluate.ts';
 import type { Term } from '../lazy.ts';
 import { type Dict, EvaluationError, UNKNOWN, Unknown, type Value } from '../values.ts';
@@ -67,19 +66,10 @@ export class Program implements ModuleProgram {
     const key = calls.join('.');
     if (calls.length > MAX_MODULE_DEPTH)
       throw new EvaluationError(`Modules are nested deeper than ${MAX_MODULE_DEPTH} levels.`);
-    if (!this.#places.has(key)) this.#places.set(key, this.#find(caller, call, key));
+    if (!this.#places.has(key)) this.#places.set(key, this.template.called(caller.dir, caller.calls, call));
     const place = this.#places.get(key);
     if (!place) this.missing.set(call, caller);
     return place;
-  }
-
-  #find(caller: ModuleInstance, call: ConfigBlock, key: string): Place | undefined {
-    const source = call.body.attributes.get('source')?.value;
-    const text = source?.kind === 'literal' && typeof source.value === 'string' ? source.value : undefined;
-    const local = text !== undefined && /^\.\.?(\/|$)/.test(text);
-    const dir = local ? posix.join(caller.dir, text).replace(/\/$/, '') : this.template.fetched(key);
-    const configuration = dir === undefined ? undefined : this.template.folder(dir);
-    return configuration && dir !== undefined ? { configuration, dir } : undefined;
   }
 
   attributeOf(instance: BlockInstance, name: string): Term {

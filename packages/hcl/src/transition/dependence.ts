@@ -44,6 +44,8 @@ export class TransitionDependence {
       const attribute = rest.find((name) => name !== '[]');
       return attribute === undefined || OF_TRANSITION.has(attribute);
     }
+    if (address.startsWith('resource.'))
+      throw new EvaluationError('The template has references that begin with "resource".');
     const key = module.inside(address);
     const known = this.#known.get(key);
     if (known !== undefined) return known;

@@ -37,7 +37,7 @@ async function imported(files: Record<string, string>) {
   const from = h.server.logs.length;
   const job = h.server.post(importJob(await tarOf(files)));
   const { completed, failed } = await h.server.verdict(job);
-  assert.ok(completed?.type.case === 'templateImport', failed?.error);
+  assert.ok(completed?.type.case === 'templateImport', failed?.error ?? 'no verdict');
   const stop = h.server.logs.slice(from).filter(({ stage }) => stage === 'Detecting ephemeral resources');
   const { startResources, stopResources } = completed.type.value;
   return {

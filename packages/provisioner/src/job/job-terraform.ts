@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { dependencyGraph, Template } from '@ropewalk/hcl';
 import { AppError } from '@ropewalk/kit';
 import { isAlive } from '@ropewalk/kit/process-ref';
 import { isAtLeast } from '@ropewalk/kit/version';
@@ -19,6 +20,7 @@ import type { Prepared } from '../terraform/prepare.ts';
 import { Progress, type TimingStage } from '../terraform/progress.ts';
 import { exitText, followRun, type RunResult, readExit, readStarted, runFiles, socketDir } from '../terraform/run.ts';
 import { sender } from '../terraform/signal.ts';
+import { planSources } from '../terraform/source-files.ts';
 import { changeEngine } from './change-engine.ts';
 import type { JobContext } from './context.ts';
 import type { Delivered } from './log-shipper.ts';
@@ -74,6 +76,7 @@ export class JobTerraform {
   #count = 0;
   #providers = 0;
   #userFound: Promise<BuildUser | undefined> | undefined;
+  #template: Promise<Template | undefined> | undefined;
   /** The provider of a later run, with the variables that it has. */
   #ahead: { env: Env; provided: Promise<Provided> } | undefined;
 
@@ -126,9 +129,9 @@ export class JobTerraform {
   }
 
   /**
-   * Prepares the session's directory, from the cache or with `terraform init` and `graph`. `beside` is called when the
-   * directory is initialized, to start more commands while `graph` runs. Changes the job's engine if a fetched module
-   * requires that.
+   * Prepares the session's directory, from the cache or with `terraform init`, and with `terraform graph` if the template
+   * does not show its graph. `beside` is called when the directory is initialized, to start more commands while `graph`
+   * runs. Changes the job's engine if a fetched module requires that.
    */
   async prepare(providerEnv: Env, options: PrepareCall = {}): Promise<Prepared> {
     for (let left = this.#ctx.engines.list.length; ; left--) {
@@ -172,7 +175,9 @@ export class JobTerraform {
         this.progress.add('init', init, Date.now());
         graphSpan = span('building terraform dependency graph');
         const others = await beside?.();
-        const dot = await this.capture('graph', graphArgs(terraform.version), { stage: 'graph', providerEnv });
+        const dot =
+          (await this.#graphOfTemplate()) ??
+          (await this.capture('graph', graphArgs(terraform.version), { stage: 'graph', providerEnv }));
         this.progress.add('graph', graphSpan, Date.now());
         // the directory's modules move to the cache next
         await others?.ended;
@@ -181,6 +186,27 @@ export class JobTerraform {
     });
     if (!graphSpan) this.progress.add('init', init, Date.now());
     return prepared;
+  }
+
+  /** The initialized template with its modules. Undefined if it cannot be read as a whole. */
+  template(): Promise<Template | undefined> {
+    const { session } = this.#ctx;
+    const read = async () => {
+      const files = await planSources(session.templateDir, session.entry.user?.uid);
+      return files && new Template({ read: (path) => files.get(path), paths: () => files.keys() });
+    };
+    this.#template ??= read();
+    return this.#template;
+  }
+
+  /** Undefined if only Terraform knows the graph. */
+  async #graphOfTemplate(): Promise<string | undefined> {
+    const { engine, version } = this.#ctx.terraform;
+    // others have nodes for parts that these do not have
+    if (engine !== 'terraform' || !isAtLeast(version, '1.9.0')) return undefined;
+    const template = await this.template();
+    const graph = template && dependencyGraph(template);
+    return typeof graph === 'string' ? graph : undefined;
   }
 
   /** The variables that terraform inherits, with the home of the user that it runs as. */

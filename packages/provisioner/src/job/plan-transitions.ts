@@ -1,11 +1,10 @@
 // Plans the start and the stop of a workspace for an import.
 
-import { type Persistence, persistence, Template } from '@ropewalk/hcl';
+import { type Persistence, persistence } from '@ropewalk/hcl';
 import type { TemplateVariable, VariableValue } from '@ropewalk/wire/proto/provisioner';
 import { readPlan, type Snapshot } from '../resources/model.ts';
 import type { Env } from '../terraform/env.ts';
 import type { Prepared } from '../terraform/prepare.ts';
-import { planSources } from '../terraform/source-files.ts';
 import type { JobContext } from './context.ts';
 import {
   type Beside,
@@ -134,10 +133,8 @@ class Plans {
 
   /** Undefined if only Terraform knows what remains at a stop. */
   async #predict(): Promise<Persistence | undefined> {
-    const { session } = this.#ctx;
-    const files = await planSources(session.templateDir, session.entry.user?.uid);
-    if (!files) return undefined;
-    const template = new Template({ read: (path) => files.get(path), paths: () => files.keys() });
+    const template = await this.#terraform.template();
+    if (!template) return undefined;
     const types = new Map(this.#variables.declared.map(({ name, type }) => [name, type]));
     const variables = this.#variables.values.map((one) => ({ ...one, type: types.get(one.name) ?? '' }));
     const found = persistence(template, variables, newJobWork());
