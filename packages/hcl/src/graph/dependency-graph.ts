@@ -7,7 +7,7 @@ import { AcyclicGraph } from './acyclic-graph.ts';
 
 const MAX_MODULES = 500;
 const MAX_MODULE_DEPTH = 12;
-/** Blocks that are no nodes, or nodes that nothing else refers to. */
+/** Types of blocks that other nodes do not depend on. */
 const OTHER_BLOCKS = new Set(['terraform', 'provider', 'check', 'moved', 'removed']);
 
 /**

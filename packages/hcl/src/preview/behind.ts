@@ -56,7 +56,7 @@ function valueFor({ evaluate }: Written, expr: Expr, address: string): Value | u
   return known(expr) ?? (whole && known(whole));
 }
 
-/** The expressions that decide the value of what a module refers to. */
+/** The expressions that decide the value at an address. `follow` says whether arguments of blocks count. */
 export function behind(module: ModuleInstance, address: string, follow: Follow): Written[] {
   const [root, name = '', third] = address.split('.');
   const { locals, modules, data, resources } = module.configuration;

@@ -49,7 +49,7 @@ export class TransitionDependence {
     const key = module.inside(address);
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    // what refers to itself depends on what its other references do
+    // a part that refers to itself depends on the transition only by its other references
     this.#known.set(key, false);
     const depends = behind(module, address, 'blocks').some((one) => this.#expression(one.module, one.expr, depth + 1));
     this.#known.set(key, depends);

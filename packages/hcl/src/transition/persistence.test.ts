@@ -227,6 +227,11 @@ const UNDECIDED: Record<string, [files: string | Record<string, string>, why: Re
     resource "r" "a" { count = data.d.x.n * data.coder_workspace.me.start_count }`,
     /^r\.a: the number of its instances/,
   ],
+  'a number that is unknown only at a start': [
+    `${WORKSPACE}data "d" "x" {}
+    resource "r" "a" { count = data.coder_workspace.me.transition == "start" ? data.d.x.n : 0 }`,
+    /^r\.a depends on the transition\.$/,
+  ],
   'a number that depends in a module of unknown number': [
     {
       'main.tf': `${WORKSPACE}data "d" "x" {}

@@ -124,7 +124,7 @@ class Plans {
     };
   }
 
-  /** Waits for the end of what runs. Its log does not become part of the job's. */
+  /** Waits for the end of running commands. Their log does not become part of the job's. */
   async abandon(reason: unknown): Promise<void> {
     this.#graphed.reject(reason);
     this.#started.reject(reason);

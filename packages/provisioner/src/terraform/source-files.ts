@@ -63,7 +63,7 @@ export async function planSources(dir: string, uid: number | undefined): Promise
   return files;
 }
 
-/** Undefined for what is not a file and for a large file. */
+/** Undefined for a large file, a folder or a device. */
 async function wholeFile(path: string, uid: number | undefined): Promise<Uint8Array | undefined> {
   const { handle, info } = await openReadable(path, uid, constants.O_NONBLOCK);
   try {

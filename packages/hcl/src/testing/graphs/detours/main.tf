@@ -65,3 +65,11 @@ resource "coder_metadata" "machine" {
     }
   }
 }
+
+# its provider needs the parameter, so its own reference is a detour
+resource "coder_env" "host" {
+  provider = coder.other
+  agent_id = coder_agent.main.id
+  name     = "HOST"
+  value    = data.coder_parameter.host.value
+}
