@@ -5,7 +5,7 @@ import { organizationsQuery } from '../../api/me.ts';
 import { organizationPermissions, templatePermissions } from '../../api/permissions.ts';
 import { apiQuery } from '../../api/query.ts';
 import { useRouteParams } from '../../util/route.ts';
-import { readTar, type TarFile } from './source/tar.ts';
+import { readTar, type TarFile } from './files/tar.ts';
 
 export const templateQuery = (organization: string, templatename: string) =>
   apiQuery('GET /organizations/{organization}/templates/{templatename}', [{ kind: 'template' }], {

@@ -11,7 +11,7 @@ import { paths } from '../../../util/paths.ts';
 import { useGo, useSearchParams } from '../../../util/route.ts';
 import { templatesQuery } from '../../workspaces/queries.ts';
 import { CreateForm } from '../create/create-form.tsx';
-import { freeName, templateName } from '../source/upload.ts';
+import { freeName, templateName } from '../files/upload.ts';
 import { BaseStep } from './base-step.tsx';
 import { type Entered, requestOf } from './choice.ts';
 import { ModuleStep } from './module-step.tsx';

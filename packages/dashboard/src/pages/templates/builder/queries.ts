@@ -2,7 +2,7 @@ import type { TemplateBuilderComposeRequest } from '@ropewalk/contract';
 import { queryOptions } from '@tanstack/react-query';
 import { client } from '../../../api/client.ts';
 import { apiQuery } from '../../../api/query.ts';
-import { readTar } from '../source/tar.ts';
+import { readTar } from '../files/tar.ts';
 
 export const basesQuery = apiQuery('GET /templatebuilder/bases', []);
 

@@ -4,7 +4,7 @@ import { LinkButton } from '../../../ui/button.tsx';
 import { Section } from '../../../ui/page.tsx';
 import { QueryView, SkeletonLines } from '../../../ui/states.tsx';
 import { useSearchParams } from '../../../util/route.ts';
-import { SourceView } from '../source/source-view.tsx';
+import { SourceView } from '../files/source-view.tsx';
 import { composedQuery } from './queries.ts';
 
 /** Shows the composed source before it is stored. */

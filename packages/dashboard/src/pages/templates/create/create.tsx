@@ -9,7 +9,7 @@ import { paths } from '../../../util/paths.ts';
 import { useSearchParams } from '../../../util/route.ts';
 import { templatesQuery } from '../../workspaces/queries.ts';
 import { examplesQuery, nameOf, variablesQuery, versionQuery } from '../data.ts';
-import { freeName, templateName } from '../source/upload.ts';
+import { freeName, templateName } from '../files/upload.ts';
 import { CreateForm, Loading } from './create-form.tsx';
 
 /** Creates a template from a starter, another template, or an upload. */

@@ -1,8 +1,8 @@
 import { FileArchive, FolderOpen } from 'lucide-react';
 import { useId, useState } from 'react';
 import { cx } from '../../../ui/classes.ts';
-import { sizeOf } from '../source/source-view.tsx';
-import { type Archive, packFolder, readArchive } from '../source/upload.ts';
+import { sizeOf } from '../files/source-view.tsx';
+import { type Archive, packFolder, readArchive } from '../files/upload.ts';
 
 const MAX_SHOWN_LINKS = 5;
 

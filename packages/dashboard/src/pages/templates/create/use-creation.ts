@@ -8,7 +8,7 @@ import { useGo } from '../../../util/route.ts';
 import { templatesQuery } from '../../workspaces/queries.ts';
 import { tagRows, tagsOf } from '../build/tags.ts';
 import { nameOf, variablesQuery } from '../data.ts';
-import { upload, uploadTar } from '../source/upload.ts';
+import { upload, uploadTar } from '../files/upload.ts';
 import { valuesToSend } from '../variable-values.ts';
 import type { Draft, Source } from './use-draft.ts';
 

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { TagRow } from '../../../ui/tags.tsx';
 import { tagRows } from '../build/tags.ts';
 import type { TemplateValues } from '../fields.tsx';
-import { type Archive, templateName } from '../source/upload.ts';
+import { type Archive, templateName } from '../files/upload.ts';
 import { missingVariables, type VariableValues, valuesOf } from '../variable-values.ts';
 
 /** Where the source of a new template comes from. */

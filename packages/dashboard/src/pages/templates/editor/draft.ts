@@ -1,8 +1,8 @@
 /** The files that a person edits: a template's source that is not a version yet. */
 
-import type { TarFile } from '../source/tar.ts';
-import { textOf } from '../source/text.ts';
-import { within } from '../source/tree.ts';
+import type { TarFile } from '../files/tar.ts';
+import { textOf } from '../files/text.ts';
+import { within } from '../files/tree.ts';
 
 /** A file has a text, or bytes that cannot be edited. */
 export interface DraftFile {

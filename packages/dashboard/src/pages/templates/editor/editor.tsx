@@ -11,8 +11,8 @@ import { useNarrow } from '../../../ui/use-narrow.ts';
 import { paths } from '../../../util/paths.ts';
 import { useRouteParams, useSearchParams } from '../../../util/route.ts';
 import { filesQuery, nameOf, templateQuery, versionByNameQuery } from '../data.ts';
-import { SourceView } from '../source/source-view.tsx';
-import type { TarFile } from '../source/tar.ts';
+import { SourceView } from '../files/source-view.tsx';
+import type { TarFile } from '../files/tar.ts';
 import { useCanonicalAddress } from '../template/canonical-address.ts';
 import { Workbench } from './workbench.tsx';
 

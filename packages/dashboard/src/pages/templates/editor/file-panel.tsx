@@ -3,9 +3,9 @@ import { useRef, useState } from 'react';
 import { IconButton } from '../../../ui/button.tsx';
 import { ConfirmDialog } from '../../../ui/dialog.tsx';
 import { Menu, MenuItem } from '../../../ui/menu.tsx';
-import { FileTree } from '../source/file-tree.tsx';
-import type { TarFile } from '../source/tar.ts';
-import { type TreeNode, within } from '../source/tree.ts';
+import { FileTree } from '../files/file-tree.tsx';
+import type { TarFile } from '../files/tar.ts';
+import { type TreeNode, within } from '../files/tree.ts';
 import { PathDialog } from './path-dialog.tsx';
 
 type Asking =

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { Button } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
 import { Field, Input } from '../../../ui/field.tsx';
-import { pathProblem } from '../source/tree.ts';
+import { pathProblem } from '../files/tree.ts';
 
 /** Asks for the path of a file or folder. */
 export function PathDialog({

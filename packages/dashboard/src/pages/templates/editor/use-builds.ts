@@ -8,7 +8,7 @@ import { tagRows, tagsOf } from '../build/tags.ts';
 import { useImport } from '../build/use-import.ts';
 import { useImportAgain } from '../build/use-import-again.ts';
 import { isEnded, variablesQuery } from '../data.ts';
-import { uploadFiles } from '../source/upload.ts';
+import { uploadFiles } from '../files/upload.ts';
 import { missingVariables, type VariableValues, valuesOf, valuesToSend } from '../variable-values.ts';
 import { filesOf } from './draft.ts';
 import type { DraftFiles } from './use-draft.ts';

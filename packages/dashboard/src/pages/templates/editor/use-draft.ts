@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'react';
-import type { Place } from '../source/code-view.tsx';
-import type { TarFile } from '../source/tar.ts';
-import { firstFile, within } from '../source/tree.ts';
+import type { Place } from '../files/code-view.tsx';
+import type { TarFile } from '../files/tar.ts';
+import { firstFile, within } from '../files/tree.ts';
 import {
   changedPaths,
   type Draft,

@@ -6,7 +6,7 @@ import { ErrorView, QueryView, SkeletonLines } from '../../../ui/states.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useSearchParams } from '../../../util/route.ts';
 import { filesQuery, nameOf, useTemplate, versionQuery } from '../data.ts';
-import { SourceView } from '../source/source-view.tsx';
+import { SourceView } from '../files/source-view.tsx';
 
 /** The source of the active version, read only. */
 export default function TemplateFiles() {

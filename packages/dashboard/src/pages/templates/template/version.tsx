@@ -31,8 +31,8 @@ import {
   versionByNameQuery,
   versionsQuery,
 } from '../data.ts';
-import { type DiffLook, DiffView } from '../source/diff-view.tsx';
-import { SourceView } from '../source/source-view.tsx';
+import { type DiffLook, DiffView } from '../files/diff-view.tsx';
+import { SourceView } from '../files/source-view.tsx';
 import { ResourceDetails } from './resource-list.tsx';
 import { PromoteDialog } from './versions.tsx';
 
