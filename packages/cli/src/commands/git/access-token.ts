@@ -1,8 +1,8 @@
 import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note, print, printExact } from '../../framework/io.ts';
-import { agentClient } from '../../lib/agent-client.ts';
 import { agentAuthFlags, outputFlag } from '../../lib/flags.ts';
+import { agentClient } from './agent-client.ts';
 
 const flags = {
   extra: {

@@ -1,7 +1,7 @@
 import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printExact } from '../../framework/io.ts';
-import { agentClient } from '../../lib/agent-client.ts';
+import { agentClient } from './agent-client.ts';
 import { untilSignedIn } from './external-token.ts';
 
 /** A question of Git, which is the only argument of `GIT_ASKPASS`. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
-import { agentClient } from '../../lib/agent-client.ts';
+import { agentClient } from './agent-client.ts';
 import { ownKeys, runSsh } from './run-ssh.ts';
 
 /** The exit code of ssh when it cannot connect or sign in. */

@@ -4,8 +4,8 @@ import { note, print } from '../../framework/io.ts';
 import { tableFlags } from '../../lib/flags.ts';
 import { printTable } from '../../lib/output.ts';
 import { reachAgent } from '../../lib/running.ts';
-import { type Direction, type Interval, measureThroughput } from '../../lib/throughput.ts';
 import { splitTarget } from '../../lib/workspace.ts';
+import { type Direction, type Interval, measureThroughput } from './throughput.ts';
 
 const COLUMNS = ['Interval', 'Throughput'] as const;
 const LONGEST_MS = 10 * 60_000;

@@ -4,9 +4,9 @@ import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print, warn } from '../../framework/io.ts';
-import { mayOpen, openAddress } from '../../lib/browser.ts';
 import { runningWorkspace } from '../../lib/running.ts';
 import { agentsOf, pickAgent, splitTarget } from '../../lib/workspace.ts';
+import { mayOpen, openAddress } from './browser.ts';
 
 const flags = {
   region: {

@@ -5,9 +5,9 @@ import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
-import { insideWorkspace, mayOpen, openAddress } from '../../lib/browser.ts';
 import { reachAgent } from '../../lib/running.ts';
 import { splitTarget } from '../../lib/workspace.ts';
+import { insideWorkspace, mayOpen, openAddress } from './browser.ts';
 
 const flags = {
   'generate-token': {

@@ -1,8 +1,8 @@
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { tableFlags } from '../../lib/flags.ts';
-import { organizationColumnNames, organizationColumns } from '../../lib/organization-columns.ts';
 import { printRows } from '../../lib/output.ts';
+import { organizationColumnNames, organizationColumns } from './columns.ts';
 
 const flags = tableFlags(organizationColumnNames, ['name', 'display name', 'id', 'default']);
 

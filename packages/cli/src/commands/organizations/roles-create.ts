@@ -3,7 +3,7 @@ import { print, printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
-import { roleFlags, roleFromFlags } from '../../lib/role.ts';
+import { roleFlags, roleFromFlags } from './role.ts';
 
 export default command(
   {

@@ -2,7 +2,7 @@ import { command } from '../../framework/definition.ts';
 import { orgFlag, tableFlags } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { printRows } from '../../lib/output.ts';
-import { defaultRoleColumns, roleColumnNames, roleColumns } from '../../lib/role.ts';
+import { defaultRoleColumns, roleColumnNames, roleColumns } from './role.ts';
 
 const flags = { ...tableFlags(roleColumnNames, defaultRoleColumns), ...orgFlag } as const;
 

@@ -4,7 +4,7 @@ import { orgFlag, tableFlags, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { printRows } from '../../lib/output.ts';
 import { confirm } from '../../lib/prompt.ts';
-import { defaultRoleColumns, roleColumnNames, roleColumns, roleFlags, roleFromFlags } from '../../lib/role.ts';
+import { defaultRoleColumns, roleColumnNames, roleColumns, roleFlags, roleFromFlags } from './role.ts';
 
 const flags = { ...roleFlags, ...yesFlag, ...tableFlags(roleColumnNames, defaultRoleColumns), ...orgFlag } as const;
 

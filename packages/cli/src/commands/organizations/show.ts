@@ -2,8 +2,8 @@ import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { columnFlag, orgFlag, outputFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
-import { organizationColumnNames, organizationColumns } from '../../lib/organization-columns.ts';
 import { printTable } from '../../lib/output.ts';
+import { organizationColumnNames, organizationColumns } from './columns.ts';
 
 const flags = {
   'only-id': { type: 'bool', description: 'Print only the ID.' },

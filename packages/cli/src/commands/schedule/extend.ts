@@ -1,8 +1,8 @@
 import { command } from '../../framework/definition.ts';
 import { printTable } from '../../lib/output.ts';
 import { parseMinutes } from '../../lib/schedule.ts';
-import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
+import { scheduleColumnNames, scheduleColumns } from './columns.ts';
 
 export default command({ args: { workspace: {}, duration: { usage: 'duration-from-now' } } }, async (ctx, { args }) => {
   const client = await ctx.client();

@@ -4,8 +4,8 @@ import { note, print } from '../../framework/io.ts';
 import { tableFlags, workspaceSearchFlags } from '../../lib/flags.ts';
 import { printTable } from '../../lib/output.ts';
 import { searchWorkspaces } from '../../lib/pages.ts';
-import { scheduleColumnNames, scheduleColumns, scheduleRow } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
+import { scheduleColumnNames, scheduleColumns, scheduleRow } from './columns.ts';
 
 const flags = {
   ...workspaceSearchFlags,

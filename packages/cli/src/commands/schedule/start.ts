@@ -3,8 +3,8 @@ import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import { printTable } from '../../lib/output.ts';
 import { parseAutostart } from '../../lib/schedule.ts';
-import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
+import { scheduleColumnNames, scheduleColumns } from './columns.ts';
 
 export default command(
   {

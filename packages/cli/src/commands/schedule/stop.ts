@@ -2,8 +2,8 @@ import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printTable } from '../../lib/output.ts';
 import { parseMinutes } from '../../lib/schedule.ts';
-import { scheduleColumnNames, scheduleColumns } from '../../lib/schedule-table.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
+import { scheduleColumnNames, scheduleColumns } from './columns.ts';
 
 export default command(
   {

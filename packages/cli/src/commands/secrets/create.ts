@@ -1,6 +1,6 @@
 import { command } from '../../framework/definition.ts';
 import { printDone } from '../../framework/io.ts';
-import { secretFlags, secretValue } from '../../lib/secret-input.ts';
+import { secretFlags, secretValue } from './input.ts';
 
 const flags = {
   ...secretFlags,

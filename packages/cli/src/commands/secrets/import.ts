@@ -5,7 +5,7 @@ import { parseSecretFile, SECRET_FILE_FORMATS, type SecretFileFormat } from '@ro
 import { newSecretProblems } from '@ropewalk/rules/user-secret';
 import { command } from '../../framework/definition.ts';
 import { printDone, warn } from '../../framework/io.ts';
-import { secretFile } from '../../lib/secret-input.ts';
+import { secretFile } from './input.ts';
 
 const FORMATS: Readonly<Record<string, SecretFileFormat>> = {
   '.env': 'env',

@@ -1,6 +1,6 @@
 import { command } from '../../framework/definition.ts';
-import { aclOf, namingFlags, printShares } from '../../lib/sharing.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
+import { aclOf, namingFlags, printShares } from './shares.ts';
 
 export default command(
   {

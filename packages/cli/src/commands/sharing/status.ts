@@ -1,6 +1,6 @@
 import { command } from '../../framework/definition.ts';
-import { printShares, shareFlags } from '../../lib/sharing.ts';
 import { findWorkspace } from '../../lib/workspace.ts';
+import { printShares, shareFlags } from './shares.ts';
 
 export default command({ args: { workspace: {} }, flags: shareFlags }, async (ctx, { args, flags }) => {
   const client = await ctx.client();

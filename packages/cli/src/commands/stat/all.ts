@@ -11,7 +11,7 @@ import {
   isContained,
   type Usage,
   usageText,
-} from '../../lib/stat.ts';
+} from './usage.ts';
 
 interface Row {
   host_cpu: Usage;

@@ -1,7 +1,7 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { outputFlag } from '../../lib/flags.ts';
-import { containerCpu, hostCpu, isContained, usageText } from '../../lib/stat.ts';
+import { containerCpu, hostCpu, isContained, usageText } from './usage.ts';
 
 const flags = {
   host: { type: 'bool', description: 'Show the usage of the host instead of the container.' },

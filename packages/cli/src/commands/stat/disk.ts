@@ -1,7 +1,7 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
 import { outputFlag } from '../../lib/flags.ts';
-import { disk, usageText } from '../../lib/stat.ts';
+import { disk, usageText } from './usage.ts';
 
 const flags = {
   path: { type: 'string', default: '/', description: 'Path on the file system to measure.' },

@@ -5,8 +5,8 @@ import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { deprecated } from '../../lib/template.ts';
-import { templateFlags } from '../../lib/template-flags.ts';
-import { nameOfDirectory, uploadFlags, uploadVersion } from '../../lib/upload-version.ts';
+import { templateFlags } from './flags.ts';
+import { nameOfDirectory, uploadFlags, uploadVersion } from './upload-version.ts';
 
 const flags = {
   ...uploadFlags,

@@ -4,7 +4,7 @@ import { printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { findTemplate } from '../../lib/template.ts';
-import { templateFlags } from '../../lib/template-flags.ts';
+import { templateFlags } from './flags.ts';
 
 const DAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'] as const;
 

@@ -3,11 +3,11 @@ import { resolve } from 'node:path';
 import { AppError } from '@ropewalk/kit/errors';
 import { command } from '../../framework/definition.ts';
 import { printDone } from '../../framework/io.ts';
-import { unpackTemplate } from '../../lib/archive.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
 import { allVersions, findTemplate } from '../../lib/template.ts';
+import { unpackTemplate } from './pack.ts';
 
 const flags = {
   tar: { type: 'bool', description: 'Write a tar archive to standard output.' },

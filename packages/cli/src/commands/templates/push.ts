@@ -4,7 +4,7 @@ import { print, printDone } from '../../framework/io.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { confirm } from '../../lib/prompt.ts';
-import { checkCanAskAll, nameOfDirectory, uploadFlags, uploadVersion } from '../../lib/upload-version.ts';
+import { checkCanAskAll, nameOfDirectory, uploadFlags, uploadVersion } from './upload-version.ts';
 
 const flags = {
   ...uploadFlags,

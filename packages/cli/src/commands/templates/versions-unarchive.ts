@@ -1,3 +1,3 @@
-import { versionsCommand } from '../../lib/versions-command.ts';
+import { versionsCommand } from './versions-command.ts';
 
 export default versionsCommand('unarchive', 'Unarchive');

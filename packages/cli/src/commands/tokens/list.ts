@@ -2,7 +2,7 @@ import { command } from '../../framework/definition.ts';
 import { note, print } from '../../framework/io.ts';
 import { tableFlags } from '../../lib/flags.ts';
 import { printRows } from '../../lib/output.ts';
-import { type TokenColumn, type TokenRow, tokenColumns } from '../../lib/token-columns.ts';
+import { type TokenColumn, type TokenRow, tokenColumns } from './columns.ts';
 
 const names = Object.keys(tokenColumns) as TokenColumn[];
 

@@ -1,7 +1,7 @@
 import { command } from '../../framework/definition.ts';
 import { tableFlags } from '../../lib/flags.ts';
 import { printRows } from '../../lib/output.ts';
-import { type TokenColumn, tokenColumns } from '../../lib/token-columns.ts';
+import { type TokenColumn, tokenColumns } from './columns.ts';
 import { findToken } from './find.ts';
 
 const flags = tableFlags(Object.keys(tokenColumns) as TokenColumn[]);

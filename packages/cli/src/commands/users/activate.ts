@@ -1,3 +1,3 @@
-import { userStatusCommand } from '../../lib/user-status.ts';
+import { userStatusCommand } from './set-status.ts';
 
 export default userStatusCommand('activate', 'Activate', 'active');

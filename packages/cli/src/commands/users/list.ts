@@ -2,7 +2,7 @@ import { command } from '../../framework/definition.ts';
 import { tableFlags } from '../../lib/flags.ts';
 import { printRows } from '../../lib/output.ts';
 import { searchUsers } from '../../lib/pages.ts';
-import { defaultUserColumns, userColumnNames, userColumns } from '../../lib/user.ts';
+import { defaultUserColumns, userColumnNames, userColumns } from './columns.ts';
 
 const flags = {
   'github-user-id': { type: 'int', description: 'Show only the user with this GitHub user ID.' },

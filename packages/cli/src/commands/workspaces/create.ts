@@ -7,18 +7,18 @@ import { print, printDone } from '../../framework/io.ts';
 import type { ArgDef, Example } from '../../framework/types.ts';
 import { waitForAgent } from '../../lib/agent.ts';
 import { externalAgent, externalAgentsOf, instructionsCommand, instructionsText } from '../../lib/external-agent.ts';
-import { connectAccounts } from '../../lib/external-auth.ts';
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { followBuild, followJob } from '../../lib/job.ts';
 import { findOrganization } from '../../lib/organization.ts';
 import { givenValues, parameterFlags, resolveParameters } from '../../lib/parameters.ts';
-import { choosePreset } from '../../lib/preset.ts';
 import { ask, choose, confirm } from '../../lib/prompt.ts';
 import { resourcesText } from '../../lib/resources.ts';
 import { parseAutostart } from '../../lib/schedule.ts';
 import { findTemplate as templateByName, findVersion as versionByName } from '../../lib/template.ts';
 import { merged, type NamedValue } from '../../lib/values.ts';
 import { agentsOf, findWorkspace, splitWorkspaceName } from '../../lib/workspace.ts';
+import { connectAccounts } from './external-auth.ts';
+import { choosePreset } from './preset.ts';
 
 const flags = {
   template: { type: 'string', short: 't', env: 'CODER_TEMPLATE_NAME', description: 'Template, by name.' },

@@ -1,12 +1,12 @@
 import { command } from '../../framework/definition.ts';
 import { print } from '../../framework/io.ts';
-import { agentDetails } from '../../lib/agent-details.ts';
 import { ago } from '../../lib/format.ts';
 import { inFlightText } from '../../lib/job.ts';
 import { noteOthers } from '../../lib/other-versions.ts';
 import { layoutOf } from '../../lib/output.ts';
 import { resourcesText } from '../../lib/resources.ts';
 import { agentsOf, findWorkspace } from '../../lib/workspace.ts';
+import { agentDetails } from './agent-details.ts';
 
 export default command(
   {

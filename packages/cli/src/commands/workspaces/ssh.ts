@@ -5,7 +5,6 @@ import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
 import { note } from '../../framework/io.ts';
 import type { ValuesOf } from '../../framework/types.ts';
-import { openAgentTunnel } from '../../lib/agent-tunnel.ts';
 import type { ConnectionLog } from '../../lib/connection-log.ts';
 import { ConnectionLost, endOfWorkspace } from '../../lib/end-of-stream.ts';
 import { endWithProcess } from '../../lib/end-with-process.ts';
@@ -13,6 +12,7 @@ import { disableAutostartFlag, logDirFlag, waitFlag } from '../../lib/flags.ts';
 import { type ReachOptions, reachAgent } from '../../lib/running.ts';
 import { splitTarget, type Target } from '../../lib/workspace.ts';
 import { parseEnv, parseForward } from '../../ssh/options.ts';
+import { openAgentTunnel } from './agent-tunnel.ts';
 
 const NOTICE_AFTER_MS = 2_000;
 const EDITORS = ['vscode', 'jetbrains'] as const;
@@ -185,7 +185,7 @@ async function connect(ctx: Context, { workspace, command }: Args, given: Given,
   const written = command.length > 0 ? command.join(' ') : undefined;
   const inContainer = async () => {
     const [{ containerSession }, { openTunnel }, { hasTerminal }] = await Promise.all([
-      import('../../lib/container.ts'),
+      import('./container.ts'),
       import('@ropewalk/client/stream'),
       import('../../ssh/session.ts'),
     ]);

@@ -1,8 +1,8 @@
 import { AppError } from '@ropewalk/kit';
 import { command } from '../../../framework/definition.ts';
 import { print } from '../../../framework/io.ts';
-import { bytesText, parseBytes } from '../../../lib/bytes.ts';
 import { expandHome } from '../../../lib/expand-home.ts';
+import { bytesText, parseBytes } from './bytes.ts';
 import { flags as startFlags } from './start.ts';
 
 const flags = {

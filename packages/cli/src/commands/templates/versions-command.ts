@@ -1,10 +1,10 @@
 import { AppError } from '@ropewalk/kit/errors';
-import { command } from '../framework/definition.ts';
-import { printDone } from '../framework/io.ts';
-import { orgFlag, yesFlag } from './flags.ts';
-import { findOrganization } from './organization.ts';
-import { confirm } from './prompt.ts';
-import { findVersion } from './template.ts';
+import { command } from '../../framework/definition.ts';
+import { printDone } from '../../framework/io.ts';
+import { orgFlag, yesFlag } from '../../lib/flags.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { confirm } from '../../lib/prompt.ts';
+import { findVersion } from '../../lib/template.ts';
 
 const flags = { ...yesFlag, ...orgFlag } as const;
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { extract, pack } from 'tar-stream';
-import { packTemplate, unpackTemplate } from './archive.ts';
+import { packTemplate, unpackTemplate } from './pack.ts';
 
 function template(files: Record<string, string>): string {
   const dir = mkdtempSync(join(tmpdir(), 'archive-'));

@@ -1,7 +1,7 @@
 import type { Workspace } from '@ropewalk/contract';
-import { roughDuration } from './format.ts';
-import type { Columns } from './output.ts';
-import { nextAutostart, showAutostart } from './schedule.ts';
+import { roughDuration } from '../../lib/format.ts';
+import type { Columns } from '../../lib/output.ts';
+import { nextAutostart, showAutostart } from '../../lib/schedule.ts';
 
 const isRunning = (one: Workspace) => one.latest_build.transition === 'start';
 

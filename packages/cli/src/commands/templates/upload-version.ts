@@ -3,13 +3,13 @@ import { basename, join, resolve } from 'node:path';
 import type { Client } from '@ropewalk/client';
 import type { Organization, TemplateVersion, TemplateVersionVariable } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit/errors';
-import type { Context } from '../framework/context.ts';
-import { note, print, warn } from '../framework/io.ts';
-import { hasLockFile, packTemplate } from './archive.ts';
-import { followImport } from './job.ts';
-import { ask } from './prompt.ts';
-import { resourcesText } from './resources.ts';
-import { merged, type NamedValue, namedValues, valuesFile } from './values.ts';
+import type { Context } from '../../framework/context.ts';
+import { note, print, warn } from '../../framework/io.ts';
+import { followImport } from '../../lib/job.ts';
+import { ask } from '../../lib/prompt.ts';
+import { resourcesText } from '../../lib/resources.ts';
+import { merged, type NamedValue, namedValues, valuesFile } from '../../lib/values.ts';
+import { hasLockFile, packTemplate } from './pack.ts';
 
 /** The flags of commands that upload a template version. */
 export const uploadFlags = {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@ropewalk/client';
-import type { Context } from '../framework/context.ts';
-import { note } from '../framework/io.ts';
+import type { Context } from '../../framework/context.ts';
+import { note } from '../../framework/io.ts';
 
 const POLL_MS = 1_000;
 

@@ -1,5 +1,5 @@
 import type { APIKey } from '@ropewalk/contract';
-import type { Columns } from './output.ts';
+import type { Columns } from '../../lib/output.ts';
 
 /** A token. Servers of before 2.28 name one scope and no objects. */
 export type TokenRow = Omit<APIKey, 'scopes' | 'allow_list'> & Partial<APIKey> & { username?: string };

@@ -1,7 +1,7 @@
 import type { Client } from '@ropewalk/client';
 import { AppError } from '@ropewalk/kit/errors';
-import { readConfig } from '../framework/config-dir.ts';
-import type { Context } from '../framework/context.ts';
+import { readConfig } from '../../framework/config-dir.ts';
+import type { Context } from '../../framework/context.ts';
 
 export interface AgentAuthValues {
   auth: string;

@@ -1,5 +1,5 @@
 import type { User } from '@ropewalk/contract';
-import type { Columns } from './output.ts';
+import type { Columns } from '../../lib/output.ts';
 
 export const userColumns = {
   id: (one) => one.id,

@@ -1,9 +1,9 @@
 import type { AssignableRoles, CustomRoleRequest, Permission, Role } from '@ropewalk/contract';
 import { PERMISSIONS } from '@ropewalk/contract/permissions';
 import { AppError } from '@ropewalk/kit/errors';
-import type { Context } from '../framework/context.ts';
-import type { Columns } from './output.ts';
-import { ask } from './prompt.ts';
+import type { Context } from '../../framework/context.ts';
+import type { Columns } from '../../lib/output.ts';
+import { ask } from '../../lib/prompt.ts';
 
 const count = (list: readonly unknown[]) => `${list.length} permissions`;
 

@@ -1,6 +1,6 @@
 import type { Client } from '@ropewalk/client';
 import type { WorkspaceAgent } from '@ropewalk/contract';
-import { logText } from '../framework/terminal-text.ts';
+import { logText } from '../../framework/terminal-text.ts';
 
 const MAX_PORTS = 20;
 const LOG_LINES = 20;

@@ -3,9 +3,9 @@ import type { Readable } from 'node:stream';
 import { AppError } from '@ropewalk/kit/errors';
 import { MAX_SECRET_FILE_BYTES } from '@ropewalk/rules/secret-file';
 import { MAX_SECRET_BYTES } from '@ropewalk/rules/user-secret';
-import type { Context } from '../framework/context.ts';
-import { warn } from '../framework/io.ts';
-import { ask } from './prompt.ts';
+import type { Context } from '../../framework/context.ts';
+import { warn } from '../../framework/io.ts';
+import { ask } from '../../lib/prompt.ts';
 
 /** The flags that `coder secret create` and `coder secret update` share. */
 export const secretFlags = {

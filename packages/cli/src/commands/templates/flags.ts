@@ -1,4 +1,4 @@
-import type { FlagDefs } from '../framework/types.ts';
+import type { FlagDefs } from '../../framework/types.ts';
 
 /** The settings of a template that can be set when it is created and later. */
 export const templateFlags = {

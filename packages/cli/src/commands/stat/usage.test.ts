@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { usageText } from './stat.ts';
+import { usageText } from './usage.ts';
 
 test('shows usage in the chosen unit with significant digits', () => {
   const memory = { used: 1.2 * 2 ** 30, total: 15.6 * 2 ** 30, unit: 'B' } as const;

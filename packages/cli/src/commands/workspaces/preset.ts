@@ -1,9 +1,9 @@
 import type { Client } from '@ropewalk/client';
 import type { Preset } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit/errors';
-import type { Context } from '../framework/context.ts';
-import { note, print, warn } from '../framework/io.ts';
-import type { GivenValue } from './parameters.ts';
+import type { Context } from '../../framework/context.ts';
+import { note, print, warn } from '../../framework/io.ts';
+import type { GivenValue } from '../../lib/parameters.ts';
 
 export interface PresetInput {
   versionId: string;

@@ -1,8 +1,8 @@
 import type { Client } from '@ropewalk/client';
 import type { Tunnel, TunnelOptions } from '@ropewalk/client/stream';
-import type { Context } from '../framework/context.ts';
-import { type ReachOptions, reachAgent } from './running.ts';
-import { splitWorkspaceName, type Target } from './workspace.ts';
+import type { Context } from '../../framework/context.ts';
+import { type ReachOptions, reachAgent } from '../../lib/running.ts';
+import { splitWorkspaceName, type Target } from '../../lib/workspace.ts';
 
 /**
  * Opens a tunnel to a service of a workspace's agent. One request is enough if the workspace runs and its agent is ready.

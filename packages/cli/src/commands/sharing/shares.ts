@@ -1,11 +1,11 @@
 import type { Client } from '@ropewalk/client';
 import type { UpdateWorkspaceACL, Workspace, WorkspaceRole } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit/errors';
-import type { Context } from '../framework/context.ts';
-import { tableFlags } from './flags.ts';
-import { findGroup, membersNamed } from './group.ts';
-import { findOrganization } from './organization.ts';
-import { type Columns, printRows } from './output.ts';
+import type { Context } from '../../framework/context.ts';
+import { tableFlags } from '../../lib/flags.ts';
+import { findGroup, membersNamed } from '../../lib/group.ts';
+import { findOrganization } from '../../lib/organization.ts';
+import { type Columns, printRows } from '../../lib/output.ts';
 
 /** A person or a group that a workspace is shared with. The other one is "-", as in upstream's table. */
 export interface Share {

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import type { Context } from '../framework/context.ts';
+import type { Context } from '../../framework/context.ts';
 
 /** A program that cannot open an address fails within this time. */
 const GIVE_UP_MS = 3_000;

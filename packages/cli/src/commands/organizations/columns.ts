@@ -1,5 +1,5 @@
 import type { Organization } from '@ropewalk/contract';
-import type { Columns } from './output.ts';
+import type { Columns } from '../../lib/output.ts';
 
 /** The columns of `coder organizations show` and `coder organizations list`. */
 export const organizationColumns = {

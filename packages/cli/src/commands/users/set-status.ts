@@ -1,9 +1,9 @@
-import { command } from '../framework/definition.ts';
-import { printDone } from '../framework/io.ts';
-import { columnFlag } from './flags.ts';
-import { printTable } from './output.ts';
-import { confirm } from './prompt.ts';
-import { defaultUserColumns, userColumnNames, userColumns } from './user.ts';
+import { command } from '../../framework/definition.ts';
+import { printDone } from '../../framework/io.ts';
+import { columnFlag } from '../../lib/flags.ts';
+import { printTable } from '../../lib/output.ts';
+import { confirm } from '../../lib/prompt.ts';
+import { defaultUserColumns, userColumnNames, userColumns } from './columns.ts';
 
 const flags = columnFlag(userColumnNames, defaultUserColumns);
 
