@@ -65,7 +65,7 @@ const FLOORS: readonly string[][] = [
   ['evaluate', 'markdown', 'outbound', 'schedule', 'template-catalog', 'values'],
   ['threads'],
   ['context'],
-  ['audit-entries', 'find', 'lists'],
+  ['audit-entries', 'find', 'lists', 'owner-consent'],
   ['file', 'follow', 'insights', 'parameters', 'quota', 'tailnet'],
   ['notification'],
   ['oauth2', 'user'],

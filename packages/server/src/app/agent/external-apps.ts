@@ -7,8 +7,8 @@ import type { AppLink, AppLinkRequest } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import { appsBySlug } from '../../db/queries/workspace-apps.ts';
 import type { Ctx } from '../context/context.ts';
-import { requireOwnerData } from '../context/owner-consent.ts';
 import { findReadableAgent } from '../find/agent.ts';
+import { requireOwnerData } from '../owner-consent/owner-consent.ts';
 import { createKey } from '../user/tokens.ts';
 import { EDITOR_LINKS, isEditorLink } from './editor-link.ts';
 

@@ -8,9 +8,9 @@ import type { ExternalAuthProvider } from '../../config/external-auth.ts';
 import { type ExternalAuthLinkRow, externalAuthLink } from '../../db/queries/external-auth-links.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Ctx } from '../context/context.ts';
-import { requireOwnerData } from '../context/owner-consent.ts';
 import { connectUrl, extraFields, findProvider, validLink } from '../external-auth/links.ts';
 import { createWakeUp } from '../follow/wake-up.ts';
+import { requireOwnerData } from '../owner-consent/owner-consent.ts';
 import { NEVER, time } from '../values/time.ts';
 
 /** How long a listening request waits for the owner, in ms. Clients ask again. */

@@ -14,8 +14,9 @@ import { usernames } from '../../db/queries/users.ts';
 import { versionOfJob } from '../../db/queries/version-contents.ts';
 import type { BuildParameter, BuiltWorkspace, JobRow } from '../../db/rows.ts';
 import type { Ctx, Services } from '../context/context.ts';
-import { consentTo, getsSecrets, listText, notStarted } from '../context/owner-consent.ts';
 import { findVersion } from '../find/template.ts';
+import { consentTo, getsSecrets, notStarted } from '../owner-consent/owner-consent.ts';
+import { listText } from '../values/list-text.ts';
 import { connectUrl, findProvider, freshLink, knownProblem, validLink } from './links.ts';
 
 const REMEDY =

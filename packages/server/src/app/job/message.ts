@@ -18,10 +18,11 @@ import { linkOfUser } from '../../db/queries/user-links.ts';
 import { activeVariableValues, type VariableValue, variableValues } from '../../db/queries/version-contents.ts';
 import type { JobRow } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
-import { getsSecrets, listText, whyNoSecrets } from '../context/owner-consent.ts';
 import { anyOf, type OwnerSecrets, ownerSecretsNamedIn } from '../evaluate/owner-secrets.ts';
 import { connectedAccounts, tokensForBuild } from '../external-auth/for-template.ts';
+import { getsSecrets, whyNoSecrets } from '../owner-consent/owner-consent.ts';
 import { ensureGitSshKey } from '../user/gitsshkey.ts';
+import { listText } from '../values/list-text.ts';
 import { newToken } from '../values/token.ts';
 import { agentTokensIn } from './state.ts';
 

@@ -2,7 +2,7 @@ import { errorText } from '@ropewalk/kit';
 import { enabledUserSecrets } from '../../db/queries/user-secrets.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
-import { ownerDataRefusal } from '../context/owner-consent.ts';
+import { ownerDataRefusal } from '../owner-consent/owner-consent.ts';
 
 /** A secret as an agent gets it. */
 export interface AgentSecret {

@@ -11,8 +11,8 @@ import {
 import type { AgentIdentity } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import { type Ctx, type Services, systemContext } from '../context/context.ts';
-import { requireOwnerData } from '../context/owner-consent.ts';
 import { findUser } from '../find/user.ts';
+import { requireOwnerData } from '../owner-consent/owner-consent.ts';
 import { time } from '../values/time.ts';
 import { newSshKeyPair, type SshKeyAlgorithm } from './ssh-key-pair.ts';
 

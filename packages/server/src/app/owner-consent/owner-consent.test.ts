@@ -15,11 +15,11 @@ import {
 } from '@ropewalk/testkit';
 import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { storedText } from '../../db/sealed.ts';
+import { systemContext } from '../context/context.ts';
 import type { ALL_OWNER_SECRETS } from '../evaluate/owner-secrets.ts';
 import { completeJob } from '../job/complete.ts';
 import { acquiredJobMessage } from '../job/message.ts';
 import { actOn } from '../workspace/scheduled.ts';
-import { systemContext } from './context.ts';
 
 interface Refusal {
   message: string;

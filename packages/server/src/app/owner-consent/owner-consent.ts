@@ -8,13 +8,9 @@ import { AppError } from '@ropewalk/kit';
 import type { Db } from '../../db/connect.ts';
 import { type BuildConsent, consentOfAgent, startedBefore } from '../../db/queries/owner-consent.ts';
 import type { AgentIdentity, BuildParameter, BuiltWorkspace } from '../../db/rows.ts';
-import type { Ctx } from './context.ts';
+import type { Ctx } from '../context/context.ts';
 
 type Consent = Pick<BuildConsent, 'begun_by' | 'started_before'>;
-
-const LIST = new Intl.ListFormat('en', { type: 'conjunction' });
-/** These words as a list in a sentence. */
-export const listText = (words: readonly string[]): string => LIST.format(words);
 
 /** The consent of a workspace's owner to a build that the actor is about to begin. */
 export async function consentTo(
