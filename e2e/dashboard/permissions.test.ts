@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Organization } from '@ropewalk/contract';
 import { commandTemplate, eventually, makeTemplate, PERSON, type ServerProcess, tokenOf } from '../harness.ts';
 import { assertAccessible, follow, keepScreenshots, needsBrowser } from './browser.ts';
 import { useSite } from './site.ts';
@@ -176,5 +177,43 @@ test('an administrator makes a custom role in the matrix, and gives it to a memb
   await page.getByRole('dialog').getByRole('textbox').fill('janitor');
   await page.getByRole('button', { name: 'Delete role' }).click();
   await page.getByText('No custom roles').waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test('an administrator takes a default role from all members, and gives it back', needsBrowser, async (t) => {
+  const { page, errors } = await site.open(t, '/organizations/default/settings');
+  const section = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Default roles' }) });
+  const access = section.getByLabel('Organization Workspace Access');
+  await access.waitFor();
+  assert.equal(await access.isChecked(), true);
+  assert.equal(await section.getByRole('button', { name: 'Save' }).count(), 0, 'nothing to save');
+  await access.uncheck();
+  await section.getByLabel('Organization Auditor').check();
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), 0);
+    await keepScreenshots(page, `default-roles-${width}`);
+  }
+  await assertAccessible(page);
+  await section.getByRole('button', { name: 'Discard changes' }).click();
+  assert.deepEqual([await access.isChecked(), await section.getByRole('button').count()], [true, 0]);
+
+  await access.uncheck();
+  await section.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The default roles were changed.').first().waitFor();
+  const rolesOf = async () => {
+    const { body } = await site.server.api<Organization>('GET', '/organizations/default');
+    return body.default_org_member_roles;
+  };
+  assert.deepEqual(await rolesOf(), []);
+  const member = await site.open(t, '/templates/default/payments/workspace', { token: ann });
+  await member.page.getByRole('button', { name: 'Create workspace' }).click();
+  await member.page.getByText('You may not create this workspace.').waitFor();
+
+  await access.check();
+  await section.getByRole('button', { name: 'Save' }).click();
+  await eventually('the role is back', async () => (await rolesOf()).includes('organization-workspace-access'));
+  await member.page.reload();
+  await member.page.getByRole('button', { name: 'Create workspace' }).waitFor();
   assert.deepEqual(errors, []);
 });

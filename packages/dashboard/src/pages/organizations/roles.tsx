@@ -19,6 +19,7 @@ export const ROLE_HELP: Readonly<Record<string, string>> = {
   'organization-user-admin': 'Manages the members of this organization.',
   'organization-template-admin': 'Manages templates and provisioners of this organization.',
   'organization-auditor': 'Reads members, templates and the audit log of this organization.',
+  'organization-workspace-access': 'Creates workspaces in this organization and uses them.',
   'organization-workspace-creation-ban': 'Cannot create or delete workspaces in this organization.',
 };
 
@@ -60,32 +61,45 @@ export function RolesDialog({
     >
       <div className="flex flex-col gap-3">
         <QueryView query={roles}>
-          {(all) =>
-            all
-              .filter(({ name }) => name !== 'member' && name !== 'organization-member')
-              .map((role) => (
-                <Checkbox
-                  key={role.name}
-                  label={role.display_name || role.name}
-                  help={ownValue(ROLE_HELP, role.name)}
-                  disabled={!role.assignable}
-                  checked={chosen.has(role.name)}
-                  onChange={(checked) =>
-                    setChosen((before) => {
-                      const next = new Set(before);
-                      if (checked) next.add(role.name);
-                      else next.delete(role.name);
-                      return next;
-                    })
-                  }
-                />
-              ))
-          }
+          {(all) => (
+            <RoleChoices
+              roles={all.filter(({ name }) => name !== 'member' && name !== 'organization-member')}
+              chosen={chosen}
+              onChange={setChosen}
+            />
+          )}
         </QueryView>
         {save.isError && <Notice tone="bad" {...errorText(save.error)} />}
       </div>
     </Dialog>
   );
+}
+
+/** A checkbox for each role. Those that the viewer may not assign cannot be changed. */
+export function RoleChoices({
+  roles,
+  chosen,
+  onChange,
+}: {
+  roles: readonly AssignableRoles[];
+  chosen: ReadonlySet<string>;
+  onChange: (chosen: Set<string>) => void;
+}) {
+  return roles.map((role) => (
+    <Checkbox
+      key={role.name}
+      label={role.display_name || role.name}
+      help={ownValue(ROLE_HELP, role.name)}
+      disabled={!role.assignable}
+      checked={chosen.has(role.name)}
+      onChange={(checked) => {
+        const next = new Set(chosen);
+        if (checked) next.add(role.name);
+        else next.delete(role.name);
+        onChange(next);
+      }}
+    />
+  ));
 }
 
 /** A person's roles in a list. */

@@ -11,6 +11,7 @@ import { SaveButtons } from '../../ui/save.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { paths } from '../../util/paths.ts';
 import { useGo } from '../../util/route.ts';
+import { DefaultRolesSetting } from './default-roles-setting.tsx';
 import { ORGANIZATION_FIELDS, OrganizationFields } from './fields.tsx';
 import { SharingSetting } from './sharing-setting.tsx';
 import { useOrganization } from './use-organization.ts';
@@ -58,6 +59,7 @@ export default function OrganizationSettingsPage() {
           <OrganizationFields values={values} onChange={setValues} error={save.error} />
         </Form>
       </Section>
+      {may.updateOrganization && <DefaultRolesSetting organization={organization} />}
       {may.updateOrganization && <SharingSetting organization={organization} />}
       {may.deleteOrganization && !organization.is_default && (
         <Section
