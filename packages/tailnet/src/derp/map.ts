@@ -5,8 +5,8 @@ import type { DERPMap } from '@ropewalk/wire/proto/tailnet';
 export interface RelayServer {
   name: string;
   hostName: string;
-  /** A numeric address to use instead of the one that the host name has. */
-  address?: string;
+  /** Numeric addresses to use instead of those that the host name has, one of each family at most. */
+  addresses?: readonly string[];
   /** The root of its HTTP server, such as `https://example.com:8443`. Undefined if it is not a relay. */
   url?: string;
   /** Undefined if it is not a STUN server. */
@@ -67,15 +67,16 @@ export function readRelayMap(map: DERPMap, embedded: string | URL): RelayMap {
 function readServer(server: Server, isEmbedded: boolean, embedded: string | URL): RelayServer | undefined {
   const { name, stunPort, stunOnly } = server;
   const here = isEmbedded ? new URL(embedded) : undefined;
-  const hostName = here ? here.hostname : server.hostName;
+  const hostName = here ? here.hostname.replace(/^\[|\]$/g, '') : server.hostName;
   if (hostName === '' || hostName.length > MAX_NAME || /[^\w.:[\]-]/.test(hostName)) return undefined;
   const url = stunOnly ? undefined : here ? here.origin : urlOf(server);
   const port = stunPort === 0 ? STUN_PORT : stunPort;
-  const address = [server.stunTestIp, server.ipv4, server.ipv6].find((text) => isIP(text) !== 0);
+  const named = isIP(server.stunTestIp) === 0 ? [server.ipv4, server.ipv6] : [server.stunTestIp];
+  const addresses = named.filter((text) => isIP(text) !== 0);
   return {
     name: name.slice(0, MAX_NAME),
     hostName,
-    ...(address && !here && { address }),
+    ...(addresses.length > 0 && !here && { addresses }),
     ...(url && { url }),
     ...(port > 0 && port <= MAX_PORT && { stunPort: port }),
   };

@@ -83,9 +83,9 @@ async function checkRegion(region: RelayRegion, options: NetworkCheckOptions, fo
   await stunned;
 }
 
-async function addressesOf({ hostName, address }: RelayServer, signal: AbortSignal): Promise<Buffer[]> {
-  const known = parseAddress(address ?? hostName);
-  if (known) return [known];
+async function addressesOf({ hostName, addresses }: RelayServer, signal: AbortSignal): Promise<Buffer[]> {
+  const known = (addresses ?? [hostName]).map((text) => parseAddress(text)).filter((one) => one !== undefined);
+  if (known.length > 0) return known;
   const found = lookup(hostName, { all: true }).catch(() => []);
   const aborted = new Promise<[]>((resolve) => {
     if (signal.aborted) resolve([]);
