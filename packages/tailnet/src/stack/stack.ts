@@ -170,6 +170,14 @@ export class Stack {
     return this.#echo.ping(to, options);
   }
 
+  /**
+   * The path to a peer changed, or this machine slept: connections with it send again what has no answer, and idle ones ask
+   * whether the peer still has them.
+   */
+  retry(peer: Buffer): void {
+    this.#tcp.retry(peer);
+  }
+
   /** Ends everything with a peer that is gone. */
   forget(peer: Buffer): void {
     this.#tcp.abort(peer);

@@ -41,6 +41,8 @@ const MAX_CHALLENGE_ACKS = 10;
 const KEEPALIVE_IDLE_MS = 7_200_000;
 const KEEPALIVE_INTERVAL_MS = 75_000;
 const KEEPALIVE_PROBES = 9;
+/** A peer that was silent for this long was perhaps unreachable. */
+const SILENCE_MS = 1_000;
 /** The application may write until this much was never sent. */
 const MAX_UNSENT = 256 * 1024;
 const NEVER = Number.POSITIVE_INFINITY;
@@ -512,6 +514,19 @@ export class Connection {
     this.#arm();
   }
 
+  /**
+   * The path to the peer changed, or this machine slept: sends again what has no answer, or asks whether the peer still has
+   * the connection.
+   */
+  retry(): void {
+    const sender = this.#sender;
+    if (this.#state !== 'open' || !sender) return;
+    const now = this.#host.network.now();
+    if (sender.unacknowledged < sender.next) sender.retry(now);
+    else this.#sendProbe(now);
+    this.#soon();
+  }
+
   /** Resets the connection and forgets everything that waits. Without an effect if it is closed. */
   abort(error?: NetworkError): void {
     this.#resetPeer();
@@ -632,6 +647,8 @@ export class Connection {
   // timers
 
   #noteReceived(now: number): void {
+    // the timeout of a peer that was away has grown
+    if (now - this.#receivedAt >= SILENCE_MS) this.#sender?.retry(now);
     this.#receivedAt = now;
     this.#keepAlives = 0;
     if (this.#keepAliveMs > 0) this.#keepAliveAt = now + this.#keepAliveMs;

@@ -335,6 +335,11 @@ export class Sender {
     this.#unanswered++;
     if (this.#expirations === 0) this.#beforeTimeout = { cwnd: this.#bbr.cwnd, timestamp };
     this.#expirations++;
+    this.#loseAll(now);
+  }
+
+  /** Everything that has no answer is to be sent again. */
+  #loseAll(now: number): void {
     const first = this.#segments.first;
     // a receiver may forget what it has acknowledged selectively
     const isReneging = first?.state === STATE.selectivelyAcked;
@@ -368,6 +373,11 @@ export class Sender {
   /** The peer sent something: it is there, even if its window stays closed. */
   answered(): void {
     this.#unanswered = 0;
+  }
+
+  /** What has no answer after a timeout may leave again now, because the path to the peer may have changed. */
+  retry(now: number): void {
+    if (this.#expirations > 0) this.#loseAll(now);
   }
 
   /**

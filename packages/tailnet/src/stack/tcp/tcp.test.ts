@@ -298,6 +298,55 @@ test('data that nobody acknowledges ends the connection', async (t) => {
   assert.equal(error.code, 'ETIMEDOUT');
 });
 
+/** A connection whose packets to the peer are all lost, for so long that the timeout has grown to about a minute. */
+async function cutOff(t: TestContext, ms: number) {
+  const net = setup(t, 1, { delayMs: 10 });
+  const ends = await pair(net);
+  net.links.a.passes = () => false;
+  net.links.b.passes = () => false;
+  const chunks: Buffer[] = [];
+  ends.far.on('data', (chunk) => chunks.push(chunk));
+  ends.near.write(noise.subarray(0, 10_000));
+  await net.advance(ms);
+  net.links.a = net.links.b = { delayMs: 10 };
+  return { net, ...ends, bytes: () => Buffer.concat(chunks) };
+}
+
+test('a peer that is back gets what it missed when it asks, not after the timeout that has grown', async (t) => {
+  const { net, bytes } = await cutOff(t, 120_000);
+  net.b.retry(net.addresses.a);
+  await net.advance(500);
+  assert.ok(bytes().equals(noise.subarray(0, 10_000)), `${bytes().length} bytes`);
+});
+
+test('a sender whose path changed sends again, which counts as no failure', async (t) => {
+  const { net, near, bytes } = await cutOff(t, 60_000);
+  net.links.a.passes = () => false;
+  for (let i = 0; i < 30; i++) {
+    net.a.retry(net.addresses.b);
+    await net.advance(100);
+  }
+  net.a.retry(net.addresses.a);
+  const { sent } = net.counts.a;
+  await net.advance(100);
+  assert.equal(net.counts.a.sent, sent, 'that is another peer');
+  net.links.a.passes = () => true;
+  net.a.retry(net.addresses.b);
+  await net.advance(500);
+  assert.equal(near.errored, null);
+  assert.ok(bytes().equals(noise.subarray(0, 10_000)), `${bytes().length} bytes`);
+});
+
+test('a peer that slept until the connection was given up learns that when it asks', async (t) => {
+  const { net, near, far } = await cutOff(t, 400_000);
+  assert.equal((near.errored as NetworkError).code, 'ETIMEDOUT');
+  await net.advance(60_000);
+  assert.equal(far.errored, null);
+  net.b.retry(net.addresses.a);
+  await net.advance(100);
+  assert.equal((far.errored as NetworkError | null)?.code, 'ECONNRESET');
+});
+
 test('refused, unanswered and aborted connects fail with their reason', async (t) => {
   const net = setup(t, 1, { delayMs: 10 });
   const to = net.addresses.b;

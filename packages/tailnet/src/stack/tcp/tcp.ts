@@ -308,6 +308,11 @@ export class Tcp implements ConnectionHost {
     });
   }
 
+  /** Lets the connections with a peer send again what has no answer. */
+  retry(peer: Buffer): void {
+    for (const connection of this.#connections.values()) if (connection.route.peer.equals(peer)) connection.retry();
+  }
+
   /** Resets all connections, or those with one peer. */
   abort(peer?: Buffer): void {
     const error = new NetworkError('ECONNRESET', peer ? 'The peer is gone' : 'The network stack is closed');
