@@ -42,6 +42,7 @@ export async function joinTailnet(member: MemberOptions): Promise<void> {
     ...{ blockDirect: disableDirectConnections, forceWebSockets: derpForceWebsockets },
     onPacket: (packet) => stack.receive(packet),
     onAddressReleased: (address) => stack.forget(address),
+    onPathChange: (address) => stack.retry(address),
     dial: async (region, how) => regionDialer(await relayOptions(options, region))(region, how),
     measure: async (region, how) => regionMeasurer(await relayOptions(options, region))(region, how),
   });

@@ -86,6 +86,7 @@ export class TailnetMember {
       ...{ addresses, keys: KeyPair.generate(), id: BigInt(Math.floor(Math.random() * 2 ** 48)), ...how },
       onPacket: (packet) => this.#stack.receive(packet),
       onAddressReleased: (address) => this.#stack.forget(address),
+      onPathChange: (address) => this.#stack.retry(address),
       dial: (region, dialing) => regionDialer(common(region))(region, dialing),
       measure: (region, measuring) => regionMeasurer(common(region))(region, measuring),
     });

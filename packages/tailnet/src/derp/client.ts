@@ -46,10 +46,17 @@ const CLOSE_MS = 5_000;
 const TICK_MS = 1_000;
 /** Maximum number of bytes that wait for a slow connection. Further packets are dropped, as on any network. */
 const MAX_WAITING_BYTES = 512 * 1024;
-/** A ping without an answer fails after this time. A slow relay answers only the latest ping. */
-const PING_MS = 10_000;
+/** The default timeout of a ping. A slow relay answers only the latest ping. */
+export const PING_MS = 10_000;
 /** Maximum number of pings without an answer. */
 const MAX_PINGS = 16;
+
+interface WaitingPing {
+  sentAt: number;
+  timeoutMs: number;
+  done: (ms: number) => void;
+  failed: (err: DerpError) => void;
+}
 
 export class DerpClient {
   /** Resolves when the client is signed in. Rejects with DerpError if the connection ends before. */
@@ -62,7 +69,7 @@ export class DerpClient {
   readonly #reader = new DerpFrameReader((type, frame) => this.#receive(type, frame));
   readonly #timer: NodeJS.Timeout;
   readonly #since: number;
-  readonly #pings = new Map<string, { sentAt: number; done: (ms: number) => void; failed: (err: DerpError) => void }>();
+  readonly #pings = new Map<string, WaitingPing>();
   readonly #isReady = Promise.withResolvers<void>();
   readonly #isClosed = Promise.withResolvers<DerpError | undefined>();
   #state: 'serverKey' | 'serverInfo' | 'open' | 'closed' = 'serverKey';
@@ -113,14 +120,14 @@ export class DerpClient {
     if (this.#state === 'open') this.#write(encodeFrame(FRAME.notePreferred, Buffer.from([isHome ? 1 : 0])));
   }
 
-  /** Measures the round trip to the relay, in ms. Rejects with DerpError after 10 s, or when the connection ends. */
-  ping(): Promise<number> {
+  /** Measures the round trip to the relay, in ms. Rejects with DerpError after the timeout, or when the connection ends. */
+  ping(timeoutMs: number = PING_MS): Promise<number> {
     if (this.#state !== 'open') return Promise.reject(new DerpError('closed', 'The connection is not open'));
     if (this.#pings.size >= MAX_PINGS) return Promise.reject(new DerpError('timeout', 'Too many pings have no answer'));
     const payload = Buffer.allocUnsafe(PING_BYTES);
     payload.writeBigUInt64BE(this.#nextPing++);
     const { promise, resolve, reject } = Promise.withResolvers<number>();
-    this.#pings.set(payload.toString('hex'), { sentAt: this.#now(), done: resolve, failed: reject });
+    this.#pings.set(payload.toString('hex'), { sentAt: this.#now(), timeoutMs, done: resolve, failed: reject });
     this.#write(encodeFrame(FRAME.ping, payload));
     return promise;
   }
@@ -132,10 +139,10 @@ export class DerpClient {
       this.#end(new DerpError('timeout', `The relay did not complete the sign-in within ${SIGN_IN_MS / 1000} s`));
     else if (now - this.#receivedAt > SILENCE_MS)
       this.#end(new DerpError('timeout', `The relay was silent for ${SILENCE_MS / 1000} s`));
-    for (const [name, { sentAt, failed }] of this.#pings) {
-      if (now - sentAt <= PING_MS) break;
+    for (const [name, { sentAt, timeoutMs, failed }] of this.#pings) {
+      if (now - sentAt <= timeoutMs) continue;
       this.#pings.delete(name);
-      failed(new DerpError('timeout', `The relay did not answer the ping within ${PING_MS / 1000} s`));
+      failed(new DerpError('timeout', `The relay did not answer the ping within ${timeoutMs / 1000} s`));
     }
   }
 

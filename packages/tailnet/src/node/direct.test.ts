@@ -120,6 +120,39 @@ test('publishes the addresses that STUN servers see, and chooses its home by lat
   assert.deepEqual(Object.keys(node.node!.derpLatency).sort(), ['1-v4', '2-v4']);
 });
 
+test('asks for its public address again when a path fails', async (t) => {
+  const server = await relayServer(t);
+  const stun = createSocket('udp4');
+  t.after(() => stun.close());
+  stun.bind(0, '127.0.0.1');
+  await once(stun, 'listening');
+  let seen = '192.0.2.7:4242';
+  stun.on('message', (packet, from) => {
+    const tx = decodeStunRequest(packet);
+    if (tx) stun.send(encodeStunResponse(tx, parseEndpoint(seen)!), from.port, from.address);
+  });
+  const map = mapOf({ 1: server.url }, stun.address().port);
+  const udp = new FilteredUdp();
+  const a = testNode(t, map, { interfaces: LOOPBACK, clock: fastClock });
+  const b = testNode(t, mapOf({ 1: server.url }), { interfaces: LOOPBACK, clock: fastClock, udp: udp.open });
+  hurry(t, a, b);
+  introduce(a, b);
+  const publishes = (text: string) => a.node.node?.endpoints.includes(text) ?? false;
+  await eventually(() => publishes(seen), 'the public address');
+  await reaches(a, b, 'hello');
+  await goesDirect(a, b);
+  // the answer is fresh for 27 s, and checks of the network follow each other after 20 s or more
+  seen = '192.0.2.8:4343';
+  udp.isCut = true;
+  const since = fastClock.monotonic();
+  await eventually(() => {
+    send(a, b, 'x');
+    return publishes(seen);
+  }, 'the other address');
+  const took = fastClock.monotonic() - since;
+  assert.ok(took < 10_000, `after ${took} ms`);
+});
+
 /** A peer of this node that the test plays itself: its keys, and a UDP socket. */
 async function attacker(t: TestContext, victim: TestNode) {
   const socket = createSocket('udp4');

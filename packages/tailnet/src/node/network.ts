@@ -35,7 +35,9 @@ const IDLE_CHECK_MS = 5 * 60_000;
 const IDLE_CHECK_JITTER_MS = 60_000;
 const ACTIVE_MS = 60_000;
 /** How often the machine's addresses are compared. */
-const POLL_MS = 30_000;
+const POLL_MS = 10_000;
+/** How often paths that fail make this node look at its network. */
+const MIN_DOUBT_MS = 5_000;
 /** Networks may have changed their mapping of an address that STUN saw longer ago. */
 const FRESH_MS = 27_000;
 /** An address that STUN saw is published for this long. */
@@ -71,6 +73,9 @@ export class Network {
   #pollAt = NEVER;
   #homeLostAt = NEVER;
   #activeAt = Number.NEGATIVE_INFINITY;
+  /** When the running check began, and when a path last failed. What STUN servers answered before may be wrong. */
+  #checkingSince = Number.NEGATIVE_INFINITY;
+  #doubtedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: NetworkOptions) {
     this.#options = options;
@@ -113,7 +118,7 @@ export class Network {
 
   /** Opens the sockets. */
   async open(): Promise<void> {
-    this.#interfaces = this.usesUdp ? this.#options.interfaces() : [];
+    this.#interfaces = this.#options.interfaces();
     this.#pollAt = this.#now() + POLL_MS;
     this.#options.onDue();
     await this.#openSockets();
@@ -145,14 +150,24 @@ export class Network {
   async refresh(): Promise<void> {
     this.#activeAt = this.#now();
     const hasStun = [...this.#map.values()].some(({ servers }) => servers.some(({ stunPort }) => stunPort));
-    if (!hasStun || !this.usesUdp || this.#now() - this.#stun.answeredAt < FRESH_MS) return;
+    const freshSince = Math.max(this.#now() - FRESH_MS, this.#doubtedAt);
+    if (!hasStun || !this.usesUdp || this.#stun.answeredAt > freshSince) return;
+    if (this.#checkingSince < this.#doubtedAt) await this.#checking;
     await this.#startCheck();
+  }
+
+  /** A path failed: perhaps the machine's addresses changed, or a router on the way has another one. */
+  doubt(): void {
+    const now = this.#now();
+    if (now - this.#doubtedAt < MIN_DOUBT_MS) return;
+    this.#doubtedAt = now;
+    if (!this.#poll()) this.#options.relays.probe({ hasMoved: false });
   }
 
   /** Checks everything again: the machine slept, or its addresses changed. */
   recheck(): void {
     this.#seen.clear();
-    this.#interfaces = this.usesUdp ? this.#options.interfaces() : [];
+    this.#interfaces = this.#options.interfaces();
     this.#options.onMove();
     this.#isOutdated = true;
     void this.#startCheck();
@@ -195,10 +210,12 @@ export class Network {
     return this.#options.clock.monotonic();
   }
 
-  #poll(): void {
-    if (!this.usesUdp) return;
+  /** Whether the machine's addresses changed. */
+  #poll(): boolean {
     const text = (addresses: Buffer[]) => addresses.map(hexOf).sort().join();
-    if (text(this.#options.interfaces()) !== text(this.#interfaces)) this.recheck();
+    const hasMoved = text(this.#options.interfaces()) !== text(this.#interfaces);
+    if (hasMoved) this.recheck();
+    return hasMoved;
   }
 
   /** Opens the sockets that are missing. */
@@ -233,7 +250,10 @@ export class Network {
   #startCheck(): Promise<void> {
     if (this.#end.signal.aborted || this.#map.size === 0) return Promise.resolve();
     this.#checkAt = NEVER;
-    if (!this.#checking) this.#isOutdated = false;
+    if (!this.#checking) {
+      this.#isOutdated = false;
+      this.#checkingSince = this.#now();
+    }
     this.#checking ??= this.#check().finally(() => {
       this.#checking = undefined;
       if (this.#end.signal.aborted) return;

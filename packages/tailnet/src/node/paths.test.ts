@@ -8,10 +8,12 @@ function setUp() {
   const clock = { now: 1_000 };
   const pings: { tx: Buffer; to: string }[] = [];
   const calls: number[] = [];
+  const failures: number[] = [];
   const paths = new Paths({
     now: () => clock.now,
     ping: (tx, to) => pings.push({ tx, to: to.name }),
     callMeMaybe: () => calls.push(clock.now),
+    onFailure: () => failures.push(calls.length),
   });
   const advance = (ms: number) => {
     for (const end = clock.now + ms; clock.now < end; ) {
@@ -33,7 +35,7 @@ function setUp() {
     const { direct, isRelayed } = paths.route(clock.now);
     return [direct?.name, isRelayed];
   };
-  return { paths, clock, pings, calls, advance, pong, sent, route };
+  return { paths, clock, pings, calls, failures, advance, pong, sent, route };
 }
 
 const endpoints = (...texts: string[]): Endpoint[] => texts.map((text) => parseEndpoint(text)!);
@@ -64,7 +66,7 @@ test('an idle peer is not pinged, and an active one is until a path answers', ()
 });
 
 test('a path that stops answering carries packets together with the relay, and is given up', () => {
-  const { paths, calls, advance, pong, sent, route } = setUp();
+  const { paths, calls, failures, advance, pong, sent, route } = setUp();
   paths.setPublished(endpoints(A));
   sent();
   pong(A, 2);
@@ -83,6 +85,7 @@ test('a path that stops answering carries packets together with the relay, and i
   assert.ok(silent <= HEARTBEAT_MS + 1_100 && silent < TRUST_MS, `after ${silent} ms`);
   assert.deepEqual(route(), [A, true]);
   assert.equal(calls.length, length + 1, 'and the peer is asked to search');
+  assert.deepEqual(failures, [length], 'after the failure was reported');
   for (let i = 0; i < 200; i++) {
     advance(100);
     sent();

@@ -17,6 +17,8 @@ export interface PathsOptions {
   callMeMaybe: () => void;
   /** The path of packets changed. */
   onChange?: () => void;
+  /** The best path does not answer. Called before other paths are searched. */
+  onFailure?: () => void;
 }
 
 /** Where to send a datagram. */
@@ -176,6 +178,7 @@ export class Paths {
     this.#forget(now);
     if (now >= this.#suspectAt()) {
       this.#trustedUntil = BEFORE;
+      this.#options.onFailure?.();
       this.#search(now);
       this.#options.onChange?.();
     }

@@ -78,6 +78,8 @@ export class KnownPeer {
   /** Since when all its ids are lost, and when its last handshake was: monotonic ms. */
   lostAt: number | undefined;
   handshakeAt: number | undefined;
+  /** The next handshake shows that the peer is reachable again. */
+  isAwaited = false;
   /** When it next has something to do. */
   dueAt = Number.POSITIVE_INFINITY;
   /** UDP addresses from which its pings and pongs came, the last one last. */

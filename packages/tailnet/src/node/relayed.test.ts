@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '@ropewalk/wire/testing/sockets';
+import { parseAddress } from '../address.ts';
 import { DerpRelay } from '../derp/relay.ts';
-import { introduce, packetOf, send, testNode } from '../testing/nodes.ts';
+import { introduce, MovableClock, packetOf, send, testNode } from '../testing/nodes.ts';
 import { mapOf, RelayServer } from '../testing/relay-server.ts';
 import { hex } from '../testing/vectors.ts';
 
@@ -15,11 +16,15 @@ function relayOf(t: TestContext): DerpRelay {
 }
 
 /** Sends texts until one arrives. */
-async function reaches(from: ReturnType<typeof testNode>, to: ReturnType<typeof testNode>, text: string) {
-  await eventually(() => {
-    send(from, to, text);
-    return to.received.some((one) => one.text === text);
-  }, `"${text}" arrives`);
+async function reaches(from: ReturnType<typeof testNode>, to: ReturnType<typeof testNode>, text: string, ms?: number) {
+  await eventually(
+    () => {
+      send(from, to, text);
+      return to.received.some((one) => one.text === text);
+    },
+    `"${text}" arrives`,
+    ms,
+  );
 }
 
 test('two nodes exchange packets over a relay, by an upgrade and by a WebSocket', async (t) => {
@@ -158,6 +163,73 @@ test('leaves the home of a peer that is not there', async (t) => {
   move(1);
   assert.equal(await region(), undefined, 'the peer may have come');
   assert.equal(await region(), 2);
+});
+
+test('after a sleep, packets arrive without waiting for the end of sessions that the peer has forgotten', async (t) => {
+  const map = mapOf({ 1: (await RelayServer.start(t, relayOf(t))).url });
+  const clocks = [new MovableClock(), new MovableClock()] as const;
+  const [a, b] = [
+    testNode(t, map, { blockDirect: true, clock: clocks[0] }),
+    testNode(t, map, { blockDirect: true, clock: clocks[1] }),
+  ];
+  introduce(a, b);
+  await reaches(a, b, 'before');
+  // b's machine is awake and forgets the session after 9 minutes
+  clocks[1].pass(b.node, 600_000);
+  clocks[0].wallAheadMs += 600_000;
+  await reaches(a, b, 'after the sleep', 4_000);
+  const { bytesReceived } = a.node.status().peers[0]!;
+  clocks[1].pass(b.node, 11_000);
+  await eventually(() => a.node.status().peers[0]!.bytesReceived > bytesReceived, 'the answer of b');
+  // the peer ignores handshakes that are older than the last one
+  clocks[0].wallAheadMs -= 86_400_000;
+  clocks[0].pass(a.node, 200_000);
+  clocks[1].pass(b.node, 200_000);
+  await reaches(a, b, 'with a clock that was set back', 4_000);
+});
+
+test('reports that packets may be lost, after a sleep, a stop or a change of addresses', async (t) => {
+  const map = mapOf({ 1: (await RelayServer.start(t, relayOf(t))).url });
+  const clock = new MovableClock();
+  let address = '192.0.2.1';
+  const changed: string[] = [];
+  const a = testNode(t, map, {
+    ...{ blockDirect: true, clock, interfaces: () => [parseAddress(address)!] },
+    onPathChange: (peer) => changed.push(hex(peer)!),
+  });
+  const b = testNode(t, map, { blockDirect: true });
+  introduce(a, b);
+  await reaches(a, b, 'first');
+  /** How often it was reported since the last call. */
+  const reports = () => {
+    assert.ok(changed.every((peer) => peer === hex(b.address)));
+    return changed.splice(0).length;
+  };
+  assert.equal(reports(), 0);
+  clock.pass(a.node, 12_000);
+  assert.equal(reports(), 0, 'nothing happened');
+  const late = (ms: number) => {
+    clock.monotonicAheadMs += ms;
+    clock.wallAheadMs += ms;
+    a.node.tick();
+  };
+  late(8_000);
+  assert.equal(reports(), 0, 'the process was busy');
+  late(60_000);
+  assert.equal(reports(), 1, 'the process was stopped');
+  clock.wallAheadMs += 60_000;
+  send(a, b, 'second');
+  assert.equal(reports(), 1, 'the machine slept');
+  await eventually(() => reports() === 1, 'the report after the handshake');
+  clock.wallAheadMs -= 60_000;
+  a.node.tick();
+  assert.equal(reports(), 0, 'the clock was set back');
+  address = '192.0.2.2';
+  let waited = 0;
+  for (; changed.length === 0 && waited < 60; waited++) clock.pass(a.node, 1_000);
+  assert.ok(waited <= 10, `noticed the other address after ${waited} s`);
+  assert.equal(reports(), 1);
+  await eventually(() => reports() === 1, 'the report after the handshake');
 });
 
 test('drops packets of strangers, and packets whose source is not the peer', async (t) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { silentLogger } from '@ropewalk/kit';
 import { eventually } from '@ropewalk/wire/testing/sockets';
 import { DerpRelay } from '../derp/relay.ts';
@@ -13,7 +14,7 @@ import { Relays } from './relays.ts';
 function setUp(t: TestContext) {
   const clock = { now: 0, monotonic: () => clock.now };
   const policy = { introduced: () => true, permits: () => true };
-  const state = { relay: new DerpRelay({ policy }), attempts: 0, isUp: true };
+  const state = { relay: new DerpRelay({ policy }), attempts: 0, isUp: true, silence: () => {} };
   const received: string[] = [];
   const make = () => {
     const keys = KeyPair.generate();
@@ -22,7 +23,10 @@ function setUp(t: TestContext) {
       dial: async () => {
         state.attempts++;
         if (!state.isUp) throw new Error('refused');
-        const [near, far] = duplexPair();
+        const [near, outer] = duplexPair();
+        const [inner, far] = duplexPair();
+        outer.pipe(inner).pipe(outer);
+        state.silence = () => void outer.unpipe(inner);
         void state.relay.accept(far);
         return near;
       },
@@ -98,3 +102,30 @@ test('a relay that restarts names the time of the next attempt, but cannot name 
     await eventually(() => relays.isConnected(1), 'the connection');
   }
 });
+
+for (const [hasMoved, ms] of [
+  [true, 3_000],
+  [false, 10_000],
+] as const)
+  test(`a silent connection ends ${ms / 1_000} s after the network ${hasMoved ? 'changed' : 'may have changed'}`, async (t) => {
+    const { clock, state, make } = setUp(t);
+    const { relays } = make();
+    relays.setHome(1);
+    await eventually(() => relays.isConnected(1), 'the home');
+    relays.probe({ hasMoved });
+    clock.now += ms;
+    // longer than the connection's timer needs
+    await relays.ping(1);
+    await delay(1_100);
+    assert.deepEqual([relays.isConnected(1), state.attempts], [true, 1], 'it answers');
+    state.silence();
+    relays.probe({ hasMoved });
+    clock.now += ms;
+    await delay(1_100);
+    assert.ok(relays.isConnected(1));
+    clock.now++;
+    await eventually(() => !relays.isConnected(1), 'the end');
+    clock.now += 5_000;
+    relays.tick();
+    await eventually(() => relays.isConnected(1), 'another connection');
+  });

@@ -1,7 +1,7 @@
 // A node's connections to relays: one to its home, which is kept, and others to the homes of its peers, which end when
 // they are idle. Sets no timers: its owner calls `tick` at `dueAt`.
 import { backoff, type Clock, errorText, type Logger } from '@ropewalk/kit';
-import { DerpClient } from '../derp/client.ts';
+import { DerpClient, PING_MS } from '../derp/client.ts';
 import { type DialRegion, RelayDialError } from '../derp/dial.ts';
 import type { Restart } from '../derp/frames.ts';
 import type { RelayMap, RelayRegion } from '../derp/map.ts';
@@ -41,6 +41,8 @@ const IDLE_MS = 60_000;
 const RETRY = { baseMs: 250, capMs: 5_000, factor: 1.6, jitter: 0.5 };
 /** A connection that lasted this long was a success, so that the next attempt waits only shortly. */
 const STABLE_MS = 10_000;
+/** How long a connection may take to answer after this machine's network changed. */
+const MOVED_PING_MS = 3_000;
 /** A relay cannot keep its clients away for longer. */
 const MAX_RESTART_MS = 10_000;
 /** Maximum number of packets that wait for a connection that is being opened. The oldest are dropped. */
@@ -107,9 +109,12 @@ export class Relays {
     return await connection.ping();
   }
 
-  /** Ends connections that do not answer: after a change of the network, or a sleep. */
-  probe(): void {
-    for (const connection of this.#regions.values()) connection.probe();
+  /**
+   * Ends connections that do not answer: after a sleep or a change of the network, which usually ends all of them, or when
+   * the network may have changed.
+   */
+  probe({ hasMoved }: { hasMoved: boolean }): void {
+    for (const connection of this.#regions.values()) connection.probe(hasMoved ? MOVED_PING_MS : PING_MS);
   }
 
   tick(): void {
@@ -203,10 +208,10 @@ class RegionConnection {
     return await this.#client.ping();
   }
 
-  probe(): void {
+  probe(timeoutMs: number): void {
     this.#retryAt = 0;
     const client = this.#client;
-    client?.ping().catch(() => client.close());
+    client?.ping(timeoutMs).catch(() => client.close());
     this.#options.onDue();
   }
 

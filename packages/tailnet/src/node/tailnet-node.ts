@@ -47,6 +47,11 @@ export interface TailnetNodeOptions {
   onPacket: (packet: Buffer, peer: Buffer) => void;
   /** An address of 16 bytes is no longer that of its peer. Connections with it must end, before another peer gets it. */
   onAddressReleased?: (address: Buffer) => void;
+  /**
+   * Packets to an address of 16 bytes may have been lost, because its path failed or this machine slept. Connections with it
+   * should send again what has no answer.
+   */
+  onPathChange?: (address: Buffer) => void;
   /** Uses no UDP, so that all packets go over relays. */
   blockDirect?: boolean;
   /** Reaches relays only through WebSockets. */
@@ -137,6 +142,8 @@ const KEEPALIVE_MS = 25_000;
 export const LOST_MS: number = 15 * 60_000;
 /** The clocks differ by more than this after a sleep of the machine. */
 const SLEEP_MS = 5_000;
+/** The timer is later than this after this process was stopped. A busy process may be late by some seconds. */
+const STOPPED_MS = 30_000;
 /** The longest wait of the timer, so that it notices a sleep. */
 const MAX_TIMER_MS = 60_000;
 const NEVER = Number.POSITIVE_INFINITY;
@@ -275,6 +282,7 @@ export class TailnetNode {
   send(packet: Buffer): boolean {
     const destination = destinationOf(packet);
     const peer = destination === undefined ? undefined : this.#peers.byAddress(destination);
+    this.#noticeSleep();
     const wireGuard = peer && this.#wireGuard(peer);
     if (!wireGuard || this.#isClosed) {
       this.#dropped.destination++;
@@ -340,9 +348,10 @@ export class TailnetNode {
   tick(): void {
     if (this.#isClosed) return;
     clearTimeout(this.#timer);
-    this.#timerAt = NEVER;
     const now = this.#clock.monotonic();
-    this.#noticeSleep();
+    const lateMs = now - this.#timerAt;
+    this.#timerAt = NEVER;
+    this.#noticeSleep(lateMs);
     if (now >= this.#relays.dueAt) this.#relays.tick();
     if (now >= this.#network.dueAt) this.#network.tick();
     for (const peer of [...this.#busy]) if (now >= peer.dueAt) this.#tickPeer(peer, now);
@@ -387,22 +396,32 @@ export class TailnetNode {
     return this.#clock.now().getTime() - this.#clock.monotonic();
   }
 
-  /** While the machine slept, peers ended their sessions and networks forgot their mappings. */
-  #noticeSleep(): void {
+  /**
+   * While the machine slept or this process was stopped, peers ended their sessions and networks forgot their mappings.
+   * `lateMs` is how late the timer is.
+   */
+  #noticeSleep(lateMs = 0): void {
     const offset = this.#clockOffset();
     const jumped = offset - this.#offset;
     this.#offset = offset;
-    if (jumped > SLEEP_MS) this.#network.recheck();
+    if ((jumped > SLEEP_MS || lateMs > STOPPED_MS) && !this.#isClosed) this.#network.recheck();
   }
 
   /** This machine's network changed. */
   #moved(): void {
-    this.#relays.probe();
-    for (const peer of this.#busy) {
+    this.#relays.probe({ hasMoved: true });
+    for (const peer of [...this.#peers].filter(({ wireGuard }) => wireGuard !== undefined)) {
       peer.paths?.doubt();
-      if ((peer.wireGuard?.stats.sessions ?? 0) > 0) peer.wireGuard?.initiate();
+      peer.isAwaited = true;
+      if ((peer.wireGuard?.stats.sessions ?? 0) > 0) peer.wireGuard?.renew();
+      this.#pathChanged(peer);
       this.#due(peer);
     }
+  }
+
+  #pathChanged(peer: KnownPeer): void {
+    for (const address of peer.node.addresses)
+      if (this.#peers.byAddress(address) === peer) this.#options.onPathChange?.(Buffer.from(address, 'latin1'));
   }
 
   // publishing
@@ -470,6 +489,8 @@ export class TailnetNode {
       },
       onHandshake: () => {
         peer.handshakeAt = this.#clock.monotonic();
+        if (peer.isAwaited) this.#pathChanged(peer);
+        peer.isAwaited = false;
       },
     });
     if (peer.keepAlive) wireGuard?.setPersistentKeepalive(KEEPALIVE_MS);
@@ -484,6 +505,10 @@ export class TailnetNode {
       now: () => this.#clock.monotonic(),
       ping: (tx, to) => this.#sendDirect(peer, to, { type: 'ping', tx, nodeKey: this.#options.keys.publicKey }),
       callMeMaybe: () => this.#callMeMaybe(peer),
+      onFailure: () => {
+        this.#network.doubt();
+        this.#pathChanged(peer);
+      },
       onChange: () => this.#log.debug('The path to a peer changed', { path: JSON.stringify(this.#pathOf(peer)) }),
     });
     peer.paths.setPublished(peer.node.endpoints);

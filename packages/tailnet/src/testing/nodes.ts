@@ -64,6 +64,33 @@ export const fastClock: Clock = {
   sleep: (ms, signal) => systemClock.sleep(ms / FAST_FACTOR, signal),
 };
 
+/** A clock whose two times a test moves. While a machine sleeps, its wall clock goes on and the monotonic one stands still. */
+export class MovableClock implements Clock {
+  wallAheadMs = 0;
+  monotonicAheadMs = 0;
+
+  now(): Date {
+    return new Date(1_700_000_000_000 + performance.now() + this.wallAheadMs);
+  }
+
+  monotonic(): number {
+    return performance.now() + this.monotonicAheadMs;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return systemClock.sleep(ms, signal);
+  }
+
+  /** Lets time pass for a node, which does everything that is due each second. */
+  pass(node: TailnetNode, ms: number): void {
+    for (let i = 0; i < ms; i += 1_000) {
+      this.wallAheadMs += 1_000;
+      this.monotonicAheadMs += 1_000;
+      node.tick();
+    }
+  }
+}
+
 /** Lets nodes with the fast clock do what is due in time: their own timers are slower. */
 export function hurry(t: TestContext, ...nodes: TestNode[]): void {
   const timer = setInterval(() => {

@@ -280,6 +280,27 @@ test('a sender without any answer for 15 s begins a new handshake', () => {
   assert.equal(net.handshakes.a, 2);
 });
 
+test('a session is renewed on demand, and attempts before that do not count', () => {
+  const net = new Network();
+  net.connect();
+  const { a } = net.peers;
+  net.takeLog();
+  a.renew();
+  a.renew();
+  net.advance(50);
+  const keepalive = `a data ${KEEPALIVE_BYTES}`;
+  assert.deepEqual(net.takeLog(), ['a initiation 148', 'b response 92', keepalive]);
+  net.passes = () => false;
+  a.renew();
+  net.advance(80_000);
+  a.renew();
+  net.advance(80_000);
+  net.passes = () => true;
+  net.takeLog();
+  net.advance(6_000);
+  assert.deepEqual(net.takeLog(), ['a initiation 148', 'b response 92', keepalive]);
+});
+
 test('keepalives are sent persistently if they are set', () => {
   const net = new Network();
   net.peers.a.setPersistentKeepalive(25_000);

@@ -157,6 +157,17 @@ export class Peer {
     if (this.#now() - this.#initiatedAt >= REKEY_TIMEOUT_MS) this.#beginHandshake();
   }
 
+  /**
+   * Replaces the session, which the peer may have forgotten. A handshake that began within the last 5 seconds goes on, and
+   * earlier attempts do not count.
+   */
+  renew(): void {
+    const now = this.#now();
+    const isUnderWay = this.#attemptingSince !== undefined && now - this.#initiatedAt < REKEY_TIMEOUT_MS;
+    this.#attemptingSince = now;
+    if (!isUnderWay) this.#sendInitiation();
+  }
+
   /** Takes a message from the network. Messages that are not the peer's have no effect. */
   receive(message: Buffer, load?: Load): void {
     if (!this.#receive(message, load)) {

@@ -155,6 +155,7 @@ class Member {
       ...{ blockDirect: config.blockDirectConnections, forceWebSockets: config.derpForceWebsockets },
       onPacket: (packet) => this.stack.receive(packet),
       onAddressReleased: (address) => this.stack.forget(address),
+      onPathChange: (address) => this.stack.retry(address),
       dial: relayDialer(hub),
       measure: measureRelay,
     });
