@@ -37,21 +37,25 @@ const MAX_RETURN_MS = 10_000;
 /** A right that ends is gone within 5 s. The command needs some time to end. */
 const MAX_REVOKED_MS = 6_000;
 
-/** What the namespace does with UDP. The counter counts what the command sends. */
-const rules = (udp: 'accept' | 'drop') => `flush ruleset
+/** What the namespace does with UDP. Packets above 1,280 bytes are those that carry full packets of the tailnet. */
+type Udp = 'accept' | 'drop' | 'drop long packets';
+
+/** The counter counts what the command sends. */
+const rules = (udp: Udp) => `flush ruleset
 table inet link {
   counter sent { }
   chain out {
     type filter hook output priority 0
-    meta l4proto udp counter name sent ${udp}
+    meta l4proto udp counter name sent ${actionOf(udp)}
   }
   chain in {
     type filter hook input priority 0
-    meta l4proto udp ${udp}
+    meta l4proto udp ${actionOf(udp)}
   }
 }
 `;
-const setUdp = (udp: 'accept' | 'drop') => run(`ip netns exec ${PREFIX} nft -f -`, rules(udp));
+const actionOf = (udp: Udp) => (udp === 'drop long packets' ? 'meta length > 1280 drop' : udp);
+const setUdp = (udp: Udp) => run(`ip netns exec ${PREFIX} nft -f -`, rules(udp));
 const datagrams = () =>
   Number(/packets (\d+)/.exec(run(`ip netns exec ${PREFIX} nft list counter inet link sent`))![1]);
 
@@ -167,23 +171,27 @@ async function startCounter(
   };
 }
 
-test('a session moves to the direct path, and back when UDP is cut', { skip, timeout: 300_000 }, async (t) => {
-  setUdp('accept');
-  const session = await startCounter(t, 'moves');
-  await eventually('it is direct', async () => session.moves().join() === 'direct', 60_000);
-  const direct = session.count();
-  await eventually('it counts on', async () => session.count() > direct + 100);
-  assert.ok(datagrams() > 50, `${datagrams()} datagrams`);
-  setUdp('drop');
-  const since = performance.now();
-  await eventually('it is back', async () => session.moves().join() === 'direct,server', MAX_RETURN_MS);
-  t.diagnostic(`back after ${Math.round(performance.now() - since)} ms`);
-  const back = session.count();
-  await eventually('it counts on', async () => session.count() > back + 100);
-  const lines = await session.end();
-  t.diagnostic(`${lines} lines`);
-  assert.doesNotMatch(session.log(), / lost| resumed/);
-});
+for (const [name, fault] of [
+  ['UDP is cut', 'drop'],
+  ['full packets are lost', 'drop long packets'],
+] as const)
+  test(`a session moves to the direct path, and back when ${name}`, { skip, timeout: 300_000 }, async (t) => {
+    setUdp('accept');
+    const session = await startCounter(t, `moves-${fault.length}`);
+    await eventually('it is direct', async () => session.moves().join() === 'direct', 60_000);
+    const direct = session.count();
+    await eventually('it counts on', async () => session.count() > direct + 100);
+    assert.ok(datagrams() > 50, `${datagrams()} datagrams`);
+    setUdp(fault);
+    const since = performance.now();
+    await eventually('it is back', async () => session.moves().join() === 'direct,server', MAX_RETURN_MS);
+    t.diagnostic(`back after ${Math.round(performance.now() - since)} ms`);
+    const back = session.count();
+    await eventually('it counts on', async () => session.count() > back + 100);
+    const lines = await session.end();
+    t.diagnostic(`${lines} lines`);
+    assert.doesNotMatch(session.log(), / lost| resumed/);
+  });
 
 test('a session that begins to carry much goes back to the server', { skip, timeout: 120_000 }, async (t) => {
   setUdp('accept');
