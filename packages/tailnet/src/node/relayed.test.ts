@@ -68,12 +68,16 @@ test('uses WebSockets after the upgrade was rejected', async (t) => {
 test('goes on after the relay restarts, and when another one replaces it', async (t) => {
   const first = await RelayServer.start(t, relayOf(t));
   const map = mapOf({ 1: first.url });
-  const [a, b] = [testNode(t, map, { blockDirect: true }), testNode(t, map, { blockDirect: true })];
+  const changed: string[] = [];
+  const onPathChange = (address: Buffer) => changed.push(hex(address)!);
+  const [a, b] = [testNode(t, map, { blockDirect: true, onPathChange }), testNode(t, map, { blockDirect: true })];
   introduce(a, b);
   await reaches(a, b, 'before');
+  assert.deepEqual(changed, []);
   first.relay.close({ reconnectInMs: 50, tryForMs: 1_000 });
   first.relay = relayOf(t);
   await reaches(a, b, 'after the restart');
+  assert.deepEqual(changed, [hex(b.address)], 'what was sent before may be lost');
   const { port } = first;
   await first.stop();
   const second = await RelayServer.start(t, relayOf(t), { port });

@@ -31,7 +31,7 @@ function setUp(t: TestContext) {
         return near;
       },
       onPacket: (region, source, packet) => received.push(`${region} ${hex(source)} ${packet}`),
-      ...{ onPeerGone: () => {}, onChange: () => {}, onDue: () => {} },
+      ...{ onPeerGone: () => {}, onChange: () => {}, onOpen: () => {}, onDue: () => {} },
     });
     relays.setMap(mapOf({ 1: 'http://a.example', 2: 'http://b.example' }));
     t.after(() => relays.close());

@@ -20,6 +20,8 @@ export interface RelaysOptions {
   onPeerGone: (region: number, key: Buffer) => void;
   /** A connection was opened or ended, or needs a WebSocket. */
   onChange: () => void;
+  /** A connection to this region was opened. */
+  onOpen: (region: number) => void;
   /** `dueAt` may be earlier than before. */
   onDue: () => void;
 }
@@ -300,6 +302,7 @@ class RegionConnection {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const { destination, packet } of waiting) client.send(destination, packet);
+    this.#options.onOpen(this.region.id);
     this.#options.onChange();
     this.#options.onDue();
   }

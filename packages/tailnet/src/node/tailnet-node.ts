@@ -48,8 +48,8 @@ export interface TailnetNodeOptions {
   /** An address of 16 bytes is no longer that of its peer. Connections with it must end, before another peer gets it. */
   onAddressReleased?: (address: Buffer) => void;
   /**
-   * Packets to an address of 16 bytes may have been lost, because its path failed or this machine slept. Connections with it
-   * should send again what has no answer.
+   * Packets to an address of 16 bytes may have been lost, because its path or relay failed or this machine slept.
+   * Connections with it should send again what has no answer.
    */
   onPathChange?: (address: Buffer) => void;
   /** Uses no UDP, so that all packets go over relays. */
@@ -187,6 +187,7 @@ export class TailnetNode {
       onPacket: (region, source, packet) => this.#receiveRelayed(region, source, packet),
       onPeerGone: (region, key) => this.#peerGone(region, key),
       onChange: () => this.#relaysChanged(),
+      onOpen: (region) => this.#relayOpened(region),
       onDue: () => this.#arm(this.#relays.dueAt),
     });
     this.#network = new Network({
@@ -425,6 +426,12 @@ export class TailnetNode {
   }
 
   // publishing
+
+  /** What was sent over an earlier connection may have been lost. */
+  #relayOpened(region: number): void {
+    for (const peer of this.#peers)
+      if (peer.wireGuard && !peer.paths?.best?.isTrusted && this.#regionOf(peer) === region) this.#pathChanged(peer);
+  }
 
   #relaysChanged(): void {
     this.#network.relaysChanged();
