@@ -15,7 +15,7 @@ const MAX_DIRECT_MS = 15_000;
 const MUCH_BYTES = 500_000;
 const SIDES = [0, 1] as const;
 
-/** Two nodes behind routers of a kind, and a transfer from left to right, with what both sides see of it. */
+/** A transfer from the left node to the right one, in its own network. */
 class Transfer {
   readonly network: RoutedNetwork;
   readonly #t: TestContext;
@@ -106,6 +106,12 @@ async function losesFullPackets(t: TestContext): Promise<void> {
   await transfer.ends();
 }
 
+function replaceHostAddress({ host, lan }: RoutedNetwork['sides'][0]): void {
+  inside(host, `ip addr del ${lan}.2/24 dev eth0`);
+  inside(host, `ip addr add ${lan}.3/24 dev eth0`);
+  inside(host, `ip route add default via ${lan}.1`);
+}
+
 /** Replaces an address of the left side while a transfer takes the direct path. */
 async function changesAddress(t: TestContext, change: (side: RoutedNetwork['sides'][0]) => void): Promise<void> {
   const transfer = await Transfer.begin(t);
@@ -116,6 +122,17 @@ async function changesAddress(t: TestContext, change: (side: RoutedNetwork['side
   await eventually(() => transfer.paths[1] !== right, 'another path', MAX_PAUSE_MS);
   await transfer.goesDirect('with the new address');
   await transfer.goesOn('directly');
+  await transfer.ends();
+}
+
+/** Without a direct path, nodes compare their addresses each 10 s. The relay then has 3 s to answer. */
+const MAX_RELAYED_PAUSE_MS = 20_000;
+
+async function changesAddressWithoutUdp(t: TestContext): Promise<void> {
+  const transfer = await Transfer.begin(t, { isWithoutIpv4Udp: true });
+  replaceHostAddress(transfer.network.sides[0]);
+  await transfer.goesOn('with the new address', MAX_RELAYED_PAUSE_MS);
+  assert.deepEqual(transfer.paths, ['relay', 'relay']);
   await transfer.ends();
 }
 
@@ -159,12 +176,9 @@ async function finds6(t: TestContext, options: Parameters<typeof Transfer.begin>
 describe('a transfer', { skip, concurrency: 3, timeout: 120_000 }, () => {
   test('stays with the relay while a path loses full packets, and goes back to it', losesFullPackets);
 
-  test('goes on with another address of its host', (t) =>
-    changesAddress(t, ({ host, lan }) => {
-      inside(host, `ip addr del ${lan}.2/24 dev eth0`);
-      inside(host, `ip addr add ${lan}.3/24 dev eth0`);
-      inside(host, `ip route add default via ${lan}.1`);
-    }));
+  test('goes on with another address of its host', (t) => changesAddress(t, replaceHostAddress));
+
+  test('goes on with another address of its host, over the relay alone', changesAddressWithoutUdp);
 
   test('goes on with another address of the router', (t) =>
     changesAddress(t, ({ router, wan }) => {
