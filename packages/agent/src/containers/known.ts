@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { basename } from 'node:path';
+import { uuidText } from '@ropewalk/wire/uuid';
 import type { Project } from './command.ts';
 import { safeName } from './customizations.ts';
 import type { SubAgent } from './sub-agent.ts';
@@ -80,13 +81,14 @@ export class KnownDevcontainers {
 
 /** A dev container as the API describes it. */
 export function toDevcontainer(one: Known): Devcontainer {
-  const { id, name, workspaceFolder, configPath, container, work, error, subAgent } = one;
+  const { id, name, workspaceFolder, configPath, container, work, error, subAgent, prepared } = one;
   const running = container?.running === true && work !== 'removing';
   return {
     id,
     name,
     workspace_folder: workspaceFolder,
     ...(configPath === '' ? {} : { config_path: configPath }),
+    ...(prepared ? { subagent_id: uuidText(prepared) } : {}),
     status: work === 'starting' ? 'starting' : running ? 'running' : error !== '' ? 'error' : 'stopped',
     dirty: container !== undefined && isNewer(configPath, container),
     ...(container ? { container } : {}),

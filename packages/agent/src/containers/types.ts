@@ -28,6 +28,8 @@ export interface Devcontainer {
   name: string;
   workspace_folder: string;
   config_path?: string;
+  /** The agent of it that the template declares. */
+  subagent_id?: string;
   status: DevcontainerStatus;
   /** Whether the configuration has changed since the container was created. */
   dirty: boolean;

@@ -15,7 +15,7 @@ import {
   UpdateRoles,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
-import { memberPermissions, unknownKeys } from './unknown-keys.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 const arrayOfPages = Type.Array(PaginatedMembersResponse);
 
@@ -79,7 +79,7 @@ export const organizationsRoutes = {
     summary: 'Creates a custom role.',
     params: Type.Object({ organization: Type.String() }),
     body: CustomRoleRequest,
-    unknownKeys: unknownKeys('access', { organization_member_permissions: memberPermissions }),
+    unknownKeys: unknownKeys('access'),
     responses: { 200: documentedAlso(Type.Object(Role.properties), Type.Array(Role)) },
   }),
   'PUT /organizations/{organization}/members/roles': route({
@@ -88,7 +88,7 @@ export const organizationsRoutes = {
     summary: 'Replaces the permissions of a custom role.',
     params: Type.Object({ organization: Type.String() }),
     body: CustomRoleRequest,
-    unknownKeys: unknownKeys('access', { organization_member_permissions: memberPermissions }),
+    unknownKeys: unknownKeys('access'),
     responses: { 200: documentedAlso(Type.Object(Role.properties), Type.Array(Role)) },
   }),
   'DELETE /organizations/{organization}/members/roles/{roleName}': route({

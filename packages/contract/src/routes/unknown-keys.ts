@@ -76,13 +76,3 @@ export const restrictsUnless = (text: string, except: string, isHarmless: Foreig
   except,
   harmless: isHarmless,
 });
-
-const isListOf = (value: unknown, item: (one: unknown) => boolean): boolean =>
-  Array.isArray(value) && value.every(item);
-
-/** Permissions that members have on their own objects. Negated ones take some away. */
-export const memberPermissions = restrictsUnless(
-  'permissions of members on their own objects',
-  'without negated ones',
-  (value) => isListOf(value, (one) => typeof one === 'object' && one !== null && !(one as { negate?: unknown }).negate),
-);

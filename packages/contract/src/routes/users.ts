@@ -42,7 +42,7 @@ import {
   ValidateUserPasswordResponse,
 } from '../schema/users.ts';
 import { Nothing, route } from './kit.ts';
-import { harmless, restricts, restrictsUnless, unknownKeys } from './unknown-keys.ts';
+import { restricts, restrictsUnless, unknownKeys } from './unknown-keys.ts';
 
 // Upstream's API document has an array of these. Its programs send and read a single one.
 const quietHours = documentedAlso(
@@ -71,7 +71,7 @@ export const usersRoutes = {
     tag: 'Users',
     auth: 'none',
     body: CreateFirstUserRequest,
-    unknownKeys: unknownKeys('access', { onboarding_info: harmless('answers to questions of the first page') }),
+    unknownKeys: unknownKeys('access'),
     responses: { 201: CreateFirstUserResponse },
   }),
   'POST /users/login': route({

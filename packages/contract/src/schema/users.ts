@@ -100,6 +100,8 @@ export const AssignableRoles = named(
     display_name: Type.String(),
     name: Type.String(),
     organization_id: Type.Optional(Uuid),
+    /** What the members who have the role may do with their own resources in the organization. */
+    organization_member_permissions: Type.Array(Permission),
     organization_permissions: Type.Array(Permission),
     site_permissions: Type.Array(Permission),
     user_permissions: Type.Array(Permission),
@@ -114,6 +116,8 @@ export const Role = named(
     display_name: Type.String(),
     name: Type.String(),
     organization_id: Type.Optional(Uuid),
+    /** What the members who have the role may do with their own resources in the organization. */
+    organization_member_permissions: Type.Array(Permission),
     organization_permissions: Type.Array(Permission),
     site_permissions: Type.Array(Permission),
     user_permissions: Type.Array(Permission),
@@ -131,6 +135,7 @@ export const CustomRoleRequest = named(
   Type.Object({
     display_name: Type.Optional(Line),
     name: Line,
+    organization_member_permissions: Type.Optional(Permissions),
     organization_permissions: Type.Optional(Permissions),
     site_permissions: Type.Optional(Permissions),
     user_permissions: Type.Optional(Permissions),
@@ -229,11 +234,22 @@ export const CreateFirstUserTrialInfo = named(
 );
 export type CreateFirstUserTrialInfo = Static<typeof CreateFirstUserTrialInfo>;
 
+export const CreateFirstUserOnboardingInfo = named(
+  'CreateFirstUserOnboardingInfo',
+  Type.Object({
+    newsletter_marketing: Type.Optional(Type.Boolean()),
+    newsletter_releases: Type.Optional(Type.Boolean()),
+  }),
+);
+export type CreateFirstUserOnboardingInfo = Static<typeof CreateFirstUserOnboardingInfo>;
+
 export const CreateFirstUserRequest = named(
   'CreateFirstUserRequest',
   Type.Object({
     email: Line,
     name: Type.Optional(Line),
+    /** Dropped, like `trial_info`: nothing is sent to anyone. */
+    onboarding_info: Type.Optional(CreateFirstUserOnboardingInfo),
     password: Line,
     trial: Type.Optional(Type.Boolean()),
     trial_info: Type.Optional(CreateFirstUserTrialInfo),

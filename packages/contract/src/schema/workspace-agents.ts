@@ -444,6 +444,8 @@ export const WorkspaceAgentDevcontainer = named(
     id: Uuid,
     name: Type.String(),
     status: WorkspaceAgentDevcontainerStatus,
+    /** The agent of it that the template declares. */
+    subagent_id: Type.Union([Uuid, Type.Null()]),
     workspace_folder: Type.String(),
   }),
 );

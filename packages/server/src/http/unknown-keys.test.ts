@@ -50,11 +50,6 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
     restricts: [['workspace:1'], [{ type: 'workspace', id: '*' }], 'x', { a: 1 }],
   },
   disable_login: { harmless: [null, false], restricts: [true] },
-  organization_member_permissions: {
-    harmless: [null, [], [{ action: 'read', resource_type: 'template' }]],
-    restricts: [[{ action: 'read', resource_type: 'template', negate: true }], 'x', { a: 1 }],
-  },
-  onboarding_info: { harmless: [{ newsletter_releases: true }], restricts: [] },
   max_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   inactivity_ttl_ms: { harmless: [0], restricts: [3_600_000] },
   locked_ttl_ms: { harmless: [0], restricts: [3_600_000] },

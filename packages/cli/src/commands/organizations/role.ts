@@ -61,7 +61,9 @@ const JSON_HELP =
 
 /** A request that says of each permission whether it grants. */
 export type WrittenRole = CustomRoleRequest &
-  Partial<Pick<Role, 'organization_permissions' | 'site_permissions' | 'user_permissions'>>;
+  Partial<
+    Pick<Role, 'organization_member_permissions' | 'organization_permissions' | 'site_permissions' | 'user_permissions'>
+  >;
 
 /** Parses a role from standard input. The only entry of a list counts as the role. */
 export function parseRole(text: string): WrittenRole {
@@ -83,6 +85,7 @@ export function parseRole(text: string): WrittenRole {
   return {
     name: role.name,
     display_name: role.display_name ?? '',
+    organization_member_permissions: permissions(role.organization_member_permissions),
     organization_permissions: permissions(role.organization_permissions),
     site_permissions: permissions(role.site_permissions),
     user_permissions: permissions(role.user_permissions),

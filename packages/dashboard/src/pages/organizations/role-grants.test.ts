@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Permission } from '@ropewalk/contract';
-import { grantsOf, permissionsOf, rowsOf } from './role-grants.ts';
+import type { AssignableRoles, Permission } from '@ropewalk/contract';
+import { grantsOf, permissionsOf, rowsOf, summaryOf } from './role-grants.ts';
 
 const permission = (resource_type: string, action: string, negate = false) =>
   ({ resource_type, action, negate }) as Permission;
@@ -24,4 +24,16 @@ test('writes the same permissions back, also those that the matrix does not list
   const grants = grantsOf(list);
   assert.deepEqual(permissionsOf(grants), list);
   assert.equal(rowsOf(grants).at(-1), 'api_key');
+});
+
+test('sums up what a role grants, and what it grants only for own resources', () => {
+  const summary = (organization_permissions: Permission[], organization_member_permissions: Permission[] = []) =>
+    summaryOf({ organization_permissions, organization_member_permissions } as AssignableRoles);
+  assert.equal(summary([]), '0 permissions');
+  assert.equal(summary([permission('template', 'read')], [permission('workspace', 'ssh')]), '1 permission');
+  assert.equal(summary([], [permission('workspace', 'ssh')]), '1 permission for own resources');
+  assert.equal(
+    summary([], [permission('workspace', 'ssh'), permission('workspace', 'read')]),
+    '2 permissions for own resources',
+  );
 });

@@ -41,5 +41,7 @@ export function summaryOf(role: AssignableRoles): string {
   const shown = [...grants].filter((grant) =>
     (ORGANIZATION_RESOURCES as readonly string[]).includes(grant.split(':')[0]!),
   );
-  return shown.length === 1 ? '1 permission' : `${shown.length} permissions`;
+  const count = (permissions: number) => (permissions === 1 ? '1 permission' : `${permissions} permissions`);
+  const own = role.organization_member_permissions.length;
+  return shown.length === 0 && own > 0 ? `${count(own)} for own resources` : count(shown.length);
 }

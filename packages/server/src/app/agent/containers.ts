@@ -196,6 +196,7 @@ function checkedDevcontainer(from: Values): Devcontainer[] {
       name: text(from['name']),
       workspace_folder: text(from['workspace_folder']),
       config_path: text(from['config_path']),
+      subagent_id: isUuid(text(from['subagent_id'])) ? text(from['subagent_id']) : null,
       status: STATUSES.find((each) => each === from['status']) ?? 'error',
       dirty: from['dirty'] === true,
       ...(container ? { container: checkedContainer(values(container)) } : {}),

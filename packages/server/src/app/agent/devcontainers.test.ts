@@ -134,6 +134,7 @@ test('starts the dev container of a template, with an agent in it that people re
   assert.equal(one.config_path, config);
   assert.equal(one.container?.image, 'example/base:1');
   assert.deepEqual(one.agent, { id: one.agent?.id, name: 'app', directory: app });
+  assert.equal(one.subagent_id, null, 'the template declares no agent of it');
 
   const sub = await ready(one.agent!.id);
   assert.equal(sub.parent_id, dev.agentId);

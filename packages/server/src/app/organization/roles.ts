@@ -53,6 +53,7 @@ function toAnswer(row: CustomRoleRow): RoleAnswer {
     display_name: row.display_name,
     organization_id: row.organization_id,
     organization_permissions: permissionsOf(row.permissions),
+    organization_member_permissions: [],
     site_permissions: [],
     user_permissions: [],
   };
@@ -82,7 +83,7 @@ function checkRequest(input: CustomRoleRequest): Grants {
   }
   checkName('name', input.name);
   checkDisplayName('display_name', input.display_name ?? '');
-  for (const field of ['site_permissions', 'user_permissions'] as const) {
+  for (const field of ['site_permissions', 'user_permissions', 'organization_member_permissions'] as const) {
     if ((input[field]?.length ?? 0) > 0)
       throw invalid(field, 'a role of an organization cannot have these permissions');
   }

@@ -33,7 +33,8 @@ export function assignableRole(ctx: Ctx, role: Role, organizationId?: string): A
     assignable: mayAssign(ctx.actor, role, organizationId),
     site_permissions: permissionsOf(role.site),
     organization_permissions: [...permissionsOf(role.org), ...permissionsOf(role.deny, true)],
-    user_permissions: permissionsOf(role.user),
+    organization_member_permissions: permissionsOf(organizationId ? role.user : undefined),
+    user_permissions: permissionsOf(organizationId ? undefined : role.user),
   };
 }
 
