@@ -153,6 +153,7 @@ test('says why a build waits, who can fix it and how', needsBrowser, async (t) =
   await createWorkspace(site.server, template.body.id, 'waiting');
   await page.goto('/@admin/waiting');
   await page.getByText('No provisioner daemon can take this build').waitFor();
+  await page.getByText('it lacks zone=moon').waitFor();
   await page.getByText('coder provisioner start --tag zone=moon').waitFor();
   await assertAccessible(page);
   await keepScreenshots(page, 'workspace-pending');

@@ -17,3 +17,26 @@ export function matchesTags(jobTags: ProvisionerTags, daemonTags: ProvisionerTag
   if (equalTags(jobTags, UNTAGGED)) return equalTags(daemonTags, UNTAGGED);
   return Object.entries(jobTags).every(([key, value]) => daemonTags[key] === value);
 }
+
+/** How a daemon's tags differ from those that a job needs. */
+export interface TagDifference {
+  /** Tags of the job that the daemon lacks. */
+  missing: ProvisionerTags;
+  /** Tags that both have, with different values. */
+  different: Record<string, { wanted: string; has: string }>;
+  /** The job is untagged and the daemon is tagged: tagged daemons take tagged jobs only. */
+  taken_for_tagged_jobs: boolean;
+}
+
+/** A difference for people, in parts without a period: `it lacks zone=a`, `it has size=small, not size=large`. */
+export function differenceTexts({ missing, different, taken_for_tagged_jobs }: TagDifference): string[] {
+  return [
+    ...Object.entries(missing).map(([key, value]) => `it lacks ${key}=${value}`),
+    // a value can be empty, so the text repeats the key
+    ...Object.entries(different).map(([key, { wanted, has }]) => `it has ${key}=${has}, not ${key}=${wanted}`),
+    ...(taken_for_tagged_jobs ? ['it has tags, so it takes only jobs with tags'] : []),
+  ];
+}
+
+/** A difference for people, in a line: `it lacks zone=a; it has size=small, not size=large`. */
+export const differenceText = (difference: TagDifference): string => differenceTexts(difference).join('; ');

@@ -34,7 +34,7 @@ test('says how tags differ', () => {
       different: { zone: { wanted: 'eu', has: 'us' } },
       taken_for_tagged_jobs: false,
     }),
-    ['It lacks disk=ssd.', 'It has zone=us, not eu.'],
+    ['It lacks disk=ssd.', 'It has zone=us, not zone=eu.'],
   );
   assert.deepEqual(differences({ missing: {}, different: {}, taken_for_tagged_jobs: true }), [
     'It has tags, so it takes only jobs with tags.',

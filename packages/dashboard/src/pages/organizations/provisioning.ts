@@ -1,4 +1,5 @@
 import type { PendingReason, ProvisionerDaemon, ProvisionerJob, ProvisionerTagDifference } from '@ropewalk/contract';
+import { differenceTexts } from '@ropewalk/rules/provisioner-tags';
 import { isOutdated } from '../../util/outdated.ts';
 
 /** Tags to show, by name. Each job and daemon has `scope` and `owner`: they say something only for a person's own. */
@@ -20,13 +21,8 @@ export function byAttention(daemons: readonly ProvisionerDaemon[], serverVersion
 }
 
 /** How a daemon's tags differ from a job's, a sentence for each difference. */
-export function differences({ missing, different, taken_for_tagged_jobs }: ProvisionerTagDifference): string[] {
-  return [
-    ...Object.entries(missing).map(([name, value]) => `It lacks ${name}=${value}.`),
-    ...Object.entries(different).map(([name, { wanted, has }]) => `It has ${name}=${has}, not ${wanted}.`),
-    ...(taken_for_tagged_jobs ? ['It has tags, so it takes only jobs with tags.'] : []),
-  ];
-}
+export const differences = (difference: ProvisionerTagDifference): string[] =>
+  differenceTexts(difference).map((text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
 
 /** What a person can do about a pending job. Undefined if waiting is enough. */
 export function remedy({ reason }: Pick<PendingReason, 'reason'>): string | undefined {

@@ -1,6 +1,6 @@
 import { AppError } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
-import { equalTags as equal, matchesTags as matches, UNTAGGED } from '@ropewalk/rules';
+import { equalTags as equal, matchesTags as matches, type TagDifference, UNTAGGED } from '@ropewalk/rules';
 import type { Tags } from '../../db/rows.ts';
 
 export type { Tags };
@@ -40,16 +40,6 @@ export function runnableTagSets(daemonTags: Tags): Tags[] | undefined {
   return sets.filter((set) => !equal(set, UNTAGGED));
 }
 
-/** How a daemon's tags differ from those that a job needs. */
-export interface TagDifference {
-  /** Tags of the job that the daemon lacks. */
-  missing: Tags;
-  /** Tags that both have, with different values. */
-  different: Record<string, { wanted: string; has: string }>;
-  /** The job is untagged and the daemon is tagged: tagged daemons take tagged jobs only. */
-  taken_for_tagged_jobs: boolean;
-}
-
 /** The changes that a daemon needs to run a job with these tags. Undefined when it may run the job. */
 export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | undefined {
   if (matches(jobTags, daemonTags)) return undefined;
@@ -66,18 +56,6 @@ export function tagDifference(jobTags: Tags, daemonTags: Tags): TagDifference | 
 /** The number of changes that the daemon needs to run the job. */
 export function differenceSize({ missing, different, taken_for_tagged_jobs }: TagDifference): number {
   return Object.keys(missing).length + Object.keys(different).length + (taken_for_tagged_jobs ? 1 : 0);
-}
-
-/** A difference for people: `it lacks zone=a; it has size=small, not size=large`. */
-export function differenceText(difference: TagDifference): string {
-  const parts = [
-    ...Object.entries(difference.missing).map(([key, value]) => `it lacks ${key}=${value}`),
-    ...Object.entries(difference.different).map(
-      ([key, { wanted, has }]) => `it has ${key}=${has}, not ${key}=${wanted}`,
-    ),
-    ...(difference.taken_for_tagged_jobs ? ['it is tagged and takes tagged jobs only'] : []),
-  ];
-  return parts.join('; ');
 }
 
 /** Tags for people, without those that every job has. Empty for an untagged job. */

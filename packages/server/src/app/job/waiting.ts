@@ -1,4 +1,5 @@
 import type { PendingReason } from '@ropewalk/contract';
+import { differenceText } from '@ropewalk/rules';
 import type { Db } from '../../db/connect.ts';
 import { type DaemonGroup, daemonGroups } from '../../db/queries/daemons.ts';
 import { pendingTagSets, queuePlaces, usualSeconds } from '../../db/queries/job-queue.ts';
@@ -10,7 +11,6 @@ import { enginesText, hasEngine } from './engines.ts';
 import {
   canTake,
   differenceSize,
-  differenceText,
   matches,
   runnableTagSets,
   type Tags,

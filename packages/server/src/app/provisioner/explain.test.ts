@@ -28,7 +28,7 @@ test('explains which daemons can run a template and why others cannot', async ()
   assert.equal(body.daemons[0]!.name, 'plain');
   assert.deepEqual([body.matched_provisioners.count, body.matched_provisioners.available], [1, 0]);
   assert.equal(byName.get('plain')!.can_run, true);
-  assert.equal(byName.get('small')!.why, 'it is tagged and takes tagged jobs only');
+  assert.equal(byName.get('small')!.why, 'it has tags, so it takes only jobs with tags');
   assert.ok(byName.has('of-someone'));
   assert.equal((await server.api('GET', `${path}?parameters=[1]`)).status, 400);
   const withParameters = async (given: object) =>

@@ -1,4 +1,5 @@
 import type { ProvisionerExplanation } from '@ropewalk/contract';
+import { differenceText } from '@ropewalk/rules';
 import { authorize, may } from '../../authz/authorize.ts';
 import { countMatching, daemonsVisibleTo } from '../../db/queries/daemons.ts';
 import { requirementOfVersion } from '../../db/queries/files.ts';
@@ -8,7 +9,7 @@ import type { Ctx } from '../context/context.ts';
 import { findVersion } from '../find/template.ts';
 import { toMatched } from '../job/convert.ts';
 import { enginesText, hasEngine } from '../job/engines.ts';
-import { differenceSize, differenceText, tagDifference } from '../job/tags.ts';
+import { differenceSize, tagDifference } from '../job/tags.ts';
 import { buildTags } from '../job/workspace-tags.ts';
 import { badQuery } from '../lists/search.ts';
 import { withAnswers } from '../parameters/answers.ts';

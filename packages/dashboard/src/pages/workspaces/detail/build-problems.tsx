@@ -90,12 +90,6 @@ function PendingProblem({
       }
     >
       {offline && seen && <p className="text-text">One was last seen {formatRelative(seen)}.</p>}
-      {reason.nearest && (
-        <p className="text-text">
-          The closest one is <b className="wrap-anywhere">{reason.nearest.name}</b>:{' '}
-          {differenceText(reason.nearest.difference)}.
-        </p>
-      )}
       {may.createProvisionerKeys ? (
         <div className="flex flex-col gap-1.5 text-text">
           <p>{offline ? 'Start one of them again, or start another one:' : 'Start a daemon with these tags:'}</p>
@@ -115,19 +109,6 @@ function PendingProblem({
       )}
     </Notice>
   );
-}
-
-function differenceText({
-  missing,
-  different,
-  taken_for_tagged_jobs: tagged,
-}: NonNullable<Pending['nearest']>['difference']): string {
-  const parts = [
-    ...Object.entries(missing).map(([name, value]) => `it lacks ${name}=${value}`),
-    ...Object.entries(different).map(([name, { wanted, has }]) => `it has ${name}=${has} instead of ${wanted}`),
-    ...(tagged ? ['it takes only builds with tags'] : []),
-  ];
-  return parts.join(', ') || 'its tags differ';
 }
 
 const inFlightText = (inFlight: readonly string[] | undefined): string =>
