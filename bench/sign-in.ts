@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
-import { hashPassword, verifyPassword } from '@ropewalk/server/app/context/password';
 import { CHECKS_AT_ONCE } from '@ropewalk/server/app/sign-in/sign-in-limit';
+import { hashPassword, verifyPassword } from '@ropewalk/server/app/user/password';
 import { firstUser, startCoderServer } from '../e2e/harness.ts';
 import { paired, type Row } from './measure.ts';
 

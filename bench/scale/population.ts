@@ -1,5 +1,5 @@
 // The rows of a deployment, as people and builds leave them: people with a session, and workspaces with an agent each.
-import { hashPassword } from '@ropewalk/server/app/context/password';
+import { hashPassword } from '@ropewalk/server/app/user/password';
 import { newToken } from '@ropewalk/server/app/values/token';
 import type { Sql } from '@ropewalk/server/db/connect';
 

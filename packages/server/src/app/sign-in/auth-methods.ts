@@ -1,7 +1,7 @@
 import type { AuthMethods, ValidateUserPasswordRequest, ValidateUserPasswordResponse } from '@ropewalk/contract';
 import type { Ctx } from '../context/context.ts';
 import { githubEnabled, oidcEnabled } from '../context/login-types.ts';
-import { passwordWeakness } from '../context/password.ts';
+import { passwordWeakness } from '../user/password.ts';
 import { canResetPassword } from './passcode.ts';
 
 /** How people may sign in on this server. */

@@ -3,9 +3,9 @@ import { AppError } from '@ropewalk/kit';
 import { deleteOtherApiKeys } from '../../db/queries/apikeys.ts';
 import { setPassword } from '../../db/queries/users.ts';
 import type { Ctx } from '../context/context.ts';
-import { checkPassword, hashPassword, verifyPassword } from '../context/password.ts';
 import { findUser } from '../find/user.ts';
 import { changeUser } from '../user/change.ts';
+import { checkPassword, hashPassword, verifyPassword } from '../user/password.ts';
 import type { SignInLimit } from './sign-in-limit.ts';
 
 /**

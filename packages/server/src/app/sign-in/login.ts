@@ -6,8 +6,8 @@ import { touchUser, userByEmail } from '../../db/queries/users.ts';
 import { audit } from '../audit-entries/audit.ts';
 import { auditSignIn } from '../audit-entries/sign-in.ts';
 import type { Ctx } from '../context/context.ts';
-import { verifyPassword } from '../context/password.ts';
 import { issueToken, revokeToken } from '../context/session.ts';
+import { verifyPassword } from '../user/password.ts';
 import type { KnownDevices, SignInLimit } from './sign-in-limit.ts';
 
 const WRONG = 'Incorrect email or password.';

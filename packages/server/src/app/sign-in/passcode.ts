@@ -8,9 +8,9 @@ import { systemTask, verifiedSignIn } from '../../authz/proofs.ts';
 import { setPasscode, setPasswordByPasscode, userByEmail, userById } from '../../db/queries/users.ts';
 import { audit } from '../audit-entries/audit.ts';
 import { type Ctx, systemContext } from '../context/context.ts';
-import { checkPassword, hashPassword } from '../context/password.ts';
 import { notify } from '../notification/enqueue.ts';
 import { smtpSettings } from '../notification/smtp-settings.ts';
+import { checkPassword, hashPassword } from '../user/password.ts';
 import { sameBytes, sha256 } from '../values/token.ts';
 import type { SignInLimit } from './sign-in-limit.ts';
 

@@ -9,11 +9,11 @@ import { insertUser, userById } from '../../db/queries/users.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { newLoginTypes } from '../context/login-types.ts';
-import { checkPassword, hashPassword } from '../context/password.ts';
 import { locateOrganization } from '../find/organization.ts';
 import { notifyAccount } from '../notification/accounts.ts';
 import { toUserWithRoles } from './convert.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
+import { checkPassword, hashPassword } from './password.ts';
 import { requireDefaultRoles, rolesOfNew } from './roles.ts';
 import { checkEmail, checkFullName } from './validate.ts';
 

@@ -11,8 +11,8 @@ import { deleteLinks } from '../../db/queries/user-links.ts';
 import { insertUser, setLoginType, userByName } from '../../db/queries/users.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
-import { checkPassword, hashPassword } from '../context/password.ts';
 import { changeUser } from './change.ts';
+import { checkPassword, hashPassword } from './password.ts';
 import { checkEmail } from './validate.ts';
 
 /**

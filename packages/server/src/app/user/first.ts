@@ -7,8 +7,8 @@ import { defaultOrganizationId } from '../../db/queries/organizations.ts';
 import { anyUserExists, countUsers, insertUser, lockUsers } from '../../db/queries/users.ts';
 import { audit } from '../audit-entries/audit.ts';
 import { type Ctx, systemContext } from '../context/context.ts';
-import { checkPassword, hashPassword } from '../context/password.ts';
 import { ensureGitSshKey } from './gitsshkey.ts';
+import { checkPassword, hashPassword } from './password.ts';
 import { checkEmail } from './validate.ts';
 
 /** Whether the first user exists. Upstream's client asks this to recognize a server. */
