@@ -15,7 +15,6 @@ import { systemTask } from '../../authz/proofs.ts';
 import { LAST_TIME } from '../../db/connect.ts';
 import { sweepLostJobs } from '../../db/queries/job-ownership.ts';
 import { cancelJob } from '../../db/queries/jobs.ts';
-import { watchQueries } from '../../db/query-times.ts';
 import { systemContext } from '../context/context.ts';
 import { requestCancel } from '../job/cancel.ts';
 import { checkpoint, deliverState } from '../job/checkpoint.ts';
@@ -479,23 +478,6 @@ test('searches the list', async () => {
   assert.deepEqual(await found(`last_used_after:"${minute(-1)}"`), all);
   assert.ok(!(await found(`last_used_after:"${minute(1)}"`)).includes('lost'));
   assert.equal((await server.api('GET', '/workspaces?q=last_used_after:yesterday')).status, 400);
-});
-
-test('rejects a second first user with 409 without hashing a password', async () => {
-  // those that hash a password lock the table afterwards
-  let locks = 0;
-  const stop = watchQueries(server.services.sql, (statement) => void (statement.startsWith('lock') && locks++));
-  const answers = await Promise.all(
-    Array.from({ length: 20 }, () =>
-      server.api('POST', '/users/first', {
-        token: null,
-        body: { username: 'x', email: 'x@example.com', password: 'another long password' },
-      }),
-    ),
-  );
-  stop();
-  assert.deepEqual([...new Set(answers.map((answer) => answer.status))], [409]);
-  assert.equal(locks, 0);
 });
 
 test('accepts a state as upstream’s clients push it, and returns it', async () => {

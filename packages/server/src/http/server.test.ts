@@ -4,36 +4,9 @@ import { startTestServer, type TestServer } from '@ropewalk/testkit/server';
 
 let server: TestServer;
 before(async () => {
-  server = await startTestServer({ bare: true });
+  server = await startTestServer();
 });
 after(() => server.stop());
-
-test('says that a fresh server has no user, with the header that clients check', async () => {
-  const { status, headers, body } = await server.api<{ message: string }>('GET', '/users/first', { token: null });
-  assert.equal(status, 404);
-  assert.match(headers.get('x-coder-build-version')!, /^v\d+\.\d+\.\d+/);
-  assert.ok(body.message);
-});
-
-test('creates the first user once, even for two requests at the same moment', async () => {
-  const body = { username: 'admin', email: 'admin@example.com', password: 'correct horse battery' };
-  const answers = await Promise.all([0, 1].map(() => server.api('POST', '/users/first', { token: null, body })));
-  assert.deepEqual(answers.map((answer) => answer.status).sort(), [201, 409]);
-  const login = await server.api<{ session_token: string }>('POST', '/users/login', {
-    token: null,
-    body: { email: body.email, password: body.password },
-  });
-  assert.equal(login.status, 201);
-  const me = await server.api<{ username: string; roles: { name: string }[] }>('GET', '/users/me', {
-    token: login.body.session_token,
-  });
-  assert.equal(me.status, 200);
-  assert.equal(me.body.username, 'admin');
-  assert.deepEqual(
-    me.body.roles.map((role) => role.name),
-    ['owner'],
-  );
-});
 
 test('answers an unknown route, a body that is not JSON and a missing field with clear errors', async () => {
   assert.equal((await server.api('GET', '/nothing/here', { token: null })).status, 404);
@@ -69,11 +42,7 @@ test('serves health and the OpenAPI document', async () => {
 });
 
 test('rejects writes with only a cookie, so that another site cannot act with it', async () => {
-  const login = await server.api<{ session_token: string }>('POST', '/users/login', {
-    token: null,
-    body: { email: 'admin@example.com', password: 'correct horse battery' },
-  });
-  const session = `coder_session_token=${login.body.session_token}`;
+  const session = `coder_session_token=${server.adminToken}`;
   const write = async (headers: Record<string, string>) =>
     (await server.api('PUT', '/users/me/profile', { token: null, headers, body: { username: 'admin', name: 'A' } }))
       .status;
