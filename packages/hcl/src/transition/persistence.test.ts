@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { type Persistence, persistence, Template } from '../index.ts';
 
 // The templates of `testing/transitions` are also imported with Terraform's own plans of both transitions
-// (packages/provisioner/src/daemon/transitions.test.ts).
+// (packages/provisioner/src/job/transitions.test.ts).
 
 const FOLDER = join(import.meta.dirname, '..', 'testing', 'transitions');
 

@@ -10,12 +10,12 @@ import { eventually } from '@ropewalk/testkit';
 import { ParameterFormType } from '@ropewalk/wire/proto/provisioner';
 import type { CompletedJob_TemplateImport } from '@ropewalk/wire/proto/provisionerd';
 import tar from 'tar-stream';
+import { createProcessContext } from '../daemon/daemon.ts';
+import { Engines } from '../daemon/engines.ts';
 import { findTerraform } from '../terraform/binary.ts';
 import { inheritedEnv, withReadableConfig } from '../terraform/env.ts';
 import type { TerraformBinary } from '../terraform/version.ts';
 import { CODER, type Harness, harness, importJob, tarOf } from '../testing/harness.ts';
-import { createProcessContext } from './daemon.ts';
-import { Engines } from './engines.ts';
 
 let h: Harness;
 before(async () => {
