@@ -11,7 +11,7 @@ import {
   WorkspaceResource,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
-import { dynamicParameters, harmless, unknownKeys } from './unknown-keys.ts';
+import { dynamicParameters, unknownKeys } from './unknown-keys.ts';
 
 export const buildsRoutes = {
   'GET /api/experimental/aitasks/prompts': route({
@@ -46,7 +46,6 @@ export const buildsRoutes = {
     body: CreateWorkspaceBuildRequest,
     unknownKeys: unknownKeys('work', {
       enable_dynamic_parameters: dynamicParameters,
-      on_success: harmless('a build that starts after this one. Without it nothing starts'),
     }),
     responses: { 201: WorkspaceBuild },
   }),

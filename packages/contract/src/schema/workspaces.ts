@@ -50,11 +50,27 @@ export const UpdateWorkspaceBuildStateRequest = named(
 );
 export type UpdateWorkspaceBuildStateRequest = Static<typeof UpdateWorkspaceBuildStateRequest>;
 
+export const CreateWorkspaceBuildOnSuccessRequest = named(
+  'CreateWorkspaceBuildOnSuccessRequest',
+  Type.Object({
+    rich_parameter_values: Type.Optional(Type.Array(WorkspaceBuildParameter, { maxItems: 1_000 })),
+    /** Absent: the template's active version. */
+    template_version_id: Type.Optional(Uuid),
+    /** A preset of `template_version_id`. */
+    template_version_preset_id: Type.Optional(Uuid),
+    /** Only a start can follow. */
+    transition: WorkspaceTransition,
+  }),
+);
+export type CreateWorkspaceBuildOnSuccessRequest = Static<typeof CreateWorkspaceBuildOnSuccessRequest>;
+
 export const CreateWorkspaceBuildRequest = named(
   'CreateWorkspaceBuildRequest',
   Type.Object({
     ...startChoice,
     dry_run: Type.Optional(Type.Boolean()),
+    /** The start that follows a stop. */
+    on_success: Type.Optional(CreateWorkspaceBuildOnSuccessRequest),
     orphan: Type.Optional(Type.Boolean()),
     state: Type.Optional(stateBytes),
     transition: WorkspaceTransition,

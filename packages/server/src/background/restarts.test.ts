@@ -18,6 +18,7 @@ import { completeJob } from '../app/job/complete.ts';
 import { startAgain } from '../app/workspace/build/restart.ts';
 import type { DueRestart } from '../db/queries/restarts.ts';
 
+const NIL = '00000000-0000-0000-0000-000000000000';
 const SIZE = { name: 'size', type: 'string', mutable: true, defaultValue: 'small' };
 
 let server: TestServer;
@@ -103,6 +104,65 @@ test('stops a workspace and starts it in the name of the person, with the chosen
     [entry!.action, entry!.resource_target, entry!.user?.username, entry!.ip, entry!.status_code],
     ['start', name, 'sam', '127.0.0.1', 201],
   );
+});
+
+test('a stop with a start that follows it is a restart, with the active version', async () => {
+  const versions = await createTestTemplate(server, 'versions', { richParameters: [SIZE] });
+  const { id, latest_build: first } = await make('follows', versions);
+  const { id: active } = await importedVersion(server, { template_id: versions.id }, { richParameters: [SIZE] });
+  await server.api('PATCH', `/templates/${versions.id}/versions`, { body: { id: active } });
+  const large = [{ name: 'size', value: 'large' }];
+  const medium = [{ name: 'size', value: 'medium' }];
+  const body = {
+    ...{ transition: 'stop', reason: 'cli', rich_parameter_values: medium },
+    on_success: { transition: 'start', rich_parameter_values: large, template_version_id: NIL },
+  };
+  const build = (given: object) =>
+    server.api<WorkspaceBuild>('POST', `/workspaces/${id}/builds`, { token: owner.token, body: given });
+  for (const number of [2, 5]) {
+    // the second time, the workspace is stopped
+    const { status, body: stop } = await build(body);
+    assert.deepEqual([status, stop.transition, stop.build_number, stop.restart_pending], [201, 'stop', number, true]);
+    assert.deepEqual(await valuesOf(stop), medium);
+    await finishBuild();
+    const start = await startsAgain(id);
+    assert.deepEqual([start.build_number, start.reason, start.initiator_id], [number + 1, 'cli', owner.id]);
+    assert.notEqual(start.template_version_id, first.template_version_id);
+    assert.equal(start.template_version_id, active);
+    assert.deepEqual(await valuesOf(start), large);
+    await finishBuild();
+    if (number === 5) break;
+    await order(id, 'stop');
+    await finishBuild();
+  }
+});
+
+const FOLLOWING: [change: object, following: object, message: string][] = [
+  [{ transition: 'start' }, {}, 'OnSuccess is only permitted when stopping a workspace.'],
+  [{ transition: 'delete' }, {}, 'OnSuccess is only permitted when stopping a workspace.'],
+  [{}, { transition: 'stop' }, 'OnSuccess transition must be start.'],
+  [{ dry_run: true }, {}, 'OnSuccess cannot be set alongside DryRun.'],
+  [{ orphan: true }, {}, 'OnSuccess cannot be set alongside Orphan.'],
+  [{ state: 'e30=' }, {}, 'OnSuccess cannot be set alongside ProvisionerState.'],
+  [
+    {},
+    { template_version_preset_id: crypto.randomUUID() },
+    'OnSuccess TemplateVersionPresetID requires TemplateVersionID.',
+  ],
+];
+
+test('rejects builds that cannot follow each other', async () => {
+  const { id } = await make('unfollowed');
+  for (const [change, following, message] of FOLLOWING) {
+    const body = { transition: 'stop', on_success: { transition: 'start', ...following }, ...change };
+    const { status, body: problem } = await server.api<Problem>('POST', `/workspaces/${id}/builds`, {
+      token: owner.token,
+      body,
+    });
+    assert.deepEqual([status, problem.message], [400, message]);
+  }
+  assert.equal((await builds(id)).length, 1);
+  assert.equal(await waiting(), 0);
 });
 
 test('starts a stopped workspace immediately', async () => {

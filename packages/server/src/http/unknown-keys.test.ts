@@ -59,7 +59,6 @@ const VALUES: Record<string, { harmless: unknown[]; restricts: unknown[] }> = {
   use_terraform_workspace_cache: { harmless: [true, false], restricts: [] },
   enable_dynamic_parameters: { harmless: [true, false], restricts: [] },
   display_name: { harmless: ['Find the leak'], restricts: [] },
-  on_success: { harmless: [{ transition: 'start' }], restricts: [] },
 };
 
 test('rejects keys of other versions that restrict what the server would not, and names them', async () => {

@@ -1,9 +1,8 @@
 import { externalAgentCredentials } from '../../app/agent/external.ts';
 import { findWorkspace } from '../../app/find/workspace.ts';
 import { getQuota } from '../../app/quota/read.ts';
-import { createBuild } from '../../app/workspace/build/create.ts';
 import { getBuildByNumber, getBuilds, getWorkspaceTimings } from '../../app/workspace/build/read.ts';
-import { restartWorkspace } from '../../app/workspace/build/restart.ts';
+import { requestBuild, restartWorkspace } from '../../app/workspace/build/restart.ts';
 import { createWorkspace } from '../../app/workspace/create.ts';
 import { getWorkspace, getWorkspaceByName, listWorkspaces } from '../../app/workspace/list.ts';
 import { resolveAutostart } from '../../app/workspace/resolve-autostart.ts';
@@ -50,7 +49,7 @@ export const workspaceHandlers = defineHandlers({
   'DELETE /workspaces/{workspace}/acl': (ctx, { params }) => clearAcl(ctx, params.workspace),
   'GET /workspaces/{workspace}/timings': (ctx, { params }) => getWorkspaceTimings(ctx, params.workspace),
   'GET /workspaces/{workspace}/builds': (ctx, { params, query }) => getBuilds(ctx, params.workspace, query),
-  'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => createBuild(ctx, params.workspace, body),
+  'POST /workspaces/{workspace}/builds': (ctx, { params, body }) => requestBuild(ctx, params.workspace, body),
   'POST /workspaces/{workspace}/restart': (ctx, { params, body }) => restartWorkspace(ctx, params.workspace, body),
   'GET /workspaces/{workspace}/watch': async (ctx, { params, http }) => {
     await findWorkspace(ctx, 'read', params.workspace, { deleted: true });

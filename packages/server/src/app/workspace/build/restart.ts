@@ -6,7 +6,12 @@
  * and so does any newer build.
  */
 
-import type { RestartWorkspaceRequest, WorkspaceBuild } from '@ropewalk/contract';
+import type {
+  CreateWorkspaceBuildOnSuccessRequest,
+  CreateWorkspaceBuildRequest,
+  RestartWorkspaceRequest,
+  WorkspaceBuild,
+} from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit';
 import { allow } from '../../../authz/authorize.ts';
 import { systemTask } from '../../../authz/proofs.ts';
@@ -33,7 +38,7 @@ import { notifyAttemptFailed } from '../../notification/schedules.ts';
 import { type Answers, withAnswers } from '../../parameters/answers.ts';
 import { attemptError } from './attempt.ts';
 import { toBuildAlone } from './convert.ts';
-import { isActive, lockUnchanged, requireDebug, usualVersion, valuesBefore, versionFor } from './create.ts';
+import { createBuild, isActive, lockUnchanged, requireDebug, valuesBefore, versionFor } from './create.ts';
 import { alreadyActive, checkBuild, initiatorOf, insertBuild, orderBuild } from './insert.ts';
 import { type PreparedBuild, prepareBuild } from './prepare.ts';
 
@@ -42,18 +47,59 @@ import { type PreparedBuild, prepareBuild } from './prepare.ts';
  * not stopped. A stopped workspace starts immediately. The same request while its stop is active joins it.
  * @returns the stop build, or the start build of a stopped workspace
  */
-export async function restartWorkspace(
+export const restartWorkspace = (
   ctx: Ctx,
   workspaceId: string,
   input: RestartWorkspaceRequest,
+): Promise<WorkspaceBuild> => restart(ctx, workspaceId, { start: () => choiceOf(input), reason: input.reason });
+
+/**
+ * Makes the build that a person asks for, or a restart if another build is to follow it. As upstream, the start of a
+ * restart then has the template's active version unless the request names one, and a stopped workspace stops first.
+ * @throws AppError `invalid` if the builds cannot follow each other
+ */
+export async function requestBuild(
+  ctx: Ctx,
+  workspaceId: string,
+  input: CreateWorkspaceBuildRequest,
 ): Promise<WorkspaceBuild> {
+  const { on_success: next } = input;
+  if (!next) return createBuild(ctx, workspaceId, input);
+  checkFollowing(input, next);
+  const start = (workspace: WorkspaceRow) =>
+    choiceOf({ template_version_id: workspace.template_active_version_id, ...next, log_level: input.log_level });
+  return restart(ctx, workspaceId, { start, reason: input.reason, stop: input });
+}
+
+function checkFollowing(
+  { transition, dry_run: dryRun, orphan, state }: CreateWorkspaceBuildRequest,
+  next: CreateWorkspaceBuildOnSuccessRequest,
+): void {
+  const invalid = (message: string) => new AppError('invalid', message);
+  if (transition !== 'stop') throw invalid('OnSuccess is only permitted when stopping a workspace.');
+  if (next.transition !== 'start') throw invalid('OnSuccess transition must be start.');
+  if (dryRun) throw invalid('OnSuccess cannot be set alongside DryRun.');
+  if (orphan) throw invalid('OnSuccess cannot be set alongside Orphan.');
+  if (state !== undefined && state.length > 0) throw invalid('OnSuccess cannot be set alongside ProvisionerState.');
+  if (next.template_version_preset_id && !next.template_version_id)
+    throw invalid('OnSuccess TemplateVersionPresetID requires TemplateVersionID.');
+}
+
+interface Restart {
+  start: (workspace: WorkspaceRow) => StartChoice;
+  reason: RestartWorkspaceRequest['reason'];
+  /** What the stop has. Absent: what the last build has, and a stopped workspace starts immediately. */
+  stop?: Pick<RestartWorkspaceRequest, 'template_version_id' | 'template_version_preset_id' | 'rich_parameter_values'>;
+}
+
+async function restart(ctx: Ctx, workspaceId: string, asked: Restart): Promise<WorkspaceBuild> {
   const workspace = await findWorkspace(ctx, 'read', workspaceId);
   const stop = orderBuild(ctx, 'stop', workspace);
   const startable = allow(ctx, 'start', workspace, workspaceObject(workspace));
   const start = { transition: 'start', workspace: startable } as const;
-  const choice = choiceOf(input);
+  const choice = asked.start(workspace);
   if (choice.log_level) requireDebug(ctx);
-  const rest = { reason: input.reason ?? 'initiator', logLevel: choice.log_level };
+  const rest = { reason: asked.reason ?? 'initiator', logLevel: choice.log_level };
   const row = await withAnswers(ctx, (answers) =>
     beginInTurn(ctx, async (tx) => {
       await lockUnchanged(tx, workspace);
@@ -62,7 +108,7 @@ export async function restartWorkspace(
         if (await awaits(tx, last, choice)) return last;
         throw alreadyActive();
       }
-      if (!last || (last.transition === 'stop' && last.job_status === 'succeeded')) {
+      if (!last || (!asked.stop && last.transition === 'stop' && last.job_status === 'succeeded')) {
         const prepared = await prepareStart(ctx, tx, answers, workspace, {
           choice,
           last,
@@ -71,14 +117,7 @@ export async function restartWorkspace(
         const id = await insertBuild(ctx, tx, answers, start, { ...prepared, ...rest, last });
         return (await buildById(tx, id))!;
       }
-      const prepared = await prepareBuild(ctx, tx, answers, await versionRules(tx, workspace.template_id), {
-        transition: 'stop',
-        versionId: usualVersion(workspace, 'stop', last),
-        ownerId: workspace.owner_id,
-        presetId: undefined,
-        given: [],
-        last: await valuesBefore(tx, last, 'stop'),
-      });
+      const prepared = await prepareStop(ctx, tx, answers, workspace, { asked: asked.stop, last });
       // the start comes after the stop and uses its values
       const next = await prepareStart(ctx, tx, answers, workspace, { choice, last, values: prepared.parameters });
       await checkBuild(ctx, tx, answers, start, { ...next, last });
@@ -117,6 +156,25 @@ async function awaits(tx: Tx, last: BuildRow, choice: StartChoice): Promise<bool
       one.log_level,
     ]);
   return wanted !== undefined && text(wanted) === text(choice);
+}
+
+async function prepareStop(
+  ctx: Ctx,
+  tx: Tx,
+  answers: Answers,
+  workspace: WorkspaceRow,
+  { asked, last }: { asked: Restart['stop']; last: BuildRow },
+): Promise<PreparedBuild> {
+  const template = await versionRules(tx, workspace.template_id);
+  const chosen = asked?.template_version_id;
+  return prepareBuild(ctx, tx, answers, template, {
+    transition: 'stop',
+    versionId: versionFor(ctx, template, { workspace, last, transition: 'stop', template_version_id: chosen }),
+    ownerId: workspace.owner_id,
+    presetId: asked?.template_version_preset_id,
+    given: asked?.rich_parameter_values ?? [],
+    last: await valuesBefore(tx, last, 'stop'),
+  });
 }
 
 async function prepareStart(
