@@ -748,6 +748,94 @@ test('the server of the source decides about a tunnel: that of a mirror introduc
   assert.ok(there.takeChanged().includes(hex(CLIENT)!));
 });
 
+test('a mirror loses one of its tunnels, and the agent at its other end learns when the right ends', async () => {
+  const coordinator = new CheckedCoordinator();
+  const [first, second] = [AGENT, Buffer.alloc(16, 0xab)].map((id) => new Connected(coordinator, id)) as [
+    Connected,
+    Connected,
+  ];
+  await first.ask({ updateSelf: { node: node(AGENT, 1) } });
+  await second.ask({ updateSelf: { node: node(Buffer.alloc(16, 0xab), 3) } });
+  const connect = () => coordinator.connect({ id: CLIENT, owner: 'person', rule: ALLOW, isMirror: true });
+  const ask = (peer: CoordinatedPeer, init: MessageInitShape<typeof CoordinateRequestSchema>) =>
+    peer.request(create(CoordinateRequestSchema, init));
+  const mirror = connect();
+  for (const id of [AGENT, Buffer.alloc(16, 0xab)]) await ask(mirror, { addTunnel: { id } });
+  await ask(mirror, { updateSelf: { node: node(CLIENT, 2) } });
+  const taken = async () => [await first.take(), await second.take()];
+  assert.deepEqual(await taken(), [['NODE cc node update'], ['NODE cc node update']]);
+  mirror.revoke(AGENT, 'lost');
+  assert.deepEqual(await taken(), [['LOST cc lost'], []]);
+  mirror.revoke(AGENT);
+  assert.deepEqual(await taken(), [['DISCONNECTED cc revoked'], []]);
+  mirror.close();
+  assert.deepEqual(await taken(), [[], ['LOST cc lost']]);
+  // the client comes back to its server, for the first agent only
+  const again = connect();
+  await ask(again, { addTunnel: { id: AGENT }, updateSelf: { node: node(CLIENT, 2) } });
+  again.revoke(Buffer.alloc(16, 0xab));
+  assert.deepEqual(await taken(), [['NODE cc add tunnel'], ['DISCONNECTED cc revoked']]);
+  again.close();
+  again.close('disconnected');
+  assert.deepEqual(await taken(), [['DISCONNECTED cc revoked'], []], 'the newest update counts');
+  await again.forgotten;
+});
+
+test('an agent that is lost when the right of a client ends learns that when it comes back', async () => {
+  const ends: [name: string, end: (client: Connected) => unknown][] = [
+    ['revoked', ({ peer }) => peer.revoke(AGENT)],
+    ['disconnected', ({ peer }) => peer.close('disconnected')],
+    ['lost and revoked', ({ peer }) => [peer.close(), peer.revoke(AGENT)]],
+    ['lost and disconnected', ({ peer }) => [peer.close(), peer.close('disconnected')]],
+    ['only lost', ({ peer }) => peer.close()],
+  ];
+  for (const [name, end] of ends) {
+    const { coordinator, agent, client } = await introduced();
+    agent.peer.close();
+    end(client);
+    const again = new Connected(coordinator, AGENT);
+    const expected = name === 'only lost' ? [] : ['DISCONNECTED cc revoked'];
+    assert.deepEqual(await again.take(), expected, name);
+    again.peer.close();
+    assert.deepEqual(await new Connected(coordinator, AGENT).take(), [], 'only once');
+  }
+});
+
+test('an agent is wanted for as long as a lost client may lose its right', async () => {
+  const clock = { now: 0 };
+  const coordinator = new CheckedCoordinator({ clock: { monotonic: () => clock.now } });
+  const { client } = await introduced(coordinator);
+  const isWanted = () => {
+    assert.equal(coordinator.wantedHere().length, coordinator.isWantedHere(AGENT) ? 1 : 0);
+    return coordinator.isWantedHere(AGENT);
+  };
+  client.peer.close();
+  assert.deepEqual([isWanted(), coordinator.isWanted(AGENT)], [true, false]);
+  client.peer.revoke(AGENT);
+  assert.equal(isWanted(), false);
+  const again = new Connected(coordinator, CLIENT);
+  await again.ask({ addTunnel: { id: AGENT } });
+  again.peer.close();
+  assert.equal(isWanted(), true);
+  clock.now += 15 * 60_000;
+  coordinator.tick();
+  assert.equal(isWanted(), false);
+  // a new connection without a tunnel
+  const lost = new Connected(coordinator, CLIENT);
+  await lost.ask({ addTunnel: { id: AGENT } });
+  lost.peer.close();
+  new Connected(coordinator, CLIENT);
+  assert.equal(isWanted(), false);
+});
+
+test('announces the end of a right that only another server knows, unless the two share a tunnel here', async () => {
+  const { coordinator, agent, client } = await introduced();
+  coordinator.disconnect(CLIENT, AGENT);
+  coordinator.disconnect(Buffer.alloc(16, 0xee), AGENT);
+  coordinator.disconnect(CLIENT, Buffer.alloc(16, 0xee));
+  assert.deepEqual([await agent.take(), await client.take()], [['DISCONNECTED ee revoked'], []]);
+});
+
 test('a mirror never replaces a connection to this server, which replaces a mirror', async () => {
   const coordinator = new CheckedCoordinator();
   const mirror = coordinator.connect({ id: CLIENT, owner: 'person', rule: ALLOW, isMirror: true });

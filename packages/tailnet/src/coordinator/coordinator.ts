@@ -117,9 +117,10 @@ export interface CoordinatedPeer {
   request(request: CoordinateRequest): Promise<void>;
   /**
    * Ends the tunnel to the peer with this id, and the permission to reach it over the relay. For a client that lost the
-   * right to reach one agent. It has this effect after 'lost' too.
+   * right to reach one agent. It has this effect after 'lost' too. With 'lost', which is for mirrors, the other peer keeps
+   * its sessions: only the way to the mirror's server ended.
    */
-  revoke(id: Uint8Array): void;
+  revoke(id: Uint8Array, end?: PeerEnd): void;
   /**
    * Ends the connection. 'disconnected' also ends the permission to reach its peers over the relay. It has this effect
    * after 'lost' too, so that a client that cut its connection before it lost its rights cannot keep the permission.
@@ -146,6 +147,12 @@ interface Peer {
   updates: RateBudget;
   /** The nodes that this peer has received, by the names of their peers. */
   readonly sent: Map<string, Node>;
+  /** Names of the peers that learned of its loss and of nothing since. They keep their sessions with it. */
+  readonly lostTo: Set<string>;
+  /** Names of the destinations of the tunnels that it had when it was lost. Empty for mirrors. */
+  wanted: readonly string[];
+  /** Ids of peers that lost their rights while this one was lost, by name. It learns that when it comes back. */
+  readonly missed: Map<string, Uint8Array>;
   isOpen: boolean;
   /** When it will be forgotten, once it is lost. */
   lostUntil: number;
@@ -160,6 +167,8 @@ export class Coordinator implements RelayPolicy {
   /** Names of destinations by the source's name, and the reverse. */
   readonly #tunnels = new Map<string, Set<string>>();
   readonly #sources = new Map<string, Set<string>>();
+  /** Names of lost sources by the destination's name, without mirrors. */
+  readonly #lostSources = new Map<string, Set<string>>();
   /** Peers by node key. A client that could not resume its id is a second peer with the same key. */
   readonly #byKey = new Map<string, Set<Peer>>();
   readonly #owners: KeyOwners;
@@ -193,7 +202,7 @@ export class Coordinator implements RelayPolicy {
     const peer: Peer = {
       ...{ id: Uint8Array.from(id), name, owner, rule, isMirror, queue: new ResponseQueue(MAX_RESPONSES) },
       ...{ node: undefined, key: undefined, delayed: undefined, held: [], sent: new Map() },
-      ...{ isOpen: true, lostUntil: 0 },
+      ...{ isOpen: true, lostUntil: 0, lostTo: new Set(), wanted: [], missed: new Map() },
       updates: new RateBudget(MAX_NODE_UPDATES_PER_SECOND, this.#now(), MAX_NODE_UPDATE_BURST),
       forgotten: Promise.withResolvers<void>(),
     };
@@ -205,8 +214,9 @@ export class Coordinator implements RelayPolicy {
       responses: peer.queue,
       forgotten: peer.forgotten.promise,
       request: (request) => this.#request(peer, request),
-      revoke: (destination) => {
-        if (peer.isOpen || this.#lost.get(name) === peer) this.#removeTunnel(peer, hexOf(destination));
+      revoke: (destination, end = 'disconnected') => {
+        if (peer.isOpen && end === 'lost') this.#loseTunnel(peer, hexOf(destination));
+        else if (peer.isOpen || this.#lost.get(name) === peer) this.#removeTunnel(peer, hexOf(destination));
         this.#settle();
       },
       close: (end = 'lost') => {
@@ -240,9 +250,21 @@ export class Coordinator implements RelayPolicy {
       peer.forgotten.resolve();
     }
     this.#lost.clear();
+    this.#lostSources.clear();
     this.#tunnels.clear();
     this.#sources.clear();
     clearTimeout(this.#timer?.timeout);
+  }
+
+  /**
+   * Announces to a connected peer that another one has lost the right to reach it, which another server knows. For a peer
+   * that moved from a third server, so that this one does not know of their sessions.
+   */
+  disconnect(id: Uint8Array, from: Uint8Array): void {
+    const [gone, name] = [hexOf(id), hexOf(from)];
+    const to = this.#peers.get(name);
+    if (to && !this.#share(gone, name)) this.#disconnect(to, id);
+    this.#settle();
   }
 
   /** The node that the peer with this id published last, while it is connected. */
@@ -255,15 +277,15 @@ export class Coordinator implements RelayPolicy {
     return this.#sources.has(hexOf(id));
   }
 
-  /** Whether a peer that is connected to this server has a tunnel to the peer with this id. */
+  /** Whether a peer of this server has a tunnel to the peer with this id, or had one when it was lost. */
   isWantedHere(id: Uint8Array): boolean {
     return this.#isWantedHere(hexOf(id));
   }
 
   /** The ids of the peers to which `isWantedHere` applies. */
   wantedHere(): Uint8Array[] {
-    const names = [...this.#sources.keys()].filter((name) => this.#isWantedHere(name));
-    return names.map((name) => Buffer.from(name, 'hex'));
+    const names = new Set([...this.#sources.keys(), ...this.#lostSources.keys()]);
+    return [...names].filter((name) => this.#isWantedHere(name)).map((name) => Buffer.from(name, 'hex'));
   }
 
   /** The owner of the connected peer with this id. */
@@ -362,11 +384,14 @@ export class Coordinator implements RelayPolicy {
     if (peer.isMirror && old && !old.isMirror) this.#lingering.deletePeer(peer.name);
     if (old) {
       this.#lost.delete(old.name);
+      this.#wantNoMore(old);
       old.forgotten.resolve();
       peer.updates = old.updates;
+      for (const other of old.lostTo) if (this.#peers.has(other) || this.#lost.has(other)) peer.lostTo.add(other);
     }
     this.#peers.set(peer.name, peer);
     this.#changed.add(peer.name);
+    for (const id of old?.missed.values() ?? []) this.#disconnect(peer, id);
     this.#send(peer, this.#others(peer), 'init');
     this.#settle();
   }
@@ -435,15 +460,26 @@ export class Coordinator implements RelayPolicy {
 
   #removeTunnel(peer: Peer, destination: string): void {
     const existed = this.#deleteTunnel(peer.name, destination);
+    if (!peer.isOpen) this.#wantNoMore(peer, destination);
     if (this.#share(peer.name, destination)) return;
-    if (this.#lingering.namesWith(peer.name).includes(destination) && !peer.isOpen)
-      this.#forgetLostBy(destination, peer);
+    const isConnected = peer.isOpen && this.#peers.has(destination);
+    const isKept = !isConnected && this.#lingering.namesWith(peer.name).includes(destination);
+    if (peer.lostTo.delete(destination) || isKept) this.#forgetLostBy(destination, peer);
     this.#lingering.deleteBetween(peer.name, destination);
     this.#changed.add(destination);
     const other = this.#peers.get(destination);
     if (!existed || !other) return;
     this.#forget(other, peer, Kind.DISCONNECTED, 'remove tunnel');
     this.#forget(peer, other, Kind.DISCONNECTED, 'remove tunnel');
+  }
+
+  #loseTunnel(peer: Peer, destination: string): void {
+    const existed = this.#deleteTunnel(peer.name, destination);
+    const other = this.#peers.get(destination);
+    if (!existed || !other || this.#share(peer.name, destination)) return;
+    this.#changed.add(destination);
+    this.#lose(peer, other, 'lost');
+    this.#forget(other, peer, Kind.LOST, 'lost');
   }
 
   #ready(peer: Peer, id: Uint8Array): void {
@@ -467,7 +503,7 @@ export class Coordinator implements RelayPolicy {
   #end(peer: Peer, end: PeerEnd, reason: string): void {
     if (!peer.isOpen) {
       if (end !== 'disconnected' || this.#lost.get(peer.name) !== peer) return;
-      const others = this.#lingering.namesWith(peer.name);
+      const others = new Set([...this.#lingering.namesWith(peer.name), ...peer.lostTo]);
       this.#forgetLost(peer);
       for (const name of others) this.#forgetLostBy(name, peer);
       return;
@@ -475,17 +511,24 @@ export class Coordinator implements RelayPolicy {
     const others = this.#others(peer);
     if (end === 'lost') this.#linger(peer);
     this.#remove(peer);
-    for (const destination of [...(this.#tunnels.get(peer.name) ?? [])]) this.#deleteTunnel(peer.name, destination);
+    const destinations = [...(this.#tunnels.get(peer.name) ?? [])];
+    for (const destination of destinations) this.#deleteTunnel(peer.name, destination);
     if (end === 'lost') {
       peer.lostUntil = this.#now() + LINGER_MS;
       this.#lost.set(peer.name, peer);
+      if (!peer.isMirror) peer.wanted = destinations;
+      for (const destination of peer.wanted) addTo(this.#lostSources, destination, peer.name);
       if (this.#lost.size > MAX_LOST) this.#forgetLost(this.#lost.values().next().value!);
-    } else this.#forgetLost(peer);
-    const kind = end === 'lost' ? Kind.LOST : Kind.DISCONNECTED;
+    }
     for (const other of others) {
-      this.#forget(peer, other, kind, reason);
+      if (end === 'lost') this.#lose(peer, other, reason);
+      else this.#forget(peer, other, Kind.DISCONNECTED, reason);
       this.#changed.add(other.name);
     }
+    if (end === 'lost') return;
+    const absent = this.#lingering.namesWith(peer.name).filter((name) => !this.#peers.has(name));
+    for (const name of new Set([...peer.lostTo, ...absent])) this.#forgetLostBy(name, peer);
+    this.#forgetLost(peer);
   }
 
   /** Ends the place that a peer keeps after its loss. */
@@ -493,8 +536,16 @@ export class Coordinator implements RelayPolicy {
     this.#lost.delete(peer.name);
     for (const name of this.#lingering.namesWith(peer.name)) this.#changed.add(name);
     this.#lingering.deletePeer(peer.name);
+    this.#wantNoMore(peer);
     this.#changed.add(peer.name);
     peer.forgotten.resolve();
+  }
+
+  /** Forgets that a lost peer had a tunnel to this destination. Without one: to any. */
+  #wantNoMore(peer: Peer, destination?: string): void {
+    const isEnded = (name: string) => destination === undefined || name === destination;
+    for (const name of peer.wanted) if (isEnded(name)) deleteFrom(this.#lostSources, name, peer.name);
+    peer.wanted = peer.wanted.filter((name) => !isEnded(name));
   }
 
   /** Removes a peer but not its tunnels. */
@@ -545,7 +596,7 @@ export class Coordinator implements RelayPolicy {
 
   #isWantedHere(name: string): boolean {
     for (const source of this.#sources.get(name) ?? []) if (this.#peers.get(source)?.isMirror === false) return true;
-    return false;
+    return this.#lostSources.has(name);
   }
 
   #deleteTunnel(source: string, destination: string): boolean {
@@ -563,27 +614,41 @@ export class Coordinator implements RelayPolicy {
   /** Sends the nodes of these peers in one batch: those that the receiver does not have. */
   #send(to: Peer, from: Peer[], reason: string): void {
     to.queue.startBatch();
-    for (const { id, name, node } of from) {
+    for (const { id, name, node, lostTo } of from) {
       const last = to.sent.get(name);
       if (!node || (last && equals(NodeSchema, last, node))) continue;
       to.sent.set(name, node);
+      lostTo.delete(to.name);
       this.#push(to, name, peerUpdate({ id, node, kind: Kind.NODE, reason }), !last);
     }
   }
 
-  /** Announces that `from` is gone, if `to` has its node. */
-  #forget(from: Peer, to: Peer, kind: Kind, reason: string): void {
-    if (!to.sent.delete(from.name)) return;
+  /** Announces that `from` is gone, if `to` has its node. Returns whether it has. */
+  #forget(from: Peer, to: Peer, kind: Kind, reason: string): boolean {
+    if (!to.sent.delete(from.name)) return false;
     to.queue.startBatch();
     this.#push(to, from.name, peerUpdate({ id: from.id, kind, reason }));
+    return true;
   }
 
-  /** Announces that a lost peer has lost its rights too: nodes keep the sessions of those that may come back. */
-  #forgetLostBy(name: string, lost: Peer): void {
+  /** Announces that `from` is lost, if `to` has its node. */
+  #lose(from: Peer, to: Peer, reason: string): void {
+    if (this.#forget(from, to, Kind.LOST, reason)) from.lostTo.add(to.name);
+  }
+
+  /**
+   * Announces that a peer has lost its rights to one that is lost, or from which it is lost: nodes keep the sessions of
+   * those that may come back.
+   */
+  #forgetLostBy(name: string, { id, name: gone }: Peer): void {
     const to = this.#peers.get(name);
-    if (!to) return;
+    if (to) this.#disconnect(to, id);
+    else this.#lost.get(name)?.missed.set(gone, id);
+  }
+
+  #disconnect(to: Peer, id: Uint8Array): void {
     to.queue.startBatch();
-    this.#push(to, lost.name, peerUpdate({ id: lost.id, kind: Kind.DISCONNECTED, reason: 'revoked' }));
+    this.#push(to, hexOf(id), peerUpdate({ id, kind: Kind.DISCONNECTED, reason: 'revoked' }));
   }
 
   #push(to: Peer, name: string, update: CoordinateResponse_PeerUpdate, isFirst?: boolean): void {
