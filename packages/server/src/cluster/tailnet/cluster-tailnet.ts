@@ -6,7 +6,7 @@ import type { TailnetHub } from '../../rpc/tailnet/hub.ts';
 import type { Peers } from '../peers.ts';
 import { NOT_HERE } from '../place.ts';
 import { ClusterMesh, MESH_SERVICE, PACKETS_SERVICE } from './mesh.ts';
-import { AGENT_SERVICE, ClientMirrors } from './mirrors.ts';
+import { AGENT_SERVICE, type AgentStream, ClientMirrors } from './mirrors.ts';
 import { WantedAgents } from './wanted-agents.ts';
 
 /** What servers ask each other for, so that the tailnet is one. */
@@ -24,6 +24,7 @@ export class ClusterTailnet {
   readonly #local: Pick<AgentConnections, 'connected'>;
   readonly #wanted: WantedAgents;
   readonly #mesh: ClusterMesh;
+  #clients: ClientMirrors | undefined;
 
   constructor(
     services: Services,
@@ -38,20 +39,21 @@ export class ClusterTailnet {
 
   /** Serves a stream of the server with the id `from`, until it ends. Rejects with the stream's error. */
   async serve(tunnel: AcceptedTunnel, stream: Duplex, wanted: TailnetRequest, from: string): Promise<void> {
-    if (wanted.service === AGENT_SERVICE) await this.#serveAgent(tunnel, stream, wanted.agent);
+    if (wanted.service === AGENT_SERVICE) await this.#serveAgent(tunnel, { stream, from, agentId: wanted.agent });
     else if (wanted.service === MESH_SERVICE) await this.#mesh.receive(tunnel.accept(), from);
     else if (wanted.service === PACKETS_SERVICE) (await this.#hub.load()).relay.acceptLink(tunnel.accept());
     else tunnel.refuse('This server does not have this service.');
   }
 
-  async #serveAgent(tunnel: AcceptedTunnel, stream: Duplex, agentId: string): Promise<void> {
+  async #serveAgent(tunnel: AcceptedTunnel, wanted: Omit<AgentStream, 'onWanted'>): Promise<void> {
+    const { agentId } = wanted;
     if (!this.#local.connected(agentId)) return tunnel.refuse(NOT_HERE);
     const { coordinator } = await this.#hub.load();
     tunnel.accept();
-    const want = () => this.#hub.want(agentId);
-    const mirrors = new ClientMirrors(coordinator, agentId, stream);
-    want();
-    await mirrors.serve(want);
+    const onWanted = () => this.#hub.want(agentId);
+    this.#clients ??= new ClientMirrors(coordinator);
+    onWanted();
+    await this.#clients.serve({ ...wanted, onWanted });
   }
 
   close(): void {

@@ -3,7 +3,7 @@
 //
 // - Here, the agent is a mirror in the coordinator: it publishes the agent's node, and what the coordinator sends to it goes
 //   over the stream.
-// - There, each client that this coordinator introduces is a mirror too, with a tunnel to the agent.
+// - There, each client that this coordinator introduces is a mirror too, with a tunnel to each agent that it wants.
 //
 // So both coordinators introduce the two as if both were connected to them. Only the client's server decides whether it may
 // reach the agent. When the stream ends, both sides have lost the other's peers, and this server looks where the agent is now.
@@ -12,6 +12,7 @@ import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { CoordinatedPeer, Coordinator, PeerEnd } from '@ropewalk/tailnet/coordinator/coordinator';
+import { hexOf } from '@ropewalk/tailnet/names';
 import { framedMessages, frameMessage } from '@ropewalk/wire/framed-messages';
 import {
   CoordinateRequestSchema,
@@ -111,33 +112,61 @@ export async function mirrorAgent(coordinator: Coordinator, agentId: string, str
   }
 }
 
-/** Mirrors the clients of another server that want an agent of this one, until the stream ends. Destroys the stream. */
+/** A client of another server. It has one mirror here, also if it wants several agents. */
+interface MirroredClient {
+  readonly peer: CoordinatedPeer;
+  /**
+   * By the ids of its agents, in hexadecimal: the stream that announced the client to each. Undefined once the client or the
+   * stream is lost. The agent keeps its sessions with the client then, until its right ends, too.
+   */
+  readonly tunnels: Map<string, Duplex | undefined>;
+  /** Whether the coordinator takes its requests. */
+  isOpen: boolean;
+}
+
+/** A stream of a server whose clients want an agent of this one. */
+export interface AgentStream {
+  agentId: string;
+  /** The id of the other server. */
+  from: string;
+  stream: Duplex;
+  /** Another client wants the agent. */
+  onWanted(): void;
+}
+
+/** Mirrors the clients of other servers that want agents of this one. */
 export class ClientMirrors {
   readonly #coordinator: Coordinator;
-  readonly #agent: Uint8Array;
-  readonly #stream: Duplex;
-  /** By the client's id, in hexadecimal. */
-  readonly #clients = new Map<string, CoordinatedPeer>();
+  /** By the server and the client's id, until the coordinator has forgotten them. */
+  readonly #clients = new Map<string, MirroredClient>();
 
-  constructor(coordinator: Coordinator, agentId: string, stream: Duplex) {
+  constructor(coordinator: Coordinator) {
     this.#coordinator = coordinator;
-    this.#agent = uuidBytes(agentId);
-    this.#stream = stream.on('error', () => {});
   }
 
-  /** `onWanted`: another client wants the agent. Rejects with the stream's error. */
-  async serve(onWanted: () => void): Promise<void> {
+  /** Serves a stream until it ends. Destroys it. Rejects with the stream's error. */
+  async serve({ agentId, from, stream, onWanted }: AgentStream): Promise<void> {
+    stream.on('error', () => {});
+    const agent = uuidBytes(agentId);
     // has the agent's node, also before the first client has one
     const observer = this.#connect(randomBytes(ID_BYTES), 'observer');
-    await this.#wantAgent(observer);
-    const observing = this.#observe(observer);
+    await wantAgent(observer, agent);
+    const observing = observe(observer, stream);
+    const names = new Set<string>();
     try {
-      for await (const message of received<AboutClient | Wanted>(this.#stream))
+      for await (const message of received<AboutClient | Wanted>(stream))
         if ('wanted' in message) onWanted();
-        else await this.#receive(message);
+        else {
+          const update = fromBinary(CoordinateResponse_PeerUpdateSchema, Buffer.from(message.update, 'base64'));
+          const name = `${from} ${hexOf(update.id)}`;
+          if (update.kind === Kind.NODE) names.add(name);
+          else names.delete(name);
+          await this.#receive(name, update, message.owner, { agent, stream });
+        }
     } finally {
-      this.#stream.destroy();
-      for (const peer of [...this.#clients.values()]) peer.close();
+      stream.destroy();
+      for (const name of names)
+        if (this.#clients.get(name)?.tunnels.get(hexOf(agent)) === stream) this.#end(name, agent, 'lost');
       observer.close('disconnected');
       await observing;
     }
@@ -147,47 +176,73 @@ export class ClientMirrors {
     return this.#coordinator.connect({ id, owner, rule, isMirror: true });
   }
 
-  #wantAgent(peer: CoordinatedPeer): Promise<void> {
-    return peer.request(create(CoordinateRequestSchema, { addTunnel: { id: this.#agent } }));
-  }
-
-  /** Passes the agent's node on, and ends the stream when the agent is gone. */
-  async #observe(observer: CoordinatedPeer): Promise<void> {
-    for await (const { peerUpdates } of observer.responses)
-      for (const { kind, node } of peerUpdates) {
-        if (kind === Kind.NODE && node) await send(this.#stream, { node: encodeNode(node) });
-        else if (kind === Kind.DISCONNECTED) await send(this.#stream, { disconnected: true });
-        if (kind === Kind.DISCONNECTED || kind === Kind.LOST) this.#stream.end();
+  async #receive(
+    name: string,
+    { id, kind, node }: CoordinateResponse_PeerUpdate,
+    owner: string | undefined,
+    { agent, stream }: { agent: Uint8Array; stream: Duplex },
+  ): Promise<void> {
+    // the agent may know it from the server where it was before
+    if (kind === Kind.DISCONNECTED && !this.#clients.has(name)) this.#coordinator.disconnect(id, agent);
+    else if (kind === Kind.LOST || kind === Kind.DISCONNECTED)
+      this.#end(name, agent, kind === Kind.LOST ? 'lost' : 'disconnected');
+    else if (kind === Kind.NODE && node && owner !== undefined) {
+      const known = this.#clients.get(name);
+      const client = known?.isOpen ? known : this.#add(name, this.#connect(id, owner), known);
+      if (client.tunnels.get(hexOf(agent)) !== stream) {
+        client.tunnels.set(hexOf(agent), stream);
+        await wantAgent(client.peer, agent);
       }
-    this.#stream.end();
-  }
-
-  async #receive({ owner, update }: AboutClient): Promise<void> {
-    const { id, kind, node } = fromBinary(CoordinateResponse_PeerUpdateSchema, Buffer.from(update, 'base64'));
-    const name = Buffer.from(id).toString('hex');
-    if (kind === Kind.LOST || kind === Kind.DISCONNECTED) {
-      this.#clients.get(name)?.close(kind === Kind.LOST ? 'lost' : 'disconnected');
-      this.#clients.delete(name);
-    } else if (kind === Kind.NODE && node && owner !== undefined) {
-      const peer = this.#clients.get(name) ?? (await this.#add(id, name, owner));
-      await peer.request(create(CoordinateRequestSchema, { updateSelf: { node } }));
+      await client.peer.request(create(CoordinateRequestSchema, { updateSelf: { node } }));
     }
   }
 
-  async #add(id: Uint8Array, name: string, owner: string): Promise<CoordinatedPeer> {
-    const peer = this.#connect(id, owner);
-    this.#clients.set(name, peer);
-    void this.#passReadiness(peer, name);
-    await this.#wantAgent(peer);
-    return peer;
+  /** `lost`: the client's last mirror. */
+  #add(name: string, peer: CoordinatedPeer, lost: MirroredClient | undefined): MirroredClient {
+    const tunnels = [...(lost?.tunnels.keys() ?? [])].map((agent) => [agent, undefined] as const);
+    const client: MirroredClient = { peer, tunnels: new Map(tunnels), isOpen: true };
+    this.#clients.set(name, client);
+    void passReadiness(name, client);
+    // it has connected to this server or a third one, or it was lost for long
+    void peer.forgotten.then(() => {
+      if (this.#clients.get(name) === client) this.#clients.delete(name);
+    });
+    return client;
   }
 
-  async #passReadiness(peer: CoordinatedPeer, name: string): Promise<void> {
-    for await (const { peerUpdates } of peer.responses)
-      if (peerUpdates.some(isReadiness)) await send(this.#stream, { ready: name });
-    // it has connected to this server or a third one, or another owner has its key
-    if (this.#clients.get(name) === peer) this.#clients.delete(name);
+  /** The client or the stream is lost, or the client may not reach this agent any more, or has left. */
+  #end(name: string, agent: Uint8Array, end: PeerEnd): void {
+    const client = this.#clients.get(name);
+    if (!client?.tunnels.has(hexOf(agent))) return;
+    if (end === 'lost') client.tunnels.set(hexOf(agent), undefined);
+    else client.tunnels.delete(hexOf(agent));
+    client.peer.revoke(agent, end);
+    if (client.tunnels.size === 0) client.peer.close('disconnected');
+    else if ([...client.tunnels.values()].every((stream) => stream === undefined)) client.peer.close();
   }
 }
 
-const isReadiness = ({ kind }: CoordinateResponse_PeerUpdate): boolean => kind === Kind.READY_FOR_HANDSHAKE;
+function wantAgent(peer: CoordinatedPeer, agent: Uint8Array): Promise<void> {
+  return peer.request(create(CoordinateRequestSchema, { addTunnel: { id: agent } }));
+}
+
+/** Passes an agent's node on, and ends the stream when the agent is gone. */
+async function observe(observer: CoordinatedPeer, stream: Duplex): Promise<void> {
+  for await (const { peerUpdates } of observer.responses)
+    for (const { kind, node } of peerUpdates) {
+      if (kind === Kind.NODE && node) await send(stream, { node: encodeNode(node) });
+      else if (kind === Kind.DISCONNECTED) await send(stream, { disconnected: true });
+      if (kind === Kind.DISCONNECTED || kind === Kind.LOST) stream.end();
+    }
+  stream.end();
+}
+
+/** Passes on that agents are ready for a client, each over its own stream, until the mirror ends. */
+async function passReadiness(name: string, client: MirroredClient): Promise<void> {
+  for await (const { peerUpdates } of client.peer.responses)
+    for (const { kind, id } of peerUpdates) {
+      const stream = kind === Kind.READY_FOR_HANDSHAKE ? client.tunnels.get(hexOf(id)) : undefined;
+      if (stream) await send(stream, { ready: name.slice(name.indexOf(' ') + 1) });
+    }
+  client.isOpen = false;
+}

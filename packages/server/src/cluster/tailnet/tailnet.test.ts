@@ -135,7 +135,8 @@ test('ends the tunnel and the packets of a person whose session is revoked, also
       await reaches(near, control, received, 'cut');
     }
     assert.equal((await two.api('POST', '/users/logout', { token: person.token })).status, 200);
-    if (!isCut) await eventually('the end', async () => control.kinds().includes(Kind.DISCONNECTED), MAX_MS);
+    // the agent keeps the sessions of a client that is only lost
+    await eventually('the end', async () => control.kinds().includes(Kind.DISCONNECTED), MAX_MS);
     await eventually(
       'the end of the permission',
       async () => {
@@ -144,6 +145,63 @@ test('ends the tunnel and the packets of a person whose session is revoked, also
         await near.ping();
         return (await relayStats(two)).dropped['denied']! > before;
       },
+      MAX_MS,
+    );
+  }
+});
+
+/** A desktop client, which reaches several agents over one control connection. */
+async function joinDesktop(t: TestContext, server: TestServer, agents: MadeAgent[], token: string): Promise<Control> {
+  const { connection } = await dialWebSocket(`${server.url}/api/v2/tailnet?version=2.3`, {
+    headers: { 'Coder-Session-Token': token },
+  });
+  const control = new Control(connection);
+  t.after(() => connection.destroy());
+  for (const { id } of agents) await control.send({ addTunnel: { id: uuidBytes(id) } });
+  await control.publish(randomAddress(TAILNET_PREFIX));
+  return control;
+}
+
+/** What an agent has last received about a client. */
+const lastKind = (agent: Control, client: Uint8Array): Kind | undefined =>
+  agent.updates.findLast(({ id, kind }) => kind !== Kind.READY_FOR_HANDSHAKE && Buffer.from(id).equals(client))?.kind;
+
+test('ends one of the tunnels of a client when only the right to its agent ends, also after the client is cut off', {
+  timeout: 60_000,
+}, async (t) => {
+  for (const isCut of [false, true]) {
+    const name = `desk-${isCut}`;
+    const person = await insertPerson(one, name, ['owner']);
+    const agents = [await makeAgent(person.token), await makeAgent(), await makeAgent(person.token)];
+    const [own, foreign, other] = (await Promise.all(agents.map((agent) => joinAgent(t, two, agent)))) as [
+      Control,
+      Control,
+      Control,
+    ];
+    const client = await joinDesktop(t, one, agents, person.token);
+    await Promise.all([own, foreign, other].map((control) => client.has(control)));
+    const { id } = await own.has(client);
+    await Promise.all([foreign.has(client), other.has(client)]);
+    // each agent is ready for itself
+    await foreign.send({ readyForHandshake: [{ id }] });
+    await eventually('ready', async () => client.updates.some(({ kind }) => kind === Kind.READY_FOR_HANDSHAKE));
+    const ready = client.updates.filter(({ kind }) => kind === Kind.READY_FOR_HANDSHAKE);
+    assert.deepEqual(
+      ready.map((update) => uuidText(update.id)),
+      [agents[1]!.id],
+    );
+    if (isCut) {
+      client.connection.destroy();
+      await eventually('the loss', async () => [own, foreign, other].every((it) => lastKind(it, id) === Kind.LOST));
+    }
+    assert.equal((await one.api('PUT', `/users/${name}/roles`, { body: { roles: [] } })).status, 200);
+    await eventually('the end', async () => lastKind(foreign, id) === Kind.DISCONNECTED, MAX_MS);
+    const kept = isCut ? Kind.LOST : Kind.NODE;
+    assert.deepEqual([lastKind(own, id), lastKind(other, id)], [kept, kept]);
+    assert.equal((await two.api('POST', '/users/logout', { token: person.token })).status, 200);
+    await eventually(
+      'the end of all',
+      async () => [own, other].every((it) => lastKind(it, id) === Kind.DISCONNECTED),
       MAX_MS,
     );
   }
@@ -223,4 +281,26 @@ test('a client gets the node of an agent whose server is gone when it connects t
   await eventually('the loss', async () => client.kinds().includes(Kind.LOST));
   const next = await joinAgent(t, two, agent);
   await Promise.all([client.has(next), next.has(client)]);
+});
+
+test('an agent that moves after a client was cut off learns of the end of its right at its new server', {
+  timeout: 60_000,
+}, async (t) => {
+  const three = await startTestServer({ joins: one, env });
+  t.after(() => three.stop());
+  const person = await insertPerson(one, 'gone');
+  const agent = await makeAgent(person.token);
+  const first = await joinAgent(t, two, agent);
+  const client = await joinClient(t, one, agent, { token: person.token });
+  await client.has(first);
+  const { id } = await first.has(client);
+  client.connection.destroy();
+  await eventually('the loss', async () => lastKind(first, id) === Kind.LOST);
+  const second = await joinAgent(t, three, agent);
+  // a client of the same server shows that it has found the agent
+  const other = await joinClient(t, one, agent);
+  await Promise.all([other.has(second), second.has(other)]);
+  assert.equal((await two.api('POST', '/users/logout', { token: person.token })).status, 200);
+  await eventually('the end', async () => lastKind(second, id) === Kind.DISCONNECTED, MAX_MS);
+  assert.deepEqual([other.ended, lastKind(second, (await second.has(other)).id)], [false, Kind.NODE]);
 });
