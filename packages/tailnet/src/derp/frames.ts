@@ -24,6 +24,8 @@ export const FRAME = {
   /** Between relays only. */
   peerPresent: 0x09,
   forward: 0x0a,
+  /** Like `forward`, of a stranger to a stranger. Not of the published protocol. */
+  forwardStranger: 0x0b,
   watch: 0x10,
   closePeer: 0x11,
   /** Either side: 8 bytes, which a pong returns. */
@@ -80,6 +82,7 @@ const MAX_PAYLOAD: Readonly<Record<number, number>> = {
   [FRAME.peerGone]: KEY_BYTES + 1,
   [FRAME.peerPresent]: 1024,
   [FRAME.forward]: 2 * KEY_BYTES + MAX_PACKET_BYTES,
+  [FRAME.forwardStranger]: 2 * KEY_BYTES + MAX_PACKET_BYTES,
   [FRAME.watch]: 0,
   [FRAME.closePeer]: KEY_BYTES,
   [FRAME.ping]: MAX_PING_BYTES,
@@ -209,8 +212,12 @@ export function turnIntoReceive(frame: Buffer, source: Uint8Array): void {
 }
 
 /** The frame for the destination's relay, from a frame that sent a packet. */
-export function encodeForward(source: Uint8Array, sent: Buffer): Buffer {
-  return encodeFrame(FRAME.forward, source, sent.subarray(HEADER_BYTES));
+export function encodeForward(
+  source: Uint8Array,
+  sent: Buffer,
+  type: typeof FRAME.forward | typeof FRAME.forwardStranger = FRAME.forward,
+): Buffer {
+  return encodeFrame(type, source, sent.subarray(HEADER_BYTES));
 }
 
 /** The keys of a frame between relays, as views. */

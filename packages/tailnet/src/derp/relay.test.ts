@@ -647,6 +647,7 @@ test('forwards permitted packets of introduced nodes to the other relay, and a b
   const links = new Map<string, RelayLink>();
   const mesh = {
     find: (key: string) => links.get(key),
+    links: () => links.values(),
     present: (key: string, isPresent: boolean) => announced.push([key, isPresent]),
   };
   const one = setup(t, { policy, mesh });
@@ -676,6 +677,61 @@ test('forwards permitted packets of introduced nodes to the other relay, and a b
   assert.equal(one.relay.stats().packetsToRelays, 2_000);
   from.stream.destroy();
   await eventually(() => announced.length === 2, 'the relay has done it');
+});
+
+test('strangers at two relays exchange a few packets, and none with nodes', async (t) => {
+  const node = KeyPair.generate();
+  const [knownHere, knownThere] = [new Set<string>(), new Set([hex(node.publicKey)!])];
+  const policyOf = (known: Set<string>): RelayPolicy => ({
+    introduced: () => false,
+    owned: (key) => known.has(key),
+    permits: () => false,
+  });
+  const links: RelayLink[] = [];
+  const mesh = { find: () => undefined, links: () => links, present: () => {} };
+  const one = setup(t, { policy: policyOf(knownHere), mesh });
+  const two = setup(t, { policy: policyOf(knownThere) });
+  const [from, to, there] = [await one.client(), await two.client(), await two.client(node)];
+  const send = async (destination: Uint8Array, packet: Buffer, count = 1, source: typeof from = from) => {
+    for (let n = 0; n < count; n++) source.stream.write(encodeSend(destination, packet));
+    const before = source.of(FRAME.pong).length;
+    source.stream.write(encodeFrame(FRAME.ping, Buffer.alloc(8)));
+    await source.frame(FRAME.pong, before);
+  };
+  await send(to.keys.publicKey, Buffer.from('nowhere'));
+  assert.equal(one.relay.stats().dropped.absent, 1, 'without other relays');
+
+  const [near, far] = duplexPair();
+  links.push(one.relay.openLink(near));
+  two.relay.acceptLink(far);
+  await send(to.keys.publicKey, Buffer.from('check'));
+  const received = decodePacket(await to.frame(FRAME.receive));
+  assert.deepEqual([received.key, received.packet.toString()], [from.keys.publicKey, 'check']);
+  // the other relay knows more: the node's key, and then the stranger's
+  await send(node.publicKey, Buffer.from('x'));
+  await eventually(() => two.relay.stats().dropped.denied === 1, 'the denial');
+  knownThere.add(hex(from.keys.publicKey)!);
+  await send(to.keys.publicKey, Buffer.from('x'));
+  await eventually(() => two.relay.stats().dropped.denied === 2, 'the denial');
+  knownThere.delete(hex(from.keys.publicKey)!);
+  // this one knows the destination
+  knownHere.add(hex(node.publicKey)!);
+  await send(node.publicKey, Buffer.from('x'));
+  assert.equal(one.relay.stats().packetsToRelays, 3);
+  // nodes learn immediately that another one is absent
+  await send(nobody, DISCO);
+  assert.equal(decodePeerGone(await from.frame(FRAME.peerGone)).reason, GONE.notHere);
+  assert.equal(one.relay.stats().packetsToRelays, 3);
+
+  await send(to.keys.publicKey, Buffer.from('x'), 100);
+  await to.frame(FRAME.receive, 61);
+  assert.deepEqual([one.relay.stats().packetsToRelays, one.relay.stats().dropped.budget], [64, 39], 'of one stranger');
+  for (let n = 0; n < 4; n++) await send(to.keys.publicKey, Buffer.from('x'), 64, await one.client());
+  assert.equal(one.relay.stats().packetsToRelays, 256, 'of all strangers');
+  one.clock.now += 500;
+  await send(to.keys.publicKey, Buffer.from('x'), 64, await one.client());
+  assert.equal(one.relay.stats().packetsToRelays, 288);
+  assert.equal(there.of(FRAME.receive).length, 0);
 });
 
 test('what a client sends waits until the policy has judged its key, and arrives in order', async (t) => {

@@ -5,6 +5,9 @@
 //   packet last.
 // - A node's connection may be at the relay of another server. Relays forward packets to each other over links, only
 //   between nodes that may exchange packets, and only once.
+// - A stranger's may be there, too: a load balancer puts the two keys of a check at two relays. Other relays do not know
+//   where strangers are. So a stranger's packet to a key that is absent here goes to all of them, within the stranger's budget
+//   and that of all strangers. They forward it only to strangers.
 // - A key is introduced if the server knows whose it is. A stranger is a client whose key is not: a program that checks
 //   the relay with throw-away keys, or a node before its first announcement.
 //
@@ -72,6 +75,8 @@ export interface RelayLink {
 export interface RelayMesh {
   /** The way to the relay where this node is connected. Undefined if no other relay has it. Must be fast. */
   find(key: string): RelayLink | undefined;
+  /** The ways to all other relays. */
+  links(): Iterable<RelayLink>;
   /** An introduced node has connected to this relay, or does not count as connected any more. */
   present(key: string, isPresent: boolean): void;
 }
@@ -179,6 +184,9 @@ const STRANGER_BYTES = 64 * 1024;
 /** What the relay reads from a stranger, or from a connection that signs in, per second and in a burst. */
 const MAX_STRANGER_BYTES_PER_SECOND = 32 * 1024;
 const STRANGER_BURST_BYTES = 128 * 1024;
+/** Maximum number of packets of strangers that the relay forwards to other relays, per second and in a burst. */
+const MAX_STRANGER_FORWARDS_PER_SECOND = 64;
+const STRANGER_FORWARDS_BURST = 256;
 /** What waits for a stranger that reads slowly. */
 const MAX_STRANGER_QUEUED_BYTES = 64 * 1024;
 /** The work for a frame, as a number of bytes whose work is as much. */
@@ -291,6 +299,8 @@ export class DerpRelay {
   /** Streams on which other relays forward packets. */
   readonly #links = new Set<Duplex>();
   readonly #maxBytesPerSecond: number;
+  /** What strangers may send to other relays. */
+  readonly #strangerForwards: RateBudget;
   /** Names of clients that have received packets from a node at another relay, by its name. */
   readonly #receivers = new Map<string, Set<string>>();
   #resumeTimer: NodeJS.Timeout | undefined;
@@ -320,6 +330,11 @@ export class DerpRelay {
     this.#budget = { bytes: 0, maxBytes: maxQueuedBytes ?? 64 * 1024 * 1024 };
     this.#maxBytesPerSecond = options.maxBytesPerSecond ?? 256 * 1024 * 1024;
     this.#rate = new RateBudget(this.#maxBytesPerSecond, clock.monotonic());
+    this.#strangerForwards = new RateBudget(
+      MAX_STRANGER_FORWARDS_PER_SECOND,
+      clock.monotonic(),
+      STRANGER_FORWARDS_BURST,
+    );
     this.#policy = policy;
     this.#mesh = options.mesh;
     this.#keys = keys ?? KeyPair.generate();
@@ -381,6 +396,7 @@ export class DerpRelay {
     const reader = new DerpFrameReader((type, frame) => {
       link.frames++;
       if (type === FRAME.forward) this.#receiveForwarded(frame);
+      else if (type === FRAME.forwardStranger) this.#receiveOfStranger(frame);
     });
     this.#links.add(stream);
     stream.on('error', () => {});
@@ -568,6 +584,7 @@ export class DerpRelay {
       case FRAME.watch:
       case FRAME.closePeer:
       case FRAME.forward:
+      case FRAME.forwardStranger:
         throw new DerpError('protocol', `Frame ${type} is for other relays, which do not connect here`);
       default: // a pong, or a frame for clients: without effect
     }
@@ -670,9 +687,10 @@ export class DerpRelay {
       return;
     }
     if (!destination || !this.#permits(connection, client, destination, frame.length)) {
-      if (!destination) this.#counts.dropped.absent++;
       // a destination that the client may not reach looks like an absent one
       if (isDisco(packet)) this.#reportAbsent(connection, key);
+      if (!destination && (isDisco(packet) || !this.#forwardOfStranger(connection, client, frame)))
+        this.#counts.dropped.absent++;
       return;
     }
     if (!client.sentTo.has(name)) {
@@ -720,24 +738,53 @@ export class DerpRelay {
     this.#deliver(destination, turnForwardIntoReceive(frame));
   }
 
+  /** Forwards a packet to all other relays if both keys are strangers. Returns whether there are any, and both are. */
+  #forwardOfStranger(connection: Connection, client: Client, frame: Buffer): boolean {
+    const links = [...(this.#mesh?.links() ?? [])];
+    if (links.length === 0 || this.#isNode(client.hexKey) || this.#isNode(hexOf(decodePacket(frame).key))) return false;
+    if (!this.#isWithin(connection, frame.length) || !this.#strangerForwards.takeWhole(1, this.#now())) {
+      this.#counts.dropped.budget++;
+      return true;
+    }
+    for (const link of links)
+      this.#counts.dropped.full += link.send(encodeForward(client.key, frame, FRAME.forwardStranger));
+    this.#counts.packetsToRelays += links.length;
+    return true;
+  }
+
+  /** The other relay has counted the packet. Both relays must take both keys for strangers. */
+  #receiveOfStranger(frame: Buffer): void {
+    const { source, destination: key } = decodeForward(frame);
+    const destination = this.#clients.get(nameOf(key));
+    if (!destination) return;
+    this.#counts.packetsFromRelays++;
+    if (this.#isNode(hexOf(source)) || this.#isNode(destination.hexKey)) this.#counts.dropped.denied++;
+    else this.#deliver(destination, turnForwardIntoReceive(frame));
+  }
+
   #permits(connection: Connection, source: Client, destination: Client, bytes: number): boolean {
     if (this.#policy.permits(source.hexKey, destination.hexKey)) {
       if (source.isStranger) this.#classify(source);
       if (destination.isStranger) this.#classify(destination);
       return true;
     }
-    if (this.#isNode(source) || this.#isNode(destination)) {
+    if (this.#isNode(source.hexKey) || this.#isNode(destination.hexKey)) {
       this.#counts.dropped.denied++;
       return false;
     }
-    connection.strangerPackets--;
-    connection.strangerBytes -= bytes;
-    const isWithin = connection.strangerPackets >= 0 && connection.strangerBytes >= 0;
+    const isWithin = this.#isWithin(connection, bytes);
     if (!isWithin) this.#counts.dropped.budget++;
     return isWithin;
   }
 
-  #isNode({ hexKey }: Client): boolean {
+  /** Counts what a stranger sends to another one. Returns whether it may. */
+  #isWithin(connection: Connection, bytes: number): boolean {
+    connection.strangerPackets--;
+    connection.strangerBytes -= bytes;
+    return connection.strangerPackets >= 0 && connection.strangerBytes >= 0;
+  }
+
+  #isNode(hexKey: string): boolean {
     return this.#policy.introduced(hexKey) || this.#policy.owned?.(hexKey) === true;
   }
 

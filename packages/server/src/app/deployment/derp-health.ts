@@ -1,5 +1,5 @@
-// Checks each relay of the DERP map as a client does: a throw-away key sends itself a packet over it. With two keys, a
-// balancer could choose different servers, whose relays do not forward between such keys.
+// Checks each relay of the DERP map as a client does: a throw-away key sends itself a packet over it. Two keys, as upstream's
+// command uses, would also test the streams between servers, which the health page reports separately.
 import type { Duplex } from 'node:stream';
 import type { DERPHealthReport, HealthMessage, TailnetDERPNode, TailnetDERPRegion } from '@ropewalk/contract';
 import { errorText } from '@ropewalk/kit';

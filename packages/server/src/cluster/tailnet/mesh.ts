@@ -3,7 +3,7 @@
 //
 // - It announces which keys are its nodes', which pairs of them may exchange packets, and which nodes are connected to its
 //   relay.
-// - It forwards packets to nodes at the other relay.
+// - It forwards packets to nodes at the other relay, and a few of strangers.
 //
 // A pair counts for 4 seconds after the last message of its server, which sends one a second while it has pairs. So a right
 // that ends is gone in time, also at a server that is cut off.
@@ -91,6 +91,10 @@ export class ClusterMesh implements TailnetMesh {
   find(key: string): RelayLink | undefined {
     const place = this.#elsewhere.placeOf(key);
     return place === undefined ? undefined : this.#neighbors.get(place)?.link;
+  }
+
+  *links(): Generator<RelayLink> {
+    for (const { link } of this.#neighbors.values()) if (link) yield link;
   }
 
   present(key: string, isPresent: boolean): void {

@@ -244,6 +244,38 @@ test('a workspace proxy at either server learns of the pair of a client and an a
   await eventually('both end it', () => pairs.every(({ isPermitted }) => !isPermitted), MAX_MS);
 });
 
+test('the two throw-away keys of a check of the relay reach each other at two servers, with a few packets', {
+  timeout: 60_000,
+}, async (t) => {
+  const [atOne, atTwo]: [string[], string[]] = [[], []];
+  const [a, b] = [KeyPair.generate(), KeyPair.generate()];
+  const [here, there] = [await relayed(t, one, a, atOne), await relayed(t, two, b, atTwo)];
+  // as upstream's command does: a packet a second, of which one must arrive
+  const sends = async (from: DerpClient, to: KeyPair, received: string[]) =>
+    eventually('the packet', async () => {
+      from.send(to.publicKey, Buffer.from('check'));
+      await from.ping();
+      return received.length > 0;
+    });
+  await sends(here, b, atTwo);
+  await sends(there, a, atOne);
+  const { dropped } = await relayStats(one);
+  for (let n = 0; n < 100; n++) here.send(b.publicKey, Buffer.from(`${n}`));
+  await here.ping();
+  assert.ok((await relayStats(one)).dropped['budget']! - dropped['budget']! >= 36);
+  const agent = await makeAgent();
+  const control = await joinAgent(t, two, agent);
+  const client = await joinClient(t, two, agent);
+  await client.has(control);
+  const received: string[] = [];
+  await relayed(t, two, control.keys, received);
+  const stranger = await relayed(t, one, KeyPair.generate());
+  for (let n = 0; n < 10; n++) stranger.send(control.keys.publicKey, Buffer.from('strange'));
+  await stranger.ping();
+  await reaches(await relayed(t, one, client.keys), control, received, 'known');
+  assert.ok(!received.includes('strange') && atTwo.length <= 64, `${atTwo.length}`);
+});
+
 test('a client gets the node of an agent that moves to its server and back, and learns of its loss', async (t) => {
   const agent = await makeAgent();
   const first = await joinAgent(t, two, agent);
