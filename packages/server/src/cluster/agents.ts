@@ -117,6 +117,8 @@ export class ClusterAgents implements AgentReach {
     });
     this.#accepted.add(session);
     log.debug('another server connected', { replica: from });
+    // one that has just started needs to know which nodes are at this server's relay
+    if (!this.#peers.has(from)) this.#peers.refresh().catch(() => {});
     await session.closed;
     this.#accepted.delete(session);
     log.debug('another server disconnected', { replica: from });

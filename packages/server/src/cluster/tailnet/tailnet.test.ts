@@ -12,6 +12,7 @@ import { MAX_RELAY_MESSAGE, PROXY_LINK_PATH, PROXY_TOKEN_HEADER, type RelayNews 
 import { requestTunnel } from '@ropewalk/wire/tunnel';
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { liveReplicas } from '../../db/queries/replicas.ts';
 import { dialAgent, type MadeAgent, makeAgents } from '../../rpc/testing/agents.ts';
 import { Control } from '../../rpc/testing/tailnet.ts';
 
@@ -335,4 +336,26 @@ test('an agent that moves after a client was cut off learns of the end of its ri
   assert.equal((await two.api('POST', '/users/logout', { token: person.token })).status, 200);
   await eventually('the end', async () => lastKind(second, id) === Kind.DISCONNECTED, MAX_MS);
   assert.deepEqual([other.ended, lastKind(second, (await second.has(other)).id)], [false, Kind.NODE]);
+});
+
+test('relays forward to a server that has just started, before the next sign of life', {
+  timeout: 60_000,
+}, async (t) => {
+  const seenAt = async () =>
+    (await liveReplicas(one.services.sql)).find(({ id }) => id === one.services.replicaId)!.seen_at.getTime();
+  // from then on, for 5 s, the first server does not look for others by itself
+  const before = await seenAt();
+  await eventually('a sign of life', async () => (await seenAt()) > before);
+  const three = await startTestServer({ joins: one, env });
+  t.after(() => three.stop());
+  const received: string[] = [];
+  const there = KeyPair.generate();
+  await relayed(t, three, there, received);
+  const here = await relayed(t, one, KeyPair.generate());
+  const send = async () => {
+    here.send(there.publicKey, Buffer.from('check'));
+    await here.ping();
+    return received.length > 0;
+  };
+  await eventually('the packet', send, 2_500);
 });
