@@ -24,7 +24,7 @@ export const FRAME = {
   /** Between relays only. */
   peerPresent: 0x09,
   forward: 0x0a,
-  /** Like `forward`, of a stranger to a stranger. Not of the published protocol. */
+  /** Like `forward`, of a stranger to a stranger. Upstream's relays do not have it. */
   forwardStranger: 0x0b,
   watch: 0x10,
   closePeer: 0x11,
