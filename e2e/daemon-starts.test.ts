@@ -3,6 +3,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
+import { processIds } from '@ropewalk/testkit/processes';
 import { makeKey, startDaemon } from './daemon-process.ts';
 import {
   commandTemplate,
@@ -15,7 +16,7 @@ import {
 } from './harness.ts';
 import { type HeldStatement, heldStatement } from './held-statement.ts';
 
-// Kills an external daemon while it starts.
+// Kills a daemon, or the server of built-in daemons, while the daemons start.
 
 let server: ServerProcess;
 let sql: Sql;
@@ -27,6 +28,22 @@ before(async () => {
 after(async () => {
   await sql?.end();
   await server?.stop();
+});
+
+test('built-in daemons end when their server is killed while they start', { timeout: 60_000 }, async () => {
+  const own = await startCoderServer({ env: { CODER_PROVISIONER_DAEMONS: '1' }, expectFailure: true });
+  try {
+    const pid = await own.daemonsPid();
+    process.kill(pid, 'SIGSTOP');
+    await own.kill();
+    process.kill(pid, 'SIGCONT');
+    await eventually('the daemons have ended', () => !processIds().includes(pid), 20_000).catch((err) => {
+      process.kill(pid, 'SIGKILL');
+      throw err;
+    });
+  } finally {
+    await own.stop();
+  }
 });
 
 /** The status that people see. Undefined: the daemon is not in the list. */

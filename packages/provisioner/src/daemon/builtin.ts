@@ -18,7 +18,7 @@ export interface BuiltinOptions extends Omit<GroupOptions, 'members' | 'once'> {
   count: number;
   /** The first part of the daemons' names: `<namePrefix>-<index>`. */
   namePrefix: string;
-  /** Whether the server that started this process still runs. Default: the parent process is unchanged. */
+  /** Whether the server that started this process still runs. The process checks that its parent is unchanged, too. */
   parentAlive?: (() => boolean) | undefined;
   /** The other servers of the deployment, as far as the server has named them. */
   successors?: (() => Successors | undefined) | undefined;
@@ -68,7 +68,7 @@ export async function runBuiltinDaemons(options: BuiltinOptions): Promise<Builti
     // not awaited: it ends with the signal
     void new Launcher(options.launcherPath).stay(ended.signal);
   }
-  const parentAlive = options.parentAlive ?? (() => process.ppid === firstParent);
+  const parentAlive = () => process.ppid === firstParent && (options.parentAlive?.() ?? true);
   const orphanhood = watchParent({
     parentAlive,
     clock,

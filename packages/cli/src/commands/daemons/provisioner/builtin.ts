@@ -19,7 +19,7 @@ export default command({}, async (ctx) => {
   process.on('uncaughtExceptionMonitor', reportCrash);
   const given = readInput(ctx.io.stdin);
   try {
-    await runDaemons(ctx.env, await given.input, given.successors);
+    await runDaemons(ctx.env, await given.input, given);
   } catch (err) {
     reportCrash(err);
     throw err;
@@ -28,14 +28,19 @@ export default command({}, async (ctx) => {
   }
 });
 
-function readInput(stdin: Readable): {
+interface ServerInput {
   input: Promise<BuiltinDaemonsInput>;
   /** The newest ones. */
   successors(): BuiltinDaemonsUpdate['successors'] | undefined;
+  /** Whether the server's end is open. The server may have been killed before this process could read who its parent is. */
+  isOpen(): boolean;
   close(): void;
-} {
+}
+
+function readInput(stdin: Readable): ServerInput {
   const first = Promise.withResolvers<BuiltinDaemonsInput>();
   let update: BuiltinDaemonsUpdate | undefined;
+  let isOpen = true;
   const lines = createInterface({ input: stdin });
   lines.once('line', (line) => {
     first.resolve(JSON.parse(line) as BuiltinDaemonsInput);
@@ -43,14 +48,22 @@ function readInput(stdin: Readable): {
       update = JSON.parse(next) as BuiltinDaemonsUpdate;
     });
   });
-  lines.once('close', () => first.reject(new AppError('invalid', 'The standard input ended before the options.')));
-  return { input: first.promise, successors: () => update?.successors, close: () => lines.close() };
+  lines.once('close', () => {
+    isOpen = false;
+    first.reject(new AppError('invalid', 'The standard input ended before the options.'));
+  });
+  return {
+    input: first.promise,
+    successors: () => update?.successors,
+    isOpen: () => isOpen,
+    close: () => lines.close(),
+  };
 }
 
 async function runDaemons(
   env: NodeJS.ProcessEnv,
   input: BuiltinDaemonsInput,
-  successors: () => BuiltinDaemonsUpdate['successors'] | undefined,
+  { successors, isOpen }: Pick<ServerInput, 'successors' | 'isOpen'>,
 ): Promise<void> {
   const { becomeDaemon, parseNamedEngine, runBuiltinDaemons } = await import('@ropewalk/provisioner');
   if (input.isolation) becomeDaemon(input.isolation.uids);
@@ -63,6 +76,7 @@ async function runDaemons(
     tags: {},
     auth: { installationSecret: input.installationSecret },
     successors,
+    parentAlive: isOpen,
     cacheDir: input.cacheDir,
     launcherPath: input.isolation?.launcherPath,
     socketsDir: input.isolation?.socketsDir,
