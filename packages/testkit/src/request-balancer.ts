@@ -6,23 +6,26 @@ import type { Duplex } from 'node:stream';
 /** A load balancer that sends each request to the next backend, even if they come on one connection. */
 export interface RequestBalancer {
   url: string;
-  /** Sends requests to the servers at these addresses in turn. */
-  use(urls: readonly string[]): void;
+  /** Sends requests to the servers at these addresses in turn. With a function: to those for the request's path. */
+  use(urls: readonly string[] | ((path: string) => readonly string[])): void;
+  /** Breaks the open WebSockets and other upgraded connections. */
+  disconnect(): void;
   close(): Promise<void>;
 }
 
 /** Listens on a free port of this machine. Requests and answers pass unchanged, WebSockets too. */
 export async function startRequestBalancer(): Promise<RequestBalancer> {
-  let backends: readonly string[] = [];
+  let backendsOf: (path: string) => readonly string[] = () => [];
   let turn = 0;
   const upgraded = new Set<Duplex>();
-  const next = () => {
+  const next = ({ url: path = '/' }: IncomingMessage) => {
+    const backends = backendsOf(path);
     const { hostname, port } = new URL(backends[turn++ % backends.length]!);
     return { host: hostname, port: Number(port) };
   };
   const server = createServer({ maxHeaderSize: 128 * 1024, requestTimeout: 0, keepAliveTimeout: 0 }, (from, answer) => {
     const to: ClientRequest = request({
-      ...next(),
+      ...next(from),
       method: from.method,
       path: from.url,
       headers: from.rawHeaders,
@@ -40,7 +43,7 @@ export async function startRequestBalancer(): Promise<RequestBalancer> {
     from.pipe(to);
   });
   server.on('upgrade', (from: IncomingMessage, client: Duplex, head: Buffer) => {
-    const backend = connect({ ...next(), noDelay: true });
+    const backend = connect({ ...next(from), noDelay: true });
     backend.write(headOf(from));
     backend.write(head);
     for (const [one, other] of [
@@ -61,7 +64,10 @@ export async function startRequestBalancer(): Promise<RequestBalancer> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     use(urls) {
-      backends = urls;
+      backendsOf = typeof urls === 'function' ? urls : () => urls;
+    },
+    disconnect() {
+      for (const socket of upgraded) socket.destroy();
     },
     async close() {
       const closed = once(server, 'close');

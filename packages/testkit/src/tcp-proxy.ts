@@ -5,6 +5,8 @@ export interface Pipe {
   port: number;
   /** Breaks open connections and rejects new ones until `mend`. */
   cut(): void;
+  /** Passes no bytes on until `mend`, as a network that drops packets. Connections stay open. */
+  stall(): void;
   mend(): void;
   close(): void;
 }
@@ -20,6 +22,15 @@ export async function startPipe(
 ): Promise<Pipe> {
   const sockets = new Set<Socket>();
   let down = false;
+  let stalled = false;
+  const held = new Map<Socket, () => void>();
+  const hold = (socket: Socket) => {
+    // a pipe resumes a socket that is only paused
+    const stop = () => void socket.pause();
+    socket.on('resume', stop);
+    held.set(socket, () => socket.off('resume', stop).resume());
+    socket.pause();
+  };
   const server = createServer({ noDelay: true }, (inside) => {
     if (down) return void inside.on('error', () => {}).destroy();
     const outside = connect(target);
@@ -31,6 +42,7 @@ export async function startPipe(
     outside.pipe(inside);
     for (const socket of [inside, outside]) {
       sockets.add(socket);
+      if (stalled) hold(socket);
       socket.on('error', () => {});
       socket.on('close', () => {
         sockets.delete(socket);
@@ -49,8 +61,15 @@ export async function startPipe(
       down = true;
       cutAll();
     },
+    stall() {
+      stalled = true;
+      for (const socket of sockets) hold(socket);
+    },
     mend() {
       down = false;
+      stalled = false;
+      for (const release of held.values()) release();
+      held.clear();
     },
     close() {
       server.close();
