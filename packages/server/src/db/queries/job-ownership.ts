@@ -135,6 +135,18 @@ export async function jobsOfWorker(
     FROM provisioner_jobs WHERE id = ANY(${jobIds})`;
 }
 
+/** The running jobs that a daemon of ours has taken and never reported on, without these. */
+export async function unconfirmedJobs(
+  db: Db,
+  worker: VerifiedDaemon<{ id: string }>,
+  withoutIds: readonly string[],
+): Promise<{ id: string; epoch: number }[]> {
+  return db<{ id: string; epoch: number }[]>`
+    SELECT id, acquire_epoch AS epoch FROM provisioner_jobs
+    WHERE worker_id = ${worker.id} AND started_at IS NOT NULL AND completed_at IS NULL AND unconfirmed
+      AND id <> ALL (${[...withoutIds]}::uuid[])`;
+}
+
 /** A daemon of ours that reports nothing of a job for this long after it took it has dropped it, or never received it. */
 export const UNCONFIRMED_MS = 30_000;
 

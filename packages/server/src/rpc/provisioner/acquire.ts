@@ -38,6 +38,7 @@ interface Acquired {
 export function acquireCalls(parts: DaemonParts, queue: JobQueue, jobs: OwnedJobs, revocation: Revocation) {
   const { services, metrics, daemon, worker, ours, log, ended } = parts;
   const turns = createAcquireTurns();
+  let isFirst = true;
   for (const signal of [revocation.signal, ended]) {
     signal.addEventListener('abort', () => turns.close(signal.reason), { once: true });
   }
@@ -52,6 +53,8 @@ export function acquireCalls(parts: DaemonParts, queue: JobQueue, jobs: OwnedJob
     let own: Ownership;
     try {
       await jobs.checkConfirmed();
+      if (ours && isFirst) await jobs.putBackUnreceived();
+      isFirst = false;
       begun(turn.leave);
       job = await queue.next(worker, turn.signal);
       own = jobs.ownership(job.id, job.acquire_epoch);

@@ -3,6 +3,8 @@ import { after, before, test } from 'node:test';
 import { pendingVersion, startTestServer, type TestServer, uploadSource } from '@ropewalk/testkit';
 import { type LostAnswers, loseAnswers } from '@ropewalk/testkit/lost-answers';
 import { eventually } from '@ropewalk/testkit/wait';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { JobControl } from '@ropewalk/wire/proto/platform_provisioner';
 import type { Sql } from '../../db/connect.ts';
 import { joinDaemon } from '../testing/daemons.ts';
 
@@ -63,6 +65,43 @@ test('puts a job back whose daemon leaves while the database is away', async () 
   } finally {
     server.services.sql = sql;
   }
+});
+
+/** What a server that was killed left: it took the job for a daemon of ours and had not sent it yet. */
+async function takenFor(daemonName: string, jobId: string, isReported = false): Promise<void> {
+  const taken = await sql`UPDATE provisioner_jobs SET started_at = now(), acquire_epoch = acquire_epoch + 1,
+      lease_expires_at = now() + interval '90 seconds', unconfirmed = ${!isReported},
+      worker_id = (SELECT id FROM provisioner_daemons WHERE name = ${daemonName})
+    WHERE id = ${jobId} RETURNING 1`;
+  assert.equal(taken.length, 1);
+}
+
+test('a daemon of ours that comes back and asks for a job gives back the one that never reached it', {
+  timeout: 30_000,
+}, async () => {
+  const first = await joinDaemon(server, 'returner', { psk: PSK, ours: true });
+  await eventually('the daemon is known', async () => {
+    const rows = await sql`SELECT FROM provisioner_daemons WHERE name = 'returner'`;
+    return rows.length === 1;
+  });
+  await first.session.close();
+  const lost = await pendingVersion(server);
+  await takenFor('returner', lost.job.id);
+  const reported = await pendingVersion(server);
+  await takenFor('returner', reported.job.id, true);
+  const other = await joinDaemon(server, 'another', { psk: PSK, ours: true });
+  const control = createDrpcClient(JobControl, () => other.session.openStream());
+  const waiting = control.acquire().receive();
+  const again = await joinDaemon(server, 'returner', { psk: PSK, ours: true });
+  const asking = createDrpcClient(JobControl, () => again.session.openStream()).acquire();
+  const got = await Promise.race([waiting, asking.receive()]);
+  assert.deepEqual([got?.job?.jobId, got?.epoch], [lost.job.id, 2n]);
+  const [kept] = await sql<{ started: boolean; epoch: number }[]>`SELECT started_at IS NOT NULL AS started,
+    acquire_epoch AS epoch FROM provisioner_jobs WHERE id = ${reported.job.id}`;
+  assert.deepEqual({ ...kept }, { started: true, epoch: 1 }, 'the daemon has begun that one');
+  await Promise.all([other.session.close(), again.session.close()]);
+  await Promise.allSettled([waiting, asking.receive()]);
+  await sql`UPDATE provisioner_jobs SET completed_at = now() WHERE completed_at IS NULL`;
 });
 
 test('fails a job immediately whose message is too big for its daemon', async () => {

@@ -4,7 +4,7 @@ import { createLogKeeper, type LogKeeper } from '../../app/job/log-keeper.ts';
 import { putBackJob } from '../../app/job/post.ts';
 import type { Ownership } from '../../db/owned.ts';
 import { insertJobLogs } from '../../db/queries/job-logs.ts';
-import { jobsOfWorker, ownershipOf, UNCONFIRMED_MS } from '../../db/queries/job-ownership.ts';
+import { jobsOfWorker, ownershipOf, UNCONFIRMED_MS, unconfirmedJobs } from '../../db/queries/job-ownership.ts';
 import { jobById } from '../../db/queries/jobs.ts';
 import type { JobRow } from '../../db/rows.ts';
 import { whenReachable } from '../../db/when-reachable.ts';
@@ -133,6 +133,16 @@ export class OwnedJobs {
   /** Puts a job back unless the daemon has confirmed it. Does not wait. */
   putBackUnlessConfirmed(own: Ownership): void {
     if (!this.#jobs.get(own.jobId)?.confirmed) this.#putBackLater(own);
+  }
+
+  /**
+   * Puts back the jobs that this daemon of ours took on other connections and never reported on: a server ended before it
+   * handed them over. The daemon asks for a job, so it has none. If such a job reaches it later, its report is refused.
+   */
+  async putBackUnreceived(): Promise<void> {
+    const { services, worker } = this.#parts;
+    for (const { id, epoch } of await unconfirmedJobs(services.sql, worker, this.ids()))
+      await this.putBack(this.ownership(id, epoch));
   }
 
   /** Puts back the jobs that a daemon of ours has not confirmed for too long. */
