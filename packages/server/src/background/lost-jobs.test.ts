@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import type { TemplateVersion, Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import { createTestTemplate, pendingVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { connect } from '../db/connect.ts';
-import { touchJob } from '../db/queries/job-ownership.ts';
+import { renewLeases, touchJob } from '../db/queries/job-ownership.ts';
 import { lostJobsTask } from './lost-jobs.ts';
 
 let server: TestServer;
@@ -50,6 +50,10 @@ test('a build that its daemon did not confirm goes back to the queue, and one th
   const begun = await order('begun');
   const confirmed = await takeJob(server, undefined, { confirms: true });
   assert.ok(await touchJob(sql, confirmed, 60_000));
+  await renewLeases(sql, [confirmed], 60_000);
+  const [whole] = await sql<{ isWhole: boolean }[]>`
+    SELECT lease_expires_at > now() + interval '50 seconds' AS "isWhole" FROM provisioner_jobs WHERE id = ${confirmed.jobId}`;
+  assert.ok(whole!.isWhole);
   await leaseEnds(confirmed.jobId);
   await sweep();
   assert.equal((await buildJob(begun)).status, 'failed');
@@ -61,11 +65,21 @@ test('a build that its daemon did not confirm goes back to the queue, and one th
 
   const sent = await order('sent');
   const first = await takeJob(server, undefined, { confirms: true });
-  // the server starts again meanwhile
-  await lostJobsTask(services).run(AbortSignal.timeout(10_000));
-  const [lease] = await sql<{ seconds: number }[]>`
-    SELECT extract(epoch FROM lease_expires_at - now())::float8 AS seconds FROM provisioner_jobs WHERE id = ${first.jobId}`;
-  assert.ok(lease!.seconds > 0 && lease!.seconds <= 30, `a person waits ${lease!.seconds} s`);
+  const leaseOf = async ({ jobId }: { jobId: string }) => {
+    const [lease] = await sql<{ seconds: number }[]>`
+      SELECT extract(epoch FROM lease_expires_at - now())::float8 AS seconds FROM provisioner_jobs WHERE id = ${jobId}`;
+    return lease!.seconds;
+  };
+  const steps: Record<string, () => Promise<unknown>> = {
+    'the server is killed, and others go on': async () => {},
+    'the connection is alive': () => renewLeases(sql, [first], 60_000),
+    'the server starts again': () => lostJobsTask(services).run(AbortSignal.timeout(10_000)),
+  };
+  for (const [what, step] of Object.entries(steps)) {
+    await step();
+    const seconds = await leaseOf(first);
+    assert.ok(seconds > 0 && seconds <= 30, `${what}: a person waits ${seconds} s`);
+  }
   await leaseEnds(first.jobId);
   await sweep();
   assert.equal((await buildJob(sent)).status, 'pending');

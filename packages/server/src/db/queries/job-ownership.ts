@@ -21,6 +21,13 @@ export interface TouchedJob {
   log_positions: LogPositions;
 }
 
+/** A daemon of ours that reports nothing of a job for this long after it took it has dropped it, or never received it. */
+export const UNCONFIRMED_MS = 30_000;
+
+/** When the lease of a running job ends that begins now, as SQL. */
+const newLease = (db: Db, leaseMs: number) => db`now() + interval '1 millisecond' *
+  CASE WHEN unconfirmed THEN ${Math.min(leaseMs, UNCONFIRMED_MS)}::float8 ELSE ${leaseMs}::float8 END`;
+
 /** The assignments of a sign of life. */
 export const signOfLife = (db: Db, leaseMs: number) => db`
   updated_at = now(), lease_expires_at = now() + ${leaseMs} * interval '1 millisecond', unconfirmed = false`;
@@ -45,7 +52,7 @@ const HUNG_MS = 5 * 60_000;
 /** Renews the leases of jobs that belong to live connections. */
 export async function renewLeases(db: Db, held: Ownership[], leaseMs: number): Promise<void> {
   if (held.length === 0) return;
-  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + ${leaseMs} * interval '1 millisecond'
+  await db`UPDATE provisioner_jobs SET lease_expires_at = ${newLease(db, leaseMs)}
     FROM unnest(${held.map((own) => own.jobId)}::uuid[], ${held.map((own) => own.workerId)}::uuid[],
       ${held.map((own) => own.epoch)}::bigint[]) AS held (job_id, worker, epoch)
     WHERE id = held.job_id AND worker_id = held.worker AND acquire_epoch = held.epoch AND completed_at IS NULL
@@ -147,13 +154,9 @@ export async function unconfirmedJobs(
       AND id <> ALL (${[...withoutIds]}::uuid[])`;
 }
 
-/** A daemon of ours that reports nothing of a job for this long after it took it has dropped it, or never received it. */
-export const UNCONFIRMED_MS = 30_000;
-
 /** Gives every running job a new lease, so that no lease runs out while the server or its database is down. */
 export async function restartLeases(db: Db, _task: SystemTask, leaseMs: number): Promise<void> {
-  await db`UPDATE provisioner_jobs SET lease_expires_at = now() + interval '1 millisecond' *
-      CASE WHEN unconfirmed THEN ${Math.min(leaseMs, UNCONFIRMED_MS)}::float8 ELSE ${leaseMs}::float8 END
+  await db`UPDATE provisioner_jobs SET lease_expires_at = ${newLease(db, leaseMs)}
     WHERE started_at IS NOT NULL AND completed_at IS NULL`;
 }
 

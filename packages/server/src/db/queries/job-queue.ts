@@ -10,6 +10,7 @@ import { together } from '../together.ts';
 import { unflushed } from '../unflushed.ts';
 import type { BuildOrder } from './builds.ts';
 import { requirement } from './files.ts';
+import { UNCONFIRMED_MS } from './job-ownership.ts';
 import type { VersionPlace } from './template-versions.ts';
 
 /** The condition for pending jobs. The partial indexes of the queue have the same condition. */
@@ -147,9 +148,10 @@ export async function acquireJob(db: Db, { worker, ...by }: AcquireBy): Promise<
         ORDER BY background, turn, created_at LIMIT ${HEAD}) of_set ORDER BY ${order}`
     : db`SELECT ${order} FROM provisioner_jobs WHERE provisioner_tags_match(${db.json(worker.tags)}, tags) AND ${mine}
         ORDER BY ${order} LIMIT ${HEAD}`;
+  const leaseMs = worker.confirms ? Math.min(by.leaseMs, UNCONFIRMED_MS) : by.leaseMs;
   const [row] = await db<Owned<JobRow>[]>`
     UPDATE provisioner_jobs SET started_at = now(), updated_at = now(), worker_id = ${worker.id},
-      acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${by.leaseMs} * interval '1 millisecond',
+      acquire_epoch = acquire_epoch + 1, lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
       claim = ${by.claim ?? null}, unconfirmed = ${worker.confirms ? unflushed(db) : false}
     WHERE id = (
       SELECT free.id FROM (${heads}) AS head CROSS JOIN LATERAL (
