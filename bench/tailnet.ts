@@ -17,6 +17,7 @@ import {
 } from '@ropewalk/tailnet';
 import { CoordinateRequestSchema } from '@ropewalk/wire/proto/tailnet';
 import { paired, type Row } from './measure.ts';
+import { benchTailnetPaths } from './tailnet-paths.ts';
 import { benchTailnetStack } from './tailnet-stack.ts';
 
 /** Length of a packet without the frame around it: as long as the tunnel's largest ones. */
@@ -32,7 +33,7 @@ const PATTERNS = [
 type Way = 'relay' | 'floor';
 
 export async function benchTailnet(): Promise<Row[]> {
-  return [...(await benchRelay()), ...(await benchTailnetStack())];
+  return [...(await benchRelay()), ...(await benchTailnetStack()), ...(await benchTailnetPaths())];
 }
 
 /** Packets per second of processor time in the relay's process, compared with a process that only copies the same bytes. */
