@@ -29,7 +29,7 @@ after(async () => {
   remove();
 });
 
-/** A terraform that waits before each held command: `graph`, `plan-start`, `plan-stop`, `apply`. */
+/** A terraform that waits before each held command: `plan-start`, `plan-stop`, `apply`. */
 function heldTerraform(name: string): { path: string; hold(what: string): void; pids(): number[] } {
   const dir = join(server.configDir, `held-${name}`);
   mkdirSync(dir);
@@ -75,13 +75,22 @@ const PHASES: Phase[] = [
   { job: 'build', at: 'before terraform' },
 ];
 
+/** A local whose value at a stop only Terraform knows, so that an import plans the stop, too. */
+const PLANNED_STOP = {
+  'planned.tf': `data "coder_workspace" "planned" {}
+locals {
+  planned = "\${data.coder_workspace.planned.transition} \${timestamp()}"
+}
+`,
+};
+
 /** Starts the job. Returns a function that waits for its outcome after the next daemon has run it. */
 async function begin(
   job: Phase['job'],
   name: string,
   daemon: () => Promise<DaemonProcess>,
 ): Promise<() => Promise<Job>> {
-  const files = commandTemplate('true');
+  const files = { ...commandTemplate('true'), ...PLANNED_STOP };
   const extra = { tags: { way: name } };
   if (job === 'import') {
     const { id } = await postVersion(server, files, extra);
