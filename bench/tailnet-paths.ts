@@ -345,7 +345,7 @@ function signedIn(socket: Socket, keys: KeyPair): Promise<void> {
 }
 
 const [role, ...args] = process.argv.slice(2);
-if (process.send) {
+if (process.send && process.argv[1] === import.meta.filename) {
   process.on('disconnect', () => process.exit());
   if (role === 'relay') await runRelay(Number(args[0]), Number(args[1]));
   else if (role === 'node') runNode(args[0]!, args[1]!, args[2] === 'true');

@@ -61,6 +61,8 @@ interface Provided {
 export interface Beside {
   /** Resolves when terraform has ended in all of them. */
   ended: Promise<unknown>;
+  /** The graph is made, and its log is complete. */
+  onGraph(): void;
 }
 
 interface PrepareCall {
@@ -179,6 +181,7 @@ export class JobTerraform {
           (await this.#graphOfTemplate()) ??
           (await this.capture('graph', graphArgs(terraform.version), { stage: 'graph', providerEnv }));
         this.progress.add('graph', graphSpan, Date.now());
+        others?.onGraph();
         // the directory's modules move to the cache next
         await others?.ended;
         return dot;

@@ -99,7 +99,7 @@ class Plans {
       // the other plan holds the lock of the state, which neither changes
       stop: predicted ? undefined : run('stop', this.#started.promise, false),
     };
-    return { ended: Promise.all(ends) };
+    return { ended: Promise.all(ends), onGraph: () => this.#graphed.resolve() };
   }
 
   async finish(): Promise<Pick<Planned, 'start' | 'stop'>> {

@@ -146,11 +146,13 @@ export async function followRun(options: FollowOptions): Promise<RunResult> {
     }
   };
   const loop = async (read: () => Promise<void>) => {
+    const isOver = () => exit !== undefined || lost !== undefined;
     for (;;) {
-      const over = exit !== undefined || lost !== undefined;
+      const over = isOver();
       await read();
       if (over) return;
-      await waker.wait(POLL_MS);
+      // it may have ended while a line was delivered
+      if (!isOver()) await waker.wait(POLL_MS);
     }
   };
   try {
