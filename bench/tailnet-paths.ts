@@ -62,7 +62,7 @@ async function benchDirect(): Promise<Row[]> {
     const cpu = (median(used) * 100e6) / BULK_BYTES;
     return [
       {
-        what: `direct path of two nodes on one machine, ${BULK_BYTES / 1e6} MB each way in turn, compared with TCP (${(1 / ratio).toFixed(2)}×)`,
+        what: `direct path of two nodes on one machine, ${BULK_BYTES / 1e6} MB in both directions in turn, compared with TCP (${(1 / ratio).toFixed(2)}×)`,
         ours: `${rate(ours).toFixed(0)} MB/s`,
         floor: `${rate(floor).toFixed(0)} MB/s`,
         figure: `${rate(ours).toFixed(0)} MB/s`,

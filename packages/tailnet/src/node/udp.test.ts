@@ -43,3 +43,14 @@ test('gives nothing after it is closed', async (t) => {
   await nextTurn();
   assert.equal(received, 1);
 });
+
+test('a datagram that cannot be sent is dropped, and the socket stays', async (t) => {
+  const received: number[] = [];
+  const to = await open(t, (packet) => void received.push(packet.length));
+  const from = await open(t, () => {});
+  from.send(Buffer.alloc(70_000), to.port, '127.0.0.1');
+  from.send(Buffer.alloc(10), to.port, '255.255.255.255');
+  from.send(Buffer.alloc(20), to.port, '127.0.0.1');
+  await eventually(() => received.length > 0, 'the datagram');
+  assert.deepEqual(received, [20]);
+});

@@ -70,14 +70,12 @@ export const openUdp: OpenUdp = async (family, { onPacket, onError }) => {
   return {
     port: socket.address().port,
     send: (packet, port, host) => {
-      if (isOpen) socket.send(packet, port, host, ignoreFailure);
+      // Without a callback, Node ignores failures: unreachable networks and full buffers drop datagrams.
+      if (isOpen) socket.send(packet, port, host);
     },
     close,
   };
 };
-
-/** Unreachable networks and full buffers drop datagrams. */
-const ignoreFailure = () => {};
 
 /** Addresses of this machine's interfaces. Those of the loopback only if there are no others. */
 export function interfaceAddresses(): Buffer[] {
