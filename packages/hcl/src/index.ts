@@ -15,7 +15,7 @@ export { Template } from './program/configuration.ts';
 export { bodyReferences, references } from './references.ts';
 export { MAX_PROVIDERS_BYTES, type ProviderConstraint, requiredProviders } from './required-providers.ts';
 export { requiredVersions, type VersionRequirement, versionRequirements } from './required-version.ts';
-export { type Persistence, persistence, type Undecided } from './transition/persistence.ts';
+export { type Persistence, persistence } from './transition/persistence.ts';
 export {
   Dict,
   EvaluationError,

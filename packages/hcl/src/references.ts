@@ -162,6 +162,12 @@ export function certainReferences(expr: Expr): string[] {
 
 const MAY_IGNORE_ARGUMENTS = new Set(['try', 'can', 'coalesce', 'lookup']);
 
+/** All expressions of a block and its inner blocks. */
+export function* expressionsOf({ attributes, blocks }: Body): Generator<Expr> {
+  for (const { value } of attributes.values()) yield value;
+  for (const { body } of blocks) yield* expressionsOf(body);
+}
+
 /** Returns what all expressions of a block and its inner blocks refer to, including `depends_on`. */
 export function bodyReferences(body: Body): string[] {
   const out = new Set<string>();

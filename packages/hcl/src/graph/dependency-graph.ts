@@ -1,14 +1,17 @@
 import type { Body, Expr } from '../ast.ts';
-import { type ConfigBlock, type Configuration, isJson, type Template } from '../program/configuration.ts';
-import { traversals } from '../references.ts';
-import type { Undecided } from '../transition/persistence.ts';
+import {
+  addressOf,
+  blocksOf,
+  type ConfigBlock,
+  type Configuration,
+  isJson,
+  type Template,
+} from '../program/configuration.ts';
+import { MAX_MODULE_DEPTH, MAX_MODULES } from '../program/program.ts';
+import { checkKnown, decide, type Undecided } from '../program/undecided.ts';
+import { expressionsOf, traversals } from '../references.ts';
 import { EvaluationError } from '../values.ts';
 import { AcyclicGraph } from './acyclic-graph.ts';
-
-const MAX_MODULES = 500;
-const MAX_MODULE_DEPTH = 12;
-/** Types of blocks that other nodes do not depend on. */
-const OTHER_BLOCKS = new Set(['terraform', 'provider', 'check', 'moved', 'removed']);
 
 /**
  * The graph that `terraform graph -type=plan` (1.9 or newer) prints for a template, in the same format. It has the same
@@ -17,13 +20,10 @@ const OTHER_BLOCKS = new Set(['terraform', 'provider', 'check', 'moved', 'remove
  * of a template's content.
  */
 export function dependencyGraph(template: Template): string | Undecided {
-  try {
+  return decide(() => {
     const builder = new Builder(template);
     return builder.graph.withoutDetours().dot(builder.labels);
-  } catch (err) {
-    if (err instanceof EvaluationError) return { why: err.message };
-    throw err;
-  }
+  });
 }
 
 /** A module by the path of its calls, whatever the number of its instances. */
@@ -114,20 +114,17 @@ class Builder {
     for (const [name, expr] of configuration.locals) add(localNode(scope, name), undefined, nodesOf(scope, expr));
     for (const [name, { body }] of configuration.outputs)
       add(outputNode(scope, name), undefined, referred(scope, body));
-    for (const [kind, types] of [
-      ['', configuration.resources],
-      ['data.', configuration.data],
-    ] as const)
-      for (const [type, labels] of types)
-        for (const [name, { body }] of labels) {
-          const id = blockNode(scope, `${kind}${type}.${name}`);
-          const on = [...referred(scope, body), ...this.#providerOf(scope, type, body)];
-          add(
-            id,
-            id.replace(/ \(expand\)$/, ''),
-            on.filter((other) => other !== id),
-          );
-        }
+    for (const block of blocksOf(configuration)) {
+      const { labels, body } = block;
+      const label = `${prefix}${addressOf(block)}`;
+      const id = blockNode(scope, addressOf(block));
+      const on = [...referred(scope, body), ...this.#providerOf(scope, labels[0]!, body)];
+      add(
+        id,
+        label,
+        on.filter((other) => other !== id),
+      );
+    }
     for (const [name, call] of configuration.modules) {
       const { attributes } = call.body;
       const on = ['count', 'for_each', 'depends_on'].flatMap((key) => {
@@ -144,19 +141,14 @@ class Builder {
 }
 
 /** @throws EvaluationError if the graph may depend on more than this module's references */
-function check({ diagnostics, others, ...configuration }: Configuration, calls: readonly string[]): void {
-  const [problem] = diagnostics;
-  if (problem) throw new EvaluationError(`${problem.file}:${problem.line}: ${problem.message}`);
-  for (const { type, body, file, line } of others) {
-    const where = `${file}:${line}`;
-    if (!OTHER_BLOCKS.has(type)) throw new EvaluationError(`${where}: only Terraform knows blocks ${type}.`);
-    if (type === 'provider' && calls.length > 0 && [...expressionsOf(body)].some((expr) => traversals(expr).length > 0))
-      throw new EvaluationError(`${where}: the configuration of a module's provider refers to something.`);
-  }
-  const blocks = [configuration.resources, configuration.data].flatMap((types) =>
-    [...types.values()].flatMap((labels) => [...labels.values()]),
-  );
-  for (const { file, line, body } of [...blocks, ...configuration.modules.values(), ...configuration.outputs.values()])
+function check(configuration: Configuration, calls: readonly string[]): void {
+  checkKnown(configuration);
+  const refers = (expr: Expr) => traversals(expr).length > 0;
+  for (const { type, body, file, line } of configuration.others)
+    if (type === 'provider' && calls.length > 0 && [...expressionsOf(body)].some(refers))
+      throw new EvaluationError(`${file}:${line}: the configuration of a module's provider refers to something.`);
+  const { modules, outputs } = configuration;
+  for (const { file, line, body } of [...blocksOf(configuration), ...modules.values(), ...outputs.values()])
     if (isJson(file) && (body.attributes.has('depends_on') || body.attributes.has('lifecycle')))
       throw new EvaluationError(`${calls.join('.')} ${file}:${line}: an order in JSON.`);
 }
@@ -189,11 +181,6 @@ function providerNode({ others }: Configuration, name: string, alias: string | u
 }
 
 const keyText = (key: Expr): string => (key.kind === 'literal' ? String(key.value) : rootName(key));
-
-function* expressionsOf({ attributes, blocks }: Body): Generator<Expr> {
-  for (const { value } of attributes.values()) yield value;
-  for (const { body } of blocks) yield* expressionsOf(body);
-}
 
 const referred = (scope: Scope, body: Body): string[] =>
   [...expressionsOf(body)].flatMap((expr) => [...nodesOf(scope, expr)]);

@@ -1,8 +1,8 @@
-import type { Body, Expr } from '../ast.ts';
+import type { Expr } from '../ast.ts';
 import { force, type Term } from '../lazy.ts';
 import { parseExpression } from '../parser.ts';
 import type { BodyInstance, ModuleInstance } from '../program/instances.ts';
-import { traversals } from '../references.ts';
+import { expressionsOf, traversals } from '../references.ts';
 import { EvaluationError, Unknown, type Value, whollyKnown } from '../values.ts';
 
 /** Something that an expression refers to, or that stands behind what it refers to. */
@@ -100,11 +100,6 @@ function childrenOf(caller: ModuleInstance, name: string): ModuleInstance[] {
     if (!(err instanceof EvaluationError)) throw err;
     return [];
   }
-}
-
-function* expressionsOf(body: Body): Generator<Expr> {
-  for (const { value } of body.attributes.values()) yield value;
-  for (const block of body.blocks) yield* expressionsOf(block.body);
 }
 
 /** An expression of a module outside blocks with names for their instances. */

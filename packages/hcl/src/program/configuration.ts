@@ -41,6 +41,14 @@ const NAMED = new Set(['variable', 'output', 'module', 'data', 'resource']);
 
 export const isJson = (file: string): boolean => file.endsWith('.json');
 
+/** The resources and data sources of a module. */
+export const blocksOf = ({ resources, data }: Configuration): ConfigBlock[] =>
+  [...resources.values(), ...data.values()].flatMap((labels) => [...labels.values()]);
+
+/** As its module writes it: `data.coder_parameter.x`, `terraform_data.y`. */
+export const addressOf = ({ type, labels }: ConfigBlock): string =>
+  [...(type === 'data' ? ['data'] : []), ...labels].join('.');
+
 export const emptyConfiguration = (): Configuration => ({
   variables: new Map(),
   locals: new Map(),

@@ -4,7 +4,7 @@ import { entriesOf, evaluate, evaluateTerm, type Scope, spend } from '../evaluat
 import { force, Lazy, type Term } from '../lazy.ts';
 import { parseExpression } from '../parser.ts';
 import { EvaluationError, object, toText, tuple, UNKNOWN, Unknown, type Value } from '../values.ts';
-import type { ConfigBlock, Configuration, Template } from './configuration.ts';
+import { addressOf, type ConfigBlock, type Configuration, type Template } from './configuration.ts';
 import { type Expansion, eachOf, expansionOf, MAX_INSTANCES, type Names, pair, together } from './expansion.ts';
 import { Fields, Part, type Progress } from './lazy-parts.ts';
 
@@ -237,7 +237,7 @@ export class ModuleInstance {
   instancesOf(block: ConfigBlock): BlockInstance[] {
     const known = this.#instances.get(block);
     if (known) return known;
-    const address = this.inside([...(block.type === 'data' ? ['data'] : []), ...block.labels].join('.'));
+    const address = this.inside(addressOf(block));
     const expansion = this.#expansion(block, address);
     const made = eachOf(expansion).map(({ suffix, names }) => {
       spend(this.program.progress.work, 1);

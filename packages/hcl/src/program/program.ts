@@ -5,8 +5,8 @@ import { type ConfigBlock, emptyConfiguration, type Template } from './configura
 import { type BlockInstance, ModuleInstance, type ModulePlace, type ModuleProgram, type Place } from './instances.ts';
 import { newProgress, type Progress } from './lazy-parts.ts';
 
-const MAX_MODULES = 500;
-const MAX_MODULE_DEPTH = 12;
+export const MAX_MODULES = 500;
+export const MAX_MODULE_DEPTH = 12;
 
 /** What a template's own files do not say. */
 export interface Surroundings {

@@ -1,10 +1,11 @@
-import type { Body, Expr } from '../ast.ts';
+import type { Body } from '../ast.ts';
 import { newWork, type Work } from '../evaluate.ts';
 import { force } from '../lazy.ts';
 import { type GivenVariable, PlannedValues, surroundings } from '../preview/surroundings.ts';
-import { type ConfigBlock, isJson, type Template } from '../program/configuration.ts';
+import { addressOf, blocksOf, type ConfigBlock, isJson, type Template } from '../program/configuration.ts';
 import type { BlockInstance, ModuleInstance } from '../program/instances.ts';
 import { Program, type Surroundings } from '../program/program.ts';
+import { checkKnown, decide, type Undecided } from '../program/undecided.ts';
 import { EvaluationError, UNKNOWN, whollyKnown } from '../values.ts';
 import { TransitionDependence } from './dependence.ts';
 
@@ -15,14 +16,6 @@ export interface Persistence {
   /** Whether an instance of that plan is also part of the plan of a stop, with the same values. Takes its address. */
   persists(address: string): boolean;
 }
-
-/** Why only Terraform can answer. */
-export interface Undecided {
-  why: string;
-}
-
-/** Blocks whose effect on a plan is known here, if nothing in them depends on the transition. */
-const OTHER_BLOCKS = new Set(['terraform', 'provider', 'check', 'moved', 'removed']);
 
 /**
  * Finds from a template which of its resources exist only while the workspace runs. So an import needs no second plan.
@@ -35,17 +28,14 @@ export function persistence(
   variables: readonly GivenVariable[],
   work: Work = newWork(),
 ): Persistence | Undecided {
-  try {
+  return decide(() => {
     const program = (transition: 'start' | 'stop') =>
       new Program(template, importSurroundings(template, variables, transition, work), work);
     const start = program('start');
     const stop = program('stop');
     checkStop(stop);
     return comparison(start, stop);
-  } catch (err) {
-    if (err instanceof EvaluationError) return { why: err.message };
-    throw err;
-  }
+  });
 }
 
 const NOBODY = {
@@ -84,18 +74,16 @@ function checkStop(program: Program): void {
   const modules = program.modules();
   for (const module of modules) {
     const { configuration } = module;
-    const [problem] = configuration.diagnostics;
-    if (problem) throw new EvaluationError(`${problem.file}:${problem.line}: ${problem.message}`);
-    checkOtherBlocks(module, depends);
+    checkKnown(configuration);
+    for (const { body, file, line } of configuration.others) checkSame(module, body, `${file}:${line}`, depends);
     for (const [name, expr] of configuration.locals)
       if (depends.of(module, expr)) known(module.inside(`local.${name}`), () => module.evaluate(expr));
     for (const [name, { body }] of configuration.outputs)
-      checkNamed(module, body, `output.${name}`, depends, (expr) => module.evaluate(expr));
+      checkOutput(module, body, module.inside(`output.${name}`), depends);
     for (const { body, labels } of configuration.variables.values())
       for (const inner of body.blocks) checkSame(module, inner.body, `var.${labels[0]}`, depends);
     for (const call of configuration.modules.values()) checkCall(module, call, depends);
-    for (const types of [configuration.resources, configuration.data])
-      for (const labels of types.values()) for (const block of labels.values()) checkBlock(module, block, depends);
+    for (const block of blocksOf(configuration)) checkBlock(module, block, depends);
   }
   const [call] = program.missing.keys();
   if (call) throw new EvaluationError(`Module ${JSON.stringify(call.labels[0])} is not loaded.`);
@@ -105,24 +93,11 @@ function known(where: string, evaluate: () => ReturnType<ModuleInstance['evaluat
   if (!whollyKnown(force(evaluate()))) throw new EvaluationError(`${where} is not known before Terraform runs.`);
 }
 
-function checkOtherBlocks(module: ModuleInstance, depends: TransitionDependence): void {
-  for (const { type, body, file, line } of module.configuration.others) {
-    if (!OTHER_BLOCKS.has(type)) throw new EvaluationError(`${file}:${line}: only Terraform knows blocks ${type}.`);
-    checkSame(module, body, `${file}:${line}`, depends);
-  }
-}
-
-/** A value that may change if it can be evaluated, in a block of which nothing else may. */
-function checkNamed(
-  module: ModuleInstance,
-  body: Body,
-  where: string,
-  depends: TransitionDependence,
-  evaluate: (expr: Expr) => ReturnType<ModuleInstance['evaluate']>,
-): void {
-  checkSame(module, body, module.inside(where), depends, ['value']);
+/** An output's value may change if it can be evaluated, but nothing else in its block. */
+function checkOutput(module: ModuleInstance, body: Body, where: string, depends: TransitionDependence): void {
+  checkSame(module, body, where, depends, ['value']);
   const expr = body.attributes.get('value')?.value;
-  if (expr && depends.of(module, expr)) known(module.inside(where), () => evaluate(expr));
+  if (expr && depends.of(module, expr)) known(where, () => module.evaluate(expr));
 }
 
 function checkSame(
@@ -153,7 +128,7 @@ function checkCall(caller: ModuleInstance, { body, labels, file }: ConfigBlock, 
 function checkBlock(module: ModuleInstance, block: ConfigBlock, depends: TransitionDependence): void {
   const { type, labels, body, file } = block;
   const isData = type === 'data';
-  const where = module.inside([...(isData ? ['data'] : []), ...labels].join('.'));
+  const where = module.inside(addressOf(block));
   if (isData && labels[0] === 'external') throw new EvaluationError(`${where}: its program may know the transition.`);
   const instances = module.instancesOf(block);
   if (depends.ofExpansion(module, body) && instances.some(({ counted }) => !counted))
@@ -190,11 +165,10 @@ function comparison(start: Program, stop: Program): Persistence {
         addresses(same?.childrenOf(name) ?? []),
       );
     }
-    const { resources, data } = module.configuration;
-    for (const block of [...resources.values(), ...data.values()].flatMap((labels) => [...labels.values()])) {
+    for (const block of blocksOf(module.configuration)) {
       if (!depends.ofExpansion(module, block.body)) continue;
       requireCounted(module);
-      const base = module.inside([...(block.type === 'data' ? ['data'] : []), ...block.labels].join('.'));
+      const base = module.inside(addressOf(block));
       const before = module.instancesOf(block);
       if (before.some(({ counted }) => !counted)) undecided(base);
       compare(base, addresses(before), addresses(same?.instancesOf(block) ?? []));

@@ -15,7 +15,7 @@ import {
   usesPlugins,
   variableArgs,
 } from './job-terraform.ts';
-import { newJobWork } from './preset-warnings.ts';
+import { newJobWork, typedVariables } from './preset-warnings.ts';
 
 /** The names of the steps in errors. */
 export const START = 'template import provision for start';
@@ -135,9 +135,8 @@ class Plans {
   async #predict(): Promise<Persistence | undefined> {
     const template = await this.#terraform.template();
     if (!template) return undefined;
-    const types = new Map(this.#variables.declared.map(({ name, type }) => [name, type]));
-    const variables = this.#variables.values.map((one) => ({ ...one, type: types.get(one.name) ?? '' }));
-    const found = persistence(template, variables, newJobWork());
+    const { values, declared } = this.#variables;
+    const found = persistence(template, typedVariables(values, declared), newJobWork());
     return 'why' in found ? undefined : found;
   }
 

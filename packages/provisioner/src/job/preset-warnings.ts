@@ -2,6 +2,7 @@
 // administrators when a pool of prebuilt workspaces stays empty.
 
 import {
+  type GivenVariable,
   type Notice,
   newWork,
   PlannedValues,
@@ -18,6 +19,15 @@ const SPENT_STEPS = 300_000;
 
 /** The limits of an evaluation by a job. */
 export const newJobWork = (): Work => ({ ...newWork(), steps: SPENT_STEPS });
+
+/** The values of the root module's variables, with the types that it declares. */
+export function typedVariables(
+  values: readonly VariableValue[],
+  declared: readonly Pick<TemplateVariable, 'name' | 'type'>[],
+): GivenVariable[] {
+  const types = new Map(declared.map(({ name, type }) => [name, type]));
+  return values.map((one) => ({ ...one, type: types.get(one.name) ?? '' }));
+}
 
 /** Of presets, and of problems of one preset, in the log. */
 const MAX_REPORTED = 10;
@@ -50,8 +60,7 @@ export async function presetWarnings(imported: Imported): Promise<string[]> {
   const template = new Template({ read: (path) => files.get(path), paths: () => files.keys() });
   const planned = new PlannedValues(plan);
   const work = newJobWork();
-  const types = new Map(imported.declared.map(({ name, type }) => [name, type]));
-  const variables = imported.variables.map((one) => ({ ...one, type: types.get(one.name) ?? '' }));
+  const variables = typedVariables(imported.variables, imported.declared);
   const preview = (inputs: Readonly<Record<string, string>>) =>
     previewTemplate(template, planned, { inputs, owner: OWNER, accessUrl, variables }, work);
   const known = new Map(presets.map((preset) => [preset.name, preset]));
