@@ -109,7 +109,8 @@ async function restart(ctx: Ctx, workspaceId: string, asked: Restart): Promise<W
         throw alreadyActive();
       }
       if (!last || (!asked.stop && last.transition === 'stop' && last.job_status === 'succeeded')) {
-        const prepared = await prepareStart(ctx, tx, answers, workspace, {
+        const prepared = await prepare(ctx, tx, answers, workspace, {
+          transition: 'start',
           choice,
           last,
           values: last && (await valuesBefore(tx, last, 'start')),
@@ -117,9 +118,19 @@ async function restart(ctx: Ctx, workspaceId: string, asked: Restart): Promise<W
         const id = await insertBuild(ctx, tx, answers, start, { ...prepared, ...rest, last });
         return (await buildById(tx, id))!;
       }
-      const prepared = await prepareStop(ctx, tx, answers, workspace, { asked: asked.stop, last });
+      const prepared = await prepare(ctx, tx, answers, workspace, {
+        transition: 'stop',
+        choice: choiceOf(asked.stop ?? {}),
+        last,
+        values: await valuesBefore(tx, last, 'stop'),
+      });
       // the start comes after the stop and uses its values
-      const next = await prepareStart(ctx, tx, answers, workspace, { choice, last, values: prepared.parameters });
+      const next = await prepare(ctx, tx, answers, workspace, {
+        transition: 'start',
+        choice,
+        last,
+        values: prepared.parameters,
+      });
       await checkBuild(ctx, tx, answers, start, { ...next, last });
       const id = await insertBuild(ctx, tx, answers, stop, { ...prepared, ...rest, last });
       await insertRestart(tx, startable, {
@@ -158,37 +169,25 @@ async function awaits(tx: Tx, last: BuildRow, choice: StartChoice): Promise<bool
   return wanted !== undefined && text(wanted) === text(choice);
 }
 
-async function prepareStop(
+/** `values`: those of the build before. */
+async function prepare(
   ctx: Ctx,
   tx: Tx,
   answers: Answers,
   workspace: WorkspaceRow,
-  { asked, last }: { asked: Restart['stop']; last: BuildRow },
+  build: {
+    transition: 'start' | 'stop';
+    choice: StartChoice;
+    last: BuildRow | undefined;
+    values: NameValue[] | undefined;
+  },
 ): Promise<PreparedBuild> {
-  const template = await versionRules(tx, workspace.template_id);
-  const chosen = asked?.template_version_id;
-  return prepareBuild(ctx, tx, answers, template, {
-    transition: 'stop',
-    versionId: versionFor(ctx, template, { workspace, last, transition: 'stop', template_version_id: chosen }),
-    ownerId: workspace.owner_id,
-    presetId: asked?.template_version_preset_id,
-    given: asked?.rich_parameter_values ?? [],
-    last: await valuesBefore(tx, last, 'stop'),
-  });
-}
-
-async function prepareStart(
-  ctx: Ctx,
-  tx: Tx,
-  answers: Answers,
-  workspace: WorkspaceRow,
-  { choice, last, values }: { choice: StartChoice; last: BuildRow | undefined; values: NameValue[] | undefined },
-): Promise<PreparedBuild> {
+  const { transition, choice, last, values } = build;
   const template = await versionRules(tx, workspace.template_id);
   const wanted = choice.template_version_id ?? undefined;
   return prepareBuild(ctx, tx, answers, template, {
-    transition: 'start',
-    versionId: versionFor(ctx, template, { workspace, last, transition: 'start', template_version_id: wanted }),
+    transition,
+    versionId: versionFor(ctx, template, { workspace, last, transition, template_version_id: wanted }),
     ownerId: workspace.owner_id,
     presetId: choice.template_version_preset_id ?? undefined,
     given: choice.parameters,
@@ -211,7 +210,12 @@ export async function startAgain(ctx: Ctx, due: DueRestart): Promise<void> {
         const order = orderBuild(asked, 'start', workspace);
         if (due.log_level) requireDebug(asked);
         const values = await valuesBefore(tx, last, 'start');
-        const prepared = await prepareStart(asked, tx, answers, workspace, { choice: due, last, values });
+        const prepared = await prepare(asked, tx, answers, workspace, {
+          transition: 'start',
+          choice: due,
+          last,
+          values,
+        });
         const rest = { reason: due.reason, logLevel: due.log_level };
         await insertBuild(asked, tx, answers, order, { ...prepared, ...rest, last });
       }),
