@@ -12,6 +12,7 @@ export { type Chosen, type ChosenWorkspace, type GivenVariable, PlannedValues } 
 export { type TagProblem, type WorkspaceTags, workspaceTags } from './preview/tags.ts';
 export type * from './preview/types.ts';
 export { Template } from './program/configuration.ts';
+export { BUILT_IN_PROVIDER, providersWithoutModules } from './program/providers.ts';
 export { bodyReferences, references } from './references.ts';
 export { MAX_PROVIDERS_BYTES, type ProviderConstraint, requiredProviders } from './required-providers.ts';
 export { requiredVersions, type VersionRequirement, versionRequirements } from './required-version.ts';

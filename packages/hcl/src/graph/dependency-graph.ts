@@ -8,6 +8,7 @@ import {
   type Template,
 } from '../program/configuration.ts';
 import { MAX_MODULE_DEPTH, MAX_MODULES } from '../program/program.ts';
+import { providerAddress, providerOf } from '../program/providers.ts';
 import { checkKnown, decide, type Undecided } from '../program/undecided.ts';
 import { expressionsOf, traversals } from '../references.ts';
 import { EvaluationError } from '../values.ts';
@@ -68,10 +69,9 @@ class Builder {
     }
   }
 
-  *#providerOf({ configuration }: Scope, type: string, { attributes }: Body): Generator<string> {
-    const given = attributes.get('provider')?.value;
-    const [name = '', alias] = given ? (traversals(given)[0]?.address.split('.') ?? []) : [type.split('_')[0]!];
-    const id = providerNode(configuration, given && name === '' ? rootName(given) : name, alias);
+  *#providerOf({ configuration }: Scope, block: ConfigBlock): Generator<string> {
+    const { name, alias } = providerOf(block);
+    const id = providerNode(configuration, name, alias);
     if (this.#providers.has(id)) yield id;
   }
 
@@ -115,10 +115,9 @@ class Builder {
     for (const [name, { body }] of configuration.outputs)
       add(outputNode(scope, name), undefined, referred(scope, body));
     for (const block of blocksOf(configuration)) {
-      const { labels, body } = block;
       const label = `${prefix}${addressOf(block)}`;
       const id = blockNode(scope, addressOf(block));
-      const on = [...referred(scope, body), ...this.#providerOf(scope, labels[0]!, body)];
+      const on = [...referred(scope, block.body), ...this.#providerOf(scope, block)];
       add(
         id,
         label,
@@ -165,22 +164,9 @@ const outputNode = ({ prefix }: Scope, name: string) => `${prefix}output.${name}
 const blockNode = ({ prefix }: Scope, address: string) => `${prefix}${address} (expand)`;
 const closeNode = ({ prefix }: Scope, name: string) => `${prefix}module.${name} (close)`;
 
-/** The name of a variable without attributes. Empty for another expression. */
-const rootName = (expr: Expr): string => (expr.kind === 'variable' ? expr.name : '');
-
 /** A provider of the root module, which all modules share, by its address. */
-function providerNode({ others }: Configuration, name: string, alias: string | undefined): string {
-  const source = others
-    .flatMap(({ type, body }) => (type === 'terraform' ? body.blocks : []))
-    .flatMap(({ type, body }) => (type === 'required_providers' ? [body.attributes.get(name)?.value] : []))
-    .flatMap((expr) => (expr?.kind === 'object' ? expr.items : []))
-    .find(({ key }) => keyText(key) === 'source')?.value;
-  const given = source?.kind === 'literal' && typeof source.value === 'string' ? source.value : `hashicorp/${name}`;
-  const address = given.split('/').length === 3 ? given : `registry.terraform.io/${given}`;
-  return `provider["${address.toLowerCase()}"]${alias === undefined ? '' : `.${alias}`}`;
-}
-
-const keyText = (key: Expr): string => (key.kind === 'literal' ? String(key.value) : rootName(key));
+const providerNode = (configuration: Configuration, name: string, alias: string | undefined): string =>
+  `provider["${providerAddress(configuration, name)}"]${alias === undefined ? '' : `.${alias}`}`;
 
 const referred = (scope: Scope, body: Body): string[] =>
   [...expressionsOf(body)].flatMap((expr) => [...nodesOf(scope, expr)]);

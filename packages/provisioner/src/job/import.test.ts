@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
@@ -358,6 +358,27 @@ test("a failed init reports the first actual error with Terraform's explanation"
   );
 });
 
+test('the import of a template that needs no downloads runs no init', async (t) => {
+  const other = await harness();
+  t.after(() => other.close());
+  const [wrapper, ran] = [join(other.dir, 'terraform'), join(other.dir, 'ran')];
+  await writeFile(wrapper, `#!/bin/sh\necho "$1" >> '${ran}'\nexec terraform "$@"\n`, { mode: 0o755 });
+  other.start({ terraformBinaries: [wrapper] });
+  const commands = async (files: Record<string, string>) => {
+    await writeFile(ran, '');
+    const { completed, failed } = await other.server.verdict(other.server.post(importJob(await tarOf(files))));
+    assert.ok(completed, failed?.error ?? '');
+    return (await readFile(ran, 'utf8')).split('\n').filter((one) => one !== '' && one !== 'version');
+  };
+  const agent = `${CODER}resource "coder_agent" "a" {\n  os   = "linux"\n  arch = "amd64"\n}\n`;
+  const used = `${agent}resource "terraform_data" "b" {\n  input = coder_agent.a.id\n}\n`;
+  assert.deepEqual(await commands({ 'main.tf': used }), ['plan', 'show']);
+  const withModule = { 'main.tf': `${used}module "m" {\n  source = "./m"\n}\n`, 'm/main.tf': '' };
+  assert.deepEqual(await commands(withModule), ['init', 'plan', 'show']);
+  const locked = { 'main.tf': `${used}# other`, '.terraform.lock.hcl': '' };
+  assert.deepEqual(await commands(locked), ['init', 'plan', 'show']);
+});
+
 test('rejects a template that stores its state elsewhere', async () => {
   const imported = async (backend: string) => {
     const text = `terraform {\n  backend "local" {\n${backend}\n  }\n}\n${CODER}`;
@@ -428,7 +449,14 @@ exit $status
   assert.equal(existsSync(moved), false);
 });
 
-/** A program like Terraform 1.9.8, whose init rejects every module, as if they required a newer version. */
+/** A line of the output of `terraform plan -json`. */
+const diagnostic = (summary: string) =>
+  JSON.stringify({
+    ...{ '@level': 'error', '@message': `Error: ${summary}`, type: 'diagnostic' },
+    diagnostic: { severity: 'error', summary, detail: 'Blocks of type "newer" are not expected here.' },
+  });
+
+/** A program like Terraform 1.9.8, which rejects every template, as if a module required a newer version. */
 async function olderEngine(dir: string): Promise<string> {
   const path = join(dir, 'older');
   const script = `#!/bin/sh
@@ -437,6 +465,10 @@ version*) echo 'Terraform v1.9.8' ;;
 init*)
   terraform get >/dev/null || exit 2
   echo 'Error: Unsupported Terraform Core version' >&2
+  exit 1
+  ;;
+plan*)
+  echo '${diagnostic('Unsupported Terraform Core version')}'
   exit 1
   ;;
 *) exit 9 ;;
@@ -471,15 +503,14 @@ test('an import changes to the engine that a fetched module requires', async (t)
   assert.deepEqual(other.server.requiredEngines, []);
 });
 
-/** A program like Terraform 1.9.8, whose init rejects a block as if a later version had introduced it. */
+/** A program like Terraform 1.9.8 that rejects a block as if a later version had introduced it. */
 async function engineOfOlderLanguage(dir: string): Promise<string> {
   const path = join(dir, 'older-language');
-  const error = 'Blocks of type "newer" are not expected here.';
   const script = `#!/bin/sh
 case "$*" in
 version*) echo 'Terraform v1.9.8' ;;
-init*)
-  printf '\\nError: Unsupported block type\\n\\n  on main.tf line 6:\\n   6: newer {\\n\\n${error}\\n' >&2
+plan*)
+  echo '${diagnostic('Unsupported block type')}'
   exit 1
   ;;
 *) exit 9 ;;

@@ -3,10 +3,11 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { dependencyGraph, Template } from '@ropewalk/hcl';
+import { BUILT_IN_PROVIDER, dependencyGraph, providersWithoutModules, Template } from '@ropewalk/hcl';
 import { AppError } from '@ropewalk/kit';
 import { isAlive } from '@ropewalk/kit/process-ref';
 import { isAtLeast } from '@ropewalk/kit/version';
+import { ADDRESSES } from '@ropewalk/terraform-provider';
 import type { VariableValue } from '@ropewalk/wire/proto/provisioner';
 import type { BuildUser } from '../isolation/protocol.ts';
 import { shareTree } from '../isolation/tree.ts';
@@ -16,7 +17,7 @@ import { memoryLimit } from '../runner/memory.ts';
 import type { ProcessRef, RunSpec } from '../runner/protocol.ts';
 import { type Env, TERRAFORM_ENV } from '../terraform/env.ts';
 import { countLines } from '../terraform/logs.ts';
-import type { Prepared } from '../terraform/prepare.ts';
+import { LINKED, type Prepared } from '../terraform/prepare.ts';
 import { Progress, type TimingStage } from '../terraform/progress.ts';
 import { exitText, followRun, type RunResult, readExit, readStarted, runFiles, socketDir } from '../terraform/run.ts';
 import { sender } from '../terraform/signal.ts';
@@ -27,6 +28,8 @@ import type { Delivered } from './log-shipper.ts';
 
 const MAX_OUTPUT = 256 << 20;
 const STARTED_POLL_MS = 50;
+/** Those that need no download. */
+const PRESENT_PROVIDERS: ReadonlySet<string> = new Set([...ADDRESSES, BUILT_IN_PROVIDER]);
 /** How Terraform says that the process of a provider has ended. */
 const LOST_PROVIDER = /Request cancelled|Plugin did not respond|Unrecognized remote plugin message/;
 const PROVIDER_ENDED =
@@ -172,6 +175,7 @@ export class JobTerraform {
       frozen: frozenId && port.frozen ? { ...port.frozen, id: frozenId } : undefined,
       ...(fetchModules ? { fetchModulesFor: job.jobId } : {}),
       onLog: (line) => this.#ctx.shipper.line(line),
+      needsInit: () => this.#needsInit(),
       graph: async () => {
         initialized.done = true;
         this.progress.add('init', init, Date.now());
@@ -202,11 +206,28 @@ export class JobTerraform {
     return this.#template;
   }
 
+  /** Not if the template has no modules, and Terraform or the daemon have all its providers. */
+  async #needsInit(): Promise<boolean> {
+    const { attachProvider, session } = this.#ctx;
+    const hasOwn = LINKED.some((name) => existsSync(join(session.templateDir, name)));
+    if (!attachProvider || hasOwn || !this.#isKnownEngine()) return true;
+    const template = await this.template();
+    const providers = template && providersWithoutModules(template);
+    if (providers instanceof Set && providers.isSubsetOf(PRESENT_PROVIDERS)) return false;
+    // what the init fetches is missing in it
+    this.#template = undefined;
+    return true;
+  }
+
+  /** Whether the parts of its plans and graphs are those that our engine knows. */
+  #isKnownEngine(): boolean {
+    const { engine, version } = this.#ctx.terraform;
+    return engine === 'terraform' && isAtLeast(version, '1.9.0');
+  }
+
   /** Undefined if only Terraform knows the graph. */
   async #graphOfTemplate(): Promise<string | undefined> {
-    const { engine, version } = this.#ctx.terraform;
-    // others have nodes for parts that these do not have
-    if (engine !== 'terraform' || !isAtLeast(version, '1.9.0')) return undefined;
+    if (!this.#isKnownEngine()) return undefined;
     const template = await this.template();
     const graph = template && dependencyGraph(template);
     return typeof graph === 'string' ? graph : undefined;

@@ -30,7 +30,9 @@ const INIT_MS = 30 * 60_000;
 const MAX_BYTES = 10 << 20;
 const MAX_FILES = 50_000;
 const IN_USE_MS = 24 * 3600_000;
-const LINKED = ['.terraform', LOCK_FILE] as const;
+/** What an init leaves in the directory. */
+export const LINKED = ['.terraform', LOCK_FILE] as const;
+
 export interface PrepareOptions {
   /** The unpacked template: terraform's working directory. */
   dir: string;
@@ -43,6 +45,8 @@ export interface PrepareOptions {
   /** Returns the output of `terraform graph` for the directory. The caller runs it, since it needs a provider. */
   graph: () => Promise<string>;
   onLog: (line: LogLine) => Promise<void> | void;
+  /** Whether the directory lacks something without an init. Absent: it does. */
+  needsInit?: () => Promise<boolean>;
   signal: AbortSignal;
   /** No program starts before this resolves. Absent: programs may start immediately. */
   mayBegin?: Promise<void>;
@@ -63,7 +67,7 @@ export interface Prepared {
   graph: Graph;
   /** Whether the daemon must know the cost of resources before it applies. */
   costs: boolean;
-  /** Whether this call ran `terraform init`. */
+  /** Whether this call prepared the directory, mostly with `terraform init`. */
   fresh: boolean;
   /** The stored result, with the fetched modules. No build can change it. */
   entry: string;
@@ -221,7 +225,8 @@ export class VersionCache {
       const known = await this.#use(key, options);
       if (known) return known;
       restored = await this.#restore(options);
-      if (!restored?.complete) await (options.as ? this.#init(options) : this.#download(options));
+      const present = restored?.complete || (await options.needsInit?.()) === false;
+      if (!present) await (options.as ? this.#init(options) : this.#download(options));
     } finally {
       // the next steps run the template's providers, which may take any amount of time
       await release();
