@@ -6,6 +6,7 @@ import { DerpRelay } from '../derp/relay.ts';
 import { introduce, MovableClock, packetOf, send, testNode } from '../testing/nodes.ts';
 import { mapOf, RelayServer } from '../testing/relay-server.ts';
 import { hex } from '../testing/vectors.ts';
+import { firstPing } from './first-ping.ts';
 
 // Nodes without UDP, over real relays behind real HTTP servers.
 
@@ -261,6 +262,22 @@ test('drops packets of strangers, and packets whose source is not the peer', asy
   await eventually(() => b.node.status().dropped.unknown > 0, 'the packet of a stranger');
   assert.equal(send(b, c, 'gone'), false);
   await assert.rejects(b.node.ping(c.id), { name: 'PingError', code: 'unknown' });
+});
+
+test('the first ping reaches a peer that learns of this node later', async (t) => {
+  const server = await RelayServer.start(t, relayOf(t));
+  const map = mapOf({ 1: server.url });
+  const [a, b] = [testNode(t, map, { blockDirect: true }), testNode(t, map, { blockDirect: true })];
+  b.node.onChange((node) => a.node.setPeer(b.id, node));
+  await eventually(() => a.node.node !== undefined && a.node.status().knownPeers === 1, 'a knows b');
+  const began = performance.now();
+  const ping = firstPing(a.node, b.id);
+  await eventually(() => b.node.status().dropped.unknown >= 2, 'b drops pings of a stranger');
+  b.node.setPeer(a.id, a.node.node!);
+  const { ms, path } = await ping;
+  assert.deepEqual(path, { kind: 'relay', region: 1 });
+  assert.ok(ms < performance.now() - began - 100, 'measures only the ping that is answered');
+  await assert.rejects(firstPing(a.node, b.id, { signal: AbortSignal.abort(new Error('enough')) }), /enough/);
 });
 
 test('rejects malformed peers, and a node ends with everything that it started', async (t) => {
