@@ -29,12 +29,18 @@ export type CrowdReport =
   | { kind: 'lost'; reason: string }
   | { kind: 'broken'; reason: string };
 
+/** Ends the connections of this share of the agents. */
+export interface CrowdCut {
+  cut: number;
+}
+
 const RETRY_MS = 500;
 const LINES = 5;
 const HEALTHY = 3;
 const UNHEALTHY = 4;
 
 const connecting = new Histogram();
+const sessions = new Set<YamuxSession>();
 
 /** Resolves when the agent has reported its start, with the end of its connection. */
 async function connect(order: CrowdOrder, token: string): Promise<{ ended: Promise<unknown> }> {
@@ -44,6 +50,8 @@ async function connect(order: CrowdOrder, token: string): Promise<{ ended: Promi
     timeoutMs: 60_000,
   });
   const session = new YamuxSession(byteStream(connection), { role: 'client', keepAlive: false });
+  sessions.add(session);
+  void session.closed.then(() => sessions.delete(session));
   const rpc = createDrpcClient(Agent, () => session.openStream());
   const [{ metadata, apps }] = await Promise.all([
     rpc.getManifest({}),
@@ -117,7 +125,11 @@ function send(message: CrowdReport): void {
 
 if (process.argv[1] === import.meta.filename && process.send) {
   process.on('disconnect', () => process.exit(0));
-  process.on('message', async (order: CrowdOrder) => {
+  process.on('message', async (order: CrowdOrder | CrowdCut) => {
+    if ('cut' in order) {
+      for (const session of [...sessions].slice(0, Math.ceil(order.cut * sessions.size))) void session.close();
+      return;
+    }
     const started = performance.now();
     const left = [...order.tokens];
     const tries: number[] = [];

@@ -1,7 +1,7 @@
 // The crowd of scripted agents, in few processes.
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
-import type { CrowdOrder, CrowdReport } from './crowd-process.ts';
+import type { CrowdCut, CrowdOrder, CrowdReport } from './crowd-process.ts';
 import { Histogram, type Times } from './histogram.ts';
 
 export interface Crowd {
@@ -14,6 +14,8 @@ export interface Crowd {
   again(): number;
   /** Connections that ended, with the reason. */
   lost: string[];
+  /** Ends the connections of this share of the agents. */
+  cut(share: number): void;
   stop(): Promise<void>;
 }
 
@@ -60,6 +62,9 @@ export async function startCrowd(order: CrowdOrder, processes = 1): Promise<Crow
       connecting: Histogram.of(...ready.map(({ connecting }) => connecting)),
       again: () => again,
       lost,
+      cut(share) {
+        for (const { child } of parts) child.send({ cut: share } satisfies CrowdCut);
+      },
       stop,
     };
   } catch (err) {

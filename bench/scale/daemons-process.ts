@@ -14,6 +14,8 @@ export interface DaemonsOrder {
   daemons: { name: string; tags: Record<string, string> }[];
   /** How long a build takes, in ms. Default: builds end immediately. */
   buildMs?: number;
+  /** Whether daemons whose connection ended connect again. Their job is lost then, as if they had crashed. */
+  again?: boolean;
 }
 
 /** A job that a daemon received, with the machine's clock at its receipt and after the reply to its completion, in ms. */
@@ -29,6 +31,7 @@ const CONNECTING_AT_ONCE = 32;
 /** A build reports its progress this often, as upstream's daemons do. */
 const PROGRESS_MS = 5_000;
 const LINES = 3;
+const RETRY_MS = 1_000;
 /** About as large as the state of a virtual machine with a disk and a network. */
 const STATE_BYTES = 8_192;
 
@@ -37,7 +40,7 @@ export function clockMs(): number {
   return Number(Temporal.Now.instant().epochNanoseconds / 1_000n) / 1_000;
 }
 
-async function connect({ url, psk }: DaemonsOrder, name: string, tags: Record<string, string>) {
+async function connect({ url, psk }: DaemonsOrder, { name, tags }: DaemonsOrder['daemons'][number]) {
   const target = new URL(`${url}/api/v2/organizations/default/provisionerdaemons/serve`);
   target.searchParams.append('version', '1.8');
   target.searchParams.append('provisioner', 'terraform');
@@ -45,11 +48,31 @@ async function connect({ url, psk }: DaemonsOrder, name: string, tags: Record<st
   for (const [key, value] of Object.entries(tags)) target.searchParams.append('tag', `${key}=${value}`);
   const { connection } = await dialWebSocket(target, { headers: { 'Coder-Provisioner-Daemon-PSK': psk } });
   const session = new YamuxSession(byteStream(connection), { role: 'client' });
-  void session.closed.then(({ reason }) => broken(`${name}: the session ended: ${reason}`));
-  return createDrpcClient(ProvisionerDaemon, () => session.openStream());
+  const ended = session.closed.then(({ reason }): never => {
+    throw new Error(`${name}: the session ended: ${reason}`);
+  });
+  // `work` waits for it
+  ended.catch(() => {});
+  return { rpc: createDrpcClient(ProvisionerDaemon, () => session.openStream()), session, ended };
 }
 
-type Daemon = Awaited<ReturnType<typeof connect>>;
+type Connected = Awaited<ReturnType<typeof connect>>;
+type Daemon = Connected['rpc'];
+
+/** Works on one connection after another, if the order says so. */
+async function insist(order: DaemonsOrder, daemon: DaemonsOrder['daemons'][number], first: Connected): Promise<never> {
+  for (let connected: Connected | undefined = first; ; ) {
+    try {
+      connected ??= await connect(order, daemon);
+      await Promise.race([work(connected.rpc, order.buildMs ?? 0), connected.ended]);
+    } catch (err) {
+      void connected?.session.close();
+      connected = undefined;
+      if (!order.again) throw err;
+      await new Promise((done) => setTimeout(done, RETRY_MS));
+    }
+  }
+}
 
 /** Takes a job, completes it, and takes the next, forever. */
 async function work(daemon: Daemon, buildMs: number): Promise<never> {
@@ -141,8 +164,8 @@ if (process.argv[1] === import.meta.filename && process.send) {
       await Promise.all(
         Array.from({ length: CONNECTING_AT_ONCE }, async () => {
           for (let next = left.pop(); next; next = left.pop()) {
-            const daemon = await connect(order, next.name, next.tags);
-            work(daemon, order.buildMs ?? 0).catch((err) => broken(String(err)));
+            const connected = await connect(order, next);
+            insist(order, next, connected).catch((err) => broken(String(err)));
           }
         }),
       );

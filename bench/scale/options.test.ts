@@ -26,6 +26,19 @@ test('--users makes a company of any size', () => {
   assert.equal(one!.tier.counts.agents, 50);
 });
 
+test('--soak takes people and minutes, and nothing else', () => {
+  const { soak, minutes, tiers } = parseOptions(['--soak']);
+  assert.deepEqual([soak, minutes, tiers], [1_000, 120, []]);
+  const short = parseOptions(['--soak', '--users', '50', '--minutes', '5']);
+  assert.deepEqual([short.soak, short.minutes, short.tiers], [50, 5, []]);
+  assert.equal(parseOptions(['--users', '50']).soak, undefined);
+  for (const more of [
+    ['--tier', 'builds-60'],
+    ['--builds', '5'],
+  ])
+    assert.throws(() => parseOptions(['--soak', ...more]), /--soak takes --users and --minutes/);
+});
+
 test('rejects what it does not know, with the reason', () => {
   for (const [args, message] of [
     [['--tier', 'big'], /--tier "big": use agents-1000/],

@@ -46,6 +46,8 @@ export interface Tier {
 export interface ScaleOptions {
   tiers: { name: string; tier: Tier }[];
   minutes: number;
+  /** A long run with faults, of a company with so many people, instead of tiers. */
+  soak: number | undefined;
   /** The results file to add the runs to. */
   results: string | undefined;
   /** Only makes docs/scale.md and its pictures from the results file. */
@@ -53,6 +55,10 @@ export interface ScaleOptions {
   /** Runs the server from the sources instead of the built executable. */
   sources: boolean;
 }
+
+const MINUTES = 10;
+const SOAK_MINUTES = 120;
+const SOAK_USERS = 1_000;
 
 const NOBODY: Counts = {
   agents: 0,
@@ -142,9 +148,10 @@ const NUMBERS = {
   'real-builds': 'realBuilds',
 } as const satisfies Record<string, keyof Counts>;
 
-export const USAGE = `npm run bench scale -- [--tier NAME…|--users N] [--minutes N] [--results FILE] [--sources] [--report]
+export const USAGE = `npm run bench scale -- [--tier NAME…|--users N|--soak] [--minutes N] [--results FILE] [--sources] [--report]
   --tier NAME      ${Object.keys(TIERS).join(', ')}, or all. May be given several times
   --users N        a company with this many people, instead of a tier
+  --soak           a long run of a company with faults (--users, default 1000; --minutes, default 120)
   --minutes N      the length of each run without its start. Default: 10
   --results FILE   adds the runs to this file
   --report         only makes docs/scale.md and its pictures from the results file
@@ -170,6 +177,7 @@ export function parseOptions(args: readonly string[]): ScaleOptions {
       minutes: { type: 'string' },
       results: { type: 'string' },
       report: { type: 'boolean' },
+      soak: { type: 'boolean' },
       sources: { type: 'boolean' },
     },
   });
@@ -177,7 +185,7 @@ export function parseOptions(args: readonly string[]): ScaleOptions {
   const changes = Object.entries(NUMBERS).flatMap(([name, key]) =>
     given[name] === undefined ? [] : [[key, wholeNumber(name, given[name])] as const],
   );
-  const minutes = Number(values.minutes ?? 10);
+  const minutes = Number(values.minutes ?? (values.soak ? SOAK_MINUTES : MINUTES));
   if (!(minutes >= 0.1 && minutes <= 600))
     throw new Error(`--minutes ${values.minutes}: use a number from 0.1 to 600.`);
   const named = values.tier?.includes('all') ? Object.keys(TIERS) : (values.tier ?? []);
@@ -186,18 +194,23 @@ export function parseOptions(args: readonly string[]): ScaleOptions {
     if (!tier) throw new Error(`--tier ${JSON.stringify(name)}: use ${Object.keys(TIERS).join(', ')}, or all.`);
     return { name, tier };
   });
-  if (values.users !== undefined) {
+  if (values.soak && (chosen.length > 0 || changes.length > 0))
+    throw new Error('--soak takes --users and --minutes, and no tier or number.');
+  const users = values.users === undefined ? undefined : wholeNumber('users', values.users);
+  if (users !== undefined && !values.soak) {
     if (chosen.length > 0) throw new Error('--users and --tier exclude each other.');
-    const users = wholeNumber('users', values.users);
     chosen.push({ name: `users-${users}`, tier: { counts: company(users), reach: { slower: 2 } } });
   }
-  if (chosen.length === 0) chosen.push({ name: 'custom', tier: { counts: NOBODY, reach: {} } });
+  if (chosen.length === 0 && !values.soak) chosen.push({ name: 'custom', tier: { counts: NOBODY, reach: {} } });
   const tiers = chosen.map(({ name, tier }) => ({
     // a changed tier must not replace the tier's own result
     name: changes.length > 0 ? `${name} with ${changes.map(([key, value]) => `${key} ${value}`).join(', ')}` : name,
     tier: { ...tier, counts: checked({ ...tier.counts, ...Object.fromEntries(changes) }) },
   }));
-  return { tiers, minutes, results: values.results, report: values.report ?? false, sources: values.sources ?? false };
+  return {
+    ...{ tiers, minutes, results: values.results, report: values.report ?? false, sources: values.sources ?? false },
+    soak: values.soak ? (users ?? SOAK_USERS) : undefined,
+  };
 }
 
 function checked(counts: Counts): Counts {

@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path';
 import { type Chart, drawChart } from './curves.ts';
 import { fitLine, growthOfCost, type Line, type Point } from './fit.ts';
 import { TIERS } from './options.ts';
-import { type Latency, type RunResult, readResults, type WindowResult } from './results.ts';
+import { type Latency, type RunResult, readResults, readSoak, type WindowResult } from './results.ts';
+import { growthPerHour, type Moment, SETTLED_MINUTES, type SoakResult, type TableSize } from './soak-verdict.ts';
 
 const docs = join(dirname(dirname(import.meta.dirname)), 'docs');
 
@@ -250,6 +251,65 @@ function chartsOf(runs: readonly RunResult[]): Record<string, Chart> {
   };
 }
 
+/** The tables that a soak made largest. */
+const LARGEST = 8;
+
+function soakText(run: SoakResult | undefined): string {
+  if (!run) return NOT_MEASURED;
+  const { users, minutes, builds, requests, faults, errors, errorsOfFaults, lost, moments, tables, checks } = run;
+  const [first, last] = [moments.find(({ minute }) => minute >= SETTLED_MINUTES)!, moments.at(-1)!];
+  const missed = checks.filter(({ met }) => !met);
+  const verdict = missed.map(({ what, value, reach }) => `**${what}: ${value}, not ${reach}**`);
+  const intro = [
+    `Measured ${run.at.slice(0, 10)}: ${fixed(users)} people for ${fixed(minutes)} minutes, with ${fixed(builds)} builds, ${fixed(requests)} requests for lists, and ${faults.length} faults.`,
+    `${fixed(errors)} requests failed without a fault, and ${fixed(errorsOfFaults)} within half a minute of one. ${fixed(lost)} connections of agents ended, and all agents came back.`,
+    `Verdict: ${verdict.length === 0 ? 'good' : verdict.join(', ')}.`,
+  ].join('\n');
+  const grown = (what: string, of: (moment: Moment) => number, unit = '') => [
+    what,
+    `${fixed(of(first))}${unit}`,
+    `${fixed(of(last))}${unit}`,
+    percent(growthPerHour(moments, of)),
+  ];
+  const growth = markdown(
+    ['', `after ${first.minute} minutes`, 'at the end', 'growth in an hour, by the line through all minutes'],
+    [
+      grown('memory of the server', ({ serverMegabytes }) => serverMegabytes, ' MB'),
+      grown('memory of PostgreSQL', ({ postgresMegabytes }) => postgresMegabytes, ' MB'),
+      grown('descriptors of the server', ({ descriptors }) => descriptors),
+      grown('threads of the server', ({ threads }) => threads),
+    ],
+  );
+  const total = ({ bytes, indexBytes }: TableSize) => bytes + indexBytes;
+  const largest = Object.entries(tables)
+    .toSorted(([, a], [, b]) => total(b.after) - total(a.after))
+    .slice(0, LARGEST)
+    .map(([name, { before, after }]) => [
+      `\`${name}\``,
+      ...[before, after].flatMap((size) => [
+        fixed(size.rows),
+        `${fixed(size.bytes / 1e6, 1)}; ${fixed(size.indexBytes / 1e6, 1)} MB`,
+      ]),
+      `${fixed(after.dead)}`,
+    ]);
+  const head = ['table', 'rows', 'table; indexes', 'rows at the end', 'table; indexes at the end', 'dead rows'];
+  return [intro, growth, markdown(head, largest)].join('\n\n');
+}
+
+const soakChart = ({ moments }: SoakResult): Chart => {
+  const series = (name: string, of: (moment: Moment) => number) => ({
+    name,
+    points: moments.map((moment) => ({ x: moment.minute, y: of(moment) })),
+  });
+  return {
+    ...{ title: 'Memory in a long run with faults', x: 'minutes', y: 'MB (PSS)' },
+    series: [
+      series('server', ({ serverMegabytes }) => serverMegabytes),
+      series('PostgreSQL', ({ postgresMegabytes }) => postgresMegabytes),
+    ],
+  };
+};
+
 /** Replaces the text between the comments `<!-- name -->` and `<!-- end of name -->`. */
 export function fillIn(page: string, name: string, text: string): string {
   const [from, to] = [`<!-- ${name} -->\n`, `<!-- end of ${name} -->`];
@@ -258,8 +318,10 @@ export function fillIn(page: string, name: string, text: string): string {
   return `${page.slice(0, begin + from.length)}${text}\n${page.slice(end)}`;
 }
 
+/** `file`: the results of tiers. Those of a soak are next to it. */
 export function report(file: string): void {
   const runs = readResults(file);
+  const soak = readSoak(join(dirname(file), 'soak.json'));
   if (runs.length === 0) throw new Error(`${file} has no runs.`);
   const path = join(docs, 'scale.md');
   const curves = curvesOf(runs);
@@ -278,11 +340,13 @@ export function report(file: string): void {
     people: peopleTable(runs),
     costs: costsTable(curves),
     paper: paperTable(curves),
+    soak: soakText(soak),
   };
   let page = readFileSync(path, 'utf8');
   for (const [name, text] of Object.entries(texts)) page = fillIn(page, name, text);
   writeFileSync(path, page);
-  for (const [name, chart] of Object.entries(chartsOf(runs))) {
+  const charts = { ...chartsOf(runs), ...(soak ? { soak: soakChart(soak) } : {}) };
+  for (const [name, chart] of Object.entries(charts)) {
     if (chart.series.some(({ points: found }) => found.length === 0)) continue;
     for (const theme of ['light', 'dark'] as const)
       writeFileSync(join(docs, 'images', `scale-${name}-${theme}.svg`), drawChart(chart, theme));

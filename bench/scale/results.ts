@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Histogram } from './histogram.ts';
 import type { Counts } from './options.ts';
 import type { WindowUse } from './sampling.ts';
+import type { SoakResult } from './soak-verdict.ts';
 import type { Check } from './verdict.ts';
 
 export interface Latency {
@@ -66,11 +67,21 @@ export function readResults(file: string): RunResult[] {
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as RunResult[]) : [];
 }
 
+export function readSoak(file: string): SoakResult | undefined {
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as SoakResult) : undefined;
+}
+
+export const writeSoak = (file: string, run: SoakResult): void => write(file, run);
+
 /** Adds a run, instead of an earlier one of the same tier. */
 export function writeResult(file: string, run: RunResult): void {
   const others = readResults(file).filter(({ tier }) => tier !== run.tier);
   const all = [...others, run].sort((a, b) => a.tier.localeCompare(b.tier, 'en', { numeric: true }));
+  write(file, all);
+}
+
+function write(file: string, data: unknown): void {
   const round = (_key: string, value: unknown) =>
     typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value;
-  writeFileSync(file, `${JSON.stringify(all, round, 2)}\n`);
+  writeFileSync(file, `${JSON.stringify(data, round, 2)}\n`);
 }

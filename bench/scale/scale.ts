@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import type { Row } from '../measure.ts';
 import { parseOptions, type ScaleOptions, USAGE } from './options.ts';
 import { report } from './report.ts';
-import { type RunResult, writeResult } from './results.ts';
+import { type RunResult, writeResult, writeSoak } from './results.ts';
+import { runSoak } from './soak.ts';
 import { runTier } from './tier.ts';
 import { rowsOf } from './verdict.ts';
 
@@ -41,6 +42,7 @@ export async function benchScale(args: readonly string[]): Promise<Row[]> {
       if (options.results) writeResult(options.results, run);
       rows.push(...rowsOf(name, run.checks));
     }
+    if (options.soak !== undefined) rows.push(...(await soak(options.soak, options, canceled.signal)));
   } catch (err) {
     if (!canceled.signal.aborted) throw err;
     console.error((canceled.signal.reason as Error).message);
@@ -50,6 +52,17 @@ export async function benchScale(args: readonly string[]): Promise<Row[]> {
     process.off('SIGTERM', cancel);
   }
   return rows;
+}
+
+async function soak(users: number, { minutes, sources, results }: ScaleOptions, signal: AbortSignal): Promise<Row[]> {
+  const name = `soak-${users}`;
+  const run = await runSoak(users, { minutes, sources, signal, say: (text) => console.error(`${name}: ${text}`) });
+  console.error(
+    `${name}: ${run.builds} builds, ${run.requests} requests, ${run.errorsOfFaults} errors after ${run.faults.length} faults, ${run.lost} connections of agents ended`,
+  );
+  for (const reason of run.reasons) console.error(`    ${reason}`);
+  if (results) writeSoak(results, run);
+  return rowsOf(name, run.checks);
 }
 
 /** Ends the process if the options are wrong. */

@@ -47,6 +47,7 @@ data "coder_parameter" "name" {
 export interface Site {
   server: ServerProcess;
   sql: Sql;
+  databaseUrl: string;
   people: Person[];
   /** Workspaces of scripted agents: the first of the first person, and so on. */
   machines: Machine[];
@@ -102,7 +103,8 @@ export async function startSite(counts: Counts, { sources }: { sources: boolean 
       : [];
     // as the database does by itself
     await sql`VACUUM ANALYZE`;
-    return { server, sql, people, machines, realMachines, stopped, versionId, realTemplate, stop };
+    const rows = { people, machines, realMachines, stopped, versionId, realTemplate };
+    return { server, sql, databaseUrl: database.url, ...rows, stop };
   } catch (err) {
     await stop();
     throw err;

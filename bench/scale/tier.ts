@@ -1,160 +1,24 @@
 // One run of a tier: agents connect, people begin, a quiet part, and a part with builds.
-import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildEnds, createWorkspace } from '../../e2e/harness.ts';
-import type { Activity } from './activities.ts';
-import { type Crowd, startCrowd } from './crowd.ts';
-import { type Daemons, startDaemons } from './daemons.ts';
-import type { MachinesReport } from './machines-process.ts';
+import type { Daemons } from './daemons.ts';
+import { type Load, PROBE_MS, type RunOptions, type Started, startLoad } from './load.ts';
 import type { Counts, Tier } from './options.ts';
-import { type People, startPeople } from './people.ts';
-import { KEYS, PASSWORD } from './population.ts';
+import { KEYS } from './population.ts';
 import { ask } from './requests.ts';
 import { type BuildsResult, latencyOf, type RunResult, type WindowResult } from './results.ts';
-import { machineText, Sampler, type WindowUse } from './sampling.ts';
-import { PLAYED, PSK, type Site, startSite } from './site.ts';
+import { machineText, Sampler } from './sampling.ts';
+import { type Site, startSite } from './site.ts';
 import { judge, saturatedPart } from './verdict.ts';
 
-export interface RunOptions {
-  minutes: number;
-  sources: boolean;
-  signal: AbortSignal;
-  /** Prints a line about the progress. */
-  say(text: string): void;
-}
-
-/** Agents in one process of the generator. */
-const AGENTS_EACH = 2_500;
-/** All at the same time would wait for each other, time out and try again: see docs/scale.md. */
-const CONNECTING_AT_ONCE = 500;
-const LISTS_MS = 10_000;
-const TYPING_MS = 2_000;
-const TERMINAL_MS = 5_000;
-const COMMAND_MS = 30_000;
-/** The owner's requests, whose times are those of the API. */
-const PROBE_MS = 200;
 /** Of a window, before it counts. */
 const SETTLE_MS = 10_000;
 /** The server writes agents' values to the database at most this late, in seconds. */
 const WRITTEN_SECONDS = 30;
 const POSTS_AT_ONCE = 24;
-const CONNECT_MS = 300_000;
-const HEALTH_MS = 600_000;
 const WARNINGS = 10;
-const LOGS_MS = 60_000;
-
-interface Started {
-  site: Site;
-  sampler: Sampler;
-  /** What to stop, in the order in which it started. */
-  stops: (() => unknown)[];
-}
-
-interface Load {
-  crowd: Crowd;
-  /** What the server used while the agents connected. */
-  connecting: WindowUse;
-  people: People;
-  probes: People;
-  daemons: Daemons | undefined;
-}
-
-/** What people do, each with an own account as far as a workspace is needed. */
-function activitiesOf(counts: Counts, site: Site, port: number): Activity[] {
-  const { people, machines, realMachines, versionId } = site;
-  const times = <T>(count: number, of: (i: number) => T) => Array.from({ length: count }, (_, i) => of(i));
-  const token = (i: number) => people[i % people.length]!.token;
-  const real = (i: number) => {
-    const { agentId } = realMachines[i % realMachines.length]!;
-    return { agentId, token: token(i % realMachines.length) };
-  };
-  return [
-    ...times(counts.lists, (i) => ({ kind: 'lists' as const, token: token(i), everyMs: LISTS_MS })),
-    ...times(counts.dashboards, (i) => {
-      const { name, agentId } = machines[i]!;
-      return { kind: 'dashboard' as const, token: token(i), owner: people[i]!.username, workspace: name, agentId };
-    }),
-    ...times(counts.watchers, (i) => ({ kind: 'watch' as const, token: token(i), workspaceId: machines[i]!.id })),
-    ...times(counts.forms, (i) => ({ kind: 'form' as const, token: token(i), versionId, everyMs: TYPING_MS })),
-    ...times(counts.terminals, (i) => ({ kind: 'terminal' as const, ...real(i), everyMs: TERMINAL_MS })),
-    ...times(counts.ssh, (i) => ({ kind: 'ssh' as const, ...real(i), everyMs: COMMAND_MS })),
-    ...times(counts.forwards, (i) => ({ kind: 'forward' as const, ...real(i), port, everyMs: TYPING_MS })),
-    ...times(counts.signIns, (i) => ({
-      kind: 'sign-in' as const,
-      email: people[i % people.length]!.email,
-      password: PASSWORD,
-      everyMs: 60_000,
-    })),
-  ];
-}
-
-async function startMachines(site: Site): Promise<{ child: ChildProcess; port: number } | undefined> {
-  if (site.realMachines.length === 0) return undefined;
-  const child = fork(join(import.meta.dirname, 'machines-process.ts'));
-  child.send({ url: site.server.url, tokens: site.realMachines.map(({ token }) => token) });
-  const ended = once(child, 'exit').then(() => Promise.reject(new Error('the process of the real agents ended')));
-  const [{ port }] = (await Promise.race([once(child, 'message'), ended])) as [MachinesReport];
-  ended.catch(() => {});
-  await waitFor('the real agents', CONNECT_MS, async () => {
-    const ids = site.realMachines.map(({ agentId }) => agentId);
-    const [row] = await site.sql<{ ready: number }[]>`SELECT count(*)::int AS ready FROM workspace_agents
-      WHERE id = ANY(${ids}) AND lifecycle_state = 'ready' AND disconnected_at IS NULL AND last_connected_at IS NOT NULL`;
-    return row!.ready === ids.length;
-  });
-  return { child, port };
-}
-
-async function waitFor(what: string, ms: number, holds: () => Promise<boolean>): Promise<void> {
-  const until = performance.now() + ms;
-  while (!(await holds())) {
-    if (performance.now() > until) throw new Error(`${what} did not happen within ${ms / 1_000} s`);
-    await sleep(200);
-  }
-}
-
-/** Starts everything that plays people, agents and daemons. Stops what has started if a later part fails. */
-async function startLoad(counts: Counts, { site, sampler, stops }: Started, options: RunOptions): Promise<Load> {
-  const { url } = site.server;
-  options.say(`${counts.agents} agents connect …`);
-  const processes = Math.max(1, Math.ceil(counts.agents / AGENTS_EACH));
-  sampler.begin();
-  const crowd = await startCrowd(
-    {
-      url,
-      tokens: site.machines.map(({ token }) => token),
-      metadataMs: counts.metadataSeconds * 1_000,
-      atOnce: Math.ceil(CONNECTING_AT_ONCE / processes),
-      ...(counts.live ? { logsMs: LOGS_MS, healthMs: HEALTH_MS } : {}),
-    },
-    processes,
-  );
-  stops.push(() => crowd.stop());
-  const connecting = sampler.end();
-  const machines = await startMachines(site);
-  if (machines) stops.push(() => machines.child.disconnect());
-  options.signal.throwIfAborted();
-  const activities = activitiesOf(counts, site, machines?.port ?? 0);
-  options.say(`${activities.length} people begin …`);
-  const people = await startPeople(url, activities, activities.length > 1_000 ? 2 : 1);
-  stops.push(() => people.stop());
-  const owner = { kind: 'lists' as const, token: site.server.token, everyMs: PROBE_MS };
-  const probes = await startPeople(url, [owner], 1);
-  stops.push(() => probes.stop());
-  const daemons =
-    counts.daemons > 0
-      ? await startDaemons({
-          url,
-          psk: PSK,
-          buildMs: counts.buildSeconds * 1_000,
-          daemons: Array.from({ length: counts.daemons }, (_, i) => ({ name: `played-${i}`, tags: PLAYED })),
-        })
-      : undefined;
-  if (daemons) stops.push(() => daemons.stop());
-  return { crowd, connecting, people, probes, daemons };
-}
 
 /** Everything that happens while `run` runs. */
 async function windowOf(
@@ -177,7 +41,8 @@ async function windowOf(
   };
 }
 
-class Errors {
+/** The errors of people, with the first reasons. */
+export class Errors {
   count = 0;
   readonly reasons: string[] = [];
 
@@ -240,7 +105,7 @@ async function runRealBuilds(count: number, { server, realTemplate }: Site, erro
 }
 
 /** Agents that the server shows as connected, and values that are as new as they should be. */
-async function shown({ sql, realMachines }: Site, metadataSeconds: number) {
+export async function shown({ sql, realMachines }: Site, metadataSeconds: number) {
   const others = realMachines.map(({ agentId }) => agentId);
   const [row] = await sql<{ connected: number; fresh: number }[]>`SELECT
     (SELECT count(*)::int FROM workspace_agents WHERE last_connected_at > now() - interval '45 seconds'
@@ -310,7 +175,7 @@ async function measure(
 }
 
 /** The last warnings and errors of the server's log. */
-const warningsOf = ({ server }: Site): string =>
+export const warningsOf = ({ server }: Site): string =>
   server
     .log()
     .split('\n')

@@ -61,7 +61,7 @@ const UNDECIDED: Record<string, [files: Record<string, string>, why: RegExp]> = 
   'settings in JSON': [{ 'main.tf.json': '{"terraform": {"backend": {"local": {}}}}' }, /settings in JSON/],
   'a check': [{ 'main.tf': 'check "c" {\n data "d_e" "f" {}\n}' }, /the data sources of a check/],
   'an import': [{ 'main.tf': 'import {\n to = a.b\n id = "x"\n}' }, /only Terraform knows blocks import/],
-  'a provider that is no reference': [
+  'a provider in quotes': [
     { 'main.tf': 'resource "a_b" "c" {\n provider = "${x}"\n}' },
     /main\.tf:1: the provider is not a reference/,
   ],

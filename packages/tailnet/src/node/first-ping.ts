@@ -4,8 +4,8 @@ import type { PingResult, TailnetNode } from './tailnet-node.ts';
 const EVERY_MS = 100;
 
 /**
- * Pings a peer again and again, until one answers. For a new peer: it drops packets until its coordinator has told it
- * about this node. Measures only the ping that is answered. Rejects as `TailnetNode.ping` does.
+ * Pings a peer again and again, until one answers. For a new peer: it drops packets until it knows this node. Measures only
+ * the ping that is answered. Rejects as `TailnetNode.ping` does.
  */
 export async function firstPing(
   node: Pick<TailnetNode, 'ping'>,
