@@ -46,11 +46,12 @@ function runsTable(runs: readonly RunResult[]): string {
     runs.map((run) => {
       const { tier, connecting, quiet } = run;
       const { server, postgres, generator } = quiet.groups;
+      const alone = run.alone ? ` (${percent(run.alone.groups.server.cores)} without the owner)` : '';
       const perSecond = (megabytes: number) => fixed((megabytes / quiet.seconds) * 1_000);
       return [
         `${tier}, ${fixed(quiet.seconds)} s`,
         `${fixed(connecting.seconds, 1)} s; ${fixed(connecting.serverMsEach, 1)}, ${fixed(connecting.postgresMsEach, 1)} ms`,
-        `${percent(server.cores)}, ${fixed(server.peakMegabytes)} MB`,
+        `${percent(server.cores)}${alone}, ${fixed(server.peakMegabytes)} MB`,
         `${percent(postgres.cores)}, ${fixed(postgres.peakMegabytes)} MB`,
         both(quiet.api),
         `${perSecond(quiet.readMegabytes)}; ${perSecond(quiet.writtenMegabytes)} kB`,

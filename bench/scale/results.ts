@@ -45,6 +45,8 @@ export interface RunResult {
   /** With the processor time that one connection cost. */
   connecting: Latency & { seconds: number; retries: number; serverMsEach: number; postgresMsEach: number };
   quiet: WindowResult;
+  /** Without the owner's requests. */
+  alone?: WindowUse;
   builds?: WindowResult & BuildsResult;
   errors: number;
   reasons: string[];

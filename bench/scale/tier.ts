@@ -9,12 +9,14 @@ import type { Counts, Tier } from './options.ts';
 import { KEYS } from './population.ts';
 import { ask } from './requests.ts';
 import { type BuildsResult, latencyOf, type RunResult, type WindowResult } from './results.ts';
-import { machineText, Sampler } from './sampling.ts';
+import { machineText, Sampler, type WindowUse } from './sampling.ts';
 import { type Site, startSite } from './site.ts';
 import { judge, saturatedPart } from './verdict.ts';
 
 /** Of a window, before it counts. */
 const SETTLE_MS = 10_000;
+/** Two rounds of the reports of metadata of idle agents. */
+const ALONE_MS = 120_000;
 /** The server writes agents' values to the database at most this late, in seconds. */
 const WRITTEN_SECONDS = 30;
 const POSTS_AT_ONCE = 24;
@@ -39,6 +41,15 @@ async function windowOf(
     people: Object.fromEntries([...did.times].map(([name, times]) => [name, latencyOf(times)])),
     messages: did.counts,
   };
+}
+
+/** What everything uses without the owner's requests, which end. */
+async function aloneOf({ probes }: Load, sampler: Sampler, rest: (ms: number) => Promise<unknown>): Promise<WindowUse> {
+  probes.stop();
+  await rest(SETTLE_MS);
+  sampler.begin();
+  await rest(ALONE_MS);
+  return sampler.end();
 }
 
 /** The errors of people, with the first reasons. */
@@ -131,6 +142,8 @@ async function measure(
   say(`quiet part: ${(quietMs / 1_000).toFixed(0)} s …`);
   const quiet = await windowOf(load, sampler, errors, () => rest(quietMs));
   const { connected, fresh } = await shown(site, counts.metadataSeconds);
+  // the owner's requests are not part of what idle agents cost
+  const alone = reach.serverCores === undefined ? undefined : await aloneOf(load, sampler, rest);
   let builds: RunResult['builds'];
   if (counts.builds > 0) {
     say(`${counts.builds} builds on ${counts.daemons} daemons …`);
@@ -153,7 +166,8 @@ async function measure(
   if (warnings !== '') say(`the server warns:\n${warnings}`);
   const { lost } = load.crowd;
   errors.reasons.push(...lost.slice(0, 3));
-  const judged = { errors: errors.count, reasons: errors.reasons, quiet, counts, ...(builds ? { builds } : {}) };
+  const parts = { quiet, ...(alone ? { alone } : {}), ...(builds ? { builds } : {}) };
+  const judged = { errors: errors.count, reasons: errors.reasons, counts, ...parts };
   const busiest = builds ?? quiet;
   return {
     tier,

@@ -53,6 +53,11 @@ test('each figure above its reach fails the run', () => {
   assert.equal(failed(judge(good, reach)).length, 3);
 });
 
+test("the processor is judged without the owner's requests, if that was measured", () => {
+  const alone = windowOf({ groups: { ...good.quiet.groups, server: { ...group, cores: 0.1 } } });
+  assert.deepEqual(failed(judge({ ...good, alone }, { serverCores: 0.15 })), []);
+});
+
 test('a figure that was not measured fails the run', () => {
   const quiet = windowOf({ api: { ...latency, p99: Number.NaN } });
   assert.deepEqual(failed(judge({ ...good, quiet }, { apiP99Ms: 10 })), ['p99 of the API']);

@@ -30,7 +30,7 @@ export function saturatedPart({ mainThread, busiestGenerator, machine, others, p
   return '';
 }
 
-type Judged = Pick<RunResult, 'errors' | 'reasons' | 'quiet' | 'builds' | 'counts'> & {
+type Judged = Pick<RunResult, 'errors' | 'reasons' | 'quiet' | 'alone' | 'builds' | 'counts'> & {
   lost: number;
   /** Agents and values that the server shows as connected and fresh. */
   connected: number;
@@ -58,7 +58,8 @@ export function judge(run: Judged, reach: Reach): Check[] {
     },
   ];
   const percent = (value: number) => `${(value * 100).toFixed(1)} % of a core`;
-  const { cores, peakMegabytes } = quiet.groups.server;
+  const { peakMegabytes } = quiet.groups.server;
+  const { cores } = (run.alone ?? quiet).groups.server;
   if (reach.serverCores !== undefined)
     checks.push(atMost('processor of the server', cores, reach.serverCores, percent));
   if (reach.serverMegabytes !== undefined)
