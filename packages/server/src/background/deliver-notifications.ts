@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '@ropewalk/kit';
 import type { BackgroundTask } from '../app/context/background-task.ts';
 import { type Services, systemContext } from '../app/context/context.ts';
-import { type DispatchResult, METHODS, type OnDispatch } from '../app/notification/methods.ts';
+import { METHODS, type OnDispatch } from '../app/notification/methods.ts';
 import { render } from '../app/notification/render.ts';
 import { type Outgoing, PermanentFailure, type Send } from '../app/notification/send.ts';
 import { isPaused } from '../app/notification/settings.ts';
@@ -43,7 +43,7 @@ const NAMES: Readonly<Record<Method, string>> = {
   inbox: 'fill inboxes',
 };
 
-export function notificationTasks(services: Services, onDispatch: OnDispatch = () => {}): BackgroundTask[] {
+export function notificationTasks(services: Services, onDispatch: OnDispatch = () => () => {}): BackgroundTask[] {
   return METHODS.map((method) => deliveryTask(services, method, onDispatch));
 }
 
@@ -88,14 +88,8 @@ function deliveryTask(services: Services, method: Method, onDispatch: OnDispatch
 
   async function attempt(leased: LeasedMessage, signal: AbortSignal): Promise<void> {
     const template = templateById(leased.template_id);
-    const began = services.clock.monotonic();
-    const over = (result: DispatchResult) =>
-      onDispatch({
-        method,
-        templateId: leased.template_id,
-        result,
-        seconds: (services.clock.monotonic() - began) / 1_000,
-      });
+    const queuedSeconds = Math.max(0, services.clock.now().getTime() - leased.created_at.getTime()) / 1_000;
+    const over = onDispatch({ method, templateId: leased.template_id, number: leased.attempts, queuedSeconds });
     try {
       if (!template) throw new PermanentFailure('the template does not exist');
       const { user_id: id, username, name: fullName, email, labels, targets } = leased;

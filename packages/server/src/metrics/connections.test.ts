@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { createDrpcClient } from '@ropewalk/wire/drpc';
+import { Agent, Lifecycle_State } from '@ropewalk/wire/proto/agent';
+import { byteStream } from '@ropewalk/wire/websocket';
+import { YamuxSession } from '@ropewalk/wire/yamux';
 import { dialAgent, makeAgents } from '../rpc/testing/agents.ts';
 import { parseMetrics, sampleOf } from './testing.ts';
 
@@ -80,4 +85,36 @@ test('times the first connection of each agent', async () => {
   const found = await scrape();
   assert.equal(sampleOf(found, `${name}_count`, labels), 1);
   assert.ok(sampleOf(found, `${name}_sum`, labels)! < 60);
+});
+
+test('times a build until its last agent has started, once', async () => {
+  const name = 'coderd_template_workspace_build_duration_seconds';
+  const { agents } = await makeAgents(server, await createTestTemplate(server, 'built'), 'built', { count: 2 });
+  const labels = { template_name: 'built', organization_name: 'coder', transition: 'start', is_prebuild: 'false' };
+  const counted = async (status: string) => sampleOf(await scrape(), `${name}_count`, { ...labels, status });
+  const reporter = async (token: string) => {
+    const session = new YamuxSession(byteStream(await dialAgent(server, token)), { role: 'client' });
+    const rpc = createDrpcClient(Agent, () => session.openStream());
+    return async (...states: Lifecycle_State[]) => {
+      for (const state of states)
+        await rpc.updateLifecycle({ lifecycle: { state, changedAt: timestampFromDate(new Date()) } });
+    };
+  };
+  const { STARTING, READY, START_ERROR } = Lifecycle_State;
+  const [first, second] = await Promise.all([reporter(agents[0]!.token), reporter(agents[1]!.token)]);
+  await first(STARTING, READY);
+  await second(STARTING, START_ERROR);
+  await eventually('the build is timed', async () => (await counted('error')) === 1);
+  // an agent that repeats its report, and one that starts again later
+  await second(START_ERROR);
+  await server.services.sql`UPDATE workspace_agents SET first_connected_at = first_connected_at - interval '1 hour'
+    WHERE id = ${agents[0]!.id}`;
+  await (await reporter(agents[0]!.token))(STARTING, READY);
+  // the next build is counted after them
+  const other = await makeAgents(server, await createTestTemplate(server, 'later'), 'later');
+  await (await reporter(other.agents[0]!.token))(STARTING, READY);
+  const later = { ...labels, template_name: 'later', status: 'success' };
+  await eventually('the next build is timed', async () => sampleOf(await scrape(), `${name}_count`, later) === 1);
+  assert.deepEqual([await counted('error'), await counted('success')], [1, undefined]);
+  assert.ok(sampleOf(await scrape(), `${name}_sum`, later)! < 60);
 });

@@ -124,4 +124,10 @@ test('counts attempts to send notifications', async () => {
   await eventually('the message is in an inbox', async () => {
     return sampleOf(await scrape(), 'coderd_notifications_dispatch_attempts_total', labels) === 1;
   });
+  const found = await scrape();
+  const { method, notification_template_id } = labels;
+  assert.equal(sampleOf(found, 'coderd_notifications_inflight_dispatches', { method, notification_template_id }), 0);
+  assert.ok(sampleOf(found, 'coderd_notifications_queued_seconds_count', { method })! >= 1);
+  assert.ok(sampleOf(found, 'coderd_notifications_dispatcher_send_seconds_count', { method })! >= 1);
+  assert.equal(sampleOf(found, 'coderd_notifications_retry_count', { method, notification_template_id }), undefined);
 });

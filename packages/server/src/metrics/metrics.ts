@@ -11,6 +11,8 @@ export interface Metrics extends StateObserver {
   jobAcquired(job: Pick<JobRow, 'organization_id' | 'type' | 'created_at' | 'started_at'>): void;
   /** An agent connected for the first time, to this server. */
   agentFirstConnected(agent: Pick<AgentIdentity, 'name' | 'parent_id' | 'workspace_id' | 'created_at'>): void;
+  /** The startup scripts of an agent that is connected to this server ended, for the first time on this connection. */
+  agentStarted(agent: Pick<AgentIdentity, 'id' | 'parent_id'>): void;
   /** An agent that is connected to this server sent these metrics of itself. They are not checked. */
   agentReported(agent: Pick<AgentIdentity, 'id' | 'owner_id'>, metrics: readonly Stats_Metric[]): void;
 }
@@ -20,5 +22,6 @@ export const noMetrics: Metrics = {
   jobAcquired() {},
   stateRejected() {},
   agentFirstConnected() {},
+  agentStarted() {},
   agentReported() {},
 };

@@ -20,6 +20,7 @@ import { createNotificationMetrics } from './notifications.ts';
 import { createPrebuildGauges } from './prebuilds.ts';
 import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
+import { createStartedBuildMetrics } from './started-builds.ts';
 import { createTailnetMetrics, type TailnetFigures } from './tailnet.ts';
 import { createTaskDurations, createTaskMetrics } from './tasks.ts';
 import { createProxyMetrics } from './workspace-proxies.ts';
@@ -61,6 +62,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   const observe = createHttpMetrics(registry);
   const jobs = createJobMetrics(services, registry);
   const agentFirstConnected = createFirstConnectionMetrics(services, registry);
+  const agentStarted = createStartedBuildMetrics(services, registry);
   createTaskMetrics(services, registry);
   const taskRan = createTaskDurations(registry);
   createEventMetrics(services.events, registry);
@@ -87,6 +89,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       taskRan,
       jobAcquired: jobs.jobAcquired,
       agentFirstConnected,
+      agentStarted,
       agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
       stateRejected: jobs.stateRejected,
       async close() {

@@ -29,10 +29,12 @@ export function methodsFor(config: Config, template: Template, chosen: Method | 
 
 /** Upstream's names for the results of an attempt. After a temporary failure comes another attempt. */
 export type DispatchResult = 'success' | 'temp_fail' | 'perm_fail';
-/** Receives each attempt to send a message. It never throws. */
+/** Receives the beginning of each attempt to send a message, and returns what receives its end. Neither throws. */
 export type OnDispatch = (attempt: {
   method: Method;
   templateId: string;
-  result: DispatchResult;
-  seconds: number;
-}) => void;
+  /** From 1. */
+  number: number;
+  /** Since the message was queued. */
+  queuedSeconds: number;
+}) => (result: DispatchResult) => void;

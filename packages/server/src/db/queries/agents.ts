@@ -312,7 +312,7 @@ export async function setAgentStartups(db: Db, startups: readonly AgentStartup[]
 }
 
 /** States in which the start scripts have ended. */
-const STARTED: readonly AgentRow['lifecycle_state'][] = ['ready', 'start_timeout', 'start_error'];
+export const STARTED: readonly AgentRow['lifecycle_state'][] = ['ready', 'start_timeout', 'start_error'];
 
 /** A state that an agent enters. */
 export interface AgentLifecycle {

@@ -1,5 +1,6 @@
 // The figures of the whole deployment that metrics show.
 
+import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
 import type { Db, Sql, Tx } from '../connect.ts';
 import type { JobStatus, JobType, Tags } from '../rows.ts';
 import { daemonStatus } from './daemons.ts';
@@ -184,4 +185,36 @@ export async function templateNameOfWorkspace(db: Db, id: string): Promise<strin
   const [row] = await db<{ name: string }[]>`SELECT t.name FROM workspaces w JOIN templates t ON t.id = w.template_id
     WHERE w.id = ${id}`;
   return row?.name;
+}
+
+/** The build of an agent, when all its agents have started. */
+export interface StartedBuild {
+  template_name: string;
+  organization_name: string;
+  transition: string;
+  is_prebuild: boolean;
+  /** From the creation of the build until the last agent had started. */
+  seconds: number;
+  /** The worst of the agents' states. */
+  status: 'success' | 'timeout' | 'error';
+}
+
+/**
+ * Undefined if an agent of the build has not started, or has started again since its first connection. Sub-agents do not
+ * count.
+ */
+export async function startedBuild(db: Db, agentId: string): Promise<StartedBuild | undefined> {
+  const [row] = await db<StartedBuild[]>`
+    SELECT t.name AS template_name, o.name AS organization_name, b.transition, w.owner_id = ${PREBUILDS_USER_ID} AS is_prebuild,
+      extract(epoch FROM max(a.ready_at) - b.created_at)::float8 AS seconds,
+      CASE WHEN bool_or(a.lifecycle_state = 'start_error') THEN 'error'
+        WHEN bool_or(a.lifecycle_state = 'start_timeout') THEN 'timeout' ELSE 'success' END AS status
+    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN templates t ON t.id = w.template_id
+      JOIN organizations o ON o.id = w.organization_id
+      JOIN workspace_resources r ON r.job_id = b.job_id JOIN workspace_agents a ON a.resource_id = r.id AND a.parent_id IS NULL
+    WHERE b.job_id = (SELECT r.job_id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+      WHERE a.id = ${agentId})
+    GROUP BY b.id, t.id, w.id, o.id
+    HAVING bool_and(a.ready_at IS NOT NULL AND a.started_at <= a.first_connected_at + interval '1 minute')`;
+  return row;
 }

@@ -13,6 +13,7 @@ import type { Services } from '../../app/context/context.ts';
 import { NIL_UUID } from '../../app/values/ids.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import { LAST_TIME } from '../../db/connect.ts';
+import { STARTED } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
 import { uuidText } from './ids.ts';
@@ -87,8 +88,13 @@ function publishChange({ events }: Services, { workspace_id, owner_id }: Connect
   events.publishSoon('workspace_changed', { workspace_id, owner_id });
 }
 
-function lifecycleCalls(services: Services, { writes }: AgentSinks, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
+function lifecycleCalls(
+  services: Services,
+  { writes, metrics }: AgentSinks,
+  agent: ConnectedAgent<AgentIdentity>,
+): AgentCalls {
   const connectedAt = services.clock.now();
+  let hasStarted = false;
   return {
     async updateStartup({ startup }) {
       if (!startup) throw new AppError('invalid', 'The start-up report is empty.');
@@ -106,6 +112,10 @@ function lifecycleCalls(services: Services, { writes }: AgentSinks, agent: Conne
       const startedAt = at < connectedAt ? at : connectedAt;
       await writes.lifecycle({ agent, state, at, endSessionsBefore: state === 'starting' ? startedAt : undefined });
       publishChange(services, agent);
+      if (!hasStarted && STARTED.includes(state)) {
+        hasStarted = true;
+        metrics.agentStarted(agent);
+      }
       return lifecycle;
     },
 
