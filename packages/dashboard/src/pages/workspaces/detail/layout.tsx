@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { CopyPlus, Ellipsis, Trash2, Undo2 } from 'lucide-react';
 import { Suspense } from 'react';
+import { statusOf } from '../../../api/errors.ts';
 import { useMe } from '../../../api/me.ts';
 import { workspacePermissions } from '../../../api/permissions.ts';
 import { Avatar } from '../../../ui/avatar.tsx';
@@ -26,10 +27,12 @@ import { type ActionName, actionsOf, workspaceLook } from '../status.ts';
 export default function WorkspaceLayout() {
   const { owner, workspace: name } = useRouteParams<'owner' | 'workspace'>();
   const query = useWorkspace(owner, name);
+  // it was deleted, or is no longer shared with this person: what is shown would be out of date for ever
+  const isGone = statusOf(query.error) === 404;
   useTitle(`${owner}/${name}`);
   return (
     <div className="mx-auto flex w-full max-w-7xl flex-col gap-5 px-4 py-6 sm:px-6">
-      {query.data ? (
+      {query.data && !isGone ? (
         <>
           <Header workspace={query.data} />
           <Suspense fallback={<SkeletonLines lines={6} />}>
