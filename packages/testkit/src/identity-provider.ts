@@ -109,7 +109,7 @@ class LocalIdentityProvider implements IdentityProvider {
     // the server's port is known only once it listens
     provider.Client.prototype.redirectUriAllowed = (uri) => {
       const { hostname, pathname } = new URL(uri);
-      return hostname === '127.0.0.1' && pathname === CALLBACK;
+      return /^(127\.0\.0\.1|localhost)$/.test(hostname) && pathname === CALLBACK;
     };
     provider.on('grant.success', ({ oidc }) => {
       const assertion = oidc.body?.client_assertion;

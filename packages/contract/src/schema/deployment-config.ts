@@ -70,6 +70,7 @@ export type DangerousConfig = Static<typeof DangerousConfig>;
 export const HTTPCookieConfig = named(
   'HTTPCookieConfig',
   Type.Object({
+    host_prefix: Type.Boolean(),
     same_site: Type.String(),
     secure_auth_cookie: Type.Boolean(),
   }),
@@ -219,6 +220,7 @@ export const OIDCConfig = named(
     organization_assign_default: Type.Boolean(),
     organization_field: Type.String(),
     organization_mapping: Type.Record(Type.String(), Type.Unknown()),
+    redirect_url: UrlValue,
     scopes: Type.Array(Type.String()),
     sign_in_text: Type.String(),
     signups_disabled_text: Type.String(),

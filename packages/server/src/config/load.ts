@@ -12,6 +12,8 @@ export type ValueSource = 'flag' | 'env' | 'yaml' | 'default' | '';
 export interface LoadedConfig {
   config: Config;
   sources: Record<OptionName, ValueSource>;
+  /** The texts of the options that have a value, which parsed well. */
+  texts: Partial<Record<OptionName, string>>;
 }
 
 export interface ConfigInput {
@@ -30,6 +32,7 @@ export function loadConfig({ flags = {}, env, yamlPath }: ConfigInput): LoadedCo
   const yaml = yamlPath ? readYaml(yamlPath) : {};
   const config: Record<string, unknown> = {};
   const sources: Record<string, ValueSource> = {};
+  const texts: Partial<Record<OptionName, string>> = {};
   for (const [name, row] of Object.entries(options) as [OptionName, OptionRow][]) {
     const fromEnv = row.env === undefined ? undefined : env[row.env];
     const fromYaml = row.yaml === undefined ? undefined : at(yaml, row.yaml);
@@ -48,10 +51,11 @@ export function loadConfig({ flags = {}, env, yamlPath }: ConfigInput): LoadedCo
               ? (['', '', row.flag ?? name] as const)
               : (['default', row.default, row.flag ?? name] as const);
     sources[name] = source;
+    if (source !== '') texts[name] = text;
     config[name] = source === '' && row.type === 'int' ? 0 : parseOption(row, expandHome(row, text), from);
   }
   config['externalAuth'] = readExternalAuth(env, at(yaml, EXTERNAL_AUTH), `${yamlPath}: ${EXTERNAL_AUTH}`);
-  return { config: config as Config, sources: sources as Record<OptionName, ValueSource> };
+  return { config: config as Config, sources: sources as Record<OptionName, ValueSource>, texts };
 }
 
 function expandHome(row: OptionRow, text: string): string {

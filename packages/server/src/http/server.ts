@@ -16,6 +16,7 @@ import type { ClientAddress } from './client-address.ts';
 import type { DatabaseStall } from './database-stall.ts';
 import { answerError, installErrors, toAppError } from './errors.ts';
 import { type Handlers, rememberUpgrade } from './exchange.ts';
+import { takePrefixedSession } from './host-cookies.ts';
 import { checkJsonSize } from './input.ts';
 import { LISTENER } from './listener.ts';
 import { createRateLimit, type RateLimit } from './rate-limit.ts';
@@ -40,7 +41,7 @@ export interface HttpServerParts {
 
 /** The HTTP server: every route of the contract bound to its handler, errors mapped, upgrades routed like requests. */
 export async function createHttp(parts: HttpServerParts): Promise<FastifyInstance> {
-  const { services, clientAddress, handlers, streams, stall, apps } = parts;
+  const { services, clientAddress, handlers, streams, stall } = parts;
   warnOfExperiments(services);
   const authenticate = createAuthenticate(parts);
   const headers = { 'X-Coder-Build-Version': services.version };
@@ -59,7 +60,7 @@ export async function createHttp(parts: HttpServerParts): Promise<FastifyInstanc
   for (const key of Object.keys(routes) as RouteKey[]) bindRoute(app, key, routeParts);
   parts.plain(app, rateLimit);
   await app.ready();
-  routeUpgrades(app, apps);
+  routeUpgrades(app, parts);
   return app;
 }
 
@@ -92,6 +93,7 @@ function createListener(
   const isAppHost = (host: string) => wildcard !== undefined && parseAppHost(wildcard, host) !== undefined;
   // uploads to apps have no time limit. Those to the API have their own
   const take = (request: IncomingMessage, response: ServerResponse) => {
+    if (config.hostPrefixCookie) takePrefixedSession(request.headers);
     if (onlyHttps !== undefined) response.setHeader('Strict-Transport-Security', onlyHttps);
     const elsewhere =
       config.redirectToAccessUrl && redirectTarget(request, { accessUrl: services.accessUrl, isAppHost });
@@ -156,8 +158,9 @@ function logAnswers(app: FastifyInstance, { services: { log }, clientAddress }: 
 }
 
 /** Gives upgrades to apps, or routes them like requests. */
-function routeUpgrades(app: FastifyInstance, apps: AppProxy): void {
+function routeUpgrades(app: FastifyInstance, { apps, services: { config } }: HttpServerParts): void {
   app.server.on('upgrade', (request, socket, head) => {
+    if (config.hostPrefixCookie) takePrefixedSession(request.headers);
     if (apps.upgrade(request, socket, head)) return;
     socket.on('error', () => socket.destroy());
     const response = new ServerResponse(request);

@@ -1,9 +1,10 @@
 import type { Ctx } from '../app/context/context.ts';
-import { SESSION_COOKIE } from './auth.ts';
+import { sessionCookieName } from './host-cookies.ts';
 
 /** The attributes of cookies that scripts of the browser must not read. */
 export function cookieAttributes(ctx: Pick<Ctx, 'config' | 'accessUrl'>): string {
-  const secure = ctx.config.secureAuthCookie || ctx.accessUrl.startsWith('https:');
+  const { secureAuthCookie, hostPrefixCookie } = ctx.config;
+  const secure = secureAuthCookie || hostPrefixCookie || ctx.accessUrl.startsWith('https:');
   // browsers accept None only with Secure
   const sameSite = ctx.config.samesiteAuthCookie === 'none' && secure ? 'None' : 'Lax';
   return `HttpOnly; SameSite=${sameSite}${secure ? '; Secure' : ''}`;
@@ -12,5 +13,9 @@ export function cookieAttributes(ctx: Pick<Ctx, 'config' | 'accessUrl'>): string
 /** The cookie that keeps a browser signed in. Programs take the token from the body of the answer. */
 export function sessionCookie(ctx: Pick<Ctx, 'config' | 'accessUrl'>, token: string): string {
   const age = Math.floor(ctx.config.sessionDuration / 1_000);
-  return `${SESSION_COOKIE}=${token}; Path=/; Max-Age=${age}; ${cookieAttributes(ctx)}`;
+  return `${sessionCookieName(ctx.config)}=${token}; Path=/; Max-Age=${age}; ${cookieAttributes(ctx)}`;
 }
+
+/** Ends the browser's session at logout. */
+export const endedSessionCookie = (ctx: Pick<Ctx, 'config' | 'accessUrl'>): string =>
+  `${sessionCookieName(ctx.config)}=; Path=/; Max-Age=0; ${cookieAttributes(ctx)}`;

@@ -7,6 +7,7 @@ import { after, before, beforeEach, test } from 'node:test';
 import type { AuditLogResponse, OAuthConversionResponse, User } from '@ropewalk/contract';
 import { createCertificate } from '@ropewalk/kit/certificate';
 import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { freePort } from '@ropewalk/testkit/ports';
 import {
   Browser,
   CLIENT,
@@ -116,6 +117,30 @@ test('records registrations, sign-ins and rejected sign-ins in the audit log', a
   assert.deepEqual(short, ['api_key login 401', 'api_key login 201', 'api_key register 201', 'user create 201']);
   assert.equal((body.audit_logs[1]!.additional_fields as { login_type: string }).login_type, 'oidc');
   assert.equal(body.audit_logs[2]!.description, '{user} registered');
+});
+
+test('the provider sends people back to another address of this server', async () => {
+  const port = await freePort();
+  const other = await startTestServer({
+    env: options(idp.url, {
+      CODER_HTTP_ADDRESS: `127.0.0.1:${port}`,
+      CODER_OIDC_REDIRECT_URL: `http://localhost:${port}`,
+    }),
+  });
+  try {
+    person('rita');
+    const browser = new Browser();
+    const own = `http://localhost:${port}`;
+    const page = await browser.open(`${own}${CALLBACK}`, (url) => url.startsWith(own) && !url.includes(CALLBACK));
+    assert.ok(page.startsWith(own), page);
+    const token = browser.cookie(own, 'coder_session_token');
+    assert.equal((await other.api<User>('GET', '/users/me', { token: token ?? null })).body.username, 'rita');
+    // one that began at the other address has left its secrets there
+    const { browser: lost } = await signIn(other);
+    assert.equal(tokenOf(lost, other), undefined);
+  } finally {
+    await other.stop();
+  }
 });
 
 test('returns only to paths of this server', async () => {

@@ -102,7 +102,8 @@ class OidcProvider implements IdentityProvider {
   }
 
   #redirectUri(): string {
-    return `${this.#services.accessUrl}${OIDC_CALLBACK}`;
+    const { config, accessUrl } = this.#services;
+    return new URL(OIDC_CALLBACK, config.oidcRedirectUrl || accessUrl).href;
   }
 
   /** Exchanges the code. Without issuer checks, the issuer is what the token says, and everything else is verified. */

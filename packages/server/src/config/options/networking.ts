@@ -293,6 +293,18 @@ export const networkingOptions = {
     description: 'Whether browsers send the session cookie over HTTPS only.',
     group: 'Networking',
   },
+  hostPrefixCookie: {
+    title: '__Host Prefix Cookies',
+    type: 'bool',
+    flag: 'host-prefix-cookie',
+    env: 'CODER_HOST_PREFIX_COOKIE',
+    yaml: 'networking.hostPrefixCookie',
+    json: 'http_cookies.host_prefix',
+    default: 'false',
+    description:
+      'Whether the session cookie begins with "__Host-", so that no other host of the same domain can set it. Browsers require HTTPS for it. People sign in again after a change.',
+    group: 'Networking',
+  },
   samesiteAuthCookie: {
     title: 'SameSite Auth Cookie',
     type: 'string',

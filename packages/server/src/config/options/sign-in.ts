@@ -161,6 +161,18 @@ export const signInOptions = {
     description: 'The URL of the OpenID Connect issuer.',
     group: 'OIDC',
   },
+  oidcRedirectUrl: {
+    title: 'OIDC Redirect URL',
+    type: 'url',
+    flag: 'oidc-redirect-url',
+    env: 'CODER_OIDC_REDIRECT_URL',
+    yaml: 'oidc.oidc-redirect-url',
+    json: 'oidc.redirect_url',
+    description:
+      'The URL of this server to which the provider sends people back, if it differs from the access URL. They must have begun to sign in there.',
+    group: 'OIDC',
+    hidden: true,
+  },
   oidcScopes: {
     type: 'string[]',
     flag: 'oidc-scopes',

@@ -11,6 +11,7 @@ export const APP_SESSION_COOKIE = 'coder_subdomain_app_session_token';
 
 const OUR_COOKIES = new Set([
   'coder_session_token',
+  '__Host-coder_session_token',
   'coder_path_app_session_token',
   'coder_known_device',
   APP_SESSION_COOKIE,

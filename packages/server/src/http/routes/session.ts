@@ -8,10 +8,9 @@ import {
   type SignInLimit,
 } from '../../app/sign-in/sign-in-limit.ts';
 import { createFirstUser, firstUserExists } from '../../app/user/first.ts';
-import { SESSION_COOKIE } from '../auth.ts';
 import { cookieValue } from '../cookies.ts';
 import { defineHandlers } from '../exchange.ts';
-import { cookieAttributes, sessionCookie } from '../session-cookie.ts';
+import { cookieAttributes, endedSessionCookie, sessionCookie } from '../session-cookie.ts';
 
 /** Sign-in, sign-out and the first user. */
 export function sessionHandlers({
@@ -41,7 +40,7 @@ export function sessionHandlers({
     'POST /users/otp/request': (ctx, { body }) => requestPasscode(ctx, body, passcodeLimit),
     'POST /users/otp/change-password': (ctx, { body }) => changePasswordWithPasscode(ctx, body, passcodeLimit),
     'POST /users/logout': (ctx, { http }) => {
-      http.reply.header('set-cookie', `${SESSION_COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`);
+      http.reply.header('set-cookie', endedSessionCookie(ctx));
       return logout(ctx);
     },
   });

@@ -22,6 +22,10 @@ async function serverFlags(): Promise<FlagDefs> {
       description: 'YAML file with options. Flags and environment variables take precedence over it.',
     },
   };
+  flags['write-config'] = {
+    type: 'bool',
+    description: 'Print the options with their values as a YAML file, without secrets, and start nothing.',
+  };
   for (const row of Object.values(options)) flags[row.flag] = optionFlag(row);
   return flags;
 }
@@ -29,8 +33,13 @@ async function serverFlags(): Promise<FlagDefs> {
 export default command({ loadFlags: serverFlags }, async (ctx, { texts, flags: values }) => {
   const { createDashboard, loadConfig, options, startServer } = await import('@ropewalk/server');
   const flags = optionTexts(options, Object.keys(options) as OptionName[], texts);
-  const yamlPath = (values as { config?: string }).config;
-  const { config, sources } = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
+  const { config: yamlPath, 'write-config': writesConfig } = values as { config?: string; 'write-config'?: boolean };
+  const loaded = loadConfig({ flags, env: ctx.env, ...(yamlPath ? { yamlPath } : {}) });
+  if (writesConfig) {
+    const { configYaml } = await import('@ropewalk/server/config/yaml');
+    return print(ctx.io, configYaml(loaded.texts).trimEnd());
+  }
+  const { config, sources } = loaded;
   const log = configuredLogger(config);
   const { givenWithoutEffect } = await import('@ropewalk/server');
   const idle = givenWithoutEffect({ sources });
