@@ -29,14 +29,24 @@ function send(url: string, { method = 'GET', path, token, body }: Call, own: boo
   });
 }
 
-/** Reads the whole answer. Rejects if its status is 400 or more. */
+/** An answer with a status of 400 or more. */
+export class AnswerError extends Error {
+  readonly status: number;
+
+  constructor(status: number, call: string, text: string) {
+    super(`${call} answered ${status}: ${text}`);
+    this.status = status;
+  }
+}
+
+/** Reads the whole answer. @throws AnswerError */
 export async function ask(url: string, call: Call): Promise<Answer> {
   const response = await send(url, call, false);
   const parts: Buffer[] = [];
   for await (const part of response) parts.push(part as Buffer);
   const answer = { status: response.statusCode!, text: Buffer.concat(parts).toString() };
   if (answer.status >= 400)
-    throw new Error(`${call.method ?? 'GET'} ${call.path} answered ${answer.status}: ${answer.text.slice(0, 300)}`);
+    throw new AnswerError(answer.status, `${call.method ?? 'GET'} ${call.path}`, answer.text.slice(0, 300));
   return answer;
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
 import { type Load, type RunOptions, startLoad } from './load.ts';
 import { company } from './options.ts';
-import { ask } from './requests.ts';
+import { AnswerError, ask } from './requests.ts';
 import { machineText, Sampler } from './sampling.ts';
 import { type Site, startSite } from './site.ts';
 import { judgeSoak, type Moment, SETTLED_MINUTES, type SoakResult, type TableSize } from './soak-verdict.ts';
@@ -25,6 +25,7 @@ const BUILD_MS = 10_000;
 /** For the last agents to connect again. */
 const REST_MS = 60_000;
 const METADATA_SECONDS = 10;
+const CONFLICT = 409;
 
 interface Parts {
   site: Site;
@@ -63,7 +64,7 @@ const FAULTS: readonly Fault[] = [
   ],
 ];
 
-/** Starts and stops a few workspaces in turn. Returns the number of builds. */
+/** Starts and stops a few workspaces in turn. */
 class Builds {
   readonly #site: Site;
   readonly #running = new Set<string>();
@@ -74,14 +75,21 @@ class Builds {
     this.#site = site;
   }
 
-  async post(count: number): Promise<void> {
+  async post(count: number, errors: Errors): Promise<void> {
     const { server, stopped, people } = this.#site;
     for (let i = 0; i < count; i++) {
       const at = this.#next++ % stopped.length;
       const { id } = stopped[at]!;
       const transition = this.#running.has(id) ? 'stop' : 'start';
       const { token } = people[at % people.length]!;
-      await ask(server.url, { method: 'POST', path: `/workspaces/${id}/builds`, token, body: { transition } });
+      try {
+        await ask(server.url, { method: 'POST', path: `/workspaces/${id}/builds`, token, body: { transition } });
+      } catch (err) {
+        // a fault has delayed its last build
+        if (err instanceof AnswerError && err.status === CONFLICT) continue;
+        errors.add({ errors: 1, reasons: [`a build: ${err}`] });
+        continue;
+      }
       if (transition === 'start') this.#running.add(id);
       else this.#running.delete(id);
       this.count += 1;
@@ -161,7 +169,7 @@ async function watch(parts: Parts, users: number, { minutes, signal, say }: RunO
       await rest(FAULT_MS);
       await take(ofFaults);
     }
-    await builds.post(Math.ceil(users * BUILDS_SHARE));
+    await builds.post(Math.ceil(users * BUILDS_SHARE), errors);
     await rest(began + minute * MINUTE_MS - performance.now());
     const moment = momentOf(sampler, pid, minute);
     moments.push(moment);
