@@ -130,13 +130,7 @@ export async function startLoad(
   const machines = await startMachines(site);
   if (machines) stops.push(() => machines.child.disconnect());
   options.signal.throwIfAborted();
-  const activities = activitiesOf(counts, site, machines?.port ?? 0);
-  options.say(`${activities.length} people begin …`);
-  const people = await startPeople(url, activities, activities.length > 1_000 ? 2 : 1);
-  stops.push(() => people.stop());
-  const owner = { kind: 'lists' as const, token: site.server.token, everyMs: PROBE_MS };
-  const probes = await startPeople(url, [owner], 1);
-  stops.push(() => probes.stop());
+  // before people, whose number may be more than one server can answer
   const daemons =
     counts.daemons > 0
       ? await startDaemons({
@@ -148,5 +142,12 @@ export async function startLoad(
         })
       : undefined;
   if (daemons) stops.push(() => daemons.stop());
+  const activities = activitiesOf(counts, site, machines?.port ?? 0);
+  options.say(`${activities.length} people begin …`);
+  const people = await startPeople(url, activities, activities.length > 1_000 ? 2 : 1);
+  stops.push(() => people.stop());
+  const owner = { kind: 'lists' as const, token: site.server.token, everyMs: PROBE_MS };
+  const probes = await startPeople(url, [owner], 1);
+  stops.push(() => probes.stop());
   return { crowd, connecting, people, probes, daemons };
 }
