@@ -51,8 +51,8 @@ test('a run that is too short, errors and lost agents are not good', () => {
 test('a table may grow with its rows, and by no more', () => {
   const tables = (after: Partial<TableSize>) => ({ tables: { jobs: { before: table({}), after: table(after) } } });
   assert.deepEqual(missed(tables({ bytes: 40e6, rows: 1e5 })), []);
-  assert.deepEqual(missed(tables({ bytes: 7e6 })), ['jobs: growth of what a row needs']);
-  assert.deepEqual(missed(tables({ bytes: 1e6, indexBytes: 6e6 })), ['jobs: growth of what a row needs']);
+  assert.deepEqual(missed(tables({ bytes: 7e6 })), ['jobs: growth per row']);
+  assert.deepEqual(missed(tables({ bytes: 1e6, indexBytes: 6e6 })), ['jobs: growth per row']);
   assert.deepEqual(missed(tables({ dead: 6e3 })), ['jobs: dead rows']);
   const small = { before: table({ bytes: 1e4 }), after: table({ bytes: 1e6 }) };
   assert.deepEqual(missed({ tables: { small } }), []);

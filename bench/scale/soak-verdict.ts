@@ -83,7 +83,7 @@ export function judgeSoak(run: Omit<SoakResult, 'checks'>): Check[] {
     if (after.bytes + after.indexBytes < LEAST_BYTES || before.rows === 0 || after.rows === 0) continue;
     const each = ({ bytes, indexBytes, rows }: TableSize) => (bytes + indexBytes) / rows;
     checks.push(
-      check(`${name}: growth of what a row needs`, each(after) / each(before) - 1, MAX_ROW_GROWTH, percent),
+      check(`${name}: growth per row`, each(after) / each(before) - 1, MAX_ROW_GROWTH, percent),
       check(`${name}: dead rows`, after.dead / after.rows, MAX_DEAD, percent),
     );
   }

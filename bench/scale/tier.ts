@@ -142,7 +142,7 @@ async function measure(
   say(`quiet part: ${(quietMs / 1_000).toFixed(0)} s …`);
   const quiet = await windowOf(load, sampler, errors, () => rest(quietMs));
   const { connected, fresh } = await shown(site, counts.metadataSeconds);
-  // the owner's requests are not part of what idle agents cost
+  // idle agents cost this without the owner's requests
   const alone = reach.serverCores === undefined ? undefined : await aloneOf(load, sampler, rest);
   let builds: RunResult['builds'];
   if (counts.builds > 0) {

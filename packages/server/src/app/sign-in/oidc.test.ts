@@ -7,7 +7,6 @@ import { after, before, beforeEach, test } from 'node:test';
 import type { AuditLogResponse, OAuthConversionResponse, User } from '@ropewalk/contract';
 import { createCertificate } from '@ropewalk/kit/certificate';
 import { ADMIN, createPerson, eventually, logIn, startTestServer, type TestServer } from '@ropewalk/testkit';
-import { freePort } from '@ropewalk/testkit/ports';
 import {
   Browser,
   CLIENT,
@@ -15,6 +14,7 @@ import {
   KEYED_CLIENT,
   startIdentityProvider,
 } from '@ropewalk/testkit/identity-provider';
+import { freePort } from '@ropewalk/testkit/ports';
 import { refreshLinks } from '../../background/refresh-sign-ins.ts';
 import { TEMPLATES } from '../notification/templates.ts';
 import { createOidc } from './oidc.ts';
