@@ -210,7 +210,9 @@ const ROWS: [Phase, Kind, RegExp?][] = [
 async function killIn(phase: Phase, kind: Kind, name: string): Promise<{ job: Job; known: string[] }> {
   if (phase === 'init') {
     const init = held('init', name);
-    const { id } = await postVersion(server, { 'main.tf': `# case: ${name}\nresource "terraform_data" "first" {}\n` });
+    // Terraform needs an init for the module
+    const main = `# case: ${name}\nresource "terraform_data" "first" {}\nmodule "m" {\n  source = "./m"\n}\n`;
+    const { id } = await postVersion(server, { 'main.tf': main, 'm/main.tf': '' });
     const terraform = await init.pid();
     process.kill(kind === 'terraform' ? terraform : await serverProcess(kind as 'runner'), 'SIGKILL');
     init.go();

@@ -15,7 +15,9 @@ afterEach(() => h.close());
 
 async function job(): Promise<Parameters<Harness['server']['post']>[0]> {
   const metadata = { workspaceTransition: WorkspaceTransition.START };
-  const archive = await tarOf({ 'main.tf': 'resource "terraform_data" "a" {}' });
+  // with a module, so that Terraform needs an init
+  const main = 'resource "terraform_data" "a" {}\nmodule "m" {\n  source = "./m"\n}\n';
+  const archive = await tarOf({ 'main.tf': main, 'm/main.tf': '' });
   return { templateSourceArchive: archive, type: { case: 'workspaceBuild', value: { metadata } } };
 }
 
