@@ -160,7 +160,7 @@ const ABSENT: readonly [RegExp, string][] = [
   [/^coderd_license_limit_users$/, 'the number of accounts has no limit'],
   [/^coderd_agentstats_currently_reachable_peers$/, "only upstream's agents send it"],
   [
-    /^coderd_notifications_(?:inflight|pending|queued|retry|synced)_|^coderd_template_workspace_build_|^coderd_workspace_builds_enqueued|^coderd_api_websocket_probes|^coderd_prebuilt_workspaces_(?:preset_validation|resource_replacements)/,
+    /^coderd_notifications_(?:pending|synced)_|^coderd_workspace_builds_enqueued|^coderd_api_websocket_probes|^coderd_prebuilt_workspaces_(?:preset_validation|resource_replacements)/,
     'not measured',
   ],
 ];
