@@ -10,8 +10,8 @@ import type { MachinesReport } from './machines-process.ts';
 import type { Counts } from './options.ts';
 import { type People, startPeople } from './people.ts';
 import { PASSWORD } from './population.ts';
-import type { Sampler, WindowUse } from './sampling.ts';
-import { PLAYED, PSK, type Site } from './site.ts';
+import { Sampler, type WindowUse } from './sampling.ts';
+import { PLAYED, PSK, type Site, startSite } from './site.ts';
 
 /** Agents in one process of the generator. */
 const AGENTS_EACH = 2_500;
@@ -26,6 +26,7 @@ export const PROBE_MS = 200;
 const CONNECT_MS = 300_000;
 const HEALTH_MS = 600_000;
 const LOGS_MS = 60_000;
+const WARNINGS = 10;
 
 export interface RunOptions {
   minutes: number;
@@ -49,6 +50,43 @@ export interface Load {
   people: People;
   probes: People;
   daemons: Daemons | undefined;
+}
+
+/** The last warnings and errors of the server's log. */
+const warningsOf = ({ server }: Site): string =>
+  server
+    .log()
+    .split('\n')
+    .filter((line) => /\b(warn|error)\b/i.test(line))
+    .slice(-WARNINGS)
+    .join('\n');
+
+export function sayWarnings(site: Site, say: RunOptions['say']): void {
+  const warnings = warningsOf(site);
+  if (warnings !== '') say(`the server warns:\n${warnings}`);
+}
+
+/** Starts a deployment for one run, and stops everything that the run has started, whether it succeeds or not. */
+export async function onSite<T>(
+  counts: Counts,
+  options: RunOptions,
+  run: (started: Started) => Promise<T>,
+): Promise<T> {
+  options.say('the server starts …');
+  const site = await startSite(counts, options);
+  const stops: (() => unknown)[] = [];
+  const sampler = new Sampler(site.server.child.pid!);
+  try {
+    return await run({ site, sampler, stops });
+  } catch (err) {
+    sayWarnings(site, options.say);
+    throw err;
+  } finally {
+    sampler.stop();
+    // people leave first, so that the end of the others is not an error of theirs
+    for (const stop of stops.toReversed()) await stop();
+    await site.stop();
+  }
 }
 
 /** What people do, each with an own account as far as a workspace is needed. */
@@ -111,6 +149,7 @@ export async function startLoad(
   options: RunOptions & { again?: boolean },
 ): Promise<Load> {
   const { url } = site.server;
+  const { again = false } = options;
   options.say(`${counts.agents} agents connect …`);
   const processes = Math.max(1, Math.ceil(counts.agents / AGENTS_EACH));
   sampler.begin();
@@ -120,7 +159,7 @@ export async function startLoad(
       tokens: site.machines.map(({ token }) => token),
       metadataMs: counts.metadataSeconds * 1_000,
       atOnce: Math.ceil(CONNECTING_AT_ONCE / processes),
-      ...(options.again ? { again: true } : {}),
+      again,
       ...(counts.live ? { logsMs: LOGS_MS, healthMs: HEALTH_MS } : {}),
     },
     processes,
@@ -137,7 +176,7 @@ export async function startLoad(
           url,
           psk: PSK,
           buildMs: counts.buildSeconds * 1_000,
-          ...(options.again ? { again: true } : {}),
+          again,
           daemons: Array.from({ length: counts.daemons }, (_, i) => ({ name: `played-${i}`, tags: PLAYED })),
         })
       : undefined;

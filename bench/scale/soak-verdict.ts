@@ -1,6 +1,6 @@
 // What must not grow in a long run: memory, descriptors, threads, and what a table needs for a row.
 import { fitLine } from './fit.ts';
-import type { Check } from './verdict.ts';
+import { atMost, type Check } from './verdict.ts';
 
 /** A table and its indexes at one moment. */
 export interface TableSize {
@@ -65,16 +65,12 @@ export function growthPerHour(moments: readonly Moment[], of: (moment: Moment) =
 
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`;
 
-function check(what: string, value: number, reach: number, text: (value: number) => string): Check {
-  return { what, value: text(value), reach: `≤ ${text(reach)}`, met: value <= reach };
-}
-
 export function judgeSoak(run: Omit<SoakResult, 'checks'>): Check[] {
   const growth = (what: string, of: (moment: Moment) => number) =>
-    check(`growth of ${what} in an hour`, growthPerHour(run.moments, of), MAX_GROWTH, percent);
+    atMost(`growth of ${what} in an hour`, growthPerHour(run.moments, of), MAX_GROWTH, percent);
   const checks = [
-    check('errors without a fault', run.errors, 0, String),
-    check('agents that are not connected at the end', run.users - run.connected, 0, String),
+    atMost('errors without a fault', run.errors, 0, String),
+    atMost('agents that are not connected at the end', run.users - run.connected, 0, String),
     growth("the server's memory (PSS)", ({ serverMegabytes }) => serverMegabytes),
     growth("the server's descriptors", ({ descriptors }) => descriptors),
     growth("the server's threads", ({ threads }) => threads),
@@ -83,8 +79,8 @@ export function judgeSoak(run: Omit<SoakResult, 'checks'>): Check[] {
     if (after.bytes + after.indexBytes < LEAST_BYTES || before.rows === 0 || after.rows === 0) continue;
     const each = ({ bytes, indexBytes, rows }: TableSize) => (bytes + indexBytes) / rows;
     checks.push(
-      check(`${name}: growth per row`, each(after) / each(before) - 1, MAX_ROW_GROWTH, percent),
-      check(`${name}: dead rows`, after.dead / after.rows, MAX_DEAD, percent),
+      atMost(`${name}: growth per row`, each(after) / each(before) - 1, MAX_ROW_GROWTH, percent),
+      atMost(`${name}: dead rows`, after.dead / after.rows, MAX_DEAD, percent),
     );
   }
   return checks;

@@ -2,13 +2,13 @@
 import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Sql } from '@ropewalk/server/db/connect';
-import { type Load, type RunOptions, startLoad } from './load.ts';
+import { type Load, onSite, type RunOptions, startLoad } from './load.ts';
 import { company } from './options.ts';
 import { AnswerError, ask } from './requests.ts';
-import { machineText, Sampler } from './sampling.ts';
-import { type Site, startSite } from './site.ts';
+import { machineText, type Sampler } from './sampling.ts';
+import type { Site } from './site.ts';
 import { judgeSoak, type Moment, SETTLED_MINUTES, type SoakResult, type TableSize } from './soak-verdict.ts';
-import { Errors, shown, warningsOf } from './tier.ts';
+import { Errors, shown } from './tier.ts';
 
 const MINUTE_MS = 60_000;
 /** The time between two faults, in minutes. The first comes after one interval. */
@@ -118,28 +118,17 @@ async function tableSizes(sql: Sql): Promise<Map<string, TableSize>> {
   return new Map(rows.map(({ name, ...size }) => [name, size]));
 }
 
-export async function runSoak(users: number, options: RunOptions): Promise<SoakResult> {
-  const { minutes, say } = options;
+export function runSoak(users: number, options: RunOptions): Promise<SoakResult> {
   // the builds that the tier would post at the same time are spread over the run
   const counts = { ...company(users), buildSeconds: BUILD_MS / 1_000, realBuilds: 0 };
-  say('the server starts …');
-  const site = await startSite(counts, options);
-  const stops: (() => unknown)[] = [];
-  const sampler = new Sampler(site.server.child.pid!);
-  try {
-    const load = await startLoad(counts, { site, sampler, stops }, { ...options, again: true });
+  return onSite(counts, options, async (started) => {
+    const load = await startLoad(counts, started, { ...options, again: true });
+    const { site, sampler, stops } = started;
     const admin = connect(site.databaseUrl, { max: 1 });
     stops.push(() => admin.end());
-    say(`${minutes} minutes …`);
-    return await watch({ site, load, sampler, admin }, users, options);
-  } catch (err) {
-    say(warningsOf(site));
-    throw err;
-  } finally {
-    sampler.stop();
-    for (const stop of stops.toReversed()) await stop();
-    await site.stop();
-  }
+    options.say(`${options.minutes} minutes …`);
+    return watch({ site, load, sampler, admin }, users, options);
+  });
 }
 
 async function watch(parts: Parts, users: number, { minutes, signal, say }: RunOptions): Promise<SoakResult> {

@@ -4,13 +4,13 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildEnds, createWorkspace } from '../../e2e/harness.ts';
 import type { Daemons } from './daemons.ts';
-import { type Load, PROBE_MS, type RunOptions, type Started, startLoad } from './load.ts';
+import { type Load, onSite, PROBE_MS, type RunOptions, type Started, sayWarnings, startLoad } from './load.ts';
 import type { Counts, Tier } from './options.ts';
 import { KEYS } from './population.ts';
 import { ask } from './requests.ts';
 import { type BuildsResult, latencyOf, type RunResult, type WindowResult } from './results.ts';
-import { machineText, Sampler, type WindowUse } from './sampling.ts';
-import { type Site, startSite } from './site.ts';
+import { machineText, type Sampler, type WindowUse } from './sampling.ts';
+import type { Site } from './site.ts';
 import { judge, saturatedPart } from './verdict.ts';
 
 /** Of a window, before it counts. */
@@ -20,7 +20,6 @@ const ALONE_MS = 120_000;
 /** The server writes agents' values to the database at most this late, in seconds. */
 const WRITTEN_SECONDS = 30;
 const POSTS_AT_ONCE = 24;
-const WARNINGS = 10;
 
 /** Everything that happens while `run` runs. */
 async function windowOf(
@@ -162,8 +161,7 @@ async function measure(
   // values are written a while after their report: a new deployment has none for the first interval
   const wantedFresh =
     quietMs + SETTLE_MS > (counts.metadataSeconds + WRITTEN_SECONDS) * 1_000 ? counts.agents * KEYS : 0;
-  const warnings = warningsOf(site);
-  if (warnings !== '') say(`the server warns:\n${warnings}`);
+  sayWarnings(site, say);
   const { lost } = load.crowd;
   errors.reasons.push(...lost.slice(0, 3));
   const parts = { quiet, ...(alone ? { alone } : {}), ...(builds ? { builds } : {}) };
@@ -188,32 +186,8 @@ async function measure(
   } satisfies RunResult;
 }
 
-/** The last warnings and errors of the server's log. */
-export const warningsOf = ({ server }: Site): string =>
-  server
-    .log()
-    .split('\n')
-    .filter((line) => /\b(warn|error)\b/i.test(line))
-    .slice(-WARNINGS)
-    .join('\n');
-
 /** Runs a tier and stops everything that it has started, whether it succeeds or not. */
-export async function runTier(name: string, tier: Tier, options: RunOptions): Promise<RunResult> {
-  options.say('the server starts …');
-  const site = await startSite(tier.counts, options);
-  const stops: (() => unknown)[] = [];
-  const sampler = new Sampler(site.server.child.pid!);
-  try {
-    const started = { site, sampler, stops };
-    const load = await startLoad(tier.counts, started, options);
-    return await measure(name, tier, started, load, options);
-  } catch (err) {
-    options.say(warningsOf(site));
-    throw err;
-  } finally {
-    sampler.stop();
-    // people leave first, so that the end of the others is not an error of theirs
-    for (const stop of stops.toReversed()) await stop();
-    await site.stop();
-  }
-}
+export const runTier = (name: string, tier: Tier, options: RunOptions): Promise<RunResult> =>
+  onSite(tier.counts, options, async (started) =>
+    measure(name, tier, started, await startLoad(tier.counts, started, options), options),
+  );

@@ -76,7 +76,7 @@ export function judge(run: Judged, reach: Reach): Check[] {
   return checks;
 }
 
-function atMost(what: string, value: number, reach: number, text: (value: number) => string): Check {
+export function atMost(what: string, value: number, reach: number, text: (value: number) => string): Check {
   // a figure that was not measured is not met
   return { what, value: text(value), reach: `≤ ${text(reach)}`, met: value <= reach };
 }

@@ -8,7 +8,7 @@ import { regionDialer, regionMeasurer } from '@ropewalk/tailnet/derp/dial';
 import type { RelayRegion } from '@ropewalk/tailnet/derp/map';
 import { KeyPair } from '@ropewalk/tailnet/keys';
 import { firstPing } from '@ropewalk/tailnet/node/first-ping';
-import { type PingResult, TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
+import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
 import { Stack } from '@ropewalk/tailnet/stack/stack';
 import type { UdpFlow, UdpFlowHandler } from '@ropewalk/tailnet/stack/udp';
 import type { DERPMap } from '@ropewalk/wire/proto/tailnet';
@@ -139,15 +139,14 @@ export class TailnetMember {
 
   /** Asks the agent for an answer, on the path that packets take now. Rejects with PingError after 5 s. */
   async ping(signal?: AbortSignal): Promise<TailnetPing> {
-    const { ms, path } = await this.#pingNode(signal ? { signal } : {});
+    const options = signal ? { signal } : {};
+    const { ms, path } = await (this.#hasAnswered
+      ? this.#node.ping(this.#id, options)
+      : firstPing(this.#node, this.#id, options));
     this.#hasAnswered = true;
     if (path.kind === 'direct') return { ms, path: `direct ${path.endpoint}`, endpoint: path.endpoint };
     const region = Object.values(this.#map?.regions ?? {}).find(({ regionId }) => Number(regionId) === path.region);
     return { ms, path: `relay ${region?.regionName || path.region}` };
-  }
-
-  #pingNode(options: { signal?: AbortSignal }): Promise<PingResult> {
-    return this.#hasAnswered ? this.#node.ping(this.#id, options) : firstPing(this.#node, this.#id, options);
   }
 
   /** Leaves the tailnet. Ends its connections. Never rejects. */

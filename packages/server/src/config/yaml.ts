@@ -1,7 +1,10 @@
 import { Document, type YAMLMap } from 'yaml';
-import type { OptionRow } from './option.ts';
+import { type OptionRow, type OptionType, parseOption } from './option.ts';
 import type { OptionName } from './options/rows.ts';
 import { options } from './options.ts';
+
+/** What YAML has values for. The others are texts. */
+const AS_VALUES: ReadonlySet<OptionType> = new Set(['int', 'bool', 'string[]', 'json']);
 
 /**
  * The YAML file with the values of these options, which `--config` reads. Each has its description as a comment. Leaves
@@ -34,17 +37,5 @@ function groupAt(document: Document, keys: readonly string[]): YAMLMap {
 }
 
 /** The value of an option as YAML has it. */
-function yamlValue({ type }: OptionRow, text: string): unknown {
-  switch (type) {
-    case 'int':
-      return Number(text);
-    case 'bool':
-      return /^(true|1|t|yes|on)$/i.test(text.trim());
-    case 'string[]':
-      return text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]));
-    case 'json':
-      return text === '' ? null : JSON.parse(text);
-    default:
-      return text;
-  }
-}
+const yamlValue = (row: OptionRow, text: string): unknown =>
+  AS_VALUES.has(row.type) ? parseOption(row, text, row.yaml!) : text;

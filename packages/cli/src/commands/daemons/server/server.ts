@@ -21,10 +21,10 @@ async function serverFlags(): Promise<FlagDefs> {
       env: 'CODER_CONFIG_PATH',
       description: 'YAML file with options. Flags and environment variables take precedence over it.',
     },
-  };
-  flags['write-config'] = {
-    type: 'bool',
-    description: 'Print the options with their values as a YAML file, without secrets, and start nothing.',
+    'write-config': {
+      type: 'bool',
+      description: 'Print the options with their values as a YAML file, without secrets, and start nothing.',
+    },
   };
   for (const row of Object.values(options)) flags[row.flag] = optionFlag(row);
   return flags;
