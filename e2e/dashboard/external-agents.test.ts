@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { silentLogger } from '@ropewalk/kit';
+import { runAgent } from '@ropewalk/testkit';
 import { buildEnds, createWorkspace, makeTemplate, type ServerProcess } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
 import { useSite } from './site.ts';
@@ -27,8 +32,9 @@ resource "coder_app" "docs" {
 }
 `;
 
+let template: string;
 async function setUp(server: ServerProcess) {
-  const template = await makeTemplate(server, 'outside', { 'main.tf': TEMPLATE });
+  template = await makeTemplate(server, 'outside', { 'main.tf': TEMPLATE });
   const workspace = await createWorkspace(server, template, 'dev');
   const build = await buildEnds(server, workspace.latest_build.id);
   assert.equal(build.job.status, 'succeeded', build.job.error ?? '');
@@ -80,4 +86,37 @@ test("shows an app's tooltip as Markdown", needsBrowser, async (t) => {
   assert.equal(await tooltip.locator('strong').first().textContent(), 'handbook');
   await keepScreenshots(page, 'app-tooltip');
   assert.deepEqual(errors, []);
+});
+
+test('shows a tooltip whose code arrives after the pointer or the focus', needsBrowser, async (t) => {
+  const made = await createWorkspace(site.server, template, 'held');
+  await buildEnds(site.server, made.latest_build.id);
+  const path = `/workspaces/${made.id}/external-agent/main/credentials`;
+  const { body: credentials } = await site.server.api<Credentials>('GET', path);
+  const dir = mkdtempSync(join(tmpdir(), 'external-agent-'));
+  const agent = runAgent({
+    ...{ url: site.server.url, token: credentials.agent_token, version: 'v0.1.0', log: silentLogger },
+    ...{ scriptDataDir: dir, logDir: dir, env: { PATH: process.env['PATH'], HOME: dir } },
+  });
+  t.after(async () => {
+    await agent.stop();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  for (const how of ['hover', 'focus'] as const) {
+    const { page, errors } = await site.open(t, '/account');
+    const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+    await page.route(/tooltip/, async (route) => {
+      await asked;
+      await route.continue();
+    });
+    await page.goto('/workspaces');
+    // of the workspace whose agent is connected
+    const link = page.getByRole('link', { name: 'Docs' });
+    await link[how]();
+    ask();
+    await page.getByRole('tooltip').getByText('The handbook of the team.').waitFor({ state: 'attached' });
+    const focused = await page.evaluate('document.activeElement.textContent');
+    if (how === 'focus') assert.equal(focused, 'Docs');
+    assert.deepEqual(errors, []);
+  }
 });

@@ -1,6 +1,6 @@
 import type { Workspace, WorkspaceAgent, WorkspaceApp } from '@ropewalk/contract';
 import { AppWindow, SquareTerminal } from 'lucide-react';
-import { lazy, type ReactNode, Suspense } from 'react';
+import { lazy, type ReactNode, type RefObject, Suspense, useLayoutEffect, useRef } from 'react';
 import { call } from '../../api/client.ts';
 import { useChange } from '../../api/query.ts';
 import { useAppServer } from '../../regions/store.ts';
@@ -151,12 +151,58 @@ export function AppLink({
   );
 }
 
+interface Attention {
+  hovered: boolean;
+  focused: boolean;
+}
+
+/** An element without its tooltip, whose code loads. Remembers whether a person points at it. */
+function WithoutTooltip({ seen, children }: { seen: RefObject<Attention>; children: ReactNode }) {
+  const place = useRef<HTMLSpanElement>(null);
+  useLayoutEffect(() => {
+    const link = place.current!.firstElementChild!;
+    return () => {
+      seen.current = { hovered: link.matches(':hover'), focused: link === document.activeElement };
+    };
+  }, [seen]);
+  return (
+    <span ref={place} className="contents">
+      {children}
+    </span>
+  );
+}
+
+interface TooltipProps {
+  seen: RefObject<Attention>;
+  content: ReactNode;
+  children: ReactNode;
+}
+
+/** The same element with its tooltip. It replaces the other one, so it takes over the focus and the pointer. */
+function WithTooltip({ seen, content, children }: TooltipProps) {
+  const place = useRef<HTMLSpanElement>(null);
+  useLayoutEffect(() => {
+    const link = place.current!.firstElementChild as HTMLElement;
+    if (seen.current.focused) link.focus();
+    // a browser reports a pointer only when it moves
+    if (seen.current.hovered) link.dispatchEvent(new PointerEvent('pointermove', { bubbles: true }));
+  }, [seen]);
+  return (
+    <span ref={place} className="contents">
+      <Tooltip content={content}>{children}</Tooltip>
+    </span>
+  );
+}
+
 /** An element with a tooltip, if there is a text for one. */
 function Explained({ content, children }: { content: ReactNode; children: ReactNode }) {
+  const seen = useRef<Attention>({ hovered: false, focused: false });
   if (!content) return children;
   return (
-    <Suspense fallback={children}>
-      <Tooltip content={content}>{children}</Tooltip>
+    <Suspense fallback={<WithoutTooltip seen={seen}>{children}</WithoutTooltip>}>
+      <WithTooltip seen={seen} content={content}>
+        {children}
+      </WithTooltip>
     </Suspense>
   );
 }

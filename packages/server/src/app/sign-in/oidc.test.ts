@@ -14,7 +14,7 @@ import {
   KEYED_CLIENT,
   startIdentityProvider,
 } from '@ropewalk/testkit/identity-provider';
-import { freePort } from '@ropewalk/testkit/ports';
+import { startRequestBalancer } from '@ropewalk/testkit/request-balancer';
 import { refreshLinks } from '../../background/refresh-sign-ins.ts';
 import { TEMPLATES } from '../notification/templates.ts';
 import { createOidc } from './oidc.ts';
@@ -120,17 +120,13 @@ test('records registrations, sign-ins and rejected sign-ins in the audit log', a
 });
 
 test('the provider sends people back to another address of this server', async () => {
-  const port = await freePort();
-  const other = await startTestServer({
-    env: options(idp.url, {
-      CODER_HTTP_ADDRESS: `127.0.0.1:${port}`,
-      CODER_OIDC_REDIRECT_URL: `http://localhost:${port}`,
-    }),
-  });
+  const entrance = await startRequestBalancer();
+  const own = entrance.url.replace('127.0.0.1', 'localhost');
+  const other = await startTestServer({ env: options(idp.url, { CODER_OIDC_REDIRECT_URL: own }) });
+  entrance.use([other.url]);
   try {
     person('rita');
     const browser = new Browser();
-    const own = `http://localhost:${port}`;
     const page = await browser.open(`${own}${CALLBACK}`, (url) => url.startsWith(own) && !url.includes(CALLBACK));
     assert.ok(page.startsWith(own), page);
     const token = browser.cookie(own, 'coder_session_token');
@@ -140,6 +136,7 @@ test('the provider sends people back to another address of this server', async (
     assert.equal(tokenOf(lost, other), undefined);
   } finally {
     await other.stop();
+    await entrance.close();
   }
 });
 
