@@ -244,7 +244,12 @@ async function runRelay(delayMs: number, loss: number): Promise<void> {
 
 function runNode(url: string, own: string, blockDirect: boolean): void {
   const address = parseAddress(own)!;
-  const stack: Stack = new Stack({ addresses: [address], onPacket: (packet) => void node.send(packet) });
+  const stack: Stack = new Stack({
+    addresses: [address],
+    onPacket: (packet) => void node.send(packet),
+    packetBytes: (peer) => node.packetBytes(peer),
+    onLongPacketsLost: (peer) => node.longPacketsLost(peer),
+  });
   const node = new TailnetNode({
     ...{ keys: KeyPair.generate(), id: 1n, addresses: [address], blockDirect },
     onPacket: (packet) => stack.receive(packet),

@@ -2,7 +2,7 @@
 // process has a disco key pair. A packet is: magic (6) | the sender's disco key (32) | a box of type (u8), version (u8)
 // and payload. All numbers are big-endian.
 import { type Endpoint, parseAddress } from './address.ts';
-import { type Box, NONCE_BYTES } from './box.ts';
+import { BOX_OVERHEAD, type Box, NONCE_BYTES } from './box.ts';
 import { KEY_BYTES } from './keys.ts';
 
 const MAGIC = Buffer.from('5453f09f92ac', 'hex');
@@ -12,12 +12,17 @@ export const DISCO_TX_BYTES = 12;
 const ENDPOINT_BYTES = 18;
 /** Pings and pongs are padded to this payload, so that only paths for packets of full size answer. */
 const PADDED_BYTES = 1_230;
+const TYPE_BYTES = 2;
+const OVERHEAD_BYTES = BOX_OFFSET + BOX_OVERHEAD + TYPE_BYTES;
 /** Maximum number of endpoints that are read from a message. Further ones are ignored. */
 export const MAX_ENDPOINTS = 64;
 
 export type DiscoMessage =
-  /** `nodeKey` is absent in pings of old nodes. `tx` has 12 bytes. */
-  | { type: 'ping'; tx: Buffer; nodeKey?: Buffer }
+  /**
+   * `nodeKey` is absent in pings of old nodes. `tx` has 12 bytes. `datagramBytes` is the length that a ping gets when it is
+   * sealed. A received ping has none.
+   */
+  | { type: 'ping'; tx: Buffer; nodeKey?: Buffer; datagramBytes?: number }
   /** `source` is the address from which the ping came. */
   | { type: 'pong'; tx: Buffer; source: Endpoint }
   /** The sender's addresses, to ping now. Empty: the addresses that it announced before are no longer valid. */
@@ -53,7 +58,9 @@ function encode(message: DiscoMessage): Buffer {
     });
     return clear;
   }
-  const clear = Buffer.alloc(2 + PADDED_BYTES);
+  const padded =
+    message.type === 'ping' && message.datagramBytes ? message.datagramBytes - OVERHEAD_BYTES : PADDED_BYTES;
+  const clear = Buffer.alloc(TYPE_BYTES + padded);
   clear[0] = TYPE[message.type];
   clear[1] = 1;
   clear.set(message.tx, 2);

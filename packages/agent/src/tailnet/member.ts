@@ -36,7 +36,12 @@ export async function joinTailnet(member: MemberOptions): Promise<void> {
   const { options, workspace, services, log, signal } = member;
   const { agentId, disableDirectConnections, derpForceWebsockets } = workspace.manifest;
   const addresses = [addressOf(TAILNET_PREFIX, agentId), addressOf(SERVICE_PREFIX, agentId)];
-  const stack: Stack = new Stack({ addresses, onPacket: (packet) => void node.send(packet) });
+  const stack: Stack = new Stack({
+    addresses,
+    onPacket: (packet) => void node.send(packet),
+    packetBytes: (peer) => node.packetBytes(peer),
+    onLongPacketsLost: (peer) => node.longPacketsLost(peer),
+  });
   const node = new TailnetNode({
     ...{ addresses, log, keys: KeyPair.generate(), id: nodeIdOf(agentId) },
     ...{ blockDirect: disableDirectConnections, forceWebSockets: derpForceWebsockets },

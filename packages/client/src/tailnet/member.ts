@@ -78,7 +78,12 @@ export class TailnetMember {
     this.#id = uuidBytes(agentId);
     this.#address = addressOf(TAILNET_PREFIX, this.#id);
     const addresses = [randomAddress(TAILNET_PREFIX)];
-    this.#stack = new Stack({ addresses, onPacket: (packet) => void this.#node.send(packet) });
+    this.#stack = new Stack({
+      addresses,
+      onPacket: (packet) => void this.#node.send(packet),
+      packetBytes: (peer) => this.#node.packetBytes(peer),
+      onLongPacketsLost: (peer) => this.#node.longPacketsLost(peer),
+    });
     // headers are for this program's own server only. Each relay may ask for the certificate
     const common = ({ isEmbedded }: RelayRegion) => ({
       tls: client.tls,

@@ -11,6 +11,7 @@ import { KeyPair } from '../keys.ts';
 import { decodeStunRequest, encodeStunResponse } from '../stun.ts';
 import { FilteredUdp, fastClock, hurry, introduce, send, type TestNode, testNode } from '../testing/nodes.ts';
 import { mapOf, RelayServer } from '../testing/relay-server.ts';
+import { MAX_PACKET_BYTES, MTU } from '../wireguard/session.ts';
 import { interfaceAddresses, openUdp } from './udp.ts';
 
 // Nodes with real UDP sockets on the loopback interface, and a real relay.
@@ -259,4 +260,23 @@ test('the addresses of this machine can be published', () => {
   const addresses = interfaceAddresses();
   assert.ok(addresses.length > 0);
   assert.ok(addresses.every((address) => address.length === 16));
+});
+
+test('packets are longer on a direct path of the loopback interface, and arrive', async (t) => {
+  const server = await relayServer(t);
+  const map = mapOf({ 9: server.url });
+  const udp = new FilteredUdp();
+  const a = testNode(t, map, { interfaces: LOOPBACK, udp: udp.open });
+  const b = testNode(t, map, { interfaces: LOOPBACK });
+  introduce(a, b);
+  await reaches(a, b, 'hello');
+  assert.equal(a.node.packetBytes(b.address), MTU);
+  await goesDirect(a, b);
+  await eventually(() => a.node.packetBytes(b.address) === MAX_PACKET_BYTES, 'long packets');
+  assert.equal(a.node.packetBytes(a.address), MTU, 'no peer');
+  const long = 'x'.repeat(MAX_PACKET_BYTES - 40);
+  assert.equal(send(a, b, `${long}x`), false);
+  await reaches(a, b, long);
+  a.node.longPacketsLost(b.address);
+  assert.equal(a.node.packetBytes(b.address), MTU);
 });

@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Endpoint, parseEndpoint } from '../address.ts';
-import { ACTIVE_MS, HEARTBEAT_MS, MAX_CANDIDATES, Paths, SEARCH_MS, TRUST_MS } from './paths.ts';
+import { DATA_OVERHEAD_BYTES, MTU } from '../wireguard/session.ts';
+import { ACTIVE_MS, HEARTBEAT_MS, MAX_CANDIDATES, Paths, SEARCH_MS, SHORT_MS, TRUST_MS } from './paths.ts';
 
 /** Paths whose pings the test answers, and whose time it sets. */
 function setUp() {
   const clock = { now: 1_000 };
-  const pings: { tx: Buffer; to: string }[] = [];
+  const pings: { tx: Buffer; to: string; datagramBytes: number | undefined }[] = [];
   const calls: number[] = [];
   const failures: number[] = [];
   const paths = new Paths({
     now: () => clock.now,
-    ping: (tx, to) => pings.push({ tx, to: to.name }),
+    ping: (tx, to, datagramBytes) => pings.push({ tx, to: to.name, datagramBytes }),
+    linkBytes: ({ name }) => (name === NARROW ? MTU : LONG),
     callMeMaybe: () => calls.push(clock.now),
     onFailure: () => failures.push(calls.length),
   });
@@ -41,6 +43,9 @@ function setUp() {
 const endpoints = (...texts: string[]): Endpoint[] => texts.map((text) => parseEndpoint(text)!);
 const A = '192.0.2.1:1';
 const B = '198.51.100.2:2';
+/** Its link carries the usual packets only. */
+const NARROW = '203.0.113.3:3';
+const LONG = 8_000;
 
 test('an idle peer is not pinged, and an active one is until a path answers', () => {
   const { paths, pings, calls, advance, pong, sent, route } = setUp();
@@ -173,4 +178,77 @@ test('an address that a ping came from is pinged while no path is trusted', () =
   assert.deepEqual([pings.length, route()], [3, [A, false]]);
   paths.doubt();
   assert.deepEqual(route(), [A, true], 'the network of this machine changed');
+});
+
+test('carries long packets after a ping of their length was answered, and asks once', () => {
+  const { paths, clock, pings, pong, sent, advance } = setUp();
+  paths.setPublished(endpoints(A));
+  sent();
+  assert.equal(paths.packetBytes(clock.now), MTU, 'no path');
+  pong(A);
+  assert.equal(pings.length, 1, 'nobody asked');
+  assert.equal(paths.packetBytes(clock.now), MTU);
+  assert.equal(pings.at(-1)?.datagramBytes, LONG + DATA_OVERHEAD_BYTES);
+  assert.equal(paths.packetBytes(clock.now), MTU);
+  assert.equal(pings.length, 2);
+  pong(A, 2);
+  assert.equal(paths.packetBytes(clock.now), LONG);
+  assert.equal(paths.best?.latency, 1, 'long pings measure nothing');
+  advance(TRUST_MS + 1);
+  assert.equal(paths.packetBytes(clock.now), MTU, 'packets also go over the relay');
+});
+
+test('a long ping without an answer leaves the path as it is, and is tried again later', () => {
+  const { paths, clock, pings, pong, sent, route } = setUp();
+  const keepUp = (ms: number) => {
+    for (const end = clock.now + ms; clock.now < end; clock.now += HEARTBEAT_MS) {
+      sent();
+      pong(A);
+      assert.deepEqual(route(), [A, false]);
+      assert.equal(paths.packetBytes(clock.now), MTU);
+    }
+  };
+  paths.setPublished(endpoints(A));
+  keepUp(2 * HEARTBEAT_MS);
+  const long = () => pings.filter(({ datagramBytes }) => datagramBytes !== undefined).length;
+  // the pings of usual length are answered below
+  pings.splice(0, pings.length, ...pings.filter(({ datagramBytes }) => datagramBytes === undefined));
+  keepUp(SHORT_MS - 4 * HEARTBEAT_MS);
+  assert.equal(long(), 0);
+  keepUp(4 * HEARTBEAT_MS);
+  assert.equal(long(), 1);
+});
+
+test('long packets that are lost, and changes of the network, make a path carry short ones', () => {
+  const { paths, clock, pings, pong, sent } = setUp();
+  paths.setPublished(endpoints(A));
+  const grow = () => {
+    sent();
+    pong(A);
+    paths.packetBytes(clock.now);
+    pong(A);
+    return paths.packetBytes(clock.now);
+  };
+  assert.equal(grow(), LONG);
+  clock.now += SHORT_MS - 1_000;
+  paths.shorten();
+  clock.now += 2_000;
+  assert.equal(grow(), MTU, 'since it was shortened, not since it was tried');
+  paths.doubt();
+  assert.equal(grow(), LONG, 'on another network they may arrive');
+  const before = pings.length;
+  paths.doubt();
+  sent();
+  pong(A);
+  assert.equal(paths.packetBytes(clock.now), MTU);
+  assert.equal(pings.length, before + 2);
+});
+
+test('a link for the usual packets gets no long ping', () => {
+  const { paths, clock, pings, pong, sent } = setUp();
+  paths.setPublished(endpoints(NARROW));
+  sent();
+  pong(NARROW);
+  assert.equal(paths.packetBytes(clock.now), MTU);
+  assert.equal(pings.length, 1);
 });

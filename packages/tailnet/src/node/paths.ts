@@ -4,15 +4,19 @@
 // - The best candidate carries packets. It is trusted for a while after each pong. While it is not, packets also go over
 //   the relay.
 // - Only a peer to which packets are sent is pinged: each few seconds on its best path, and on all of them to find one.
+// - A path carries packets of MTU bytes. Longer ones leave on it after a ping of their length was answered (decision 0088).
 import { randomBytes } from 'node:crypto';
 import { type Endpoint, formatEndpoint, isMappedIPv4 } from '../address.ts';
 import { DISCO_TX_BYTES } from '../disco.ts';
+import { DATA_OVERHEAD_BYTES, MTU } from '../wireguard/session.ts';
 import { hostOf, isLoopback, isPrivate, isReachable } from './udp.ts';
 
 export interface PathsOptions {
   now: () => number;
-  /** Sends a disco ping to an address of the peer. */
-  ping: (tx: Buffer, to: Target) => void;
+  /** Sends a disco ping to an address of the peer, in a datagram of this length if one is given. */
+  ping: (tx: Buffer, to: Target, datagramBytes?: number) => void;
+  /** The longest packet that may leave this machine for an address. At least MTU, which is the default. */
+  linkBytes?: (to: Target) => number;
   /** Asks the peer over the relay to ping this node's addresses. */
   callMeMaybe: () => void;
   /** The path of packets changed. */
@@ -40,6 +44,9 @@ interface Candidate extends Target {
   calledPingAt: number;
   /** The last round trip, in ms. */
   latency: number | undefined;
+  /** The longest packet that it carries, as far as is known, and when a longer one may be tried. */
+  packetBytes: number;
+  tryLongerAt: number;
 }
 
 /** A pong keeps a path trusted for this long. */
@@ -59,6 +66,8 @@ const RECEIVED_MS = 45_000;
 const SUSPECT_MS = 1_000;
 /** A best path without a pong for this long is given up. */
 const GIVE_UP_MS = 15_000;
+/** How long a path whose long ping was lost, or that lost long packets, carries short ones only. */
+export const SHORT_MS: number = 10 * 60_000;
 /** A peer's calls and pings make this node send to addresses that the peer names: at most one ping in this time for each. */
 const MIN_PING_MS = 1_000;
 /** Maximum number of candidates. */
@@ -68,10 +77,17 @@ const MAX_PINGS = 256;
 const NEVER = Number.POSITIVE_INFINITY;
 const BEFORE = Number.NEGATIVE_INFINITY;
 
+interface Ping {
+  candidate: Candidate;
+  at: number;
+  /** The packet that its answer allows. Undefined for a ping of usual length. */
+  packetBytes: number | undefined;
+}
+
 export class Paths {
   readonly #options: PathsOptions;
   readonly #candidates = new Map<string, Candidate>();
-  readonly #pings = new Map<string, { candidate: Candidate; at: number }>();
+  readonly #pings = new Map<string, Ping>();
   #best: Candidate | undefined;
   #trustedUntil = BEFORE;
   #confirmedAt = BEFORE;
@@ -104,6 +120,21 @@ export class Paths {
   /** The address for a packet, and whether it must also go over the relay. */
   route(now: number): { direct: Target | undefined; isRelayed: boolean } {
     return { direct: this.#best, isRelayed: !this.#isTrusted(now) };
+  }
+
+  /** The longest packet for the peer now. The first call asks the best path whether it carries longer ones. */
+  packetBytes(now: number): number {
+    const best = this.#best;
+    if (!best || !this.#isTrusted(now)) return MTU;
+    if (best.packetBytes === MTU && now >= best.tryLongerAt) this.#tryLonger(best, now);
+    return best.packetBytes;
+  }
+
+  /** Long packets to the peer are lost: only short ones leave on its best path for a while. */
+  shorten(): void {
+    if (!this.#best) return;
+    this.#best.packetBytes = MTU;
+    this.#best.tryLongerAt = this.#options.now() + SHORT_MS;
   }
 
   /** Notes that a packet is sent to the peer, so that its paths are looked after. */
@@ -150,7 +181,11 @@ export class Paths {
     if (!ping) return undefined;
     this.#pings.delete(name);
     const now = this.#options.now();
-    const { candidate, at } = ping;
+    const { candidate, at, packetBytes } = ping;
+    if (packetBytes !== undefined) {
+      candidate.packetBytes = packetBytes;
+      return now - at;
+    }
     if (this.#candidates.get(candidate.name) !== candidate) return now - at;
     candidate.latency = now - at;
     const best = this.#best;
@@ -170,6 +205,10 @@ export class Paths {
     const now = this.#options.now();
     this.#trustedUntil = BEFORE;
     this.#searchedAt = BEFORE;
+    for (const candidate of this.#candidates.values()) {
+      candidate.packetBytes = MTU;
+      candidate.tryLongerAt = BEFORE;
+    }
     if (this.#isActive(now)) this.#heartbeatAt = now;
   }
 
@@ -235,13 +274,27 @@ export class Paths {
   }
 
   #ping(candidate: Candidate, now: number): Buffer {
-    const tx = randomBytes(DISCO_TX_BYTES);
     candidate.pingedAt = now;
     if (candidate === this.#best && this.#unansweredAt === NEVER) this.#unansweredAt = now;
+    const tx = this.#newPing({ candidate, at: now, packetBytes: undefined });
+    this.#options.ping(tx, candidate);
+    return tx;
+  }
+
+  /** Once: a second ping may arrive in fragments, after the first one has shown this machine that the path is narrow. */
+  #tryLonger(candidate: Candidate, now: number): void {
+    candidate.tryLongerAt = now + SHORT_MS;
+    const packetBytes = this.#options.linkBytes?.(candidate) ?? MTU;
+    if (packetBytes <= MTU) return;
+    const tx = this.#newPing({ candidate, at: now, packetBytes });
+    this.#options.ping(tx, candidate, packetBytes + DATA_OVERHEAD_BYTES);
+  }
+
+  #newPing(ping: Ping): Buffer {
+    const tx = randomBytes(DISCO_TX_BYTES);
     const [oldest] = this.#pings.keys();
     if (this.#pings.size >= MAX_PINGS && oldest !== undefined) this.#pings.delete(oldest);
-    this.#pings.set(tx.toString('latin1'), { candidate, at: now });
-    this.#options.ping(tx, candidate);
+    this.#pings.set(tx.toString('latin1'), ping);
     return tx;
   }
 
@@ -267,6 +320,7 @@ export class Paths {
       ...{ endpoint: { address, port: endpoint.port }, host: hostOf(address), port: endpoint.port, name },
       ...{ isPublished: false, isCalled: false, receivedAt: BEFORE, pingedAt: BEFORE },
       ...{ returnedPingAt: BEFORE, calledPingAt: BEFORE, latency: undefined },
+      ...{ packetBytes: MTU, tryLongerAt: BEFORE },
     };
     this.#candidates.set(name, candidate);
     return candidate;

@@ -27,7 +27,8 @@ import { encodeNodeKey, formatDiscoKey, KeyPair } from '../keys.ts';
 import { hexOf, nameOf } from '../names.ts';
 import { isStun } from '../stun.ts';
 import { Peer as WireGuardPeer } from '../wireguard/peer.ts';
-import { KEEPALIVE_BYTES } from '../wireguard/session.ts';
+import { KEEPALIVE_BYTES, MTU } from '../wireguard/session.ts';
+import { linkBytes } from './link.ts';
 import { Network } from './network.ts';
 import { Paths, type Target } from './paths.ts';
 import { type KnownPeer, type PeerOptions, Peers, readNode } from './peers.ts';
@@ -64,6 +65,8 @@ export interface TailnetNodeOptions {
   udp?: OpenUdp;
   /** This machine's addresses. Default: those of its interfaces. */
   interfaces?: () => Buffer[];
+  /** The longest packet that may leave this machine for an address. Default: what its interface carries. */
+  linkBytes?: (address: Uint8Array) => number;
   clock?: Clock;
   /** A number from 0 to 1, which spreads retries. Default Math.random. */
   random?: () => number;
@@ -278,7 +281,7 @@ export class TailnetNode {
 
   /**
    * Sends an IPv6 packet to the peer that has its destination address. Returns false if there is none, or the packet is
-   * longer than MTU. The packet must not be changed later.
+   * longer than MAX_PACKET_BYTES. The packet must not be changed later.
    */
   send(packet: Buffer): boolean {
     const destination = destinationOf(packet);
@@ -292,6 +295,16 @@ export class TailnetNode {
     const isSent = wireGuard.send(packet);
     this.#due(peer);
     return isSent;
+  }
+
+  /** The longest packet that now reaches the peer with this address of 16 bytes. At least MTU. */
+  packetBytes(address: Uint8Array): number {
+    return this.#peers.byAddress(nameOf(address))?.paths?.packetBytes(this.#clock.monotonic()) ?? MTU;
+  }
+
+  /** Packets longer than MTU do not reach the peer with this address. */
+  longPacketsLost(address: Uint8Array): void {
+    this.#peers.byAddress(nameOf(address))?.paths?.shorten();
   }
 
   /**
@@ -510,7 +523,11 @@ export class TailnetNode {
     if (peer.paths || !this.#network.usesUdp || !peer.node.discoKey) return peer.paths;
     peer.paths = new Paths({
       now: () => this.#clock.monotonic(),
-      ping: (tx, to) => this.#sendDirect(peer, to, { type: 'ping', tx, nodeKey: this.#options.keys.publicKey }),
+      ping: (tx, to, datagramBytes) => {
+        const message: DiscoMessage = { type: 'ping', tx, nodeKey: this.#options.keys.publicKey };
+        this.#sendDirect(peer, to, datagramBytes === undefined ? message : { ...message, datagramBytes });
+      },
+      linkBytes: (to) => (this.#options.linkBytes ?? linkBytes)(to.endpoint.address),
       callMeMaybe: () => this.#callMeMaybe(peer),
       onFailure: () => {
         this.#network.doubt();

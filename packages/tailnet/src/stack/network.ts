@@ -9,6 +9,10 @@ export interface Network {
   random(): number;
   /** Gives a packet to the network. It is not changed later. */
   send(packet: Buffer): void;
+  /** The longest packet that now reaches a peer. At least MTU. */
+  packetBytes(peer: Buffer): number;
+  /** Packets longer than MTU do not reach a peer. */
+  longPacketsLost(peer: Buffer): void;
   /** The own address from which new connections to a peer begin. */
   sourceFor(peer: Buffer): Buffer;
 }

@@ -7,7 +7,7 @@
 import { type Clock, systemClock } from '@ropewalk/kit';
 import { ADDRESS_BYTES } from '../address.ts';
 import { DESTINATION_OFFSET, isUnicast, PROTOCOL, SOURCE_OFFSET, wholeIpv6 } from '../ipv6.ts';
-import { MTU } from '../wireguard/session.ts';
+import { MAX_PACKET_BYTES, MTU } from '../wireguard/session.ts';
 import { Echo, type PingOptions } from './echo.ts';
 import { type Network, NetworkError } from './network.ts';
 import type { Connection } from './tcp/connection.ts';
@@ -40,8 +40,12 @@ export interface StackOptions {
   /** A number from 0 to 1, for ports. Default Math.random. */
   random?: () => number;
   limits?: Partial<StackLimits>;
-  /** A packet for the network, up to MTU bytes. It is not changed later. */
+  /** A packet for the network, up to MAX_PACKET_BYTES. It is not changed later. */
   onPacket: (packet: Buffer) => void;
+  /** The longest packet that now reaches the peer with an address. Default: MTU. */
+  packetBytes?: (peer: Buffer) => number;
+  /** Packets longer than MTU do not reach the peer with this address. */
+  onLongPacketsLost?: (peer: Buffer) => void;
 }
 
 export interface StackStats {
@@ -86,6 +90,8 @@ export class Stack {
       now: () => clock.monotonic(),
       random,
       send: (packet) => this.#send(packet),
+      packetBytes: options.packetBytes ?? (() => MTU),
+      longPacketsLost: (peer) => options.onLongPacketsLost?.(peer),
       sourceFor: (peer) => closest(this.#addresses, peer),
     };
     const limits: StackLimits = { ...DEFAULT_LIMITS, ...options.limits };
@@ -197,7 +203,8 @@ export class Stack {
   }
 
   #send(packet: Buffer): void {
-    if (packet.length > MTU) throw new RangeError(`A packet has up to ${MTU} bytes, not ${packet.length}`);
+    if (packet.length > MAX_PACKET_BYTES)
+      throw new RangeError(`A packet has up to ${MAX_PACKET_BYTES} bytes, not ${packet.length}`);
     this.#packets.packetsSent++;
     this.#onPacket(packet);
   }

@@ -6,7 +6,7 @@ import { hex } from '../testing/vectors.ts';
 import { MESSAGE } from './handshake.ts';
 import { type Load, Peer, type PeerOptions } from './peer.ts';
 import { REPLAY_WINDOW, ReplayWindow } from './replay-window.ts';
-import { KEEPALIVE_BYTES, MTU, trimPacket } from './session.ts';
+import { KEEPALIVE_BYTES, MAX_PACKET_BYTES, MTU, trimPacket } from './session.ts';
 
 type Name = 'a' | 'b';
 
@@ -107,7 +107,10 @@ test('the first packet begins a handshake and follows it', () => {
   assert.deepEqual(net.handshakes, { a: 1, b: 1 });
   assert.equal(net.peers.a.stats.handshakeAt?.getTime(), 1_700_000_001_020);
   assert.equal(net.peers.a.stats.bytesReceived, 92 + 96);
-  assert.equal(net.peers.a.send(Buffer.alloc(MTU + 1)), false);
+  net.peers.a.send(ipv6(MAX_PACKET_BYTES, 9));
+  net.advance(50);
+  assert.deepEqual(net.received.b.at(-1), ipv6(MAX_PACKET_BYTES, 9));
+  assert.equal(net.peers.a.send(Buffer.alloc(MAX_PACKET_BYTES + 1)), false);
 });
 
 test('without a packet to send, an initiator confirms the session with a keepalive', () => {

@@ -22,7 +22,7 @@ import {
   timestampOf,
 } from './handshake.ts';
 import { COOKIE_REPLY_BYTES, MacChecker, MacWriter } from './macs.ts';
-import { indexOfData, KEEPALIVE_BYTES, MTU, Session, trimPacket } from './session.ts';
+import { indexOfData, KEEPALIVE_BYTES, MAX_PACKET_BYTES, Session, trimPacket } from './session.ts';
 
 export interface PeerOptions {
   keys: KeyPair;
@@ -145,11 +145,11 @@ export class Peer {
   }
 
   /**
-   * Sends an IP packet, or keeps it until there is a session. Returns false if it is longer than MTU. The packet must not
-   * be changed later.
+   * Sends an IP packet, or keeps it until there is a session. Returns false if it is longer than
+   * MAX_PACKET_BYTES. The packet must not be changed later.
    */
   send(packet: Buffer): boolean {
-    if (packet.length > MTU) return false;
+    if (packet.length > MAX_PACKET_BYTES) return false;
     if (this.#waiting.length === MAX_WAITING) {
       this.#waiting.shift();
       this.#stats.dropped++;

@@ -1,11 +1,16 @@
 // A session is the result of one handshake: a key for each direction. Data messages: type (4 bytes) | the receiver's
 // index (u32) | counter (u64) | sealed packet. Numbers are little-endian.
+import { allocatePacket } from '../packet-memory.ts';
 import { MESSAGE, type SessionKeys } from './handshake.ts';
 import { MAX_COUNTER, open, sealInPlace, TAG_BYTES } from './primitives.ts';
 import { ReplayWindow } from './replay-window.ts';
 
-/** The longest packet in the tailnet. */
+/** The longest packet that each path carries. */
 export const MTU = 1_280;
+/** The longest packet on direct paths that carry more, such as links with frames of 9,000 bytes. A multiple of 16. */
+export const MAX_PACKET_BYTES = 8_928;
+/** By so much a data message is longer than its packet. */
+export const DATA_OVERHEAD_BYTES: number = 16 + TAG_BYTES;
 const DATA_HEADER_BYTES = 16;
 /** A data message without a packet. */
 export const KEEPALIVE_BYTES: number = DATA_HEADER_BYTES + TAG_BYTES;
@@ -14,7 +19,7 @@ const PADDING_MULTIPLE = 16;
 
 /** The number of zeros after a packet of this length. A packet of full length has none. */
 export function paddingOf(length: number): number {
-  return Math.max(0, Math.min(Math.ceil(length / PADDING_MULTIPLE) * PADDING_MULTIPLE, MTU) - length);
+  return Math.max(0, Math.min(Math.ceil(length / PADDING_MULTIPLE) * PADDING_MULTIPLE, MAX_PACKET_BYTES) - length);
 }
 
 export class Session {
@@ -35,10 +40,10 @@ export class Session {
     this.#keys = options.keys;
   }
 
-  /** The data message with a packet of up to MTU bytes. An empty packet is a keepalive. */
+  /** The data message with a packet of up to MAX_PACKET_BYTES. An empty packet is a keepalive. */
   seal(packet: Uint8Array): Buffer {
     const padding = paddingOf(packet.length);
-    const message = Buffer.allocUnsafe(DATA_HEADER_BYTES + packet.length + padding + TAG_BYTES);
+    const message = allocatePacket(DATA_HEADER_BYTES + packet.length + padding + TAG_BYTES);
     message.writeUInt32LE(MESSAGE.data, 0);
     message.writeUInt32LE(this.peerIndex, 4);
     message.writeUInt32LE(this.#counter % 2 ** 32, 8);

@@ -149,7 +149,12 @@ class Member {
   constructor(hub: TailnetHub, { mayReach, onPeer }: MemberOptions) {
     const { config, accessUrl, log } = hub.services;
     const addresses = [randomAddress(TAILNET_PREFIX)];
-    this.stack = new Stack({ addresses, onPacket: (packet) => void this.#node.send(packet) });
+    this.stack = new Stack({
+      addresses,
+      onPacket: (packet) => void this.#node.send(packet),
+      packetBytes: (peer) => this.#node.packetBytes(peer),
+      onLongPacketsLost: (peer) => this.#node.longPacketsLost(peer),
+    });
     this.#node = new TailnetNode({
       ...{ addresses, log, keys: KeyPair.generate(), id: BigInt(Math.floor(Math.random() * 2 ** 48)) },
       ...{ blockDirect: config.blockDirectConnections, forceWebSockets: config.derpForceWebsockets },

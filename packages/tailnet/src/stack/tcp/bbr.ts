@@ -62,7 +62,9 @@ const MAX_CWND = 16 * 1024 * 1024;
 const MAX_AGGREGATION_MS = 100;
 
 export class Bbr {
-  readonly #mss: number;
+  #mss: number;
+  /** What may leave before anything is known of the path. */
+  readonly #initial: number;
   #phase: Phase = 'startup';
   #cwnd: number;
   /** Bytes per ms. */
@@ -95,12 +97,18 @@ export class Bbr {
   /** `rtt`: the round trip of the handshake, if it is known. */
   constructor(mss: number, rtt: number | undefined) {
     this.#mss = mss;
-    this.#cwnd = INITIAL_PACKETS * mss;
+    this.#initial = INITIAL_PACKETS * mss;
+    this.#cwnd = this.#initial;
     this.#pacingRate = (HIGH_GAIN * this.#cwnd) / Math.max(rtt ?? 1, 1);
   }
 
   get cwnd(): number {
     return this.#cwnd;
+  }
+
+  /** Segments have another length from now on. */
+  set mss(mss: number) {
+    this.#mss = mss;
   }
 
   get pacingRate(): number {
@@ -140,7 +148,7 @@ export class Bbr {
   /** Bytes that fill the path, times a gain. */
   #inflight(gain: number): number {
     const { bandwidth } = this;
-    if (bandwidth === 0 || this.#minRtt === Number.POSITIVE_INFINITY) return INITIAL_PACKETS * this.#mss * gain;
+    if (bandwidth === 0 || this.#minRtt === Number.POSITIVE_INFINITY) return this.#initial * gain;
     return gain * bandwidth * Math.max(this.#minRtt, MIN_HORIZON_MS) + 2 * this.#mss;
   }
 
@@ -266,7 +274,7 @@ export class Bbr {
     const target = this.#inflight(CWND_GAIN) + (this.#isFull ? this.#extra : 0);
     let cwnd = this.#cwnd + sample.newlyDelivered;
     if (this.#isFull) cwnd = Math.min(cwnd, target);
-    else if (this.#cwnd >= target && sample.delivered >= INITIAL_PACKETS * this.#mss) cwnd = this.#cwnd;
+    else if (this.#cwnd >= target && sample.delivered >= this.#initial) cwnd = this.#cwnd;
     cwnd = Math.min(cwnd, this.#maxInflight, MAX_CWND);
     if (this.#phase === 'probeRtt') cwnd = Math.min(cwnd, this.#probeRttCwnd());
     this.#cwnd = Math.max(cwnd, MIN_PACKETS * this.#mss);

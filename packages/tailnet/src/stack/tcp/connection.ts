@@ -15,15 +15,19 @@ import {
   dataSegment,
   FLAG,
   headerOf,
+  MAX_MSS,
   MSS,
   type Outgoing,
   type Route,
   type Segment,
+  segmentBytes,
   synSegment,
   TIMESTAMP_OPTION_BYTES,
 } from './segment.ts';
 import { MAX_BURST, Sender, type Sent } from './sender.ts';
 
+/** So many timeouts in a row make long segments suspect. */
+const LONG_TIMEOUTS = 2;
 /** Windows up to 65,535 << 7, 8 MiB. */
 const WINDOW_SCALE = 7;
 const MAX_UNSCALED_WINDOW = 65_535;
@@ -202,7 +206,7 @@ export class Connection {
   }
 
   #takeOptions(segment: Segment): void {
-    this.#peerMss = Math.max(MIN_MSS, Math.min(segment.mss === 0 ? MIN_MSS : segment.mss, MSS));
+    this.#peerMss = Math.max(MIN_MSS, Math.min(segment.mss === 0 ? MIN_MSS : segment.mss, MAX_MSS));
     this.#hasScale = segment.windowScale >= 0;
     this.#peerScale = Math.max(0, segment.windowScale);
     this.#hasSack = segment.isSackPermitted;
@@ -257,7 +261,7 @@ export class Connection {
     this.#synAt = NEVER;
     this.#deadlineAt = NEVER;
     if (this.#synRetries === 1) this.#roundTrip.sample(now - this.#synSentAt);
-    const mss = this.#peerMss - (this.#out.timestamps ? TIMESTAMP_OPTION_BYTES : 0);
+    const mss = this.#mssOf(MSS);
     const window = this.#peerWindow;
     this.#sender = new Sender({ mss, roundTrip: this.#roundTrip, window, hasSack: this.#hasSack });
     this.#windowSeq = this.#peerInitial;
@@ -266,6 +270,11 @@ export class Connection {
     this.#host.opened(this);
     this.#events?.onOpen();
     this.#host.soon(this);
+  }
+
+  /** The payload of segments up to this length for the peer. */
+  #mssOf(segment: number): number {
+    return Math.min(this.#peerMss, segment) - (this.#out.timestamps ? TIMESTAMP_OPTION_BYTES : 0);
   }
 
   // numbers
@@ -559,16 +568,35 @@ export class Connection {
 
   #sendData(now: number): boolean {
     const sender = this.#sender!;
+    this.#fitSegments();
+    const maxBytes = MAX_BURST * MSS;
     let count = 0;
-    for (; count < MAX_BURST; count++) {
+    let bytes = 0;
+    for (; count < MAX_BURST && bytes < maxBytes; count++) {
       const sent = sender.take(now);
       if (!sent) break;
+      bytes += sent.end - sent.start;
       this.#sendSegment(sent, now);
     }
     // the rest after other connections have had their turn
-    if (count === MAX_BURST) this.#burstAt = now + 1;
+    if (count === MAX_BURST || bytes >= maxBytes) this.#burstAt = now + 1;
     else this.#burstAt = NEVER;
     return count > 0;
+  }
+
+  /** Segments are as long as the path allows. Only who sends many bytes asks the path. */
+  #fitSegments(): void {
+    const sender = this.#sender!;
+    if (this.#peerMss <= MSS || (sender.unsent <= sender.mss && !sender.hasLongSegments)) return;
+    sender.setMss(this.#mssOf(segmentBytes(this.#host.network.packetBytes(this.route.peer))));
+  }
+
+  /** After two timeouts the path may have lost segments because of their length. */
+  #shortenSegments(): void {
+    const sender = this.#sender!;
+    if (!sender.hasLongSegments || sender.expirations < LONG_TIMEOUTS) return;
+    this.#host.network.longPacketsLost(this.route.peer);
+    sender.setMss(this.#mssOf(MSS));
   }
 
   #sendSegment(sent: Sent, now: number): void {
@@ -684,6 +712,7 @@ export class Connection {
     const sender = this.#sender!;
     if (now >= sender.dueAt) {
       const sent = sender.tick(now, this.#timestamp(now));
+      this.#shortenSegments();
       if (sender.unanswered > MAX_UNANSWERED) {
         this.#timedOut('The peer does not acknowledge');
         return;

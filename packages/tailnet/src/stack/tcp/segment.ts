@@ -2,13 +2,19 @@
 // are unsigned integers of 32 bits.
 
 import { IPV6_HEADER_BYTES, PROTOCOL, writeChecksum, writeIpv6Header } from '../../ipv6.ts';
-import { MTU } from '../../wireguard/session.ts';
+import { allocatePacket } from '../../packet-memory.ts';
+import { MAX_PACKET_BYTES, MTU } from '../../wireguard/session.ts';
 
 export const FLAG = { fin: 1, syn: 2, rst: 4, psh: 8, ack: 16 } as const;
 const HEADER_BYTES = 20;
 const OPTION = { end: 0, none: 1, mss: 2, windowScale: 3, sackPermitted: 4, sack: 5, timestamps: 8 } as const;
-/** The longest segment of a packet, options included. */
-export const MSS: number = MTU - IPV6_HEADER_BYTES - HEADER_BYTES;
+const HEADERS_BYTES = IPV6_HEADER_BYTES + HEADER_BYTES;
+/** The longest segment of a packet of this length, options included. */
+export const segmentBytes = (packetBytes: number): number => packetBytes - HEADERS_BYTES;
+/** … of a packet that every path carries. */
+export const MSS: number = segmentBytes(MTU);
+/** … of any packet. A SYN offers it, and each side then sends what its path carries. */
+export const MAX_MSS: number = segmentBytes(MAX_PACKET_BYTES);
 export const TIMESTAMP_OPTION_BYTES = 12;
 /** More do not fit next to timestamps. */
 export const MAX_SACK_BLOCKS = 3;
@@ -152,7 +158,7 @@ export interface Outgoing {
 
 /** Allocates a packet with room for `optionBytes` and `payloadBytes`, and writes all but options and checksum. */
 function allocate(out: Outgoing, flags: number, optionBytes: number, payloadBytes: number): Buffer {
-  const packet = Buffer.allocUnsafe(OPTIONS + optionBytes + payloadBytes);
+  const packet = allocatePacket(OPTIONS + optionBytes + payloadBytes);
   packet.set(out.header);
   const length = packet.length - IPV6_HEADER_BYTES;
   packet[4] = length >> 8;
@@ -211,7 +217,7 @@ export function synSegment(
   flags: number,
   { windowScale, isSackPermitted }: { windowScale: number | undefined; isSackPermitted: boolean },
 ): Buffer {
-  const options: number[] = [OPTION.mss, 4, MSS >> 8, MSS & 0xff];
+  const options: number[] = [OPTION.mss, 4, MAX_MSS >> 8, MAX_MSS & 0xff];
   if (isSackPermitted) options.push(OPTION.none, OPTION.none, OPTION.sackPermitted, 2);
   if (windowScale !== undefined) options.push(OPTION.none, OPTION.windowScale, 3, windowScale);
   const timestampBytes = out.timestamps ? TIMESTAMP_OPTION_BYTES : 0;

@@ -1,7 +1,7 @@
 // The sending half of a connection: which bytes leave when, and which of them were lost.
 //
 // - Offsets count from the first byte of the connection. The FIN counts as one byte.
-// - `Sent` is a transmitted segment. Its bounds stay when it is sent again.
+// - `Sent` is a transmitted segment. Its bounds stay when it is sent again, unless the path carries only shorter ones now.
 // - Losses are detected by time (RACK, RFC 8985): a segment is lost if one that left later has arrived, and a bit more
 //   than a round trip has passed. This includes retransmissions, which the rules of RFC 6675 leave to the timeout. After
 //   three selective acknowledgments, no extra time is granted unless the path is known to reorder, as in RFC 6675.
@@ -59,16 +59,18 @@ export interface SenderStats {
 
 export class Sender {
   readonly stats: SenderStats = { retransmissions: 0, timeouts: 0, probes: 0, spuriousTimeouts: 0 };
-  readonly #mss: number;
+  #mss: number;
+  /** What every path carries. */
+  readonly #shortMss: number;
   readonly #queue = new SendQueue();
   readonly #roundTrip: RoundTrip;
   readonly #bbr: Bbr;
   readonly #hasSack: boolean;
   /** By offset: everything that is not acknowledged in order. */
-  readonly #segments = new Deque<Sent>();
+  #segments = new Deque<Sent>();
   /** By time of transmission. Entries whose order differs from their segment's were sent again since. */
-  readonly #flight = new Deque<{ segment: Sent; order: number }>();
-  readonly #lost = new Deque<Sent>();
+  #flight = new Deque<{ segment: Sent; order: number }>();
+  #lost = new Deque<Sent>();
   #next = 0;
   #isEnding = false;
   #windowEnd = 0;
@@ -107,8 +109,10 @@ export class Sender {
   #newlyLost = 0;
   #rtt: number | undefined;
 
+  /** `mss`: the payload of the first segments. */
   constructor(options: { mss: number; roundTrip: RoundTrip; window: number; hasSack: boolean }) {
     this.#mss = options.mss;
+    this.#shortMss = options.mss;
     this.#roundTrip = options.roundTrip;
     this.#windowEnd = options.window;
     this.#maxWindow = options.window;
@@ -146,6 +150,20 @@ export class Sender {
     return this.#bbr;
   }
 
+  /** The payload of a full segment. */
+  get mss(): number {
+    return this.#mss;
+  }
+
+  get hasLongSegments(): boolean {
+    return this.#mss > this.#shortMss;
+  }
+
+  /** Timeouts since the last acknowledgment of new bytes. */
+  get expirations(): number {
+    return this.#expirations;
+  }
+
   /** Timeouts and window probes since the peer's last segment. */
   get unanswered(): number {
     return this.#unanswered;
@@ -167,6 +185,50 @@ export class Sender {
   /** A FIN follows the last byte. */
   end(): void {
     this.#isEnding = true;
+  }
+
+  /** Sets the payload of full segments. Longer ones that were sent are split, so that they can be sent again. */
+  setMss(mss: number): void {
+    if (mss === this.#mss) return;
+    const isShorter = mss < this.#mss;
+    this.#mss = mss;
+    this.#bbr.mss = mss;
+    if (isShorter) this.#split();
+  }
+
+  #split(): void {
+    const partsOf = new Map<Sent, Sent[]>();
+    const segments = new Deque<Sent>();
+    this.#selectivelyAcked = 0;
+    for (const segment of this.#segments) {
+      const parts = this.#partsOf(segment);
+      partsOf.set(segment, parts);
+      for (const part of parts) {
+        segments.push(part);
+        if (part.state === STATE.selectivelyAcked) this.#selectivelyAcked++;
+      }
+    }
+    const flight = new Deque<{ segment: Sent; order: number }>();
+    for (const { segment, order } of this.#flight)
+      for (const part of partsOf.get(segment) ?? []) flight.push({ segment: part, order });
+    const lost = new Deque<Sent>();
+    for (const segment of this.#lost) for (const part of partsOf.get(segment) ?? []) lost.push(part);
+    this.#segments = segments;
+    this.#flight = flight;
+    this.#lost = lost;
+  }
+
+  /** The segment itself, or several of at most `mss` bytes. The last one has the FIN. */
+  #partsOf(segment: Sent): Sent[] {
+    const { start, end, isFin } = segment;
+    const lastByte = end - (isFin ? 1 : 0);
+    if (lastByte - start <= this.#mss) return [segment];
+    const parts: Sent[] = [];
+    for (let at = start; at < lastByte; at += this.#mss) {
+      const isLast = at + this.#mss >= lastByte;
+      parts.push({ ...segment, start: at, end: isLast ? end : at + this.#mss, isFin: isLast && isFin });
+    }
+    return parts;
   }
 
   copy(segment: Sent, packet: Buffer, at: number): void {
@@ -253,7 +315,7 @@ export class Sender {
     this.#inflight += length;
     this.#flight.push({ segment, order: segment.order });
     const rate = this.#bbr.pacingRate;
-    const earliest = now - (MAX_BURST * this.#mss) / rate;
+    const earliest = now - (MAX_BURST * this.#shortMss) / rate;
     this.#nextSendAt = Math.max(this.#nextSendAt, earliest) + length / rate;
     this.#windowProbeAt = NEVER;
     if (this.#timeoutAt === NEVER) this.#armTimeout(now);
