@@ -24,6 +24,10 @@ test('the prefixed cookie counts, and a plain one only with the token of an agen
   assert.equal(taken(`${PLAIN}=${AGENT}; a=1`), `${PLAIN}=${AGENT}; a=1`);
   assert.equal(taken(`a=${PREFIXED}=x; ${PLAIN}x=1`), `a=${PREFIXED}=x; ${PLAIN}x=1`);
   assert.equal(taken(undefined), undefined);
+  // for browsers, this name has no prefix, so another host may have set it
+  const blank = `a=1; \u00a0${PREFIXED}=planted`;
+  assert.equal(taken(blank), blank);
+  assert.equal(taken(`${blank}; ${PREFIXED}=own`), `${PLAIN}=own; ${blank}`);
 });
 
 let server: TestServer;

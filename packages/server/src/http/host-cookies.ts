@@ -17,7 +17,8 @@ export const sessionCookieName = ({ hostPrefixCookie }: Pick<Config, 'hostPrefix
  * one, which another host may have planted. Agents send their token as a plain cookie. It is a UUID, as no session is.
  */
 export function takePrefixedSession(headers: IncomingHttpHeaders): void {
-  const pairs = headers.cookie?.split(';').map((pair) => pair.trim()) ?? [];
+  // for browsers, a name after another blank, such as a no-break space, has no prefix
+  const pairs = headers.cookie?.split(';').map((pair) => pair.replace(/^[ \t]+/, '').trimEnd()) ?? [];
   const ofSession = (name: string) => pairs.filter((pair) => pair.startsWith(`${name}=`));
   const prefixed = ofSession(HOST_SESSION_COOKIE);
   const plain = ofSession(SESSION_COOKIE);
