@@ -303,7 +303,7 @@ function authHeaders(auth: DaemonAuth): Record<string, string> {
   if (auth.ticket) return { 'Platform-Daemon-Ticket': auth.ticket };
   if (auth.key) return { 'Coder-Provisioner-Daemon-Key': auth.key };
   if (auth.psk) return { 'Coder-Provisioner-Daemon-PSK': auth.psk };
-  if (auth.sessionToken) return { Cookie: `coder_session_token=${auth.sessionToken}` };
+  if (auth.sessionToken) return { 'Coder-Session-Token': auth.sessionToken };
   return {};
 }
 
