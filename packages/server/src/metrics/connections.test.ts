@@ -87,20 +87,24 @@ test('times the first connection of each agent', async () => {
   assert.ok(sampleOf(found, `${name}_sum`, labels)! < 60);
 });
 
+const { STARTING, READY, START_ERROR } = Lifecycle_State;
+const BUILD_DURATION = 'coderd_template_workspace_build_duration_seconds';
+
+/** Connects as an agent. Returns a function that reports states one after the other. */
+async function reporter(token: string) {
+  const session = new YamuxSession(byteStream(await dialAgent(server, token)), { role: 'client' });
+  const rpc = createDrpcClient(Agent, () => session.openStream());
+  return async (...states: Lifecycle_State[]) => {
+    for (const state of states)
+      await rpc.updateLifecycle({ lifecycle: { state, changedAt: timestampFromDate(new Date()) } });
+  };
+}
+
 test('times a build until its last agent has started, once', async () => {
-  const name = 'coderd_template_workspace_build_duration_seconds';
+  const name = BUILD_DURATION;
   const { agents } = await makeAgents(server, await createTestTemplate(server, 'built'), 'built', { count: 2 });
   const labels = { template_name: 'built', organization_name: 'coder', transition: 'start', is_prebuild: 'false' };
   const counted = async (status: string) => sampleOf(await scrape(), `${name}_count`, { ...labels, status });
-  const reporter = async (token: string) => {
-    const session = new YamuxSession(byteStream(await dialAgent(server, token)), { role: 'client' });
-    const rpc = createDrpcClient(Agent, () => session.openStream());
-    return async (...states: Lifecycle_State[]) => {
-      for (const state of states)
-        await rpc.updateLifecycle({ lifecycle: { state, changedAt: timestampFromDate(new Date()) } });
-    };
-  };
-  const { STARTING, READY, START_ERROR } = Lifecycle_State;
   const [first, second] = await Promise.all([reporter(agents[0]!.token), reporter(agents[1]!.token)]);
   await first(STARTING, READY);
   await second(STARTING, START_ERROR);
@@ -117,4 +121,21 @@ test('times a build until its last agent has started, once', async () => {
   await eventually('the next build is timed', async () => sampleOf(await scrape(), `${name}_count`, later) === 1);
   assert.deepEqual([await counted('error'), await counted('success')], [1, undefined]);
   assert.ok(sampleOf(await scrape(), `${name}_sum`, later)! < 60);
+});
+
+test('counts a build once if its agents start at the same time', async () => {
+  const { agents } = await makeAgents(server, await createTestTemplate(server, 'pair'), 'pair', { count: 4 });
+  const reporters = await Promise.all(agents.map(({ token }) => reporter(token)));
+  await Promise.all(reporters.map((report) => report(STARTING)));
+  await Promise.all(reporters.map((report) => report(READY)));
+  // the next build is counted after them
+  const after = await makeAgents(server, await createTestTemplate(server, 'after'), 'after');
+  await (await reporter(after.agents[0]!.token))(STARTING, READY);
+  const count = async (template: string) =>
+    sampleOf(await scrape(), `${BUILD_DURATION}_count`, {
+      ...{ template_name: template, organization_name: 'coder', transition: 'start' },
+      ...{ status: 'success', is_prebuild: 'false' },
+    });
+  await eventually('the next build is timed', async () => (await count('after')) === 1);
+  assert.equal(await count('pair'), 1);
 });

@@ -189,6 +189,7 @@ export async function templateNameOfWorkspace(db: Db, id: string): Promise<strin
 
 /** The build of an agent, when all its agents have started. */
 export interface StartedBuild {
+  id: string;
   template_name: string;
   organization_name: string;
   transition: string;
@@ -205,7 +206,8 @@ export interface StartedBuild {
  */
 export async function startedBuild(db: Db, agentId: string): Promise<StartedBuild | undefined> {
   const [row] = await db<StartedBuild[]>`
-    SELECT t.name AS template_name, o.name AS organization_name, b.transition, w.owner_id = ${PREBUILDS_USER_ID} AS is_prebuild,
+    SELECT b.id, t.name AS template_name, o.name AS organization_name, b.transition,
+      w.owner_id = ${PREBUILDS_USER_ID} AS is_prebuild,
       extract(epoch FROM max(a.ready_at) - b.created_at)::float8 AS seconds,
       CASE WHEN bool_or(a.lifecycle_state = 'start_error') THEN 'error'
         WHEN bool_or(a.lifecycle_state = 'start_timeout') THEN 'timeout' ELSE 'success' END AS status
