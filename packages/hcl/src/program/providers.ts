@@ -1,4 +1,5 @@
 import type { Expr } from '../ast.ts';
+import { sourceNames } from '../module.ts';
 import { traversals } from '../references.ts';
 import { EvaluationError } from '../values.ts';
 import { blocksOf, type ConfigBlock, type Configuration, isJson, type Template } from './configuration.ts';
@@ -18,6 +19,9 @@ export function providersWithoutModules(template: Template): ReadonlySet<string>
     const configuration = template.folder('.');
     if (!configuration) throw new EvaluationError('The template has no Terraform files.');
     checkKnown(configuration);
+    // Terraform reads every value of a repeated key. JSON.parse keeps only the last one
+    const json = sourceNames(template.files.paths()).find(isJson);
+    if (json !== undefined) throw new EvaluationError(`${json}: only Terraform knows all blocks of a JSON file.`);
     if (configuration.modules.size > 0) throw new EvaluationError('The template has modules.');
     for (const block of configuration.others) checkSettings(block);
     const configured = configuration.others
@@ -66,7 +70,6 @@ function checkSettings({ type, body, file, line }: ConfigBlock): void {
   };
   if (type === 'check') fail('the data sources of a check');
   if (type !== 'terraform') return;
-  if (isJson(file)) fail('settings in JSON');
   for (const name of body.attributes.keys()) if (name !== 'required_version') fail(`the setting ${name}`);
   for (const { type } of body.blocks) if (type !== 'required_providers') fail(`the setting ${type}`);
 }
