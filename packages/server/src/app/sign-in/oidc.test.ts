@@ -140,6 +140,25 @@ test('the provider sends people back to another address of this server', async (
   }
 });
 
+test('asks the provider to send people back below the access URL, or to the host of the redirect URL', async () => {
+  const redirectUri = async (env: Record<string, string>) => {
+    const other = await startTestServer({ env: options(idp.url, env) });
+    try {
+      const { headers } = await fetch(`${other.url}${CALLBACK}`, { redirect: 'manual' });
+      return new URL(headers.get('location')!).searchParams.get('redirect_uri');
+    } finally {
+      await other.stop();
+    }
+  };
+  const access = { CODER_ACCESS_URL: 'https://dev.example.com/coder/' };
+  assert.equal(await redirectUri(access), `https://dev.example.com/coder${CALLBACK}`);
+  for (const url of ['https://b.example.com/', `https://b.example.com${CALLBACK}`])
+    assert.equal(await redirectUri({ ...access, CODER_OIDC_REDIRECT_URL: url }), `https://b.example.com${CALLBACK}`);
+  await assert.rejects(redirectUri({ CODER_OIDC_REDIRECT_URL: 'b.example.com:8443' }), {
+    message: 'Invalid --oidc-redirect-url "b.example.com:8443": start it with https:// or http://.',
+  });
+});
+
 test('returns only to paths of this server', async () => {
   person('alice');
   assert.equal((await signIn(server, '/cli-auth?x=1#y')).page, '/cli-auth?x=1#y');

@@ -24,6 +24,12 @@ export function createOidc(services: Services, closed: AbortSignal, timeoutMs?: 
   } catch (err) {
     throw new AppError('invalid', `Invalid --oidc-group-regex-filter: ${errorText(err)}`);
   }
+  const { oidcRedirectUrl } = services.config;
+  if (oidcRedirectUrl !== '' && !/^https?:$/.test(new URL(oidcRedirectUrl).protocol))
+    throw new AppError(
+      'invalid',
+      `Invalid --oidc-redirect-url ${JSON.stringify(oidcRedirectUrl)}: start it with https:// or http://.`,
+    );
   return new OidcProvider(services, new OidcDiscovery(services, closed, timeoutMs));
 }
 
@@ -103,7 +109,8 @@ class OidcProvider implements IdentityProvider {
 
   #redirectUri(): string {
     const { config, accessUrl } = this.#services;
-    return new URL(OIDC_CALLBACK, config.oidcRedirectUrl || accessUrl).href;
+    // an access URL may have a path, which a reverse proxy removes
+    return config.oidcRedirectUrl ? new URL(OIDC_CALLBACK, config.oidcRedirectUrl).href : `${accessUrl}${OIDC_CALLBACK}`;
   }
 
   /** Exchanges the code. Without issuer checks, the issuer is what the token says, and everything else is verified. */
