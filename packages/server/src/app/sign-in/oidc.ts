@@ -110,7 +110,9 @@ class OidcProvider implements IdentityProvider {
   #redirectUri(): string {
     const { config, accessUrl } = this.#services;
     // an access URL may have a path, which a reverse proxy removes
-    return config.oidcRedirectUrl ? new URL(OIDC_CALLBACK, config.oidcRedirectUrl).href : `${accessUrl}${OIDC_CALLBACK}`;
+    return config.oidcRedirectUrl
+      ? new URL(OIDC_CALLBACK, config.oidcRedirectUrl).href
+      : `${accessUrl}${OIDC_CALLBACK}`;
   }
 
   /** Exchanges the code. Without issuer checks, the issuer is what the token says, and everything else is verified. */

@@ -23,7 +23,8 @@ async function serverFlags(): Promise<FlagDefs> {
     },
     'write-config': {
       type: 'bool',
-      description: 'Print the options with their values as a YAML file, without secrets, and start nothing.',
+      description:
+        'Print the options with their values as a YAML file, without secrets and external auth providers, and start nothing.',
     },
   };
   for (const row of Object.values(options)) flags[row.flag] = optionFlag(row);
