@@ -11,7 +11,7 @@ import { ADDRESSES } from '@ropewalk/terraform-provider';
 import type { VariableValue } from '@ropewalk/wire/proto/provisioner';
 import type { BuildUser } from '../isolation/protocol.ts';
 import { shareTree } from '../isolation/tree.ts';
-import type { PlanFile } from '../resources/model.ts';
+import { type PlanFile, stateProviders } from '../resources/model.ts';
 import type { PreparedRun } from '../runner/client.ts';
 import { memoryLimit } from '../runner/memory.ts';
 import type { ProcessRef, RunSpec } from '../runner/protocol.ts';
@@ -175,6 +175,7 @@ export class JobTerraform {
       frozen: frozenId && port.frozen ? { ...port.frozen, id: frozenId } : undefined,
       ...(fetchModules ? { fetchModulesFor: job.jobId } : {}),
       onLog: (line) => this.#ctx.shipper.line(line),
+      stateProviders: this.#stateProviders(),
       needsInit: () => this.#needsInit(),
       graph: async () => {
         initialized.done = true;
@@ -204,6 +205,14 @@ export class JobTerraform {
     };
     this.#template ??= read();
     return this.#template;
+  }
+
+  /** The providers of the workspace's state, except those that need no download. */
+  #stateProviders(): ReadonlySet<string> {
+    const { job, attachProvider } = this.#ctx;
+    if (job.type.case !== 'workspaceBuild') return new Set();
+    const found = stateProviders(job.type.value.state);
+    return found.difference(attachProvider ? PRESENT_PROVIDERS : new Set([BUILT_IN_PROVIDER]));
   }
 
   /** Not if the template has no modules, and Terraform or the daemon have all its providers. */

@@ -55,6 +55,7 @@ interface StateFile {
     mode: 'managed' | 'data';
     type: string;
     name: string;
+    provider?: string;
     instances?: { index_key?: string | number; attributes?: Values; deposed?: string }[];
   }[];
 }
@@ -85,6 +86,21 @@ export function stateHeader(bytes: Uint8Array): StateHeader {
     throw new AppError('invalid', 'The state has no serial or no lineage.');
   const managed = (state.resources ?? []).filter(({ mode, instances }) => mode === 'managed' && instances?.length);
   return { serial: BigInt(serial!), lineage, managed: managed.length };
+}
+
+/**
+ * The addresses of the providers of a state's resources: `registry.terraform.io/hashicorp/null`. Empty for a state that
+ * cannot be read, which Terraform reports.
+ */
+export function stateProviders(bytes: Uint8Array): Set<string> {
+  let resources: StateFile['resources'];
+  try {
+    ({ resources } = parseState(bytes));
+  } catch {
+    return new Set();
+  }
+  const found = (resources ?? []).map(({ provider = '' }) => /provider\["([^"]+)"\]/.exec(provider)?.[1]);
+  return new Set(found.filter((address) => address !== undefined));
 }
 
 /** Reads a state file of version 4. Empty bytes are an empty state. @throws AppError `invalid`. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AppSharingLevel, ParameterFormType } from '@ropewalk/wire/proto/provisioner';
 import { Graph } from './graph.ts';
-import { type Instance, labelOf, readPlan, readState, stateHeader } from './model.ts';
+import { type Instance, labelOf, readPlan, readState, stateHeader, stateProviders } from './model.ts';
 import { describe, replacements } from './resources.ts';
 
 /** A graph in terraform's format. `a > b` means that a depends on b. */
@@ -175,6 +175,18 @@ test('a state: ignores deposed instances, and rejects other versions and incompl
   assert.throws(() => stateHeader(bytes.subarray(0, 50)), /not JSON/);
   assert.throws(() => readState(Buffer.from('{"version":3}')), /version is 3/);
   assert.deepEqual(readState(new Uint8Array()).instances, []);
+});
+
+test("finds the providers of a state's resources", () => {
+  const resources = [
+    { provider: 'provider["registry.terraform.io/hashicorp/null"]' },
+    { provider: 'module.a["b.c"].provider["registry.terraform.io/kreuzwerker/docker"].other' },
+    { provider: 'provider["registry.terraform.io/hashicorp/null"].other' },
+    {},
+  ];
+  const found = stateProviders(Buffer.from(JSON.stringify({ version: 4, resources })));
+  assert.deepEqual([...found], ['registry.terraform.io/hashicorp/null', 'registry.terraform.io/kreuzwerker/docker']);
+  for (const unreadable of ['', '{', '{"version":3}']) assert.equal(stateProviders(Buffer.from(unreadable)).size, 0);
 });
 
 test('a plan: reads data of the prior state first, and replacements of other providers', () => {

@@ -45,6 +45,11 @@ export interface PrepareOptions {
   /** Returns the output of `terraform graph` for the directory. The caller runs it, since it needs a provider. */
   graph: () => Promise<string>;
   onLog: (line: LogLine) => Promise<void> | void;
+  /**
+   * The addresses of providers that Terraform needs in addition to those of the template, and that an init finds in the
+   * state in `dir`: an earlier version of the template used them.
+   */
+  stateProviders?: ReadonlySet<string>;
   /** Whether the directory lacks something without an init. Absent: it does. */
   needsInit?: () => Promise<boolean>;
   signal: AbortSignal;
@@ -128,13 +133,16 @@ export class VersionCache {
         .digest('hex');
     const { as, frozen, fetchModulesFor: only } = options;
     const version = [...(frozen ? [frozen.id] : []), ...(only ? ['modules of', only] : [])];
-    const key = as && !as.alone ? keyOf(as.user.uid, ...version) : keyOf(...version);
+    const plainKey = as && !as.alone ? keyOf(as.user.uid, ...version) : keyOf(...version);
+    const added = [...(options.stateProviders ?? [])].sort();
+    const key = added.length > 0 ? keyOf(plainKey, 'with providers', ...added) : plainKey;
     // the result of an import on this machine, then one for all users, then one for this job's user
     if (only) this.#single.set(only, key);
-    const keys = new Set(only ? [key] : [keyOf(), keyOf(...version), key]);
+    const keys = new Set(only ? [key] : [keyOf(), keyOf(...version), plainKey, key]);
     for (;;) {
       for (const one of keys) {
-        const known = await this.#use(one, options);
+        // the init of this key has read the state. OpenTofu gives some providers of a state another address
+        const known = await this.#use(one, options, one === key ? undefined : options.stateProviders);
         if (known) return known;
       }
       const running = this.#preparing.get(key);
@@ -175,7 +183,12 @@ export class VersionCache {
     await pruneCache(this.#cacheDir, [], policy, this.#clock.now().getTime());
   }
 
-  async #use(key: string, { dir, linked, as, frozen }: PrepareOptions): Promise<Prepared | undefined> {
+  /** Undefined if there is no such entry, or it lacks one of the `needed` providers. */
+  async #use(
+    key: string,
+    { dir, linked, as, frozen }: PrepareOptions,
+    needed?: ReadonlySet<string>,
+  ): Promise<Prepared | undefined> {
     const entry = join(this.#dir, key);
     if (!existsSync(entry)) return undefined;
     let meta: Meta;
@@ -185,6 +198,7 @@ export class VersionCache {
       // another import of the same archive may have found other versions
       if (frozen && meta.frozen !== frozen.id) return undefined;
       if (!providersPresent(entry)) throw new Error('a provider is missing');
+      if (!hasProviders(entry, needed)) return undefined;
       known ??= { graph: Graph.parse(readGraph(entry)), costs: meta.costs, fresh: false, entry };
     } catch (err) {
       const { code } = err as NodeJS.ErrnoException;
@@ -225,8 +239,9 @@ export class VersionCache {
       const known = await this.#use(key, options);
       if (known) return known;
       restored = await this.#restore(options);
-      const present = restored?.complete || (await options.needsInit?.()) === false;
-      if (!present) await (options.as ? this.#init(options) : this.#download(options));
+      const isComplete = restored?.complete || (await options.needsInit?.()) === false;
+      if (!isComplete || !hasProviders(dir, options.stateProviders))
+        await (options.as ? this.#init(options) : this.#download(options));
     } finally {
       // the next steps run the template's providers, which may take any amount of time
       await release();
@@ -404,6 +419,11 @@ function readGraph(entry: string): string {
 }
 
 const providersPresent = (dir: string): boolean => installedPackages(dir).every(({ path }) => existsSync(path));
+
+function hasProviders(dir: string, needed: ReadonlySet<string> = new Set()): boolean {
+  if (needed.size === 0) return true;
+  return needed.isSubsetOf(new Set(installedPackages(dir).map(({ address }) => address)));
+}
 
 /**
  * Whether a file of the template or its modules gives a resource a daily cost. A build may change the files meanwhile,
