@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '@ropewalk/kit';
+import { markOversized } from '../app/context/observed-requests.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -81,12 +82,16 @@ export function createBodyBudget(): BodyBudget {
     all[kind] -= bytes;
   }
 
-  const tooLarge = (limit: number) =>
-    new AppError('too_large', 'The request body is too large.', { detail: `At most ${limit} bytes are accepted.` });
+  const tooLarge = (request: IncomingMessage, limit: number) => {
+    markOversized(request);
+    return new AppError('too_large', 'The request body is too large.', {
+      detail: `At most ${limit} bytes are accepted.`,
+    });
+  };
 
   return {
     async read(request, holder, limit) {
-      if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+      if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(request, limit);
       const parts: Buffer[] = [];
       let size = 0;
       let held = 0;
@@ -102,7 +107,7 @@ export function createBodyBudget(): BodyBudget {
         };
         const onData = (part: Buffer) => {
           try {
-            if (size + part.length > limit) throw tooLarge(limit);
+            if (size + part.length > limit) throw tooLarge(request, limit);
             const counted = Math.max(0, size + part.length - FREE_BYTES) - held;
             if (counted > 0) take(holder, counted);
             held += counted;

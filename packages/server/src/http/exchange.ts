@@ -5,6 +5,8 @@ import { AppError } from '@ropewalk/kit';
 import { acceptWebSocket, type WebSocketConnection } from '@ropewalk/wire/websocket';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Ctx } from '../app/context/context.ts';
+import { probeObserver } from '../app/context/observed-requests.ts';
+import { observePings } from './heartbeat.ts';
 
 /** The HTTP side of a request, for the few handlers that need more than the parsed input. */
 export interface Exchange {
@@ -66,7 +68,11 @@ export function exchange(
       const taken = takeUpgrade(request, reply);
       if (!taken) throw upgradeRequired();
       const { socket, head } = taken;
-      return acceptWebSocket(request.raw, socket, head, { headers: { ...headers, ...more }, maxMessageBytes });
+      const options = { headers: { ...headers, ...more }, maxMessageBytes };
+      const connection = acceptWebSocket(request.raw, socket, head, options);
+      const observe = probeObserver(request.raw);
+      if (observe) observePings(connection, observe);
+      return connection;
     },
   };
 }

@@ -1,11 +1,22 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { createTestTemplate, eventually, startTestServer, type TestServer } from '@ropewalk/testkit';
+import {
+  createTestTemplate,
+  eventually,
+  failTaken,
+  pendingVersion,
+  startTestServer,
+  type TestServer,
+  takeJob,
+} from '@ropewalk/testkit';
 import { createDrpcClient } from '@ropewalk/wire/drpc';
 import { Agent, Lifecycle_State } from '@ropewalk/wire/proto/agent';
 import { byteStream } from '@ropewalk/wire/websocket';
 import { YamuxSession } from '@ropewalk/wire/yamux';
+import { zipSync } from 'fflate';
 import { dialAgent, makeAgents } from '../rpc/testing/agents.ts';
 import { parseMetrics, sampleOf } from './testing.ts';
 
@@ -138,4 +149,81 @@ test('counts a build once if its agents start at the same time', async () => {
     });
   await eventually('the next build is timed', async () => (await count('after')) === 1);
   assert.equal(await count('pair'), 1);
+});
+
+test('counts requests that are too large by their reason', async () => {
+  const name = 'coderd_api_requests_too_large_total';
+  const upload = async (type: string, body: Uint8Array) => {
+    const headers = { 'content-type': type, 'coder-session-token': server.adminToken };
+    const { status } = await fetch(`${server.url}/api/v2/files`, { method: 'POST', headers, body: Buffer.from(body) });
+    return status;
+  };
+  const labels = { method: 'POST', path: '/api/v2/files' };
+  const counted = (from: Awaited<ReturnType<typeof scrape>>) =>
+    ['request_body', 'other'].map((reason) => sampleOf(from, name, { ...labels, reason }));
+  assert.deepEqual(counted(await scrape()), [undefined, undefined]);
+  const bomb = zipSync({ 'main.tf': new Uint8Array(101 * 1024 * 1024) }, { level: 1 });
+  assert.equal(await upload('application/zip', bomb), 413);
+  assert.deepEqual(counted(await scrape()), [undefined, 1]);
+  assert.equal(await upload('application/x-tar', new Uint8Array(101 * 1024 * 1024)), 413);
+  await eventually('both are counted', async () => {
+    const [body, other] = counted(await scrape());
+    return body === 1 && other === 1;
+  });
+  // before anyone has signed in
+  const anonymous = await server.api('POST', '/users/login', { token: null, body: { email: 'x'.repeat(300_000) } });
+  assert.equal(anonymous.status, 413);
+  const login = { method: 'POST', path: '/api/v2/users/login', reason: 'request_body' };
+  assert.equal(sampleOf(await scrape(), name, login), 1);
+});
+
+/** Opens a WebSocket that answers nothing by itself. */
+async function dialSilently(path: string) {
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+  socket.write(
+    `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCoder-Session-Token: ${server.adminToken}\r\nUpgrade: websocket\r\n` +
+      'Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+  );
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  assert.match(answer.toString('latin1'), /^HTTP\/1.1 101 /);
+  return socket.resume();
+}
+
+test('counts how pings of WebSockets end, by route', async (t) => {
+  const pattern = '/api/v2/templateversions/{templateversion}/logs';
+  const path = `${pattern.replace('{templateversion}', (await pendingVersion(server)).id)}?follow`;
+  const counted = async (result: string) =>
+    sampleOf(await scrape(), 'coderd_api_websocket_probes_total', { path: pattern, result });
+  const becomes = (result: string, count: number) =>
+    eventually(`${count} times ${result}`, async () => (await counted(result)) === count);
+  const pingMs = 15_000;
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const live = new WebSocket(`${server.url.replace('http', 'ws')}${path}&coder_session_token=${server.adminToken}`);
+  await once(live, 'open');
+  for (const times of [1, 2]) {
+    t.mock.timers.tick(pingMs);
+    await becomes('ok', times);
+  }
+  live.close();
+  await once(live, 'close');
+
+  const [silent, leaving, broken] = [await dialSilently(path), await dialSilently(path), await dialSilently(path)];
+  t.mock.timers.tick(pingMs);
+  // an empty close frame, masked
+  leaving.write(Buffer.from([0x88, 0x80, 0, 0, 0, 0]));
+  broken.destroy();
+  await becomes('peer_closed', 1);
+  await becomes('error', 1);
+  assert.equal(await counted('timeout'), undefined);
+  for (let n = 0; n < 4; n++) t.mock.timers.tick(pingMs);
+  await once(silent, 'close');
+  await becomes('timeout', 1);
+
+  const closed = await dialSilently(path);
+  t.mock.timers.tick(pingMs);
+  await failTaken(server, await takeJob(server), 'the log ends');
+  await becomes('canceled', 1);
+  closed.destroy();
+  const all = ['ok', 'timeout', 'peer_closed', 'canceled', 'error'];
+  assert.deepEqual(await Promise.all(all.map(counted)), [2, 1, 1, 1, 1]);
 });

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { isOversized, observeProbes } from '../app/context/observed-requests.ts';
 import { isUpgrade, routePattern, whenOver } from './requests.ts';
 
 /** Counts requests and WebSockets by route. */
@@ -37,6 +38,22 @@ export function createHttpMetrics(registry: Registry): (app: FastifyInstance) =>
     buckets: [0.001, 1, 60, 3_600, 54_000, 108_000, 216_000],
     registers,
   });
+  const probes = new Counter({
+    name: 'coderd_api_websocket_probes_total',
+    help:
+      'The number of pings of WebSockets that have ended. result: ok for an answer, timeout if the client stopped answering, ' +
+      'peer_closed, canceled (this server closed the connection) or error.',
+    labelNames: ['path', 'result'] as const,
+    registers,
+  });
+  const tooLarge = new Counter({
+    name: 'coderd_api_requests_too_large_total',
+    help:
+      'The number of HTTP requests answered with 413. reason: request_body if the body has too many bytes, other for ' +
+      'anything else, such as an archive that is too large when it is unpacked.',
+    labelNames: ['method', 'path', 'reason'] as const,
+    registers,
+  });
   return (app) => {
     app.addHook('onRequest', (request, reply, next) => {
       const began = performance.now();
@@ -44,6 +61,7 @@ export function createHttpMetrics(registry: Registry): (app: FastifyInstance) =>
       const { method } = request;
       const gauge = isUpgrade(request) ? () => sockets.labels({ path }) : () => concurrent.labels({ method, path });
       gauge().inc();
+      if (isUpgrade(request)) observeProbes(request.raw, (result) => probes.inc({ path, result }));
       whenOver(request, reply, (code) => {
         gauge().dec();
         const seconds = (performance.now() - began) / 1000;
@@ -51,6 +69,8 @@ export function createHttpMetrics(registry: Registry): (app: FastifyInstance) =>
         else {
           processed.inc({ code, method, path });
           latencies.observe({ method, path }, seconds);
+          if (code === '413')
+            tooLarge.inc({ method, path, reason: isOversized(request.raw) ? 'request_body' : 'other' });
         }
       });
       next();

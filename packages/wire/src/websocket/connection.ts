@@ -66,6 +66,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
   #gotClose: { code: number; reason: string } | undefined;
   #error: Error | undefined;
   #failed = false;
+  #closedHere = false;
   #ended: WebSocketClose | undefined;
   #closeTimer: NodeJS.Timeout | undefined;
   #isReading = false;
@@ -127,6 +128,11 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
     return !this.#sentClose && !this.#gotClose && !this.#ended && !this.#failed;
   }
 
+  /** Whether this side closed or dropped the connection before the other side did. */
+  get closedHere(): boolean {
+    return this.#closedHere;
+  }
+
   /** Sends one text message. False asks the caller to wait for 'drain'. Does nothing after the close. */
   sendText(message: string): boolean {
     return this.#send(OP.text, [Buffer.from(message, 'utf8')]);
@@ -150,6 +156,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
   close(code = 1000, reason = ''): void {
     if (this.#sentClose || this.#ended) return;
     if (!validCloseCode(code)) throw new RangeError(`invalid WebSocket close code: ${code}`);
+    this.#closedHere = !this.#socket.destroyed;
     this.#sendClose(code, reason);
     if (this.#gotClose) this.#socket.end();
     this.#closeTimer = setTimeout(() => this.#socket.destroy(), this.#closeTimeoutMs);
@@ -158,6 +165,7 @@ export class WebSocketConnection extends EventEmitter<WebSocketEvents> {
 
   /** Drops the socket immediately, without a closing handshake. */
   destroy(error?: Error): void {
+    if (!this.#gotClose && !this.#error && !this.#socket.destroyed) this.#closedHere = true;
     this.#error ??= error;
     this.#socket.destroy();
   }
