@@ -1,12 +1,12 @@
 import type { Stats_Metric } from '@ropewalk/wire/proto/agent';
-import type { StateObserver } from '../app/job/state.ts';
+import type { JobObserver } from '../app/job/complete.ts';
 import type { AgentIdentity, JobRow } from '../db/rows.ts';
 
 /**
  * The events of this server that metrics count. Each server counts its own, so that sums over several servers are
  * correct. No method throws or blocks.
  */
-export interface Metrics extends StateObserver {
+export interface Metrics extends JobObserver {
   /** A daemon that is connected to this server got this job. The row is the one at that moment. */
   jobAcquired(job: Pick<JobRow, 'organization_id' | 'type' | 'created_at' | 'started_at'>): void;
   /** An agent connected for the first time, to this server. */
@@ -21,6 +21,7 @@ export interface Metrics extends StateObserver {
 export const noMetrics: Metrics = {
   jobAcquired() {},
   stateRejected() {},
+  claimReplaced() {},
   agentFirstConnected() {},
   agentStarted() {},
   agentReported() {},

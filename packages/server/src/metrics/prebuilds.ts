@@ -25,6 +25,10 @@ export function createPrebuildGauges(services: Services, registry: Registry): Da
     'preset_hard_limited',
     '1 if too many builds failed, so that the pool gets no more workspaces.',
   );
+  const invalid = gauge(
+    'preset_validation_failed',
+    '1 if the pool gets no workspaces because the values of the preset or the tags of the template are invalid.',
+  );
   const paused = new Gauge({
     name: `${PREFIX}reconciliation_paused`,
     help: '1 while the pools are paused.',
@@ -35,7 +39,7 @@ export function createPrebuildGauges(services: Services, registry: Registry): Da
     help: 'When these metrics were read, in seconds since 1970.',
     registers,
   });
-  const all = [created, failed, claimed, desired, running, eligible, limited];
+  const all = [created, failed, claimed, desired, running, eligible, limited, invalid];
   const forget = () => {
     for (const one of all) one.reset();
   };
@@ -61,6 +65,7 @@ export function createPrebuildGauges(services: Services, registry: Registry): Da
         desired.inc(labels, decision.desired);
         running.inc(labels, workspaces.filter((one) => phaseOf(one) === 'running').length);
         eligible.inc(labels, workspaces.filter(({ ready }) => ready).length);
+        invalid.inc(labels, pool.invalid && pool.is_current ? 1 : 0);
         limited.inc(labels, decision.limited && pool.is_current ? 1 : 0);
       }
       paused.set(isPaused ? 1 : 0);

@@ -9,6 +9,7 @@ import type { ProxyHealth } from '../app/workspace-proxy/health.ts';
 import { type Address, listen } from '../config/listen.ts';
 import { type AgentMetrics, createAgentMetrics } from './agent-metrics.ts';
 import { createAgentStats, statsLabels } from './agent-stats.ts';
+import { createEnqueuedBuildMetrics } from './enqueued-builds.ts';
 import { createEventMetrics } from './events.ts';
 import { createFirstConnectionMetrics } from './first-connections.ts';
 import { createDatabaseGauges, type DatabaseGauges } from './gauges.ts';
@@ -20,6 +21,7 @@ import { createNotificationMetrics } from './notifications.ts';
 import { createPrebuildGauges } from './prebuilds.ts';
 import { createProviderMetrics } from './provider-calls.ts';
 import { createQueryMetrics } from './queries.ts';
+import { createReplacementMetrics } from './replacements.ts';
 import { createStartedBuildMetrics } from './started-builds.ts';
 import { createTailnetMetrics, type TailnetFigures } from './tailnet.ts';
 import { createTaskDurations, createTaskMetrics } from './tasks.ts';
@@ -58,10 +60,12 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
   const { gauges, agentMetrics } = createGauges(services, registry);
   const stopTiming = config.prometheusCollectDbMetrics ? createQueryMetrics(sql, registry) : () => {};
   const stopCounting = createProviderMetrics(registry);
+  const stopBuilds = createEnqueuedBuildMetrics(services, registry);
   const dispatched = createNotificationMetrics(registry);
   const observe = createHttpMetrics(registry);
   const jobs = createJobMetrics(services, registry);
   const agentFirstConnected = createFirstConnectionMetrics(services, registry);
+  const claimReplaced = createReplacementMetrics(services, registry);
   const agentStarted = createStartedBuildMetrics(services, registry);
   createTaskMetrics(services, registry);
   const taskRan = createTaskDurations(registry);
@@ -70,6 +74,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
     jobs.close();
     stopTiming();
     stopCounting();
+    stopBuilds();
   };
   const reads = new DatabaseReads(services, gauges, failures);
   const server = createMetricsServer(log, registry.contentType, async () => {
@@ -92,6 +97,7 @@ export async function startMetrics(services: Services, at: Address): Promise<Run
       agentStarted,
       agentReported: (agent, metrics) => agentMetrics?.report(agent, metrics),
       stateRejected: jobs.stateRejected,
+      claimReplaced,
       async close() {
         stop();
         const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -17,6 +17,12 @@ import { unstored } from './log-lines.ts';
 import { insertModules, insertResources } from './resources.ts';
 import type { StateObserver, StateRejection } from './state.ts';
 
+/** Counts what the end of a job shows. */
+export interface JobObserver extends StateObserver {
+  /** A build that gave a prebuilt workspace to a person has replaced resources. */
+  claimReplaced(jobId: string): void;
+}
+
 /** The last lines of a job's log, with their numbers. */
 export interface EndOfLog {
   lines: LogLine[];
@@ -48,19 +54,21 @@ export async function completeJob(
   services: Services,
   own: Ownership,
   done: CompletedJob,
-  observer?: StateObserver,
+  observer?: JobObserver,
   log?: EndOfLog,
 ): Promise<void> {
   const { sql } = services;
   try {
-    await sql.begin(async (tx) => {
+    const ended = await sql.begin(async (tx) => {
       const job = await finishJob(tx, own, {});
       if (!job) throw await notOwned(tx, own);
       checkType(job, done.type);
       checkJobBounds(done);
       const [build] = await together([buildOf(tx, job), storeEnd(tx, job, log), store(services, tx, job, done)]);
       await announce(services, tx, job, build);
+      return job;
     });
+    if (hasReplaced(ended, done)) observer?.claimReplaced(ended.id);
   } catch (err) {
     if (!(err instanceof AppError) || err.code !== 'invalid') throw err;
     const verdict = { error: errorText(err), errorCode: '', part: partOf(err, done) };
@@ -70,6 +78,10 @@ export async function completeJob(
     else if (rejected) observer?.stateRejected('fail', rejected);
   }
 }
+
+/** Whether a build has replaced resources of a prebuilt workspace, which the workspace's new owner waited for. */
+const hasReplaced = ({ input }: JobRow, { type }: CompletedJob): boolean =>
+  input.prebuilt_stage === 'claim' && type.case === 'workspaceBuild' && type.value.resourceReplacements.length > 0;
 
 async function store(services: Services, tx: Tx, job: Owned<JobRow>, done: CompletedJob): Promise<void> {
   switch (done.type.case) {

@@ -8,9 +8,9 @@ import { verifiedDaemon } from '../../authz/proofs.ts';
 import type { Ownership } from '../../db/owned.ts';
 import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { checkpoint, deliverState } from './checkpoint.ts';
-import { completeJob, failJob } from './complete.ts';
+import { completeJob, failJob, type JobObserver } from './complete.ts';
 import { acquiredJobMessage } from './message.ts';
-import { readState, type StateObserver } from './state.ts';
+import { readState } from './state.ts';
 
 let server: TestServer;
 let template: Template;
@@ -57,9 +57,9 @@ const orphans = async (own: Ownership) =>
   server.services.sql<{ serial: number; lineage: string }[]>`SELECT o.serial, o.lineage FROM orphan_states o
     JOIN workspace_builds b ON b.id = o.workspace_build_id WHERE b.job_id = ${own.jobId} ORDER BY o.created_at`;
 
-function observer(): StateObserver & { seen: string[] } {
+function observer(): JobObserver & { seen: string[] } {
   const seen: string[] = [];
-  return { seen, stateRejected: (source, reason) => seen.push(`${source} ${reason}`) };
+  return { seen, stateRejected: (source, reason) => seen.push(`${source} ${reason}`), claimReplaced() {} };
 }
 
 const done = (own: Ownership, bytes: Buffer) =>
@@ -375,7 +375,7 @@ test('a rejected state counts once if its transaction runs again', async () => {
       RETURN NEW;
     END $$;
     CREATE TRIGGER fault BEFORE INSERT ON orphan_states FOR EACH ROW EXECUTE FUNCTION fault()`);
-  const again = async (send: (own: Ownership, counted: StateObserver) => Promise<unknown>) => {
+  const again = async (send: (own: Ownership, counted: JobObserver) => Promise<unknown>) => {
     await build(workspace, { transition: 'start' });
     const own = await takeJob(server);
     const counted = observer();

@@ -15,6 +15,8 @@ type Ask<T> = (ctx: Ctx, by: Omit<By, 'what'>) => Promise<T>;
 export interface Answers {
   /** The result of a thread for `input`, which is plain data. @throws AppError of the result */
   of<K extends TaskName>(task: K, input: TaskInput<K>, ask: Ask<TaskOutput<K>>): TaskOutput<K>;
+  /** Calls `report` once, after the last run of the transaction. Replaces what an earlier run gave. */
+  whenOver(report: (committed: boolean) => void): void;
 }
 
 interface Question {
@@ -41,7 +43,14 @@ const MAX_ROUNDS = 6;
  */
 export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promise<T>, templateId = ''): Promise<T> {
   const known: (Question & { answer: { value: unknown } | { error: AppError } })[] = [];
+  let report = (_committed: boolean): void => {};
+  const forget = () => {
+    report = () => {};
+  };
   const answers: Answers = {
+    whenOver(given) {
+      report = given;
+    },
     of(task, input, ask) {
       // much faster than a key built from texts of several megabytes
       const answer = known.find((one) => one.task === task && isDeepStrictEqual(one.input, input))?.answer;
@@ -52,10 +61,16 @@ export async function withAnswers<T>(ctx: Ctx, run: (answers: Answers) => Promis
   };
   const by = { person: ctx.actor.kind === 'user' ? ctx.actor.id : templateId, signal: ctx.signal };
   for (let round = 0; round < MAX_ROUNDS; round++) {
+    forget();
     try {
-      return await run(answers);
+      const value = await run(answers);
+      report(true);
+      return value;
     } catch (err) {
-      if (!(err instanceof Unanswered)) throw err;
+      if (!(err instanceof Unanswered)) {
+        report(false);
+        throw err;
+      }
       const answer = await err.ask(ctx, by).then(
         (value) => ({ value }),
         (error: unknown) => {

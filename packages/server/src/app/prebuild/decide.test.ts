@@ -27,6 +27,7 @@ const pool = (more: Partial<PoolRow> = {}): PoolRow => ({
   recent_failures: 0,
   last_failed_at: null,
   error: '',
+  invalid: false,
   retry_at: null,
   limit_reported_at: null,
   ...more,

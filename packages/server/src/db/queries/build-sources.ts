@@ -77,13 +77,14 @@ export interface SourceVersion {
   error: string | null;
   archived: boolean;
   file_id: string;
+  provisioner: string;
 }
 
 /** A version with the result of its import. */
 export async function sourceVersion(db: Db, id: string): Promise<SourceVersion | undefined> {
   const [version] = await db<SourceVersion[]>`
-    SELECT tv.id, tv.name, tv.template_id, j.job_status, j.error, tv.archived, j.file_id FROM template_versions tv
-    JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${id}`;
+    SELECT tv.id, tv.name, tv.template_id, j.job_status, j.error, tv.archived, j.file_id, j.provisioner
+    FROM template_versions tv JOIN provisioner_jobs j ON j.id = tv.job_id WHERE tv.id = ${id}`;
   return version;
 }
 

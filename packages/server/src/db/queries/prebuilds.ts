@@ -34,6 +34,8 @@ export interface PoolRow {
   last_failed_at: Date | null;
   /** Why the last creation could not begin, and when the next attempt comes. */
   error: string;
+  /** Whether no creation since the last success could begin, because the preset or the template is invalid. */
+  invalid: boolean;
   retry_at: Date | null;
   limit_reported_at: Date | null;
 }
@@ -66,7 +68,7 @@ export async function pools(db: Db, lookbackFrom: Date, templateId: string | nul
     SELECT p.id, p.name, tv.id AS version_id, tv.name AS version_name, t.id AS template_id, t.name AS template_name,
       t.organization_id, o.name AS organization_name, ${IS_CURRENT(db)} AS is_current, coalesce(p.desired_instances, 0) AS instances,
       p.prebuild_ttl_seconds AS ttl_seconds, p.prebuilds_invalidated_at AS invalidated_at, p.prebuild_time_zone AS time_zone, p.prebuild_schedules AS schedules,
-      p.prebuild_error AS error, p.prebuild_retry_at AS retry_at, p.prebuild_limit_reported_at AS limit_reported_at,
+      p.prebuild_error AS error, p.prebuild_failed_attempts > 0 AS invalid, p.prebuild_retry_at AS retry_at, p.prebuild_limit_reported_at AS limit_reported_at,
       f.failures + p.prebuild_failed_attempts AS failures, f.recent_failures, f.last_failed_at
     FROM template_version_presets p JOIN template_versions tv ON tv.id = p.template_version_id
     JOIN templates t ON t.id = tv.template_id JOIN organizations o ON o.id = t.organization_id

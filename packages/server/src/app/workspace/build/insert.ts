@@ -19,6 +19,7 @@ import type { BuildRow, BuiltWorkspace, Tags, Transition } from '../../../db/row
 import { together } from '../../../db/together.ts';
 import { audit } from '../../audit-entries/audit.ts';
 import type { Ctx } from '../../context/context.ts';
+import { reportBuild } from '../../context/enqueued-builds.ts';
 import { checkExternalAuth } from '../../external-auth/for-template.ts';
 import { workspaceObject } from '../../find/workspace.ts';
 import { announce } from '../../job/complete.ts';
@@ -129,6 +130,11 @@ export async function insertBuild(
   const { version, parameters, presetId, last, state, orphan, reason, claims } = build;
   const prebuilt = prebuiltStage(workspace.owner_id, build);
   const tags = await checkBuild(ctx, tx, answers, order, build);
+  answers.whenOver((begun) => {
+    const { replicaId } = ctx;
+    const { provisioner } = version;
+    reportBuild({ replicaId, provisioner, transition, begun, reason: prebuilt === 'create' ? 'prebuild' : reason });
+  });
   const buildId = crypto.randomUUID();
   const initiatorId = initiatorOf(ctx, workspace);
   const jobId = crypto.randomUUID();
