@@ -10,7 +10,7 @@ import {
   TasksListResponse,
 } from '../schema/tasks.ts';
 import { Nothing, route } from './kit.ts';
-import { harmless, unknownKeys } from './unknown-keys.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 /** `task` is the id or the name of a task. */
 const params = Type.Object({ user: Type.String(), task: Type.String() });
@@ -30,7 +30,7 @@ export const tasksRoutes = {
     summary: 'Creates a workspace that works on a prompt.',
     params: Type.Object({ user: Type.String() }),
     body: CreateTaskRequest,
-    unknownKeys: unknownKeys('work', { display_name: harmless('the title that lists show') }),
+    unknownKeys: unknownKeys('work'),
     responses: { 201: Task },
   }),
   'GET /tasks/{user}/{task}': route({ tag: 'Tasks', auth: 'session', params, responses: { 200: Task } }),

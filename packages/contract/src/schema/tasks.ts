@@ -29,7 +29,7 @@ export const Task = named(
   Type.Object({
     created_at: Timestamp,
     current_state: Nullable(TaskStateEntry),
-    /** The beginning of the prompt. */
+    /** The title that a person gave the task, or else the beginning of the prompt. */
     display_name: Type.String(),
     id: Uuid,
     initial_prompt: Type.String(),
@@ -70,6 +70,8 @@ export const CreateTaskRequest = named(
     input: ParameterValue,
     /** Of the workspace. Made from the prompt if absent or empty. */
     name: Type.Optional(Line),
+    /** The title of the task, of at most 64 characters. Default: the beginning of the prompt. */
+    display_name: Type.Optional(Line),
     template_version_id: Uuid,
     template_version_preset_id: Type.Optional(Uuid),
   }),

@@ -7,20 +7,29 @@ import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import { readScope } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import { parameterOfBuilds } from '../../db/queries/builds.ts';
+import { taskDisplayNames } from '../../db/queries/tasks.ts';
+import { together } from '../../db/together.ts';
 import type { Ctx } from '../context/context.ts';
 
 /** Upstream's limit of a display name. */
-const MAX_TITLE_LENGTH = 64;
+export const MAX_TITLE_LENGTH = 64;
 
 /** Tasks as upstream's API shows them. */
 export async function toTasks(ctx: Ctx, db: Db, workspaces: readonly Workspace[]): Promise<Task[]> {
   if (workspaces.length === 0) return [];
   const builds = workspaces.map(({ latest_build }) => latest_build.id);
-  const prompts = await parameterOfBuilds(db, readScope(ctx.actor, 'workspace'), builds, PROMPT_PARAMETER);
-  return workspaces.map((workspace) => toTask(workspace, prompts.get(workspace.latest_build.id) ?? ''));
+  const ids = workspaces.map(({ id }) => id);
+  const [prompts, titles] = await together([
+    parameterOfBuilds(db, readScope(ctx.actor, 'workspace'), builds, PROMPT_PARAMETER),
+    taskDisplayNames(db, ids),
+  ]);
+  return workspaces.map((workspace) => {
+    const prompt = prompts.get(workspace.latest_build.id) ?? '';
+    return toTask(workspace, prompt, titles.get(workspace.id) ?? titleOf(prompt));
+  });
 }
 
-function toTask(workspace: Workspace, prompt: string): Task {
+function toTask(workspace: Workspace, prompt: string, title: string): Task {
   const { latest_build: build } = workspace;
   const { agent, app } = chatOf(workspace);
   const status = taskStatus(workspace, agent, app);
@@ -31,7 +40,7 @@ function toTask(workspace: Workspace, prompt: string): Task {
     owner_name: workspace.owner_name,
     owner_avatar_url: workspace.owner_avatar_url,
     name: workspace.name,
-    display_name: titleOf(prompt) || workspace.name,
+    display_name: title || workspace.name,
     template_id: workspace.template_id,
     template_version_id: build.template_version_id,
     template_name: workspace.template_name,

@@ -11,6 +11,7 @@ import type {
 } from '@ropewalk/contract';
 import {
   createTestTemplate,
+  eventually,
   failTaken,
   insertPerson,
   startTestServer,
@@ -25,7 +26,7 @@ let server: TestServer;
 let version: string;
 let plain: string;
 before(async () => {
-  server = await startTestServer();
+  server = await startTestServer({ env: { CODER_WORKSPACE_PREBUILDS_RECONCILIATION_INTERVAL: '200ms' } });
   version = (await createTestTemplate(server, 'agentic', { hasAiTasks: true })).active_version_id;
   plain = (await createTestTemplate(server, 'plain')).active_version_id;
 });
@@ -147,12 +148,56 @@ test('names a task by its prompt, and rejects prompts and versions without tasks
     [{ template_version_id: plain }, 'template_version_id'],
     [{ template_version_id: crypto.randomUUID() }, 'template_version_id'],
     [{ name: 'No good' }, 'name'],
+    [{ display_name: 'x'.repeat(65) }, 'display_name'],
   ] as const) {
     const refused = await server.api<Response>('POST', '/tasks/me', {
       body: { template_version_id: version, input: PROMPT, ...body },
     });
     assert.deepEqual([refused.status, refused.body.validations?.[0]?.field], [400, field], JSON.stringify(body));
   }
+});
+
+test('shows the title of a task instead of the beginning of its prompt', async () => {
+  const titles = async (task: Task) => {
+    const { tasks } = (await server.api<TasksListResponse>('GET', '/tasks?q=owner:me')).body;
+    const byName = (await server.api<Task>('GET', `/tasks/me/${task.name}`)).body;
+    return [(await read(task)).display_name, byName.display_name, tasks.find(({ id }) => id === task.id)?.display_name];
+  };
+  const title = 'Mend the leak of the lists…';
+  const titled = await make({ display_name: `  ${title} ` });
+  assert.equal(titled.display_name, title);
+  assert.deepEqual(await titles(titled), [title, title, title]);
+  await finish(true);
+  // the title stays when the prompt changes
+  assert.equal((await server.api('POST', `/tasks/me/${titled.id}/pause`)).status, 202);
+  await finish(false);
+  const input = { input: 'Another prompt' };
+  assert.equal((await server.api('PATCH', `/tasks/me/${titled.id}/input`, { body: input })).status, 204);
+  assert.deepEqual(await titles(titled), [title, title, title]);
+  const blank = await make({ display_name: '  ' });
+  assert.deepEqual(await titles(blank), [PROMPT, PROMPT, PROMPT]);
+  await finish(true);
+  const longest = 'x'.repeat(64);
+  assert.equal((await make({ display_name: longest })).display_name, longest);
+  await finish(true);
+});
+
+test('a task that takes a prebuilt workspace has its title', async () => {
+  const { sql } = server.services;
+  const presets = [{ name: 'Small', parameters: [], prebuild: { instances: 1 } }];
+  const pooled = await createTestTemplate(server, 'pooled', { hasAiTasks: true, presets });
+  await eventually('a prebuilt workspace', async () => {
+    const path = '/workspaces?q=owner:prebuilds+template:pooled';
+    return (await server.api<WorkspacesResponse>('GET', path)).body.count === 1;
+  });
+  await finish(false);
+  const paused = { reconciliation_paused: true };
+  assert.equal((await server.api('PUT', '/prebuilds/settings', { body: paused })).status, 200);
+  const [preset] = await sql<{ id: string }[]>`SELECT id FROM template_version_presets WHERE name = 'Small'`;
+  const chosen = { template_version_id: pooled.active_version_id, template_version_preset_id: preset!.id };
+  const made = await make({ ...chosen, name: 'claimed', display_name: 'Out of the pool' });
+  assert.deepEqual([made.workspace_build_number, made.display_name], [2, 'Out of the pool']);
+  await finish(true);
 });
 
 test('shows people only the tasks that they may read, and no other workspaces', async () => {

@@ -13,7 +13,7 @@ import { workspaceObject } from '../find/workspace.ts';
 import { createBuild, lockUnchanged } from '../workspace/build/create.ts';
 import { createWorkspace } from '../workspace/create.ts';
 import { changeWorkspace } from '../workspace/update.ts';
-import { toTasks } from './convert.ts';
+import { MAX_TITLE_LENGTH, toTasks } from './convert.ts';
 import { findTask } from './read.ts';
 
 /** A workspace's name has 32 characters. The rest makes it unique. */
@@ -23,14 +23,25 @@ const MAX_WORDS_LENGTH = 24;
 export async function createTask(ctx: Ctx, user: string, input: CreateTaskRequest): Promise<Task> {
   const owner = await findUser(ctx, 'read', user);
   requirePrompt(input.input);
+  const title = checkTitle(input.display_name);
   await requireTasks(ctx, input.template_version_id);
-  const workspace = await createWorkspace(ctx, owner.id, {
+  const request = {
     name: input.name || nameFor(input.input),
     template_version_id: input.template_version_id,
     ...(input.template_version_preset_id ? { template_version_preset_id: input.template_version_preset_id } : {}),
     rich_parameter_values: [{ name: PROMPT_PARAMETER, value: input.input }],
-  });
+  };
+  const workspace = await createWorkspace(ctx, owner.id, request, undefined, { taskDisplayName: title });
   return (await toTasks(ctx, ctx.sql, [workspace]))[0]!;
+}
+
+/** @throws AppError `invalid` if the title is too long */
+function checkTitle(given = ''): string {
+  const title = given.trim();
+  if (title.length <= MAX_TITLE_LENGTH) return title;
+  throw new AppError('invalid', `The title of a task can have up to ${MAX_TITLE_LENGTH} characters.`, {
+    validations: [{ field: 'display_name', detail: `can have up to ${MAX_TITLE_LENGTH} characters` }],
+  });
 }
 
 function requirePrompt(prompt: string): void {

@@ -6,6 +6,7 @@ import { authorize } from '../../authz/authorize.ts';
 import { isPgError, type Tx, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { holdTemplate, type SourceTemplate, sourceTemplate } from '../../db/queries/build-sources.ts';
 import { pooledPresets } from '../../db/queries/prebuilds.ts';
+import { setTaskDisplayName } from '../../db/queries/tasks.ts';
 import { auditedWorkspace, insertWorkspace, workspaceById } from '../../db/queries/workspaces.ts';
 import { together } from '../../db/together.ts';
 import { audit } from '../audit-entries/audit.ts';
@@ -33,6 +34,7 @@ export async function createWorkspace(
   user: string,
   input: CreateWorkspaceRequest,
   organization?: string,
+  { taskDisplayName = '' }: { taskDisplayName?: string } = {},
 ): Promise<Workspace> {
   const within = organization === undefined ? undefined : await getOrganization(ctx, organization);
   const versionId = input.template_version_id;
@@ -106,6 +108,7 @@ export async function createWorkspace(
             made: await insertWorkspace(tx, creatable, { id, ...workspace }),
           },
       );
+      if (taskDisplayName !== '') await setTaskDisplayName(tx, made, taskDisplayName);
       const claims = 'last' in claimed;
       const auditCreation = async () =>
         audit(ctx, tx, {

@@ -2,7 +2,7 @@ import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { AgentIdentity, BuildRow } from '../rows.ts';
+import type { AgentIdentity, BuildRow, BuiltWorkspace } from '../rows.ts';
 
 /** A message of a conversation, in the form of agentapi. */
 export interface TaskMessage {
@@ -32,6 +32,18 @@ export async function putTaskSnapshot(
   await db`INSERT INTO task_snapshots (workspace_id, messages, created_at)
     VALUES (${agent.workspace_id}, ${db.json(messages as never)}, ${at})
     ON CONFLICT (workspace_id) DO UPDATE SET messages = excluded.messages, created_at = excluded.created_at`;
+}
+
+/** Stores the title of a task that is created. */
+export async function setTaskDisplayName(tx: Tx, workspace: Pick<BuiltWorkspace, 'id'>, title: string): Promise<void> {
+  await tx`UPDATE workspaces SET task_display_name = ${title} WHERE id = ${workspace.id}`;
+}
+
+/** The titles that people gave these tasks, by the task. */
+export async function taskDisplayNames(db: Db, workspaceIds: readonly string[]): Promise<Map<string, string>> {
+  const rows = await db<{ id: string; title: string }[]>`SELECT id, task_display_name AS title FROM workspaces
+    WHERE id = ANY(${[...workspaceIds]}) AND task_display_name <> ''`;
+  return new Map(rows.map(({ id, title }) => [id, title]));
 }
 
 /** Changes the prompt in the latest build of a task, from where the next build takes it. */
