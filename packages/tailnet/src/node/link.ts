@@ -9,7 +9,7 @@ export interface Link {
   address: Buffer;
   /** Of the network, such as 24. */
   prefixBits: number;
-  /** The longest IP packet, in bytes. Undefined if the system does not tell. */
+  /** The longest IP packet, in bytes. Undefined if the system does not show it. */
   mtu: number | undefined;
 }
 
@@ -43,7 +43,7 @@ function linksOfThisMachine(): Link[] {
   });
 }
 
-/** Only Linux tells without a native module. */
+/** Only Linux shows it to a program without native modules. */
 function mtuOf(name: string): number | undefined {
   try {
     return Number.parseInt(readFileSync(`/sys/class/net/${name}/mtu`, 'utf8'), 10);
