@@ -20,7 +20,9 @@ export function createReplacementMetrics(
   return (jobId) => {
     endedJobs(sql, [jobId]).then(
       ([job]) => {
-        const { template_name, preset_name, organization_name } = job!;
+        // an administrator may delete the organization meanwhile
+        if (!job) return;
+        const { template_name, preset_name, organization_name } = job;
         replaced.inc({ template_name: template_name ?? '', preset_name: preset_name ?? '', organization_name });
       },
       (err) => log.warn('could not count a build that replaced resources', { err: errorText(err) }),
