@@ -15,6 +15,13 @@ const MAX_DIRECT_MS = 15_000;
 const MUCH_BYTES = 500_000;
 const SIDES = [0, 1] as const;
 
+interface TransferOptions extends RouterOptions {
+  families?: Families;
+  speed?: number;
+  /** Changes the network before the nodes start. */
+  links?: (network: RoutedNetwork) => void;
+}
+
 /** A transfer from the left node to the right one, in its own network. */
 class Transfer {
   readonly network: RoutedNetwork;
@@ -28,12 +35,13 @@ class Transfer {
 
   static async begin(
     t: TestContext,
-    { families = '4', speed = 1, ...options }: RouterOptions & { families?: Families; speed?: number } = {},
+    { families = '4', speed = 1, links = () => {}, ...options }: TransferOptions = {},
   ): Promise<Transfer> {
     const network = new RoutedNetwork(families);
     const transfer = new Transfer(t, network);
     t.after(() => network.close());
     network.setUp();
+    links(network);
     for (const side of SIDES) network.setRouter(side, 'restricted', options);
     const { nodes } = await network.startNodes(speed);
     transfer.#nodes = nodes;
@@ -66,6 +74,15 @@ class Transfer {
 
   async goesDirect(when: string): Promise<void> {
     await this.#took(`is direct ${when}`, MAX_DIRECT_MS, () => this.kinds.join() === 'direct,direct');
+  }
+
+  /** The sender's packets have this length. */
+  async hasPackets(bytes: number, when: string): Promise<void> {
+    await this.#took(
+      `has packets of ${bytes} bytes ${when}`,
+      MAX_PAUSE_MS,
+      () => this.nodes[0].last.packetBytes === bytes,
+    );
   }
 
   /** Neither node uses the path that it used before. */
@@ -103,6 +120,41 @@ async function losesFullPackets(t: TestContext): Promise<void> {
   transfer.network.setRouter(1, 'restricted', { maxUdpBytes });
   await transfer.goesOn('when full packets are lost again');
   await transfer.leaves(paths);
+  await transfer.ends();
+}
+
+const SHORT_BYTES = 1_280;
+
+async function losesLongPackets(t: TestContext): Promise<void> {
+  const transfer = await Transfer.begin(t, { links: (network) => network.setMtu(9_000) });
+  await transfer.goesDirect('at first');
+  await transfer.hasPackets(8_928, 'on links of 9,000');
+  await transfer.goesOn('in long packets');
+  const { paths } = transfer;
+  transfer.network.setRouter(1, 'restricted', { maxUdpBytes: 1_400 });
+  await transfer.goesOn('when long packets are lost');
+  await transfer.hasPackets(SHORT_BYTES, 'afterwards');
+  assert.deepEqual(transfer.paths, paths, 'usual packets pass, so the path stays');
+  await transfer.ends();
+}
+
+async function fillsUsualLinks(t: TestContext): Promise<void> {
+  const transfer = await Transfer.begin(t);
+  await transfer.goesDirect('at first');
+  await transfer.hasPackets(1_440, 'on links of 1,500');
+  await transfer.goesOn('in them');
+  await transfer.ends();
+}
+
+async function passesNarrowLink(t: TestContext): Promise<void> {
+  const links = (network: RoutedNetwork) => network.setMtu(1_400, 'between routers');
+  const transfer = await Transfer.begin(t, { links });
+  await transfer.goesDirect('at first');
+  await transfer.goesOn('directly');
+  // the router has answered the long ping with its MTU
+  await transfer.goesOn('after the long ping');
+  assert.equal(transfer.nodes[0].last.packetBytes, SHORT_BYTES);
+  assert.deepEqual(transfer.kinds, ['direct', 'direct']);
   await transfer.ends();
 }
 
@@ -175,6 +227,12 @@ async function finds6(t: TestContext, options: Parameters<typeof Transfer.begin>
 
 describe('a transfer', { skip, concurrency: 3, timeout: 120_000 }, () => {
   test('stays with the relay while a path loses full packets, and goes back to it', losesFullPackets);
+
+  test('has long packets on links that carry them, until one loses them silently', losesLongPackets);
+
+  test('fills the packets of usual links', fillsUsualLinks);
+
+  test('has usual packets where a link on the way is narrower', passesNarrowLink);
 
   test('goes on with another address of its host', (t) => changesAddress(t, replaceHostAddress));
 

@@ -85,6 +85,8 @@ export interface Line {
   latencies?: string[];
   received?: string;
   path?: { kind: string; endpoint?: string };
+  /** The longest packet of the transfer's sender. */
+  packetBytes?: number;
   /** When the last handshake was, in ms. */
   handshakeAt?: number;
   /** The bytes of the transfer that the listener has received so far, and whether they are those that were sent. */
@@ -169,6 +171,18 @@ export class RoutedNetwork {
     if (this.skip) return;
     for (const namespace of [this.internet, ...this.sides.flatMap(({ router, host }) => [router, host])])
       run(`ip netns del ${namespace}`);
+  }
+
+  /** Sets the MTU of all links, or of those between the routers only. */
+  setMtu(bytes: number, which: 'all' | 'between routers' = 'all'): void {
+    for (const [i, { router, host }] of this.sides.entries()) {
+      inside(this.internet, `ip link set w${i} mtu ${bytes}`);
+      inside(router, `ip link set wan mtu ${bytes}`);
+      if (which === 'between routers') continue;
+      inside(router, `ip link set lan mtu ${bytes}`);
+      inside(host, `ip link set eth0 mtu ${bytes}`);
+    }
+    inside(this.internet, `ip link set br0 mtu ${bytes}`);
   }
 
   /** Makes a router one of these kinds. Its connections stay. */

@@ -154,6 +154,8 @@ function runNode(common: Common, url: string, own: string): void {
   const address = parseAddress(own)!;
   const stack: Stack = new Stack({
     ...{ addresses: [address], clock, onPacket: (packet) => void node.send(packet) },
+    packetBytes: (peer) => node.packetBytes(peer),
+    onLongPacketsLost: (peer) => node.longPacketsLost(peer),
     schedule: (callback, ms) => {
       const timer = setTimeout(callback, ms / speed);
       return () => clearTimeout(timer);
@@ -175,9 +177,11 @@ function runNode(common: Common, url: string, own: string): void {
     const encoded = Buffer.from(toBinary(NodeSchema, self)).toString('base64');
     say({ node: encoded, endpoints, latencies: Object.keys(derpLatency) });
   });
+  let transferTo: Buffer | undefined;
   const sayPath = () => {
     const { path, handshakeAt } = node.status().peers[0] ?? {};
-    if (path) say({ path, ...(handshakeAt && { handshakeAt: handshakeAt.getTime() }) });
+    const packetBytes = transferTo && node.packetBytes(transferTo);
+    if (path) say({ path, packetBytes, ...(handshakeAt && { handshakeAt: handshakeAt.getTime() }) });
   };
   setInterval(sayPath, REPORT_MS);
   // the node's timer has the speed of this machine
@@ -191,11 +195,13 @@ function runNode(common: Common, url: string, own: string): void {
       node.send(Buffer.concat([header, address, parseAddress(to!)!, Buffer.from(send)]));
       sayPath();
     }
-    if (transfer !== undefined)
-      void stack.connect({ to: parseAddress(transfer)!, port: TRANSFER_PORT }).then(
+    if (transfer !== undefined) {
+      transferTo = parseAddress(transfer)!;
+      void stack.connect({ to: transferTo, port: TRANSFER_PORT }).then(
         (stream) => sendTransfer(stream, finished.signal),
         (err: Error) => say({ ended: err.message }),
       );
+    }
     if (finish) finished.abort();
     if (connect !== undefined)
       void stack.connect({ to: parseAddress(connect)!, port: SHORT_PORT }).then(
