@@ -134,19 +134,19 @@ for (const offered of [MSS, 1_400])
     assert.equal(path.asked > 0, offered > MSS);
   });
 
-/** A sender with six long segments in flight. The last one has the FIN. */
-function sixLong() {
+/** A sender with six long segments in flight. The last one has the FIN, if it is to end. */
+function sixLong({ ends = true } = {}) {
   const sender = new Sender({ mss: 1_000, roundTrip: new RoundTrip(), window: 1e6, hasSack: true });
   sender.setMss(5_000);
   sender.push(noise.subarray(0, 30_000));
-  sender.end();
+  if (ends) sender.end();
   const take = (now: number) => {
     const taken: { start: number; end: number; isFin: boolean }[] = [];
     for (let sent = sender.take(now); sent; sent = sender.take(now)) taken.push({ ...sent });
     return taken.map(({ start, end, isFin }) => `${start}-${end}${isFin ? ' FIN' : ''}`);
   };
   const long = take(0);
-  assert.deepEqual([long.length, long[0], long.at(-1)], [6, '0-5000', '25000-30001 FIN']);
+  assert.deepEqual([long.length, long[0], long.at(-1)], [6, '0-5000', ends ? '25000-30001 FIN' : '25000-30000']);
   return { sender, take };
 }
 
@@ -157,6 +157,18 @@ test('what was lost before a path became narrow is sent again in short segments,
   assert.deepEqual(take(10), ['0-1000', '1000-2000', '2000-3000', '3000-4000', '4000-5000']);
   assert.deepEqual(sender.acknowledge(30_001, [], 20, undefined), { isAdvance: true, isFinAcked: true });
   assert.equal(sender.inflight, 0);
+});
+
+test('counts selective acknowledgments of the parts, so that later losses are noticed as soon as usual', () => {
+  const { sender, take } = sixLong({ ends: false });
+  sender.acknowledge(0, [5_000, 20_000], 10, undefined);
+  sender.setMss(1_000);
+  assert.equal(take(12).length, 5);
+  sender.acknowledge(30_000, [], 22, undefined);
+  sender.push(noise.subarray(0, 6_000));
+  assert.equal(take(100).length, 6);
+  sender.acknowledge(30_000, [31_000, 34_000], 110, undefined);
+  assert.deepEqual(take(110), ['30000-31000'], 'three acknowledgments after it');
 });
 
 test('the last part of a split segment has the FIN', () => {
