@@ -108,7 +108,7 @@ export async function createWorkspace(
             made: await insertWorkspace(tx, creatable, { id, ...workspace }),
           },
       );
-      if (taskDisplayName !== '') await setTaskDisplayName(tx, made, taskDisplayName);
+      if (taskDisplayName !== '') await setTaskDisplayName(tx, creatable, made.id, taskDisplayName);
       const claims = 'last' in claimed;
       const auditCreation = async () =>
         audit(ctx, tx, {

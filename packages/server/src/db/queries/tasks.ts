@@ -2,7 +2,8 @@ import { PROMPT_PARAMETER } from '@ropewalk/rules/task';
 import type { Allowed } from '../../authz/authorize.ts';
 import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db, Tx } from '../connect.ts';
-import type { AgentIdentity, BuildRow, BuiltWorkspace } from '../rows.ts';
+import type { AgentIdentity, BuildRow } from '../rows.ts';
+import type { CreatableWorkspace } from './workspaces.ts';
 
 /** A message of a conversation, in the form of agentapi. */
 export interface TaskMessage {
@@ -34,9 +35,15 @@ export async function putTaskSnapshot(
     ON CONFLICT (workspace_id) DO UPDATE SET messages = excluded.messages, created_at = excluded.created_at`;
 }
 
-/** Stores the title of a task that is created. */
-export async function setTaskDisplayName(tx: Tx, workspace: Pick<BuiltWorkspace, 'id'>, title: string): Promise<void> {
-  await tx`UPDATE workspaces SET task_display_name = ${title} WHERE id = ${workspace.id}`;
+/** Stores the title of a task that is created, or that takes a prebuilt workspace. */
+export async function setTaskDisplayName(
+  tx: Tx,
+  { ownerId, organizationId }: CreatableWorkspace,
+  workspaceId: string,
+  title: string,
+): Promise<void> {
+  await tx`UPDATE workspaces SET task_display_name = ${title}
+    WHERE id = ${workspaceId} AND owner_id = ${ownerId} AND organization_id = ${organizationId}`;
 }
 
 /** The titles that people gave these tasks, by the task. */
