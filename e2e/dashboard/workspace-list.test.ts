@@ -141,6 +141,9 @@ test('a small window has the same filters and actions, and shows reasons whole',
   await page.getByRole('button', { name: 'Status', exact: true }).click();
   await page.getByRole('menuitem', { name: 'running' }).click();
   await page.waitForURL(/status%3Arunning/);
+  // rows of the earlier filter are pale
+  await page.locator('[role=list]:not([aria-busy])').waitFor();
+  await row(page, 'beta').waitFor();
   await assertAccessible(page);
   await keepScreenshots(page, 'workspace-list-narrow');
   const width = await page.evaluate<number>('document.documentElement.scrollWidth');

@@ -167,7 +167,11 @@ function Content({
       <NoWorkspaces filter={filter} templates={templates?.length} others={others} onShowAll={() => setFilter('')} />
     );
   return (
-    <div role="list" className={cx(rows.stale && 'opacity-60', '[&>*:last-child>*]:border-b-0')}>
+    <div
+      role="list"
+      aria-busy={rows.stale || undefined}
+      className={cx(rows.stale && 'opacity-60', '[&>*:last-child>*]:border-b-0')}
+    >
       {grouping === '' ? (
         <RowList rows={rows}>{row}</RowList>
       ) : (
