@@ -22,7 +22,7 @@ export type DiscoMessage =
    * `nodeKey` is absent in pings of old nodes. `tx` has 12 bytes. `datagramBytes` is the length that a ping gets when it is
    * sealed. A received ping has none.
    */
-  | { type: 'ping'; tx: Buffer; nodeKey?: Buffer; datagramBytes?: number }
+  | { type: 'ping'; tx: Buffer; nodeKey?: Buffer; datagramBytes?: number | undefined }
   /** `source` is the address from which the ping came. */
   | { type: 'pong'; tx: Buffer; source: Endpoint }
   /** The sender's addresses, to ping now. Empty: the addresses that it announced before are no longer valid. */

@@ -183,7 +183,7 @@ export class VersionCache {
     await pruneCache(this.#cacheDir, [], policy, this.#clock.now().getTime());
   }
 
-  /** Undefined if there is no such entry, or it lacks one of the `needed` providers. */
+  /** Undefined if no entry has this key, or the entry lacks one of the `needed` providers. */
   async #use(
     key: string,
     { dir, linked, as, frozen }: PrepareOptions,

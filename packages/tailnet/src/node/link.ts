@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { isMappedIPv4, parseAddress } from '../address.ts';
-import { DATA_OVERHEAD_BYTES, MAX_PACKET_BYTES, MTU } from '../wireguard/session.ts';
+import { DATA_OVERHEAD_BYTES, MAX_PACKET_BYTES, MTU, PADDING_MULTIPLE } from '../wireguard/session.ts';
 import { isLoopback } from './udp.ts';
 
 export interface Link {
@@ -15,8 +15,6 @@ export interface Link {
 
 const IPV4_BITS_OFFSET = 96;
 const UDP_BYTES = { ipv4: 28, ipv6: 48 } as const;
-/** WireGuard pads packets to multiples of this. */
-const MULTIPLE = 16;
 
 /** The longest packet of the tailnet in one datagram to an address of 16 bytes: from MTU to MAX_PACKET_BYTES. */
 export function linkBytes(address: Uint8Array, links: readonly Link[] = linksOfThisMachine()): number {
@@ -27,7 +25,7 @@ export function linkBytes(address: Uint8Array, links: readonly Link[] = linksOfT
   const mtu = possible.length > 0 ? Math.min(...possible.map((link) => link.mtu ?? 0)) : 0;
   const udpBytes = isMappedIPv4(address) ? UDP_BYTES.ipv4 : UDP_BYTES.ipv6;
   const room = mtu - udpBytes - DATA_OVERHEAD_BYTES;
-  return Math.max(MTU, Math.min(room - (room % MULTIPLE), MAX_PACKET_BYTES));
+  return Math.max(MTU, Math.min(room - (room % PADDING_MULTIPLE), MAX_PACKET_BYTES));
 }
 
 /** The interfaces that lead to other machines. */

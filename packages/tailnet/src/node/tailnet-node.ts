@@ -65,8 +65,6 @@ export interface TailnetNodeOptions {
   udp?: OpenUdp;
   /** This machine's addresses. Default: those of its interfaces. */
   interfaces?: () => Buffer[];
-  /** The longest packet that may leave this machine for an address. Default: what its interface carries. */
-  linkBytes?: (address: Uint8Array) => number;
   clock?: Clock;
   /** A number from 0 to 1, which spreads retries. Default Math.random. */
   random?: () => number;
@@ -523,11 +521,9 @@ export class TailnetNode {
     if (peer.paths || !this.#network.usesUdp || !peer.node.discoKey) return peer.paths;
     peer.paths = new Paths({
       now: () => this.#clock.monotonic(),
-      ping: (tx, to, datagramBytes) => {
-        const message: DiscoMessage = { type: 'ping', tx, nodeKey: this.#options.keys.publicKey };
-        this.#sendDirect(peer, to, datagramBytes === undefined ? message : { ...message, datagramBytes });
-      },
-      linkBytes: (to) => (this.#options.linkBytes ?? linkBytes)(to.endpoint.address),
+      ping: (tx, to, datagramBytes) =>
+        this.#sendDirect(peer, to, { type: 'ping', tx, nodeKey: this.#options.keys.publicKey, datagramBytes }),
+      linkBytes: (to) => linkBytes(to.endpoint.address),
       callMeMaybe: () => this.#callMeMaybe(peer),
       onFailure: () => {
         this.#network.doubt();

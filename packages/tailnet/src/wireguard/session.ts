@@ -9,13 +9,13 @@ import { ReplayWindow } from './replay-window.ts';
 export const MTU = 1_280;
 /** The longest packet on direct paths that carry more, such as links with frames of 9,000 bytes. A multiple of 16. */
 export const MAX_PACKET_BYTES = 8_928;
-/** By so much a data message is longer than its packet. */
-export const DATA_OVERHEAD_BYTES: number = 16 + TAG_BYTES;
 const DATA_HEADER_BYTES = 16;
+/** By so much a data message is longer than its padded packet. */
+export const DATA_OVERHEAD_BYTES: number = DATA_HEADER_BYTES + TAG_BYTES;
 /** A data message without a packet. */
-export const KEEPALIVE_BYTES: number = DATA_HEADER_BYTES + TAG_BYTES;
+export const KEEPALIVE_BYTES: number = DATA_OVERHEAD_BYTES;
 /** Padding hides the exact length of packets. */
-const PADDING_MULTIPLE = 16;
+export const PADDING_MULTIPLE = 16;
 
 /** The number of zeros after a packet of this length. A packet of full length has none. */
 export function paddingOf(length: number): number {

@@ -4,12 +4,12 @@ import { type TestContext, test } from 'node:test';
 import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { IPV6_HEADER_BYTES } from '../../ipv6.ts';
 import { type LinkOptions, SimulatedNetwork } from '../../testing/simulated-network.ts';
+import { pair, received } from '../../testing/streams.ts';
 import { MAX_PACKET_BYTES, MTU } from '../../wireguard/session.ts';
 import type { StackOptions } from '../stack.ts';
 import { RoundTrip } from './round-trip.ts';
 import { FLAG, MSS } from './segment.ts';
 import { Sender, type Sent } from './sender.ts';
-import type { TcpStream } from './stream.ts';
 
 const MIB = 1024 * 1024;
 const FLAGS = IPV6_HEADER_BYTES + 13;
@@ -40,24 +40,6 @@ function setup(t: TestContext, seed: number, link: LinkOptions = {}, options: Pa
   });
   t.after(() => net.close());
   return { net, path };
-}
-
-async function pair(net: SimulatedNetwork): Promise<{ near: TcpStream; far: TcpStream }> {
-  const accepted = Promise.withResolvers<TcpStream>();
-  net.b.listen(80, accepted.resolve);
-  const [near, far] = await net.until(
-    Promise.all([net.a.connect({ to: net.addresses.b, port: 80 }), accepted.promise]),
-  );
-  return { near, far };
-}
-
-function received(stream: TcpStream): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  stream.on('data', (chunk) => chunks.push(chunk));
-  stream.on('end', () => resolve(Buffer.concat(chunks)));
-  stream.on('error', reject);
-  return promise;
 }
 
 test('fills the packets that the path carries', async (t) => {

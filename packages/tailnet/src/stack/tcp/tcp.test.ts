@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { seededRandom } from '@ropewalk/wire/testing/sockets';
 import { writeChecksum } from '../../ipv6.ts';
 import { type LinkOptions, SimulatedNetwork } from '../../testing/simulated-network.ts';
+import { pair, received } from '../../testing/streams.ts';
 import type { NetworkError } from '../network.ts';
 import type { StackOptions } from '../stack.ts';
 import { FLAG, headerOf, MSS, Segment } from './segment.ts';
@@ -19,27 +20,6 @@ function setup(t: TestContext, seed: number, link: LinkOptions = {}, options: Pa
   const net = new SimulatedNetwork(seed, link, link, options);
   t.after(() => net.close());
   return net;
-}
-
-/** Both ends of a connection to port 80 of `b`. */
-async function pair(net: SimulatedNetwork): Promise<{ near: TcpStream; far: TcpStream }> {
-  const accepted = Promise.withResolvers<TcpStream>();
-  const stop = net.b.listen(80, accepted.resolve);
-  const [near, far] = await net.until(
-    Promise.all([net.a.connect({ to: net.addresses.b, port: 80 }), accepted.promise]),
-  );
-  stop();
-  return { near, far };
-}
-
-/** Everything until the end, without destroying the stream. */
-function received(stream: TcpStream): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  stream.on('data', (chunk) => chunks.push(chunk));
-  stream.on('end', () => resolve(Buffer.concat(chunks)));
-  stream.on('error', reject);
-  return promise;
 }
 
 const segmentOf = (packet: Buffer) => {
