@@ -68,6 +68,9 @@ interface CallSettings {
   maxBytes: number;
 }
 
+/** One error for all calls that have ended well: recording a stack for each would cost more than the rest of its end. */
+const OVER = new DrpcError('the call is over');
+
 class ClientCall {
   readonly #settings: CallSettings;
   readonly #opened: Promise<DrpcTransport>;
@@ -207,7 +210,7 @@ class ClientCall {
   finish(): void {
     if (this.#over) return;
     this.#queue?.end();
-    this.#over = new DrpcError('the call is over');
+    this.#over = OVER;
     this.#cleanup();
     void this.#opened.then((transport) => {
       if (!transport.ended) {

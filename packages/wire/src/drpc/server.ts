@@ -89,6 +89,12 @@ function defaultDescription(error: unknown): { code: number; message: string } {
 const EMPTY = new Uint8Array();
 /** The code for a request that cannot be decoded: an invalid argument, as in gRPC. */
 const UNREADABLE = 3;
+/**
+ * The ends of calls as their callers usually end them. Shared by all calls: recording a stack for each would cost more than the
+ * rest of its end.
+ */
+const REMOTE_CLOSED = new DrpcError('remote closed the stream', 1);
+const CALLER_CLOSED = new DrpcError('the caller closed the stream', 1);
 
 /** One call: the packets of one stream id. */
 class ServerCall {
@@ -121,7 +127,7 @@ class ServerCall {
       this.#transport.fail(new DrpcError('protocol error: invoke on an existing stream'));
     } else if (kind === KIND.message) this.#queue.push(data);
     else if (kind === KIND.closeSend) this.#queue.end();
-    else if (kind === KIND.close) this.terminate(new DrpcError('remote closed the stream', 1));
+    else if (kind === KIND.close) this.terminate(REMOTE_CLOSED);
     else if (kind === KIND.error) this.terminate(decodeError(data));
     else if (kind === KIND.cancel) this.terminate(new DrpcError('the caller canceled', 1));
     else if (!control) this.#transport.fail(new DrpcError(`protocol error: unknown packet kind ${kind}`));
@@ -320,7 +326,7 @@ class ServerTransport {
  */
 function callerLeft(error: Error | undefined): DrpcError {
   if (error instanceof DrpcError) return error;
-  return new DrpcError('the caller closed the stream', 1, error && { cause: error });
+  return error ? new DrpcError(CALLER_CLOSED.message, 1, { cause: error }) : CALLER_CLOSED;
 }
 
 /**

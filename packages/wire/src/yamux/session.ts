@@ -91,6 +91,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
   #nextId: number;
   #nextPing = 1;
   #corked = false;
+  #held = false;
   #localGoAway = false;
   #remoteGoAway = false;
   #ending: YamuxClose | undefined;
@@ -327,6 +328,7 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     }
     this.#incoming++;
     const stream = this.#addStream(id);
+    this.#hold();
     this.#control(TYPE.windowUpdate, FLAG.ack, id, this.#window - INITIAL_WINDOW);
     this.emit('stream', stream);
   }
@@ -365,6 +367,17 @@ export class YamuxSession extends EventEmitter<YamuxEvents> {
     this.#conn.cork();
     process.nextTick(() => {
       this.#corked = false;
+      this.#conn.uncork();
+    });
+  }
+
+  /** Sends the acknowledgement of a stream together with its first answer, if that does not wait for anything. */
+  #hold(): void {
+    if (this.#held) return;
+    this.#held = true;
+    this.#conn.cork();
+    setImmediate(() => {
+      this.#held = false;
       this.#conn.uncork();
     });
   }

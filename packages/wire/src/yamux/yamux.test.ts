@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { type Duplex, duplexPair } from 'node:stream';
+import { Duplex, duplexPair } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { type TestContext, test } from 'node:test';
@@ -67,6 +67,36 @@ test("opening, acknowledging and ending send upstream's bytes", async (t) => {
   assert.equal(await server.inbox.hex(12), '0002000200000000deadbeef');
   server.session.openStream();
   assert.equal(await server.inbox.hex(12), '000100010000000200000000');
+});
+
+test('an answer that waits for nothing leaves with the acknowledgement of its stream', {
+  timeout: 10_000,
+}, async (t) => {
+  const [near, far] = await socketPair(t);
+  const writes: string[] = [];
+  const conn = new Duplex({
+    read: () => {},
+    writev: (chunks, done) => {
+      writes.push(Buffer.concat(chunks.map(({ chunk }) => chunk as Buffer)).toString('hex'));
+      near.write(Buffer.from(writes.at(-1)!, 'hex'), done);
+    },
+  });
+  near.on('data', (data) => conn.push(data));
+  const answer = async (stream: YamuxStream) => {
+    const [request] = (await once(stream, 'data')) as [Buffer];
+    await Promise.resolve();
+    stream.write(`${request} received`);
+  };
+  const session = new YamuxSession(conn, {
+    role: 'server',
+    keepAlive: false,
+    onStream: (stream) => void answer(stream),
+  });
+  t.after(() => session.destroy());
+  far.write(Buffer.concat([SYN1, frame(0, 0, 1, 5, 'hello')]));
+  const expected = Buffer.concat([frame(1, 2, 1, 0), frame(0, 0, 1, 14, 'hello received')]).toString('hex');
+  await new Inbox(far).hex(expected.length / 2);
+  assert.deepEqual(writes, [expected]);
 });
 
 test('a header and its body may come in pieces, and data may have the flags', async (t) => {
