@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Clock, errorText, type Logger } from '@ropewalk/kit';
 import { isAlive } from '@ropewalk/kit/process-ref';
 import { DrpcError } from '@ropewalk/wire';
@@ -30,9 +30,10 @@ interface ActiveJobOptions {
 }
 
 /**
- * How long the server may take to receive how a job ended before the disk must keep it, in ms. A server that answers costs a
- * build no such wait.
+ * How long the server may take to receive how a job ended before that is stored in the session's folder, in ms, and before the
+ * disk must keep it. A server that answers soon costs a build neither.
  */
+const KEEP_AFTER_MS = 100;
 const SYNC_AFTER_MS = 1_000;
 /** What a person reads about a job whose files a loss of power damaged. */
 const DAMAGED = 'The files of this job on the machine of the provisioner daemon are damaged, as after a loss of power.';
@@ -111,16 +112,10 @@ export class ActiveJob {
     const ending = stored ?? (await (job ? this.#reach(job) : this.#failDamaged()));
     const { verdict, rest } = ending;
     this.#judged = true;
-    let late: NodeJS.Timeout | undefined;
+    // a daemon that dies before that leaves a job that the next one finishes again, with the same result
+    const late = [setTimeout(() => this.#keep(ending), KEEP_AFTER_MS), setTimeout(() => this.#sync(), SYNC_AFTER_MS)];
     try {
-      // a daemon that dies meanwhile leaves a job that the next one finishes again, with the same result
-      const delivered = jobLink.deliver(ending);
-      delivered.catch(() => {});
-      // the message goes out first
-      await immediate();
-      this.#keep(ending);
-      late = setTimeout(() => this.#sync(), SYNC_AFTER_MS);
-      await delivered;
+      await jobLink.deliver(ending);
       return verdict.kind;
     } catch (err) {
       if (!(err instanceof DrpcError)) throw err;
@@ -142,7 +137,7 @@ export class ActiveJob {
       }
       return 'fail';
     } finally {
-      clearTimeout(late);
+      for (const timer of late) clearTimeout(timer);
     }
   }
 
