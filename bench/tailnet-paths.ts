@@ -14,10 +14,10 @@ import {
   encodeClientInfo,
   FRAME,
   KeyPair,
+  nodeWithStack,
   parseAddress,
   readRelayMap,
-  Stack,
-  TailnetNode,
+  type TailnetNode,
 } from '@ropewalk/tailnet';
 import { DERPMapSchema, NodeSchema } from '@ropewalk/wire/proto/tailnet';
 import { startSlowLink } from '../e2e/slow-link.ts';
@@ -243,18 +243,7 @@ async function runRelay(delayMs: number, loss: number): Promise<void> {
 // ---- a node's process
 
 function runNode(url: string, own: string, blockDirect: boolean): void {
-  const address = parseAddress(own)!;
-  const stack: Stack = new Stack({
-    addresses: [address],
-    onPacket: (packet) => void node.send(packet),
-    packetBytes: (peer) => node.packetBytes(peer),
-    onLongPacketsLost: (peer) => node.longPacketsLost(peer),
-  });
-  const node = new TailnetNode({
-    ...{ keys: KeyPair.generate(), id: 1n, addresses: [address], blockDirect },
-    onPacket: (packet) => stack.receive(packet),
-    onPathChange: (peer) => stack.retry(peer),
-  });
+  const { node, stack } = nodeWithStack({ addresses: [parseAddress(own)!], blockDirect });
   const { hostname, port } = new URL(url);
   const relays = [{ name: '1a', hostName: hostname, derpPort: Number(port), forceHttp: true, stunPort: -1 }];
   node.setRelayMap(

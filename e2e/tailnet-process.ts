@@ -16,12 +16,10 @@ import {
   DerpRelay,
   decodeStunRequest,
   encodeStunResponse,
-  KeyPair,
+  nodeWithStack,
   parseAddress,
   type RelayMap,
   readRelayMap,
-  Stack,
-  TailnetNode,
   type TcpStream,
 } from '@ropewalk/tailnet';
 import { DERPMapSchema, NodeSchema } from '@ropewalk/wire/proto/tailnet';
@@ -152,22 +150,16 @@ interface Command {
 function runNode(common: Common, url: string, own: string): void {
   const { clock, speed } = common;
   const address = parseAddress(own)!;
-  const stack: Stack = new Stack({
-    ...{ addresses: [address], clock, onPacket: (packet) => void node.send(packet) },
-    packetBytes: (peer) => node.packetBytes(peer),
-    onLongPacketsLost: (peer) => node.longPacketsLost(peer),
+  const { node, stack } = nodeWithStack({
+    ...{ addresses: [address], clock },
     schedule: (callback, ms) => {
       const timer = setTimeout(callback, ms / speed);
       return () => clearTimeout(timer);
     },
-  });
-  const node = new TailnetNode({
-    ...{ keys: KeyPair.generate(), id: 1n, addresses: [address], clock },
     onPacket: (packet) => {
       if (packet[6] === NO_NEXT_HEADER) say({ received: packet.subarray(40).toString() });
       else stack.receive(packet);
     },
-    onPathChange: (peer) => stack.retry(peer),
   });
   stack.listen(TRANSFER_PORT, receiveTransfer);
   stack.listen(SHORT_PORT, (stream) => stream.end());

@@ -10,6 +10,7 @@ export * from './derp/map.ts';
 export * from './derp/relay.ts';
 export * from './disco.ts';
 export * from './keys.ts';
+export * from './node/node-with-stack.ts';
 export * from './node/tailnet-node.ts';
 export { type OpenUdp, openUdp, type UdpSocket } from './node/udp.ts';
 export type { PingOptions } from './stack/echo.ts';

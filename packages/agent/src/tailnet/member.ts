@@ -5,9 +5,9 @@ import { addressOf, nodeIdOf, SERVICE_PREFIX, TAILNET_PREFIX } from '@ropewalk/t
 import { type ControlConnection, CoordinatorClient } from '@ropewalk/tailnet/coordinator/client';
 import { type DialRelayOptions, regionDialer, regionMeasurer } from '@ropewalk/tailnet/derp/dial';
 import type { RelayRegion } from '@ropewalk/tailnet/derp/map';
-import { KeyPair } from '@ropewalk/tailnet/keys';
-import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
-import { Stack } from '@ropewalk/tailnet/stack/stack';
+import { nodeWithStack } from '@ropewalk/tailnet/node/node-with-stack';
+import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
+import type { Stack } from '@ropewalk/tailnet/stack/stack';
 import type { AgentOptions } from '../options.ts';
 import type { Workspace } from '../workspace.ts';
 import { servePorts } from './ports.ts';
@@ -36,18 +36,9 @@ export async function joinTailnet(member: MemberOptions): Promise<void> {
   const { options, workspace, services, log, signal } = member;
   const { agentId, disableDirectConnections, derpForceWebsockets } = workspace.manifest;
   const addresses = [addressOf(TAILNET_PREFIX, agentId), addressOf(SERVICE_PREFIX, agentId)];
-  const stack: Stack = new Stack({
-    addresses,
-    onPacket: (packet) => void node.send(packet),
-    packetBytes: (peer) => node.packetBytes(peer),
-    onLongPacketsLost: (peer) => node.longPacketsLost(peer),
-  });
-  const node = new TailnetNode({
-    ...{ addresses, log, keys: KeyPair.generate(), id: nodeIdOf(agentId) },
+  const { node, stack } = nodeWithStack({
+    ...{ addresses, log, id: nodeIdOf(agentId) },
     ...{ blockDirect: disableDirectConnections, forceWebSockets: derpForceWebsockets },
-    onPacket: (packet) => stack.receive(packet),
-    onAddressReleased: (address) => stack.forget(address),
-    onPathChange: (address) => stack.retry(address),
     dial: async (region, how) => regionDialer(await relayOptions(options, region))(region, how),
     measure: async (region, how) => regionMeasurer(await relayOptions(options, region))(region, how),
   });

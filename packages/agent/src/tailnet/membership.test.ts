@@ -93,6 +93,7 @@ async function setUp(t: TestContext, idleMs: number) {
     membership.serve({ request: { service: 'tailnet' }, accept: () => duplexPair()[0], refuse: assert.fail });
   const agent = addressOf(TAILNET_PREFIX, AGENT_ID);
   const join = () => {
+    // not nodeWithStack, whose stack would end the connections with a lost peer before the agent does
     const addresses = [randomAddress(TAILNET_PREFIX)];
     const stack = new Stack({ addresses, onPacket: (packet) => void node.send(packet) });
     const node = new TailnetNode({

@@ -2,14 +2,14 @@
 import type { Duplex } from 'node:stream';
 import { errorText } from '@ropewalk/kit';
 import { abortable } from '@ropewalk/kit/abortable';
-import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
+import { addressOf, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import { CoordinatorClient, ResumeTokenError } from '@ropewalk/tailnet/coordinator/client';
 import { regionDialer, regionMeasurer } from '@ropewalk/tailnet/derp/dial';
 import type { RelayRegion } from '@ropewalk/tailnet/derp/map';
-import { KeyPair } from '@ropewalk/tailnet/keys';
 import { firstPing } from '@ropewalk/tailnet/node/first-ping';
-import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
-import { Stack } from '@ropewalk/tailnet/stack/stack';
+import { nodeWithStack } from '@ropewalk/tailnet/node/node-with-stack';
+import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
+import type { Stack } from '@ropewalk/tailnet/stack/stack';
 import type { UdpFlow, UdpFlowHandler } from '@ropewalk/tailnet/stack/udp';
 import type { DERPMap } from '@ropewalk/wire/proto/tailnet';
 import { uuidBytes } from '@ropewalk/wire/uuid';
@@ -77,32 +77,24 @@ export class TailnetMember {
   constructor(client: Client, agentId: string, how: { blockDirect: boolean; forceWebSockets: boolean }) {
     this.#id = uuidBytes(agentId);
     this.#address = addressOf(TAILNET_PREFIX, this.#id);
-    const addresses = [randomAddress(TAILNET_PREFIX)];
-    this.#stack = new Stack({
-      addresses,
-      onPacket: (packet) => void this.#node.send(packet),
-      packetBytes: (peer) => this.#node.packetBytes(peer),
-      onLongPacketsLost: (peer) => this.#node.longPacketsLost(peer),
-    });
     // headers are for this program's own server only. Each relay may ask for the certificate
     const common = ({ isEmbedded }: RelayRegion) => ({
       tls: client.tls,
       ...(isEmbedded ? { headers: { ...client.headers } } : {}),
     });
-    this.#node = new TailnetNode({
-      ...{ addresses, keys: KeyPair.generate(), id: BigInt(Math.floor(Math.random() * 2 ** 48)), ...how },
-      onPacket: (packet) => this.#stack.receive(packet),
-      onAddressReleased: (address) => this.#stack.forget(address),
-      onPathChange: (address) => this.#stack.retry(address),
+    const { node, stack } = nodeWithStack({
+      ...how,
       dial: (region, dialing) => regionDialer(common(region))(region, dialing),
       measure: (region, measuring) => regionMeasurer(common(region))(region, measuring),
     });
+    this.#stack = stack;
+    this.#node = node;
     this.#coordinator = new CoordinatorClient({
-      ...{ node: this.#node, role: 'client', serverUrl: client.url },
+      ...{ node, role: 'client', serverUrl: client.url },
       dial: (dialing) =>
         dialCoordinator(client, agentId, dialing).catch((err) => {
           // this person may not reach the agent any more
-          if (isRejection(err)) this.#stack.close();
+          if (isRejection(err)) stack.close();
           throw err;
         }),
       isFinal: isRejection,

@@ -3,12 +3,12 @@
 import { type Duplex, duplexPair } from 'node:stream';
 import { AppError, errorText } from '@ropewalk/kit';
 import { abortable } from '@ropewalk/kit/abortable';
-import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
+import { addressOf, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import { type ControlConnection, CoordinatorClient } from '@ropewalk/tailnet/coordinator/client';
 import { type DialRegion, type MeasureRegion, regionDialer, regionMeasurer } from '@ropewalk/tailnet/derp/dial';
-import { KeyPair } from '@ropewalk/tailnet/keys';
-import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
-import { Stack } from '@ropewalk/tailnet/stack/stack';
+import { nodeWithStack } from '@ropewalk/tailnet/node/node-with-stack';
+import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
+import type { Stack } from '@ropewalk/tailnet/stack/stack';
 import { implement, serveDrpc } from '@ropewalk/wire/drpc';
 import { type CoordinateRequest, Tailnet } from '@ropewalk/wire/proto/tailnet';
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
@@ -148,25 +148,16 @@ class Member {
 
   constructor(hub: TailnetHub, { mayReach, onPeer }: MemberOptions) {
     const { config, accessUrl, log } = hub.services;
-    const addresses = [randomAddress(TAILNET_PREFIX)];
-    this.stack = new Stack({
-      addresses,
-      onPacket: (packet) => void this.#node.send(packet),
-      packetBytes: (peer) => this.#node.packetBytes(peer),
-      onLongPacketsLost: (peer) => this.#node.longPacketsLost(peer),
-    });
-    this.#node = new TailnetNode({
-      ...{ addresses, log, keys: KeyPair.generate(), id: BigInt(Math.floor(Math.random() * 2 ** 48)) },
-      ...{ blockDirect: config.blockDirectConnections, forceWebSockets: config.derpForceWebsockets },
-      onPacket: (packet) => this.stack.receive(packet),
-      onAddressReleased: (address) => this.stack.forget(address),
-      onPathChange: (address) => this.stack.retry(address),
+    const { node, stack } = nodeWithStack({
+      ...{ log, blockDirect: config.blockDirectConnections, forceWebSockets: config.derpForceWebsockets },
       dial: relayDialer(hub),
       measure: measureRelay,
     });
+    this.stack = stack;
+    this.#node = node;
     const id = crypto.randomUUID();
     this.coordinator = new CoordinatorClient({
-      ...{ node: this.#node, role: 'client', serverUrl: accessUrl, log },
+      ...{ node, role: 'client', serverUrl: accessUrl, log },
       dial: async () => coordinatorHere(hub, id, mayReach),
       onPeer: (peer) => onPeer(uuidText(peer)),
     });

@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import type { WorkspaceAgent } from '@ropewalk/contract';
-import { addressOf, randomAddress, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
+import { addressOf, TAILNET_PREFIX } from '@ropewalk/tailnet/address';
 import { CoordinatorClient } from '@ropewalk/tailnet/coordinator/client';
-import { KeyPair } from '@ropewalk/tailnet/keys';
-import { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
-import { Stack } from '@ropewalk/tailnet/stack/stack';
+import { nodeWithStack } from '@ropewalk/tailnet/node/node-with-stack';
+import type { TailnetNode } from '@ropewalk/tailnet/node/tailnet-node';
+import type { Stack } from '@ropewalk/tailnet/stack/stack';
 import type { TcpStream } from '@ropewalk/tailnet/stack/tcp/stream';
 import {
   eventually,
@@ -43,12 +43,7 @@ interface Client {
 
 /** A client, as upstream's command has it, that asks for the agent. */
 function joinAsClient(t: TestContext, agentId = workspace.agentId): Client {
-  const addresses = [randomAddress(TAILNET_PREFIX)];
-  const stack: Stack = new Stack({ addresses, onPacket: (packet) => void node.send(packet) });
-  const node = new TailnetNode({
-    ...{ addresses, keys: KeyPair.generate(), id: 1n, blockDirect: true },
-    onPacket: (packet) => stack.receive(packet),
-  });
+  const { node, stack } = nodeWithStack({ blockDirect: true });
   const coordinator = new CoordinatorClient({
     ...{ node, role: 'client', serverUrl: server.url },
     dial: async ({ signal }) => {
