@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkspaceBuild } from '@ropewalk/contract';
 import { connect } from '@ropewalk/server/db/connect';
 import {
+  AGENT_TEMPLATE,
   addOwner,
   buildEnds,
   createWorkspace,
@@ -67,21 +68,6 @@ let server: ServerProcess;
 let link: SlowLink;
 let agent: RunningProgram;
 
-const TEMPLATE = `
-terraform {
-  required_providers {
-    coder = { source = "coder/coder" }
-  }
-}
-resource "coder_agent" "main" {
-  os   = "linux"
-  arch = "amd64"
-}
-resource "terraform_data" "machine" {
-  input = coder_agent.main.id
-}
-`;
-
 before(async () => {
   if (skip) return;
   run(`ip netns add ${PREFIX}`);
@@ -95,7 +81,7 @@ before(async () => {
   server = await startCoderServer({ env: { CODER_DERP_SERVER_STUN_ADDRESSES: 'disable' } });
   link = await startSlowLink(FAR, server.url, DELAY_MS);
   await firstUser(server);
-  const templateId = await makeTemplate(server, 'direct', { 'main.tf': TEMPLATE });
+  const templateId = await makeTemplate(server, 'direct', AGENT_TEMPLATE);
   const { latest_build: build } = await createWorkspace(server, templateId, 'dev');
   const ended = await buildEnds(server, build.id);
   assert.equal(ended.status, 'running', ended.job.error ?? '');

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import {
+  AGENT_TEMPLATE,
   type Build,
   buildEnds,
   createWorkspace,
@@ -65,11 +66,7 @@ test('an update to a version without a provider destroys the resources of that p
   const { id, latest_build } = await createWorkspace(server, templateId, 'dropped');
   const first = await buildEnds(server, latest_build.id);
   assert.equal(first.job.status, 'succeeded', first.job.error ?? '');
-  const version = await importVersion(
-    server,
-    { 'main.tf': `terraform {\n required_providers {\n coder = { source = "coder/coder" }\n }\n}\n${AGENT}` },
-    { template_id: templateId },
-  );
+  const version = await importVersion(server, AGENT_TEMPLATE, { template_id: templateId });
   assert.equal(version.job.status, 'succeeded', version.job.error ?? '');
   const made = await server.api<Build>('POST', `/workspaces/${id}/builds`, {
     transition: 'start',

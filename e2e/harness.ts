@@ -605,20 +605,30 @@ export async function buildLog(server: Connection, buildId: string): Promise<str
   return body.map((line) => line.output).join('\n');
 }
 
-/** A template with a declared agent that never runs, and an apply that runs a shell command. */
-export function commandTemplate(command: string): Record<string, string> {
-  return {
-    'main.tf': `
-terraform {
+/** The beginning of a template: the declared agent `main`. It becomes part of a workspace with a resource that uses it. */
+export const AGENT = `terraform {
   required_providers {
     coder = { source = "coder/coder" }
   }
 }
-data "coder_workspace" "me" {}
 resource "coder_agent" "main" {
   os   = "linux"
   arch = "amd64"
 }
+`;
+
+/** A template with one resource, which has one agent. Nothing starts the agent. */
+export const AGENT_TEMPLATE: Readonly<Record<string, string>> = {
+  'main.tf': `${AGENT}resource "terraform_data" "machine" {
+  input = coder_agent.main.id
+}
+`,
+};
+
+/** A template with a declared agent that never runs, and an apply that runs a shell command. */
+export function commandTemplate(command: string): Record<string, string> {
+  return {
+    'main.tf': `${AGENT}data "coder_workspace" "me" {}
 resource "terraform_data" "first" {
   input = "first"
 }

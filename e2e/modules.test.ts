@@ -9,6 +9,7 @@ import { type ModuleSources, startModuleSources } from '@ropewalk/testkit/module
 
 import { type DaemonProcess, makeKey, startDaemon } from './daemon-process.ts';
 import {
+  AGENT_TEMPLATE,
   buildEnds,
   createWorkspace,
   eventually,
@@ -86,26 +87,16 @@ async function works(name: string, modules: Record<string, string>, tags: Record
     server,
     name,
     {
-      'main.tf': `
-terraform {
-  required_providers {
-    coder = { source = "coder/coder" }
-  }
-}
-resource "coder_agent" "main" {
-  os   = "linux"
-  arch = "amd64"
-}
-resource "terraform_data" "machine" { input = coder_agent.main.id }
-${Object.entries(modules)
-  .map(
-    ([slug, source]) => `module "${slug}" {
+      ...AGENT_TEMPLATE,
+      'modules.tf': Object.entries(modules)
+        .map(
+          ([slug, source]) => `module "${slug}" {
   source   = "${source}"
   agent_id = coder_agent.main.id
 }
 `,
-  )
-  .join('')}`,
+        )
+        .join(''),
     },
     { tags },
   );

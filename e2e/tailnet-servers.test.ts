@@ -16,6 +16,7 @@ import { connect as connectDatabase } from '@ropewalk/server/db/connect';
 import { type RequestBalancer, startRequestBalancer } from '@ropewalk/testkit/request-balancer';
 import { type Deployment, type Member, startDeployment } from './deployment.ts';
 import {
+  AGENT_TEMPLATE,
   answers,
   buildEnds,
   createWorkspace,
@@ -38,21 +39,6 @@ const QUIET_MS = 1_500;
 const ALONE_MS = 8_000;
 /** A direct path does not end with the servers. */
 const MAX_DIRECT_PAUSE_MS = 5_000;
-
-const TEMPLATE = `
-terraform {
-  required_providers {
-    coder = { source = "coder/coder" }
-  }
-}
-resource "coder_agent" "main" {
-  os   = "linux"
-  arch = "amd64"
-}
-resource "terraform_data" "machine" {
-  input = coder_agent.main.id
-}
-`;
 
 let deployment: Deployment;
 let first: Member;
@@ -78,7 +64,7 @@ before(async () => {
   [agentSide, clientSide] = [await startRequestBalancer(), await startRequestBalancer()];
   agentSide.use(urlsOf(second));
   clientSide.use(urlsOf(first));
-  const template = await makeTemplate(deployment.site, 'tailnet', { 'main.tf': TEMPLATE });
+  const template = await makeTemplate(deployment.site, 'tailnet', AGENT_TEMPLATE);
   const { latest_build: build } = await createWorkspace(deployment.site, template, 'dev');
   assert.equal((await buildEnds(deployment.site, build.id)).status, 'running');
   sql = connectDatabase(first.server.databaseUrl!, { max: 1 });

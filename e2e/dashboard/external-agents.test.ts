@@ -5,21 +5,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLogger } from '@ropewalk/kit';
 import { runAgent } from '@ropewalk/testkit';
-import { buildEnds, createWorkspace, makeTemplate, type ServerProcess } from '../harness.ts';
+import { AGENT, buildEnds, createWorkspace, makeTemplate, type ServerProcess } from '../harness.ts';
 import { assertAccessible, keepScreenshots, needsBrowser } from './browser.ts';
 import { useSite } from './site.ts';
 
-const TEMPLATE = `
-terraform {
-  required_providers {
-    coder = { source = "coder/coder" }
-  }
-}
-resource "coder_agent" "main" {
-  os   = "linux"
-  arch = "amd64"
-}
-resource "coder_external_agent" "machine" {
+const TEMPLATE = `${AGENT}resource "coder_external_agent" "machine" {
   agent_id = coder_agent.main.id
 }
 resource "coder_app" "docs" {
