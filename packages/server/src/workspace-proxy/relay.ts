@@ -6,14 +6,13 @@ import { backoff, RECONNECT } from '@ropewalk/kit/retry';
 import { DerpRelay } from '@ropewalk/tailnet/derp/relay';
 import { framedMessages, frameMessage } from '@ropewalk/wire/framed-messages';
 import { MAX_RELAY_MESSAGE, type RelayNews } from '@ropewalk/wire/proxy-link';
+import { RELAY_RESTART } from '../app/tailnet/relay-restart.ts';
 import { networkOf } from '../app/values/network.ts';
 import type { ClientAddress } from '../http/client-address.ts';
 import { RelayStrangers, relayStream, relayUpgradeOf } from '../http/relay-streams.ts';
 import { KnownPairs } from './known-pairs.ts';
 import type { ServerLink } from './link.ts';
 
-/** What the relay announces when it stops, in ms: when clients come back, and how long they try. */
-const RESTART = { reconnectInMs: 1_000, tryForMs: 60_000 };
 /** A server that sends nothing for this long, in ms, is asked again over another stream. It sends a sign of life each second. */
 const SILENCE_MS = 10_000;
 
@@ -52,7 +51,7 @@ export class ProxyRelay {
 
   async close(): Promise<void> {
     this.#closed.abort(new AppError('canceled', 'The workspace proxy is shutting down.'));
-    this.#relay.close(RESTART);
+    this.#relay.close(RELAY_RESTART);
     await this.#running;
   }
 

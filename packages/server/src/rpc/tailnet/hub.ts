@@ -8,12 +8,11 @@ import type { CoordinateRequest, CoordinateResponse } from '@ropewalk/wire/proto
 import { uuidBytes } from '@ropewalk/wire/uuid';
 import type { Services } from '../../app/context/context.ts';
 import { derpMapMessage, derpMaps } from '../../app/tailnet/derp-map.ts';
+import { RELAY_RESTART } from '../../app/tailnet/relay-restart.ts';
 import { REFRESH_S, type ResumeTokens } from '../../app/tailnet/resume-tokens.ts';
 import type { AgentNetwork } from '../../db/rows.ts';
 import { agentNetwork } from './agent-network.ts';
 
-/** What a relay that stops announces, in ms: when clients come back, and how long they try. */
-const RESTART = { reconnectInMs: 1_000, tryForMs: 60_000 };
 /** Maximum number of lost peers that each owner may come back to. The oldest are forgotten. */
 const MAX_LOST_PER_OWNER = 64;
 
@@ -244,7 +243,7 @@ export class TailnetHub {
 
   /** Ends the relay. Its clients learn when to come back. */
   endRelay(): void {
-    this.#parts?.relay.close(RESTART);
+    this.#parts?.relay.close(RELAY_RESTART);
   }
 }
 
