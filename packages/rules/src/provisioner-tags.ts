@@ -3,6 +3,11 @@ export type ProvisionerTags = Record<string, string>;
 /** The tags of a job or daemon without its own tags. */
 export const UNTAGGED: Readonly<ProvisionerTags> = { scope: 'organization', owner: '' };
 
+/** Tags without those of an untagged job or daemon, in the same order. */
+export function addedTags(tags: Readonly<ProvisionerTags>): [name: string, value: string][] {
+  return Object.entries(tags).filter(([name, value]) => value !== UNTAGGED[name]);
+}
+
 /** Whether both have the same tags. */
 export function equalTags(a: ProvisionerTags, b: ProvisionerTags): boolean {
   const keys = Object.keys(a);

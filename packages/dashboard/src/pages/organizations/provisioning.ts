@@ -1,12 +1,10 @@
 import type { PendingReason, ProvisionerDaemon, ProvisionerJob, ProvisionerTagDifference } from '@ropewalk/contract';
-import { differenceTexts } from '@ropewalk/rules/provisioner-tags';
+import { addedTags, differenceTexts } from '@ropewalk/rules/provisioner-tags';
 import { isOutdated } from '../../util/outdated.ts';
 
 /** Tags to show, by name. Each job and daemon has `scope` and `owner`: they say something only for a person's own. */
 export function shownTags(tags: Readonly<Record<string, string>>): [name: string, value: string][] {
-  return Object.entries(tags)
-    .filter(([name, value]) => !(name === 'scope' && value === 'organization') && !(name === 'owner' && value === ''))
-    .sort(([a], [b]) => a.localeCompare(b));
+  return addedTags(tags).sort(([a], [b]) => a.localeCompare(b));
 }
 
 const ORDER = { offline: 0, busy: 2, idle: 3 } as const;

@@ -1,6 +1,6 @@
 import { AppError } from '@ropewalk/kit';
 import { ownValue } from '@ropewalk/kit/own-value';
-import { equalTags as equal, matchesTags as matches, type TagDifference, UNTAGGED } from '@ropewalk/rules';
+import { addedTags, equalTags as equal, matchesTags as matches, type TagDifference, UNTAGGED } from '@ropewalk/rules';
 import type { Tags } from '../../db/rows.ts';
 
 export type { Tags };
@@ -60,10 +60,9 @@ export function differenceSize({ missing, different, taken_for_tagged_jobs }: Ta
 
 /** Tags for people, without those that every job has. Empty for an untagged job. */
 export function tagsText(tags: Tags): string {
-  const shown = Object.entries(tags).filter(
-    ([key, value]) => !(key === 'owner' && value === '') && !(key === 'scope' && value === 'organization'),
-  );
-  return shown.map(([key, value]) => `${key}=${value}`).join(', ');
+  return addedTags(tags)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(', ');
 }
 
 /**

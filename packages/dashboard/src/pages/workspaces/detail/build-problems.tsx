@@ -1,4 +1,5 @@
 import type { Workspace, WorkspaceBuild } from '@ropewalk/contract';
+import { addedTags } from '@ropewalk/rules/provisioner-tags';
 import type { ReactNode } from 'react';
 import { useOrganizationPermissions } from '../../../api/permissions.ts';
 import { LinkButton } from '../../../ui/button.tsx';
@@ -11,12 +12,6 @@ import { paths } from '../../../util/paths.ts';
 import { formatDuration, formatRelative } from '../../../util/time.ts';
 
 type Pending = NonNullable<WorkspaceBuild['job']['pending_reason']>;
-
-const tagWords = (tags: Readonly<Record<string, string>>): string[] =>
-  Object.entries(tags)
-    // every job has these two
-    .filter(([name, value]) => !(name === 'scope' && value === 'organization') && !(name === 'owner' && value === ''))
-    .map(([name, value]) => `${name}=${value}`);
 
 interface ShownBuild {
   workspace: Workspace;
@@ -69,7 +64,7 @@ function PendingProblem({
         }
       />
     );
-  const tags = tagWords(build.job.tags);
+  const tags = addedTags(build.job.tags).map(([name, value]) => `${name}=${value}`);
   const offline = reason.reason === 'provisioners_offline';
   const seen = reason.matched_provisioners.most_recently_seen;
   return (
