@@ -1,6 +1,7 @@
 import type { TailnetDERPNode, TailnetDERPRegion } from '@ropewalk/contract';
 import { errorText } from '@ropewalk/kit/errors';
 import { measureRelay } from '@ropewalk/tailnet/derp/dial';
+import { relayUrl } from '@ropewalk/tailnet/derp/map';
 import type { Client } from '../client.ts';
 
 /** The first request loads code. */
@@ -34,21 +35,17 @@ export async function measureRelays(client: Client, signal: AbortSignal): Promis
 async function measure(
   { url, headers, tls }: Client,
   { RegionName: name, EmbeddedRelay: isEmbedded }: TailnetDERPRegion,
-  node: TailnetDERPNode,
+  { HostName: hostName, DERPPort: derpPort, ForceHTTP: forceHttp }: TailnetDERPNode,
   signal: AbortSignal,
 ): Promise<MeasuredRelay> {
   const own = { tls, signal, ...(isEmbedded ? { headers: { ...headers } } : {}) };
+  const at = isEmbedded ? url : relayUrl({ hostName, derpPort, forceHttp });
   const times: number[] = [];
   try {
-    for (let i = 0; i < REQUESTS; i++) times.push(await measureRelay(isEmbedded ? url : urlOf(node), own));
+    for (let i = 0; i < REQUESTS; i++) times.push(await measureRelay(at, own));
     return { name, latency_ms: Math.min(...times), error: null };
   } catch (err) {
     signal.throwIfAborted();
     return { name, latency_ms: null, error: errorText(err) };
   }
-}
-
-function urlOf({ HostName: name, DERPPort: port, ForceHTTP: isPlain }: TailnetDERPNode): string {
-  const host = name.includes(':') ? `[${name}]` : name;
-  return `${isPlain ? 'http' : 'https'}://${host}${port === 0 ? '' : `:${port}`}`;
 }

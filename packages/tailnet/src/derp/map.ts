@@ -69,7 +69,7 @@ function readServer(server: Server, isEmbedded: boolean, embedded: string | URL)
   const here = isEmbedded ? new URL(embedded) : undefined;
   const hostName = here ? here.hostname.replace(/^\[|\]$/g, '') : server.hostName;
   if (hostName === '' || hostName.length > MAX_NAME || /[^\w.:[\]-]/.test(hostName)) return undefined;
-  const url = stunOnly ? undefined : here ? here.origin : urlOf(server);
+  const url = stunOnly ? undefined : here ? here.origin : originOf(relayUrl(server));
   const port = stunPort === 0 ? STUN_PORT : stunPort;
   const named = isIP(server.stunTestIp) === 0 ? [server.ipv4, server.ipv6] : [server.stunTestIp];
   const addresses = named.filter((text) => isIP(text) !== 0);
@@ -82,12 +82,16 @@ function readServer(server: Server, isEmbedded: boolean, embedded: string | URL)
   };
 }
 
-function urlOf({ hostName, derpPort, forceHttp }: Server): string | undefined {
-  const port = derpPort || (forceHttp ? PLAIN_PORT : HTTPS_PORT);
-  if (port < 1 || port > MAX_PORT) return undefined;
+const originOf = (url: string): string | undefined => (URL.canParse(url) ? new URL(url).origin : undefined);
+
+/** The URL of the relay of a map's server. It is malformed if its host or port is. The port 0 means the usual one. */
+export function relayUrl({
+  hostName,
+  derpPort,
+  forceHttp,
+}: Pick<Server, 'hostName' | 'derpPort' | 'forceHttp'>): string {
   const host = isIP(hostName) === 6 ? `[${hostName}]` : hostName;
-  const url = `${forceHttp ? 'http' : 'https'}://${host}:${port}`;
-  return URL.canParse(url) ? new URL(url).origin : undefined;
+  return `${forceHttp ? 'http' : 'https'}://${host}:${derpPort || (forceHttp ? PLAIN_PORT : HTTPS_PORT)}`;
 }
 
 /** Whether a node can have its home in this region. */

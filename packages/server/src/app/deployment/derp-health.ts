@@ -3,7 +3,6 @@
 import type { Duplex } from 'node:stream';
 import type { DERPHealthReport, HealthMessage, TailnetDERPNode, TailnetDERPRegion } from '@ropewalk/contract';
 import { errorText } from '@ropewalk/kit';
-import { hostText } from '../../config/listen.ts';
 import type { Services } from '../context/context.ts';
 import { derpMap, hasRelay } from '../tailnet/derp-map.ts';
 
@@ -78,11 +77,16 @@ async function checkNode(node: TailnetDERPNode): Promise<NodeReport> {
 }
 
 /** The round trip of a relay, in ms, after a packet went through it. */
-async function exchangePacket(node: TailnetDERPNode): Promise<number> {
+async function exchangePacket({
+  HostName: hostName,
+  DERPPort: derpPort,
+  ForceHTTP: forceHttp,
+}: TailnetDERPNode): Promise<number> {
   // loaded for those who look at the health
-  const [{ DerpClient }, { dialRelay }, { KeyPair }] = await Promise.all([
+  const [{ DerpClient }, { dialRelay }, { relayUrl }, { KeyPair }] = await Promise.all([
     import('@ropewalk/tailnet/derp/client'),
     import('@ropewalk/tailnet/derp/dial'),
+    import('@ropewalk/tailnet/derp/map'),
     import('@ropewalk/tailnet/keys'),
   ]);
   const signal = AbortSignal.timeout(CHECK_MS);
@@ -93,7 +97,7 @@ async function exchangePacket(node: TailnetDERPNode): Promise<number> {
     const late = () => arrived.reject(new Error(`no packet arrived within ${CHECK_MS / 1_000} s`));
     signal.addEventListener('abort', late, { once: true });
     arrived.promise.catch(() => {});
-    stream = await dialRelay(urlOf(node), { websocket: true, signal });
+    stream = await dialRelay(relayUrl({ hostName, derpPort, forceHttp }), { websocket: true, signal });
     const client = new DerpClient(stream, { keys, isProber: true, onPacket: () => arrived.resolve() });
     await Promise.race([client.ready, arrived.promise]);
     client.send(keys.publicKey, Buffer.from('health check'));
@@ -102,8 +106,4 @@ async function exchangePacket(node: TailnetDERPNode): Promise<number> {
   } finally {
     stream?.on('error', () => {}).destroy();
   }
-}
-
-function urlOf({ HostName, DERPPort, ForceHTTP }: TailnetDERPNode): string {
-  return `${ForceHTTP ? 'http' : 'https'}://${hostText(HostName)}:${DERPPort === 0 ? 443 : DERPPort}`;
 }
