@@ -1,5 +1,4 @@
-// Attempts of this process to begin builds, for metrics. Nothing is kept unless somebody observes.
-import { channel } from 'node:diagnostics_channel';
+import { reports } from '@ropewalk/kit/reports';
 
 export interface EnqueuedBuild {
   /** The server. One process can have several. */
@@ -11,15 +10,5 @@ export interface EnqueuedBuild {
   begun: boolean;
 }
 
-const attempts = channel('platform.enqueued-build');
-
-export const reportBuild = (build: EnqueuedBuild): void => attempts.publish(build);
-
-/** Calls `observe` for each attempt until the returned function is called. */
-export function observeBuilds(observe: (build: EnqueuedBuild) => void): () => void {
-  const listener = (build: unknown) => observe(build as EnqueuedBuild);
-  attempts.subscribe(listener);
-  return () => {
-    attempts.unsubscribe(listener);
-  };
-}
+/** Attempts of this process to begin builds. */
+export const { report: reportBuild, observe: observeBuilds } = reports<EnqueuedBuild>('platform.enqueued-build');

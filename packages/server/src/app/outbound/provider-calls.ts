@@ -1,6 +1,5 @@
-// Calls of this process to identity providers and external auth providers, for metrics. A call names its provider and
-// what it is for. Nothing is kept unless somebody observes.
-import { channel } from 'node:diagnostics_channel';
+// Calls of this process to identity providers and external auth providers. A call names its provider and what it is for.
+import { reports } from '@ropewalk/kit/reports';
 
 /** What a call is for. The names are upstream's. */
 export type CallSource =
@@ -27,15 +26,4 @@ export interface ProviderAnswer extends ProviderCall {
   headers?: Headers;
 }
 
-const answers = channel('platform.provider-answer');
-
-export const reportAnswer = (answer: ProviderAnswer): void => answers.publish(answer);
-
-/** Calls `observe` for each answer until the returned function is called. */
-export function observeAnswers(observe: (answer: ProviderAnswer) => void): () => void {
-  const listener = (answer: unknown) => observe(answer as ProviderAnswer);
-  answers.subscribe(listener);
-  return () => {
-    answers.unsubscribe(listener);
-  };
-}
+export const { report: reportAnswer, observe: observeAnswers } = reports<ProviderAnswer>('platform.provider-answer');
