@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { firstRuns, insertPerson, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { insertDaemon } from '../app/job/testing/daemons.ts';
 import { verifiedDaemon } from '../authz/proofs.ts';
-import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
+import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID } from '../db/queries/daemons.ts';
 import { finishJob } from '../db/queries/job-ownership.ts';
 import { acquireJob } from '../db/queries/job-queue.ts';
 import { purgeAgentLogs, purgeDaemons, purgeRecords, purgeReports, purgeTasks } from './purge.ts';
@@ -30,19 +31,7 @@ test('daemons unseen for a week and those of deleted keys go, unless they run a 
   const tags = { scope: 'organization', owner: '' };
   /** Ages as intervals of Postgres; `seen` null for never. */
   const daemon = async (name: string, keyId: string, created: string, seen: string | null) => {
-    const row = await upsertDaemon(
-      sql,
-      verifiedDaemon({
-        organization_id: organization!.id,
-        name,
-        key_id: keyId,
-        credential: keyId,
-        provisioners: ['terraform'],
-        tags,
-        version: '',
-        api_version: '1.8',
-      }),
-    );
+    const row = await insertDaemon(server, name, tags, { key_id: keyId, credential: keyId });
     await sql`UPDATE provisioner_daemons SET created_at = now() - ${created}::interval,
       last_seen_at = now() - ${seen}::interval WHERE id = ${row.id}`;
     return row;

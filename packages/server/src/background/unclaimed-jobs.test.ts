@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TemplateVersion } from '@ropewalk/contract';
 import { eventually, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
+import { insertDaemon, tagged } from '../app/job/testing/daemons.ts';
 import { forgetDaemonGroups } from '../app/job/waiting.ts';
-import { verifiedDaemon } from '../authz/proofs.ts';
-import { PSK_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
 import { endUnclaimedJobs } from './unclaimed-jobs.ts';
 
 let server: TestServer;
@@ -16,20 +15,7 @@ after(() => server.stop());
 test('a job that no daemon could take fails with the reason after the limit; one in a queue goes on waiting', async () => {
   const { services } = server;
   const { sql } = services;
-  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  const busy = await upsertDaemon(
-    sql,
-    verifiedDaemon({
-      organization_id: organization!.id,
-      name: 'busy',
-      key_id: PSK_KEY_ID,
-      credential: 'psk:x',
-      provisioners: ['terraform'],
-      tags: { scope: 'organization', owner: '', zone: 'a' },
-      version: '',
-      api_version: '1.8',
-    }),
-  );
+  const busy = await insertDaemon(server, 'busy', tagged({ zone: 'a' }));
   const working = await pendingVersion(server, { tags: { zone: 'a' } });
   await sql`UPDATE provisioner_jobs SET started_at = now(), worker_id = ${busy.id} WHERE id = ${working.job.id}`;
   const queued = await pendingVersion(server, { tags: { zone: 'a' } });

@@ -22,9 +22,10 @@ import { systemContext } from '../app/context/context.ts';
 import { requestCancel } from '../app/job/cancel.ts';
 import { checkpoint } from '../app/job/checkpoint.ts';
 import { completeJob } from '../app/job/complete.ts';
+import { insertDaemon } from '../app/job/testing/daemons.ts';
 import { systemTask, verifiedDaemon } from '../authz/proofs.ts';
 import { loadConfig } from '../config/load.ts';
-import { BUILT_IN_KEY_ID, upsertDaemon } from '../db/queries/daemons.ts';
+import { BUILT_IN_KEY_ID } from '../db/queries/daemons.ts';
 import { acquireJob } from '../db/queries/job-queue.ts';
 import { jobById } from '../db/queries/jobs.ts';
 import { startServer } from '../main.ts';
@@ -50,22 +51,8 @@ async function scrapeText(from: TestServer): Promise<string> {
 }
 const scrape = async (from = server) => parseMetrics(await scrapeText(from));
 
-async function daemon(name: string, tags: Record<string, string>, on = server) {
-  const [organization] = await on.services.sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  return upsertDaemon(
-    on.services.sql,
-    verifiedDaemon({
-      organization_id: organization!.id,
-      name,
-      key_id: BUILT_IN_KEY_ID,
-      credential: name,
-      provisioners: ['terraform'],
-      tags,
-      version: '',
-      api_version: '1.8',
-    }),
-  );
-}
+const daemon = (name: string, tags: Record<string, string>, on = server) =>
+  insertDaemon(on, name, tags, { key_id: BUILT_IN_KEY_ID });
 
 test('the strict parser accepts only valid input', () => {
   const head = '# HELP a_b x\n# TYPE a_b gauge\n';

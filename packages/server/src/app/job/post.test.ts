@@ -5,7 +5,7 @@ import { eventually } from '@ropewalk/testkit/wait';
 import { verifiedDaemon } from '../../authz/proofs.ts';
 import { ownershipOf } from '../../db/queries/job-ownership.ts';
 import { putBackForEngine, putBackJob } from './post.ts';
-import { becomes, insertDaemon, tagged, takeWith } from './testing/daemons.ts';
+import { becomes, insertDaemon, reported, tagged, takeWith } from './testing/daemons.ts';
 import { forgetDaemonGroups } from './waiting.ts';
 
 let server: TestServer;
@@ -35,8 +35,8 @@ test('a job that was canceled before its daemon received it ends, and its watche
 test('an import whose fetched module requires another version goes back to the queue for it, at most three times', async () => {
   const { services } = server;
   const tags = tagged({ stricter: 'yes' });
-  const older = await insertDaemon(server, 'stricter-older', tags, 'terraform 1.9.8');
-  const newer = await insertDaemon(server, 'stricter-newer', tags, 'terraform 1.12.2');
+  const older = await insertDaemon(server, 'stricter-older', tags, reported('terraform 1.9.8'));
+  const newer = await insertDaemon(server, 'stricter-newer', tags, reported('terraform 1.12.2'));
   forgetDaemonGroups(services);
   const ownedBy = (row: { id: string }, epoch: number) =>
     ownershipOf(verifiedDaemon({ id: row.id }), version.job.id, epoch);

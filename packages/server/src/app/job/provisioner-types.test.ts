@@ -10,9 +10,9 @@ import type {
 } from '@ropewalk/contract';
 import { failTaken, finishImport, pendingVersion, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { verifiedDaemon } from '../../authz/proofs.ts';
-import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { createJobQueue } from './queue.ts';
 import { UNTAGGED } from './tags.ts';
+import { insertDaemon } from './testing/daemons.ts';
 import { forgetDaemonGroups } from './waiting.ts';
 
 // A version names the type of provisioner that its jobs need.
@@ -27,11 +27,7 @@ before(async () => {
 after(() => server.stop());
 
 async function daemon(name: string, type: string): Promise<string> {
-  const row = verifiedDaemon({
-    ...{ organization_id: organizationId, name, key_id: PSK_KEY_ID, credential: name, provisioners: [type] },
-    ...{ tags: UNTAGGED, version: '', api_version: '1.8', engines: [], engine_versions: [] },
-  });
-  const { id } = await upsertDaemon(server.services.sql, row);
+  const { id } = await insertDaemon(server, name, UNTAGGED, { provisioners: [type] });
   forgetDaemonGroups(server.services);
   return id;
 }

@@ -4,13 +4,12 @@ import { create } from '@bufbuild/protobuf';
 import type { Template, Workspace, WorkspaceBuild } from '@ropewalk/contract';
 import { createTestTemplate, startTestServer, type TestServer, takeJob } from '@ropewalk/testkit';
 import { CompletedJobSchema, FailedJobSchema } from '@ropewalk/wire/proto/provisionerd';
-import { verifiedDaemon } from '../../authz/proofs.ts';
 import type { Ownership } from '../../db/owned.ts';
-import { PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
 import { checkpoint, deliverState } from './checkpoint.ts';
 import { completeJob, failJob, type JobObserver } from './complete.ts';
 import { acquiredJobMessage } from './message.ts';
 import { readState } from './state.ts';
+import { insertDaemon, tagged } from './testing/daemons.ts';
 
 let server: TestServer;
 let template: Template;
@@ -279,19 +278,7 @@ test('an orphaning deletion keeps the state until the workspace is deleted, and 
   const first = await takeJob(server);
   await completeJob(server.services, first, done(first, state(5, ['a'])));
   // without a daemon that may take the deletion, it is done immediately
-  const daemon = await upsertDaemon(
-    sql,
-    verifiedDaemon({
-      organization_id: template.organization_id,
-      name: 'there',
-      key_id: PSK_KEY_ID,
-      credential: 'psk',
-      provisioners: ['terraform'],
-      tags: { scope: 'organization', owner: '' },
-      version: '',
-      api_version: '',
-    }),
-  );
+  const daemon = await insertDaemon(server, 'there', tagged({}));
   const orphan = async () => {
     const made = await build(workspace, { transition: 'delete', orphan: true });
     assert.equal(made.status, 201, JSON.stringify(made.body));

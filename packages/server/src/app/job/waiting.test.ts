@@ -12,7 +12,7 @@ import {
   uploadSource,
 } from '@ropewalk/testkit';
 import { eventually } from '@ropewalk/testkit/wait';
-import { becomes, insertDaemon, tagged, takeWith } from './testing/daemons.ts';
+import { becomes, insertDaemon, reported, tagged, takeWith } from './testing/daemons.ts';
 import { forgetDaemonGroups } from './waiting.ts';
 
 let server: TestServer;
@@ -103,8 +103,8 @@ test('a job waits for a daemon with the version of Terraform that its template r
     raw: { type: 'application/x-tar', data: source },
   });
   const tags = tagged({ engines: 'yes' });
-  const old = await insertDaemon(server, 'engine-old', tags, 'terraform 1.11.4, opentofu 1.9.0');
-  const newer = await insertDaemon(server, 'engine-new', tags, 'terraform 1.13.0');
+  const old = await insertDaemon(server, 'engine-old', tags, reported('terraform 1.11.4, opentofu 1.9.0'));
+  const newer = await insertDaemon(server, 'engine-new', tags, reported('terraform 1.13.0'));
   forgetDaemonGroups(server.services);
   const version = await pendingVersion(server, { file_id: file.hash, tags: { engines: 'yes' } });
   const reason = (await becomes(server, version, 'no_matching_provisioners'))!;
@@ -124,7 +124,7 @@ test('a job waits for a daemon with the version of Terraform that its template r
   );
   assert.equal(await takeWith(server, old, 'terraform 1.11.4, opentofu 1.9.0'), undefined);
   assert.equal(await takeWith(server, newer, 'terraform 1.12.1'), undefined);
-  const both = await insertDaemon(server, 'engine-both', tags, 'terraform 1.11.4, terraform 1.12.2');
+  const both = await insertDaemon(server, 'engine-both', tags, reported('terraform 1.11.4, terraform 1.12.2'));
   assert.match((await becomes(server, version, 'starting'))!.message, /1 provisioner daemon can take it now/);
   assert.equal((await takeWith(server, both, 'terraform 1.11.4, terraform 1.12.2'))?.id, version.job.id);
 
@@ -151,7 +151,7 @@ module "far" {
     raw: { type: 'application/x-tar', data: source },
   });
   const tags = tagged({ modules: 'yes' });
-  await insertDaemon(server, 'modules-old', tags, 'terraform 1.8.0');
+  await insertDaemon(server, 'modules-old', tags, reported('terraform 1.8.0'));
   const moduleFiles = (version: string) =>
     tarOf({
       '.terraform/modules/modules.json': JSON.stringify({

@@ -5,8 +5,9 @@ import type { Organization, ProvisionerKey, ProvisionerKeyDaemons } from '@ropew
 import { createLogger } from '@ropewalk/kit';
 import { insertPerson, pendingVersion, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { verifiedDaemon } from '../../authz/proofs.ts';
-import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
+import { BUILT_IN_KEY_ID, PSK_KEY_ID, USER_AUTH_KEY_ID } from '../../db/queries/daemons.ts';
 import { acquireJob } from '../../db/queries/job-queue.ts';
+import { insertDaemon } from '../job/testing/daemons.ts';
 
 let server: TestServer;
 let logged = '';
@@ -34,19 +35,9 @@ function preflight(headers: Record<string, string>, path = 'anything', token: st
 }
 
 function daemonOf(key: { id: string; organization: string }, name: string, tags: Record<string, string> = UNTAGGED) {
-  return upsertDaemon(
-    server.services.sql,
-    verifiedDaemon({
-      organization_id: key.organization,
-      name,
-      key_id: key.id,
-      credential: `key:${key.id}`,
-      provisioners: ['terraform'],
-      tags,
-      version: 'v1.0.0',
-      api_version: '1.8',
-    }),
-  );
+  return insertDaemon(server, name, tags, {
+    ...{ organization_id: key.organization, key_id: key.id, credential: `key:${key.id}`, version: 'v1.0.0' },
+  });
 }
 
 /** Sends a daemon's request without an upgrade. A valid credential gets the answer that this route is a WebSocket. */

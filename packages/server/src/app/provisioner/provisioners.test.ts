@@ -10,8 +10,9 @@ import {
   type TestServer,
 } from '@ropewalk/testkit';
 import { verifiedDaemon } from '../../authz/proofs.ts';
-import { BUILT_IN_KEY_ID, PSK_KEY_ID, upsertDaemon } from '../../db/queries/daemons.ts';
+import { BUILT_IN_KEY_ID, PSK_KEY_ID } from '../../db/queries/daemons.ts';
 import { acquireJob } from '../../db/queries/job-queue.ts';
+import { insertDaemon } from '../job/testing/daemons.ts';
 
 let server: TestServer;
 before(async () => {
@@ -21,23 +22,8 @@ after(() => server.stop());
 
 const UNTAGGED = { scope: 'organization', owner: '' };
 
-async function daemon(name: string, keyId: string, tags: Record<string, string>) {
-  const { sql } = server.services;
-  const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
-  return upsertDaemon(
-    sql,
-    verifiedDaemon({
-      organization_id: organization!.id,
-      name,
-      key_id: keyId,
-      credential: name,
-      provisioners: ['terraform'],
-      tags,
-      version: 'v1.0.0',
-      api_version: '1.8',
-    }),
-  );
-}
+const daemon = (name: string, keyId: string, tags: Record<string, string>) =>
+  insertDaemon(server, name, tags, { key_id: keyId, version: 'v1.0.0' });
 
 const daemons = async (query = '') =>
   (await server.api<ProvisionerDaemon[]>('GET', `/organizations/default/provisionerdaemons${query}`)).body;

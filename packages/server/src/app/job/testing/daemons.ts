@@ -2,7 +2,7 @@ import type { TemplateVersion } from '@ropewalk/contract';
 import type { TestServer } from '@ropewalk/testkit';
 import { eventually } from '@ropewalk/testkit/wait';
 import { verifiedDaemon } from '../../../authz/proofs.ts';
-import { type DaemonRow, PSK_KEY_ID, upsertDaemon } from '../../../db/queries/daemons.ts';
+import { type DaemonRow, type NewDaemon, PSK_KEY_ID, upsertDaemon } from '../../../db/queries/daemons.ts';
 import { acquireJob } from '../../../db/queries/job-queue.ts';
 import { enginesOf } from '../engines.ts';
 import { type Tags, UNTAGGED } from '../tags.ts';
@@ -10,8 +10,16 @@ import { type Tags, UNTAGGED } from '../tags.ts';
 /** The tags of a job, or a daemon, of the organization with these tags. */
 export const tagged = (more: Tags): Tags => ({ ...UNTAGGED, ...more });
 
-/** The row of a daemon that was just seen. `engines` is what it reports, such as `terraform 1.11.4, opentofu 1.9.0`. */
-export async function insertDaemon(server: TestServer, name: string, tags: Tags, engines = ''): Promise<DaemonRow> {
+/** The engines that a daemon reports as a text, such as `terraform 1.11.4, opentofu 1.9.0`. */
+export const reported = (engines: string) => enginesOf({ 'platform-engines': engines });
+
+/** The row of a daemon that was just seen, by default one of the default organization with the pre-shared key. */
+export async function insertDaemon(
+  server: TestServer,
+  name: string,
+  tags: Tags,
+  more: Partial<NewDaemon> = {},
+): Promise<DaemonRow> {
   const { sql } = server.services;
   const [organization] = await sql<{ id: string }[]>`SELECT id FROM organizations WHERE is_default`;
   return upsertDaemon(
@@ -25,7 +33,7 @@ export async function insertDaemon(server: TestServer, name: string, tags: Tags,
       tags,
       version: '',
       api_version: '1.8',
-      ...enginesOf({ 'platform-engines': engines }),
+      ...more,
     }),
   );
 }
@@ -36,7 +44,7 @@ export function takeWith(
   { id, organization_id: organizationId, provisioners, tags }: DaemonRow,
   engines = '',
 ) {
-  const { engine_versions: engineVersions } = enginesOf({ 'platform-engines': engines });
+  const { engine_versions: engineVersions } = reported(engines);
   const worker = verifiedDaemon({ id, organizationId, provisioners, tags, engineVersions });
   return acquireJob(server.services.sql, { worker, leaseMs: 60_000 });
 }
