@@ -25,14 +25,13 @@ import type { Prepared } from '../terraform/prepare.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import { readStateFile, type WholeState, wholeState } from '../terraform/state-file.ts';
 import type { JobContext } from './context.ts';
-import { type JobTerraform, planFile, variableArgs } from './job-terraform.ts';
+import { BASE_ARGS, type JobTerraform, planFile, variableArgs } from './job-terraform.ts';
 
 const APPLY_STAGES: Record<WorkspaceTransition, string> = {
   [WorkspaceTransition.START]: 'Starting workspace',
   [WorkspaceTransition.STOP]: 'Stopping workspace',
   [WorkspaceTransition.DESTROY]: 'Destroying workspace',
 };
-const BASE_ARGS = ['-no-color', '-input=false', '-json'];
 
 /** A failed build whose state the server must keep. */
 export class BuildFailure extends Error {
@@ -100,13 +99,8 @@ export async function runBuild(
   let applyArgs = [...BASE_ARGS, '-auto-approve', ...destroy, ...variables.args];
   let applyEnv: Env = variables.env;
   if ((prepared.costs && destroy.length === 0) || claimed) {
-    const planPath = planFile('build');
-    await terraform.run('plan', [...BASE_ARGS, '-refresh=true', `-out=${planPath}`, ...destroy, ...variables.args], {
-      stage: 'plan',
-      providerEnv: env,
-      env: variables.env,
-    });
-    const { plan } = await terraform.showPlan(planPath, env);
+    await terraform.plan('build', { variables: request.variableValues, args: destroy, providerEnv: env });
+    const { plan } = await terraform.showPlan('build', env);
     const { resources } = describePlan(plan, prepared.graph, () => {});
     await commitQuota(ctx, dailyCost(resources), transition);
     if (claimed) {
@@ -115,7 +109,7 @@ export async function runBuild(
         shipper.say(LogLevel.WARN, `${resource} # forces replacement: ${paths.join(', ')}`);
     }
     // A saved plan includes its variables.
-    applyArgs = [...BASE_ARGS, '-auto-approve', planPath];
+    applyArgs = [...BASE_ARGS, '-auto-approve', planFile('build')];
     applyEnv = {};
   }
   ctx.signal.throwIfAborted();

@@ -9,7 +9,7 @@ import { describePlan } from '../resources/resources.ts';
 import { readModules } from '../terraform/modules.ts';
 import { providerEnv } from '../terraform/provider-env.ts';
 import type { JobContext } from './context.ts';
-import { type JobTerraform, planFile, variableArgs } from './job-terraform.ts';
+import type { JobTerraform } from './job-terraform.ts';
 
 /** Plans a start with given parameters and returns the resources that it would create. Changes nothing. */
 export async function runDryRun(
@@ -31,16 +31,10 @@ export async function runDryRun(
   });
   const env = providerEnv({ metadata, parameters: request.richParameterValues, initScripts: ctx.initScripts });
   shipper.stage('Detecting persistent resources');
-  const variables = variableArgs(request.variableValues);
   ctx.step = 'run dry-run provision job';
   const { graph, entry } = await terraform.prepare(env);
-  const planPath = planFile('dry-run');
-  await terraform.run(
-    'plan',
-    ['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planPath}`, ...variables.args],
-    { stage: 'plan', providerEnv: env, env: variables.env },
-  );
-  const { plan } = await terraform.showPlan(planPath, env);
+  await terraform.plan('dry-run', { variables: request.variableValues, providerEnv: env });
+  const { plan } = await terraform.showPlan('dry-run', env);
   const { resources } = describePlan(plan, graph, (text) => shipper.say(LogLevel.WARN, text));
   const modules = await readModules(entry);
   return create(CompletedJobSchema, {

@@ -26,6 +26,8 @@ import { changeEngine } from './change-engine.ts';
 import type { JobContext } from './context.ts';
 import type { Delivered } from './log-shipper.ts';
 
+/** Arguments of both `plan` and `apply`. */
+export const BASE_ARGS: readonly string[] = ['-no-color', '-input=false', '-json'];
 const MAX_OUTPUT = 256 << 20;
 const STARTED_POLL_MS = 50;
 /** Those that need no download. */
@@ -47,6 +49,12 @@ export interface CommandOptions {
   logAfter?: Promise<void> | undefined;
   /** Called when terraform has ended, before its whole log is delivered. */
   onEnded?: (() => void) | undefined;
+}
+
+export interface PlanOptions extends Pick<CommandOptions, 'providerEnv' | 'logAfter' | 'onEnded'> {
+  variables: readonly VariableValue[];
+  /** Additional arguments. */
+  args?: readonly string[];
 }
 
 export interface ShownPlan {
@@ -122,9 +130,20 @@ export class JobTerraform {
     return readFile(outputPath, 'utf8');
   }
 
+  /** Makes a plan and saves it as `planFile` of the name. Rejects as `run` does. */
+  plan(name: string, { variables, args = [], ...options }: PlanOptions): Promise<void> {
+    const given = variableArgs(variables);
+    return this.run('plan', [...BASE_ARGS, '-refresh=true', `-out=${planFile(name)}`, ...args, ...given.args], {
+      ...options,
+      stage: 'plan',
+      env: given.env,
+    });
+  }
+
   /** Reads a saved plan. Returns it with the JSON that Terraform printed. */
-  async showPlan(path: string, providerEnv: Env): Promise<ShownPlan> {
-    const json = await this.capture('show', ['-json', '-no-color', path], { stage: 'plan', providerEnv });
+  async showPlan(name: string, providerEnv: Env): Promise<ShownPlan> {
+    const args = ['-json', '-no-color', planFile(name)];
+    const json = await this.capture('show', args, { stage: 'plan', providerEnv });
     try {
       return { plan: JSON.parse(json) as PlanFile, json };
     } catch {

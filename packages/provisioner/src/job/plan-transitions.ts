@@ -6,15 +6,7 @@ import { readPlan, type Snapshot } from '../resources/model.ts';
 import type { Env } from '../terraform/env.ts';
 import type { Prepared } from '../terraform/prepare.ts';
 import type { JobContext } from './context.ts';
-import {
-  type Beside,
-  type CommandOptions,
-  type JobTerraform,
-  planFile,
-  type ShownPlan,
-  usesPlugins,
-  variableArgs,
-} from './job-terraform.ts';
+import { type Beside, type JobTerraform, type PlanOptions, type ShownPlan, usesPlugins } from './job-terraform.ts';
 import { newJobWork, typedVariables } from './preset-warnings.ts';
 
 /** The names of the steps in errors. */
@@ -142,24 +134,18 @@ class Plans {
 
   #plan(
     name: Transition,
-    { lock = true, ...more }: Pick<CommandOptions, 'logAfter' | 'onEnded'> & { lock?: boolean } = {},
+    { lock = true, ...more }: Pick<PlanOptions, 'logAfter' | 'onEnded'> & { lock?: boolean } = {},
   ): Promise<void> {
-    const variables = variableArgs(this.#variables.values);
-    const args = [
-      ...['-no-color', '-input=false', '-json', '-refresh=true', `-out=${planFile(name)}`],
-      ...(lock ? [] : ['-lock=false']),
-      ...variables.args,
-    ];
-    return this.#terraform.run('plan', args, {
-      stage: 'plan',
-      providerEnv: this.#envs[name],
-      env: variables.env,
+    return this.#terraform.plan(name, {
       ...more,
+      variables: this.#variables.values,
+      args: lock ? [] : ['-lock=false'],
+      providerEnv: this.#envs[name],
     });
   }
 
   #show(name: Transition): Promise<ShownPlan> {
-    return this.#terraform.showPlan(planFile(name), this.#envs[name]);
+    return this.#terraform.showPlan(name, this.#envs[name]);
   }
 
   async #planAndShowStop(): Promise<Snapshot> {
