@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { PLANNED_STOP } from '@ropewalk/provisioner/testing/planned-stop';
 import { type DaemonProcess, gates, makeKey, startDaemon } from './daemon-process.ts';
 import {
   type Build,
@@ -74,15 +75,6 @@ const PHASES: Phase[] = [
   { job: 'dry run', at: 'plan', held: 'plan-start' },
   { job: 'build', at: 'before terraform' },
 ];
-
-/** A local whose value at a stop only Terraform knows, so that an import plans the stop, too. */
-const PLANNED_STOP = {
-  'planned.tf': `data "coder_workspace" "planned" {}
-locals {
-  planned = "\${data.coder_workspace.planned.transition} \${timestamp()}"
-}
-`,
-};
 
 /** Starts the job. Returns a function that waits for its outcome after the next daemon has run it. */
 async function begin(

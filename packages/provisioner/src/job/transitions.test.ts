@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Resource } from '@ropewalk/wire/proto/provisioner';
 import { CODER, type Harness, harness, importJob, tarOf } from '../testing/harness.ts';
+import { PLANNED_STOP } from '../testing/planned-stop.ts';
 
 // Imports whose stop is planned by Terraform compare with those whose stop is read from the template.
 
@@ -22,12 +23,6 @@ function filesOf(name: string, prefix = ''): Record<string, string> {
   const paths = globSync('**/*.{tf,tf.json,tfvars}', { cwd: dir });
   return Object.fromEntries(paths.map((path) => [`${prefix}${path}`, readFileSync(join(dir, path), 'utf8')]));
 }
-
-/** A local whose value at a stop only Terraform knows. */
-const TERRAFORM_PLANS = {
-  'planned.tf': `data "coder_workspace" "planned" {}
-    locals { planned = "\${data.coder_workspace.planned.transition} \${timestamp()}" }`,
-};
 
 /** Terraform writes the instances of a module in any order. */
 const sorted = (resources: readonly Resource[]) => resources.toSorted((a, b) => (labelOf(a) < labelOf(b) ? -1 : 1));
@@ -58,7 +53,7 @@ const templates: Record<string, Record<string, string>> = {
 for (const [what, files] of Object.entries(templates))
   test(`${what}: the stop has the resources of Terraform's plan`, { timeout: 120_000 }, async () => {
     const predicted = await imported(files);
-    const planned = await imported({ ...files, ...TERRAFORM_PLANS });
+    const planned = await imported({ ...files, ...PLANNED_STOP });
     assert.deepEqual([predicted.plannedByTerraform, planned.plannedByTerraform], [false, true]);
     assert.ok(planned.stopResources.length < planned.startResources.length);
     assert.deepEqual(predicted.stopResources, planned.stopResources);
